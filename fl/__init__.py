@@ -1,0 +1,1 @@
+"""Learning over a measured radio."""

@@ -1,0 +1,33 @@
+"""What one trial of one scenario point yields: plain values, ready to be stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+CAP_NAMES: tuple[str, ...] = ("none", "power", "lmc", "privacy")
+"""Word of each `active_cap` code: which limit held the amplitude down (0 is none)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialResult:
+    """One finished (or failed) trial.
+
+    - `metrics`: one number per name, over the whole trial;
+    - `rounds`: one array `[num_rounds]` float64 per name; `active_cap` holds codes of `CAP_NAMES`;
+    - `link`: arrays `[num_rounds, num_devices]`, int64 counts `bits`, `bit_errors`, `packets`,
+      `packet_errors` and float64 `snr_db`; empty where no device was detected on its own;
+    - `privacy`: one array `[num_rounds]` float64 per name (`epsilon`, `delta_target`, `delta_spent`),
+      empty without a privacy bound;
+    - `failure`: why the trial ended early, None when it is whole. Rounds up to the failure are kept.
+    """
+
+    trial: int
+    metrics: Mapping[str, float]
+    rounds: Mapping[str, NDArray[np.float64]]
+    link: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
+    privacy: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    failure: str | None = None

@@ -1,0 +1,1 @@
+"""What a radio does to bits and symbols of many devices, measured."""

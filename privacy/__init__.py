@@ -1,0 +1,1 @@
+"""What each round leaks: pure NumPy and SciPy."""

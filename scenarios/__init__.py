@@ -1,0 +1,1 @@
+"""From a YAML file to curves and a report page."""

@@ -1,0 +1,57 @@
+"""The whole scenario: link, learning, privacy, and how the results are swept and shown."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fl.config import LearningConfig
+from phy.config import LinkConfig
+from privacy.config import PrivacyConfig
+
+SCHEMA_VERSION = 1
+"""Raised whenever the same YAML would give other numbers; part of every task's identity."""
+
+SweepBlock = dict[str, Any]
+"""Dotted path -> list of values (a product), and `zip:` -> paths that walk together."""
+
+
+class Frozen(BaseModel):
+    """Unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FigureConfig(Frozen):
+    """One figure: a metric `y` over a swept path `x`, a curve per value of `series`, a panel per `panels`."""
+
+    x: str
+    y: str
+    series: str | tuple[str, ...] = ()
+    panels: str | None = None
+    x_scale: Literal["linear", "log"] = "linear"
+    y_scale: Literal["linear", "log"] = "linear"
+    title: str = ""
+
+
+class ReportConfig(Frozen):
+    """What the run ends with."""
+
+    figures: tuple[FigureConfig, ...] = ()
+    notes: str = Field(default="", description="a paragraph shown on the report page")
+
+
+class Scenario(Frozen):
+    """A scenario file, or one point of its sweep (then `sweep` is empty)."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")]
+    description: str = ""
+    label: str = Field(default="", description="free text to tell sweep points apart; changes no number")
+    seed: Annotated[int, Field(ge=0, lt=1 << 64, strict=True)] = 0
+    trials: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = 100
+    link: LinkConfig = LinkConfig()
+    learning: LearningConfig = LearningConfig()
+    privacy: Literal["none"] | PrivacyConfig = "none"
+    sweep: SweepBlock | list[SweepBlock] = Field(default_factory=dict)
+    report: ReportConfig = ReportConfig()
