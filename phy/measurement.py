@@ -1,0 +1,124 @@
+"""Counts that add up, and the rates and intervals derived from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Interval = Literal["clopper-pearson", "wilson"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkCounts:
+    """What was observed on the air, per trial and device; every field `[num_trials, num_devices]`.
+
+    Counts are int64; energies are float64 sums over symbols (1 W during one symbol is 1). Rates are
+    never stored, only derived, so that counts of two runs can be added.
+    """
+
+    bits: NDArray[np.int64]
+    bit_errors: NDArray[np.int64]
+    packets: NDArray[np.int64]
+    packet_errors: NDArray[np.int64]
+    symbols: NDArray[np.int64]
+    transmit_energy: NDArray[np.float64]
+    signal_energy: NDArray[np.float64]
+    noise_energy: NDArray[np.float64]
+
+    def __add__(self, other: LinkCounts) -> LinkCounts:
+        """Counts of both observations together."""
+        return LinkCounts(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+
+    @property
+    def bit_error_rate(self) -> NDArray[np.float64]:
+        """Share of wrong bits, NaN where no bit was observed."""
+        return _ratio(self.bit_errors, self.bits)
+
+    @property
+    def packet_error_rate(self) -> NDArray[np.float64]:
+        """Share of packets with at least one wrong bit, NaN where none was observed."""
+        return _ratio(self.packet_errors, self.packets)
+
+    @property
+    def snr_db(self) -> NDArray[np.float64]:
+        """10 log10 of received signal energy over noise energy, both as observed; NaN where silent [dB]."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(self.signal_energy > 0, self.signal_energy / self.noise_energy, np.nan)
+            return np.asarray(10.0 * np.log10(ratio))
+
+
+def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(whole > 0, part / np.maximum(whole, 1), np.nan)
+
+
+def empty_counts(num_trials: int, num_devices: int) -> LinkCounts:
+    """Nothing observed yet."""
+    shape = (num_trials, num_devices)
+    integers = {f.name: np.zeros(shape, np.int64) for f in fields(LinkCounts)[:5]}
+    energies = {f.name: np.zeros(shape) for f in fields(LinkCounts)[5:]}
+    return LinkCounts(**integers, **energies)
+
+
+def count_errors(
+    sent: NDArray[np.uint8], received: NDArray[np.uint8], *, num_bits: int, packet_bytes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Wrong bits and wrong packets between packed payloads `[..., num_bytes]` uint8.
+
+    Bits beyond `num_bits` are padding and do not count. Returns bit errors `[...]`, packet errors
+    `[...]` and the number of packets per payload.
+    """
+    wrong = np.bitwise_count(mask_padding(sent ^ received, num_bits)).astype(np.int64)
+    starts = np.arange(0, max(wrong.shape[-1], 1), packet_bytes)
+    per_packet = np.add.reduceat(wrong, starts, axis=-1)
+    return per_packet.sum(axis=-1), (per_packet > 0).sum(axis=-1), len(starts)
+
+
+def mask_padding(payload: NDArray[np.uint8], num_bits: int) -> NDArray[np.uint8]:
+    """The payload `[..., num_bytes]` with every bit from `num_bits` on set to zero (a copy)."""
+    out = payload.copy()
+    full, rest = divmod(num_bits, 8)
+    if rest:
+        out[..., full] &= np.uint8((0xFF << (8 - rest)) & 0xFF)
+        full += 1
+    out[..., full:] = 0
+    return out
+
+
+def rate_interval(
+    errors: Iterable[int] | NDArray[np.int64] | int,
+    trials: Iterable[int] | NDArray[np.int64] | int,
+    *,
+    confidence: float = 0.95,
+    method: Interval = "clopper-pearson",
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two-sided interval for a binomial rate, elementwise over broadcastable counts.
+
+    `clopper-pearson` is exact (coverage at least `confidence`; Clopper and Pearson, Biometrika 1934),
+    `wilson` is shorter with coverage near `confidence` on average (Wilson, JASA 1927). Where nothing
+    was observed both limits are NaN. Raises ValueError for errors outside 0..trials or a confidence
+    outside (0, 1).
+    """
+    from scipy import special
+
+    k, n = np.broadcast_arrays(np.asarray(errors, float), np.asarray(trials, float))
+    if np.any((k < 0) | (k > n)):
+        raise ValueError("errors must lie between 0 and the number of trials; count both over the same bits")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence {confidence} must lie between 0 and 1; 0.95 is usual")
+    tail = (1.0 - confidence) / 2.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if method == "clopper-pearson":
+            low = np.where(k > 0, special.betaincinv(np.maximum(k, 1), n - k + 1, tail), 0.0)
+            high = np.where(k < n, special.betaincinv(k + 1, np.maximum(n - k, 1), 1.0 - tail), 1.0)
+        else:
+            z = special.ndtri(1.0 - tail)
+            centre = (k + z * z / 2.0) / (n + z * z)
+            half = z / (n + z * z) * np.sqrt(k * (n - k) / n + z * z / 4.0)
+            low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    nothing = n == 0
+    return np.where(nothing, np.nan, low), np.where(nothing, np.nan, high)

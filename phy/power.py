@@ -1,0 +1,90 @@
+"""Transmit power control: one level per trial, chosen under the power constraint and the caps handed in.
+
+A device multiplies its symbols by `level * w`, with w its precoding weight per coherence block:
+
+- fixed: w = conj(h^) / |h^|, so `level` is the transmit amplitude;
+- inversion: w = 1 / h^, so `level` is the amplitude A at which everybody arrives;
+- truncated inversion: the same where |h^|^2 reaches the cutoff, else w = 0.
+
+The constraint is Zhang et al. 2022 (10): the average transmit power of each device over its block of
+symbols is at most P0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+POWER = "power"
+"""Name under which the power constraint itself is reported as the active limit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockGains:
+    """What power control sees of one block, each `[num_trials, num_devices]` float64.
+
+    - `weight_power`: mean of |w|^2 over the block, silent symbols included;
+    - `gain_sum`, `gain_peak`: sum and largest value of |h^ w| over the block's active symbols;
+    - `active_symbols`: number of symbols in which the device is not silent.
+    """
+
+    weight_power: NDArray[np.float64]
+    gain_sum: NDArray[np.float64]
+    gain_peak: NDArray[np.float64]
+    active_symbols: NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmplitudeDecision:
+    """The outcome, per trial.
+
+    - `level` `[num_trials]`: factor on every device's weight, 0 where all devices are silent;
+    - `amplitude` `[num_trials]`: mean receive amplitude A per unit of payload, 0 where all are silent;
+    - `limit` `[num_trials]`: index into `limit_names` of the constraint that holds the level down, -1
+      where all are silent;
+    - `active` `[num_trials, num_devices]`: devices that transmit at all.
+    """
+
+    level: NDArray[np.float64]
+    amplitude: NDArray[np.float64]
+    limit: NDArray[np.int64]
+    limit_names: tuple[str, ...]
+    active: NDArray[np.bool_]
+
+
+def decide_amplitude(
+    gains: BlockGains, *, max_power: float, payload_power: float, caps: Mapping[str, ArrayLike]
+) -> AmplitudeDecision:
+    """The largest level that the power constraint of every active device and every cap admit.
+
+    `max_power` is P0 [W], `payload_power` the largest mean power of a payload symbol before weighting
+    (1 for unit-energy constellations, l^2 for amplitudes bounded by l). `caps` maps a name to the
+    largest receive amplitude A it admits, a number or one per trial; infinity does not bind. Raises
+    ValueError for a cap that is negative or not a number.
+    """
+    active = gains.active_symbols > 0
+    any_active = active.any(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own_level = np.where(active, np.sqrt(max_power / (payload_power * gains.weight_power)), np.inf)
+        mean_gain = np.where(
+            any_active, gains.gain_sum.sum(axis=1) / np.maximum(gains.active_symbols.sum(axis=1), 1), 0.0
+        )
+        peak = np.where(active, gains.gain_peak, 0.0).max(axis=1)
+    limits = [own_level.min(axis=1)]
+    for name, cap in caps.items():
+        ceiling = np.broadcast_to(np.asarray(cap, float), any_active.shape)
+        if np.isnan(ceiling).any() or (ceiling < 0).any():
+            raise ValueError(f"cap {name} on the receive amplitude is {cap}; hand in numbers from 0 to infinity")
+        limits.append(ceiling / np.where(peak > 0, peak, 1.0))
+    stacked = np.stack(limits)
+    level = np.where(any_active, stacked.min(axis=0), 0.0)
+    return AmplitudeDecision(
+        level=level,
+        amplitude=level * mean_gain,
+        limit=np.where(any_active, stacked.argmin(axis=0), -1),
+        limit_names=(POWER, *caps),
+        active=active,
+    )
