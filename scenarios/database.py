@@ -1,0 +1,152 @@
+"""The SQLite file below the store: schema, identity, lock, and how arrays become bytes.
+
+A database is born complete: its schema is written to a temporary file that is then renamed, so the
+identity check never meets half a schema and can read it without opening the write-ahead log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenarios.errors import ScenarioError
+
+DATABASE = "results.sqlite"
+LOCK = "run.lock"
+STORE_VERSION = 1
+APPLICATION_ID = 0x7068796C  # "phyl": tells our file from any other SQLite database
+
+# `total` is the sum of an array of counts, kept so that error rates need no blob to be unpacked.
+_SERIES_COLUMNS = """(task INTEGER NOT NULL REFERENCES tasks(id), name TEXT NOT NULL, dtype TEXT NOT NULL,
+    shape TEXT NOT NULL, crc32 INTEGER NOT NULL, data BLOB NOT NULL, total INTEGER, UNIQUE (task, name))"""
+
+SCHEMA = f"""
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE points (id INTEGER PRIMARY KEY, physics TEXT NOT NULL UNIQUE);
+CREATE TABLE tasks (id INTEGER PRIMARY KEY, task_id TEXT NOT NULL UNIQUE,
+    point INTEGER NOT NULL REFERENCES points(id), trial INTEGER NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('done', 'failed')), failure TEXT,
+    seconds REAL NOT NULL, finished_at TEXT NOT NULL);
+CREATE TABLE metrics (task INTEGER NOT NULL REFERENCES tasks(id), name TEXT NOT NULL, value REAL,
+    UNIQUE (task, name));
+CREATE TABLE rounds {_SERIES_COLUMNS};
+CREATE TABLE link {_SERIES_COLUMNS};
+CREATE TABLE privacy {_SERIES_COLUMNS};
+CREATE TABLE runs (id INTEGER PRIMARY KEY, command TEXT NOT NULL, provenance TEXT NOT NULL,
+    started_at TEXT NOT NULL, finished_at TEXT, status TEXT NOT NULL);
+CREATE TABLE scenario (id INTEGER PRIMARY KEY CHECK (id = 1), yaml TEXT NOT NULL, root TEXT NOT NULL,
+    saved_at TEXT NOT NULL);
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {STORE_VERSION};
+"""
+
+
+def connect(path: Path, *, options: str = "mode=rw") -> sqlite3.Connection:
+    """A connection to `path` with the URI `options` of SQLite; creates the file only with `mode=rwc`."""
+    # isolation_level None: transactions begin and end where this file says so. 30 s of patience cover
+    # a reader that folds in the log.
+    uri = f"{path.resolve().as_uri()}?{options}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
+
+
+def create_database(path: Path, *, scenario_name: str) -> None:
+    """Write an empty store beside `path`, then rename it there: no reader ever meets half a schema."""
+    temporary = path.with_name(f"{DATABASE}.new")
+    temporary.unlink(missing_ok=True)  # left by a killed process; we hold the lock
+    with contextlib.closing(connect(temporary, options="mode=rwc")) as database:
+        database.executescript(SCHEMA)
+        database.execute("INSERT INTO meta VALUES ('scenario_name', ?)", (scenario_name,))
+    temporary.replace(path)
+
+
+def check_identity(path: Path, *, scenario_name: str | None) -> None:
+    """ScenarioError unless `path` is our store, readable by this version, of this scenario.
+
+    Leaves no trace on disk: `immutable` keeps SQLite from making log files, and what is read here was
+    written before the first log existed.
+    """
+    refuse = "choose another folder for the results"
+    try:
+        with contextlib.closing(connect(path, options="mode=ro&immutable=1")) as database:
+            (application,) = database.execute("PRAGMA application_id").fetchone()
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            row = None
+            if application == APPLICATION_ID and version <= STORE_VERSION:
+                row = database.execute("SELECT value FROM meta WHERE key = 'scenario_name'").fetchone()
+    except sqlite3.Error as error:
+        raise ScenarioError(
+            file=path, problem=f"is not a phyloop result store ({error})", remedy=refuse
+        ) from error
+    if application == APPLICATION_ID and version > STORE_VERSION:
+        raise ScenarioError(
+            file=path,
+            problem=f"was written by a newer phyloop (store version {version}, not {STORE_VERSION})",
+            remedy="upgrade phyloop, or choose another folder",
+        )
+    if row is None:
+        raise ScenarioError(file=path, problem="is not a phyloop result store", remedy=refuse)
+    if scenario_name is not None and row[0] != scenario_name:
+        raise ScenarioError(
+            file=path.parent,
+            problem=f"holds results of scenario {row[0]!r}, not of {scenario_name!r}",
+            remedy=refuse,
+        )
+
+
+def take_lock(path: Path) -> IO[str]:
+    """Hold `path` until closed; ScenarioError naming the process that has it. Never deleted: that races."""
+    lock = path.open("a+", encoding="ascii")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.seek(0)
+        holder = lock.read().strip() or "unknown"
+        lock.close()
+        raise ScenarioError(
+            file=path.parent,
+            problem=f"another process (PID {holder}) is writing here",
+            remedy="wait for it, stop it, or choose another folder",
+        ) from error
+    except OSError:
+        lock.close()
+        raise
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+    return lock
+
+
+def pack_series(series: Mapping[str, NDArray[Any]]) -> list[tuple[object, ...]]:
+    """Rows (name, dtype, shape, crc32, data, total) of arrays, little-endian whatever the machine."""
+    rows: list[tuple[object, ...]] = []
+    for name, values in series.items():
+        array = np.asarray(values)
+        if array.dtype not in (np.int64, np.float64):
+            raise ValueError(f"{name} has type {array.dtype}; int64 and float64 can be stored")
+        raw = array.astype(array.dtype.newbyteorder("<")).tobytes()
+        total = int(array.sum()) if array.dtype == np.int64 else None
+        kind = "<i8" if array.dtype == np.int64 else "<f8"
+        # Level 1: counts shrink about as well as at 6, several times faster.
+        rows.append((name, kind, json.dumps(array.shape), zlib.crc32(raw), zlib.compress(raw, 1), total))
+    return rows
+
+
+def unpack_series(dtype: str, shape: str, crc32: int, data: bytes) -> NDArray[Any] | None:
+    """The array, or None if its bytes are not those that were written."""
+    try:
+        raw = zlib.decompress(data)
+    except zlib.error:
+        return None
+    if zlib.crc32(raw) != crc32:
+        return None
+    return np.frombuffer(raw, dtype=dtype).reshape(json.loads(shape))

@@ -1,0 +1,357 @@
+"""The run folder: one SQLite database that holds every finished task whole, or not at all.
+
+Writers hold `run.lock`, one per folder; readers need no lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.results import TrialResult
+from scenarios.database import (
+    DATABASE,
+    LOCK,
+    check_identity,
+    connect,
+    create_database,
+    pack_series,
+    take_lock,
+    unpack_series,
+)
+from scenarios.errors import ScenarioError
+from scenarios.provenance import Provenance, utc_now
+
+CHUNK = 500
+"""Task ids per query: well below SQLite's limit on bound values (999 before version 3.32)."""
+
+Series = dict[str, NDArray[Any]]
+SeriesTable = Literal["rounds", "link", "privacy"]
+SERIES_TABLES: tuple[SeriesTable, ...] = ("rounds", "link", "privacy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRecord:
+    """One stored task without its arrays. `seconds` is its share of the batch it was computed in."""
+
+    task_id: str
+    trial: int
+    status: Literal["done", "failed"]
+    failure: str | None
+    seconds: float
+    finished_at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """One invocation that wrote to the store; `status` is running, killed, or what `finish_run` said."""
+
+    run: int
+    command: str
+    provenance: Mapping[str, Any]
+    started_at: str
+    finished_at: str | None
+    status: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedScenario:
+    """The scenario as resolved: YAML text to read, `root` (plain values) to rebuild the plan from."""
+
+    yaml: str
+    root: Mapping[str, Any]
+
+
+class Store:
+    """One open run folder. Make it with `Store.open` (to write) or `Store.open_existing` (to read)."""
+
+    def __init__(self, folder: Path, *, connection: sqlite3.Connection, lock: IO[str] | None) -> None:
+        self.folder = folder
+        self._connection = connection
+        self._lock = lock
+
+    @classmethod
+    def open(cls, folder: Path, *, scenario_name: str, create: bool = True) -> Self:
+        """Open `folder` for writing, alone; `create` makes folder and database where missing.
+
+        ScenarioError if the folder is a file, cannot be written, holds a database that is not ours, is
+        from a newer phyloop or belongs to another scenario (all found before anything on disk changes),
+        or if another process is writing to it.
+        """
+        path = folder / DATABASE
+        if folder.exists() and not folder.is_dir():
+            raise ScenarioError(
+                file=folder, problem="is a file, not a folder", remedy="name a folder for the results"
+            )
+        if path.exists():
+            check_identity(path, scenario_name=scenario_name)
+        elif not create:
+            raise _no_results(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = take_lock(folder / LOCK)
+        except OSError as error:
+            raise ScenarioError(
+                file=folder,
+                problem=f"results cannot be written here ({error.strerror})",
+                remedy="choose a folder on a writable disk",
+            ) from error
+        try:
+            if not path.exists():
+                create_database(path, scenario_name=scenario_name)
+            check_identity(path, scenario_name=scenario_name)  # whoever held the lock may have made it
+            store = cls(folder, connection=connect(path), lock=lock)
+            store._connection.execute("PRAGMA journal_mode = WAL")
+            # FULL: in WAL mode, NORMAL would lose the last tasks to a power cut. One fsync per batch of
+            # seconds costs nothing.
+            store._connection.execute("PRAGMA synchronous = FULL")
+            # We hold the lock, so whoever is still called running no longer is.
+            store._connection.execute("UPDATE runs SET status = 'killed' WHERE status = 'running'")
+        except (OSError, sqlite3.Error) as error:
+            lock.close()
+            raise _unwritable(path, error) from error
+        except BaseException:
+            lock.close()
+            raise
+        return store
+
+    @classmethod
+    def open_existing(cls, folder: Path) -> Self:
+        """Open a run folder to read it, also while a run is writing to it; ScenarioError if there is none."""
+        path = folder / DATABASE
+        if not path.is_file():
+            raise _no_results(folder)
+        check_identity(path, scenario_name=None)
+        if os.access(folder, os.W_OK) and os.access(path, os.W_OK):
+            connection = connect(path)  # read-write, so that a log left by a killed run is folded in
+        elif (log := path.with_name(f"{DATABASE}-wal")).exists() and log.stat().st_size:
+            connection = connect(path, options="mode=ro")
+        else:
+            connection = connect(path, options="mode=ro&immutable=1")  # a read-only disk: no log possible
+        connection.execute("PRAGMA query_only = ON")
+        return cls(folder, connection=connection, lock=None)
+
+    def close(self) -> None:
+        """Close the database and let go of the lock; closing twice is fine."""
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def scenario_name(self) -> str:
+        """Name of the scenario whose results these are."""
+        row = self._connection.execute("SELECT value FROM meta WHERE key = 'scenario_name'").fetchone()
+        return str(row[0])
+
+    # --- tasks ------------------------------------------------------------------------------------
+
+    def finished(self, task_ids: Sequence[str]) -> set[str]:
+        """Those of `task_ids` that are stored, done or failed."""
+        return {row[0] for row in self._select("SELECT task_id FROM tasks WHERE task_id IN ({})", task_ids)}
+
+    def write(
+        self, results: Mapping[str, TrialResult], *, physics: Mapping[str, Any], seconds: float
+    ) -> None:
+        """Store trials of one point in one transaction: all of them, or after an error none.
+
+        `physics` is everything that determined the numbers, kept once per point; `seconds` is the wall
+        time of the whole batch. ValueError if a task is already stored (results are never overwritten)
+        or an array is neither int64 nor float64; ScenarioError if the disk refuses.
+        """
+        if known := self.finished(list(results)):
+            raise ValueError(f"task {min(known)} is already stored; a finished task is never overwritten")
+        packed = {  # compressed before the transaction, which then is short
+            task_id: {name: pack_series(getattr(result, name)) for name in SERIES_TABLES}
+            for task_id, result in results.items()
+        }
+        now, share = utc_now(), seconds / max(len(results), 1)
+        with self._transaction() as database:
+            text = canonical_json(physics)
+            database.execute("INSERT OR IGNORE INTO points (physics) VALUES (?)", (text,))
+            (point,) = database.execute("SELECT id FROM points WHERE physics = ?", (text,)).fetchone()
+            for task_id, result in results.items():
+                status = "done" if result.failure is None else "failed"
+                task = database.execute(
+                    "INSERT INTO tasks (task_id, point, trial, status, failure, seconds, finished_at)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (task_id, point, result.trial, status, result.failure, share, now),
+                ).lastrowid
+                database.executemany(  # SQLite keeps NaN as NULL; `read_metrics` turns it back
+                    "INSERT INTO metrics VALUES (?, ?, ?)",
+                    [(task, name, float(value)) for name, value in result.metrics.items()],
+                )
+                for table, rows in packed[task_id].items():
+                    database.executemany(
+                        f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?)", [(task, *row) for row in rows]
+                    )
+
+    def read_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskRecord]:
+        """Records of those of `task_ids` that are stored, in the order asked for."""
+        columns = "task_id, trial, status, failure, seconds, finished_at"
+        found = {
+            row[0]: TaskRecord(**dict(zip(columns.split(", "), row, strict=True)))
+            for row in self._select(f"SELECT {columns} FROM tasks WHERE task_id IN ({{}})", task_ids)
+        }
+        return {task_id: found[task_id] for task_id in task_ids if task_id in found}
+
+    def read_metrics(self, task_ids: Sequence[str]) -> dict[str, dict[str, float]]:
+        """Metrics by name of those of `task_ids` that are stored; a value not measured is NaN."""
+        found: dict[str, dict[str, float]] = {task_id: {} for task_id in self.read_tasks(task_ids)}
+        for task_id, name, value in self._select(
+            "SELECT task_id, name, value FROM tasks JOIN metrics ON metrics.task = tasks.id"
+            " WHERE task_id IN ({}) ORDER BY metrics.rowid",
+            task_ids,
+        ):
+            found[task_id][name] = np.nan if value is None else value
+        return found
+
+    def read_series(self, task_ids: Sequence[str], table: SeriesTable) -> dict[str, Series]:
+        """Arrays by name of those of `task_ids` that are stored, checked against their checksums.
+
+        Rounds and privacy `[num_rounds]`, link `[num_rounds, num_devices]`, read-only. ScenarioError if
+        an array is damaged.
+        """
+        found: dict[str, Series] = {task_id: {} for task_id in self.read_tasks(task_ids)}
+        for task_id, name, *blob in self._select(
+            f"SELECT task_id, name, dtype, shape, crc32, data FROM tasks JOIN {_known(table)} AS series"
+            " ON series.task = tasks.id WHERE task_id IN ({}) ORDER BY series.rowid",
+            task_ids,
+        ):
+            array = unpack_series(*blob)
+            if array is None:
+                raise ScenarioError(
+                    file=self.folder / DATABASE,
+                    problem=f"{table} {name} of task {task_id[:12]} is damaged (checksum differs)",
+                    remedy="restore the folder from a copy, or run the scenario into a new one",
+                )
+            found[task_id][name] = array
+        return found
+
+    def read_link_totals(self, task_ids: Sequence[str]) -> dict[str, int]:
+        """Sum of each link count over all rounds and devices of those of `task_ids` that are done."""
+        totals: dict[str, int] = {}
+        for name, total in self._select(
+            "SELECT name, sum(total) FROM tasks JOIN link ON link.task = tasks.id"
+            " WHERE status = 'done' AND total IS NOT NULL AND task_id IN ({}) GROUP BY name",
+            task_ids,
+        ):
+            totals[name] = totals.get(name, 0) + total
+        return totals
+
+    # --- runs and the scenario --------------------------------------------------------------------
+
+    def record_run(self, provenance: Provenance) -> int:
+        """Note that an invocation begins; returns its number for `finish_run`."""
+        fields = (provenance.command, canonical_json(provenance.to_dict()), provenance.date_utc)
+        with self._transaction() as database:
+            row = database.execute(
+                "INSERT INTO runs (command, provenance, started_at, status) VALUES (?, ?, ?, 'running')",
+                fields,
+            ).lastrowid
+        assert row is not None  # an INSERT that succeeded has a row; for the type checker
+        return row
+
+    def finish_run(self, run: int, *, status: str = "done") -> None:
+        """Note how invocation `run` ended: done, failed, interrupted."""
+        with self._transaction() as database:
+            database.execute(
+                "UPDATE runs SET finished_at = ?, status = ? WHERE id = ?", (utc_now(), status, run)
+            )
+
+    def read_runs(self) -> tuple[RunRecord, ...]:
+        """All invocations that wrote here, oldest first."""
+        rows = self._connection.execute(
+            "SELECT id, command, provenance, started_at, finished_at, status FROM runs ORDER BY id"
+        )
+        return tuple(
+            RunRecord(
+                run=run,
+                command=command,
+                provenance=json.loads(provenance),
+                started_at=started_at,
+                finished_at=finished_at,
+                status=status,
+            )
+            for run, command, provenance, started_at, finished_at, status in rows
+        )
+
+    def save_scenario(self, *, yaml: str, root: Mapping[str, Any]) -> None:
+        """Keep the latest resolved scenario, as text and as plain values."""
+        with self._transaction() as database:
+            database.execute(
+                "INSERT OR REPLACE INTO scenario VALUES (1, ?, ?, ?)", (yaml, json.dumps(root), utc_now())
+            )
+
+    def read_scenario(self) -> SavedScenario:
+        """The scenario saved last; ScenarioError if a run was killed before it saved any."""
+        row = self._connection.execute("SELECT yaml, root FROM scenario").fetchone()
+        if row is None:
+            raise ScenarioError(
+                file=self.folder, problem="holds no scenario yet", remedy="run the scenario into it first"
+            )
+        return SavedScenario(yaml=row[0], root=json.loads(row[1]))
+
+    # --- how --------------------------------------------------------------------------------------
+
+    def _select(self, query: str, task_ids: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """Rows of `query`, whose `{}` stands for the ids, a chunk of ids at a time."""
+        for start in range(0, len(task_ids), CHUNK):
+            chunk = list(task_ids[start : start + CHUNK])
+            yield from self._connection.execute(query.format(", ".join("?" * len(chunk))), chunk)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All statements of the block, or after any error none of them."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield self._connection
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError):
+                raise _unwritable(self.folder / DATABASE, error) from error
+            raise
+
+
+def canonical_json(value: object) -> str:
+    """Compact JSON with sorted keys: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _known(table: str) -> str:
+    if table not in SERIES_TABLES:
+        raise ValueError(f"no table {table!r} of arrays; there are {', '.join(SERIES_TABLES)}")
+    return table
+
+
+def _no_results(folder: Path) -> ScenarioError:
+    return ScenarioError(
+        file=folder, problem=f"holds no results ({DATABASE} is missing)", remedy="name the folder of a run"
+    )
+
+
+def _unwritable(path: Path, error: Exception) -> ScenarioError:
+    return ScenarioError(
+        file=path,
+        problem=f"results cannot be written ({error})",
+        remedy="free or change the disk and run again, finished tasks are kept",
+    )
