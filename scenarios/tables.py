@@ -1,0 +1,285 @@
+"""From stored trials to tidy tables, and to one summary per point with 95 % intervals.
+
+Nothing is invented: a point without a finished trial, a metric nobody measured and a rate without
+observations are absent. Trials that failed keep their rounds in the tables, but count neither in the
+metrics nor in the link totals: how far they came may depend on what they met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.results import CAP_NAMES
+from scenarios.store import SeriesTable, Store, canonical_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CONFIDENCE = 0.95
+COUNTED = ("bit", "packet")
+"""What the link counts, singular; the store holds `<unit>s` and `<unit>_errors`."""
+
+TaskIds = Sequence[Sequence[str]]
+"""Identity of each task, `[point][trial]`."""
+
+
+class PointLike(Protocol):
+    """One point of a sweep."""
+
+    @property
+    def index(self) -> int: ...
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+    @property
+    def scenario(self) -> Any: ...
+
+
+class PlanLike(Protocol):
+    """What tables, figures and report need of a plan."""
+
+    @property
+    def points(self) -> Sequence[PointLike]: ...
+    @property
+    def swept_paths(self) -> Sequence[str]: ...
+    @property
+    def trials(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    def value_of(self, point: Any, path: str, /) -> Any: ...
+
+
+# --- intervals ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """Mean over `trials` independent trials and its t interval; no interval from one trial."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    trials: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """`errors` among `total` observations, and the Clopper-Pearson interval of the rate.
+
+    The interval takes the observations as independent; errors in bursts need a wider one.
+    """
+
+    errors: int
+    total: int
+    low: float
+    high: float
+
+    @property
+    def value(self) -> float:
+        """Errors per observation."""
+        return self.errors / self.total
+
+
+def mean_interval(values: NDArray[np.float64], *, confidence: float = CONFIDENCE) -> Mean:
+    """Mean of `values` `[n]`, n >= 1, with the two-sided Student t interval of n - 1 degrees of freedom."""
+    from scipy import special  # slow to import, and only the report needs it
+
+    n = int(values.size)
+    if n < 2 or not np.all(np.isfinite(values)):
+        with np.errstate(invalid="ignore"):  # inf - inf
+            return Mean(mean=float(np.mean(values)), low=None, high=None, trials=n)
+    mean = float(np.mean(values))
+    t = float(special.stdtrit(n - 1, 0.5 + confidence / 2))
+    half = t * float(np.std(values, ddof=1)) / float(np.sqrt(n))
+    return Mean(mean=mean, low=mean - half, high=mean + half, trials=n)
+
+
+def rate_interval(*, errors: int, total: int, confidence: float = CONFIDENCE) -> Rate:
+    """Clopper-Pearson interval of `errors` among `total` observations; ValueError without any."""
+    from scipy import special
+
+    if not 0 <= errors <= total or total == 0:
+        raise ValueError(f"{errors} errors among {total} observations have no rate")
+    tail = (1 - confidence) / 2
+    low = float(special.betaincinv(errors, total - errors + 1, tail)) if errors else 0.0
+    high = float(special.betaincinv(errors + 1, total - errors, 1 - tail)) if errors < total else 1.0
+    return Rate(errors=errors, total=total, low=low, high=high)
+
+
+# --- summaries ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointSummary:
+    """A point of the sweep over its finished trials: `done` whole ones, `failed` ones."""
+
+    point: PointLike
+    done: int
+    failed: int
+    metrics: Mapping[str, Mean] = field(default_factory=dict)
+    rates: Mapping[str, Rate] = field(default_factory=dict)
+
+
+def summarise(store: Store, plan: PlanLike, *, task_ids: TaskIds) -> tuple[PointSummary, ...]:
+    """One summary per point that has a finished trial, in the order of the plan.
+
+    Rates are called `bit_error_rate` and `packet_error_rate`.
+    """
+    summaries = (
+        _summarise_point(store, point, task_ids=ids) for point, ids in zip(plan.points, task_ids, strict=True)
+    )
+    return tuple(summary for summary in summaries if summary.done + summary.failed)
+
+
+def _summarise_point(store: Store, point: PointLike, *, task_ids: Sequence[str]) -> PointSummary:
+    statuses = {task_id: record.status for task_id, record in store.read_tasks(task_ids).items()}
+    done = [task_id for task_id, status in statuses.items() if status == "done"]
+    values: dict[str, list[float]] = {}
+    for metrics in store.read_metrics(done).values():
+        for name, value in metrics.items():
+            if not np.isnan(value):  # not measured in this trial
+                values.setdefault(name, []).append(value)
+    totals = store.read_link_totals(done)
+    rates = {
+        f"{unit}_error_rate": rate_interval(errors=totals[f"{unit}_errors"], total=totals[f"{unit}s"])
+        for unit in COUNTED
+        if totals.get(f"{unit}s") and f"{unit}_errors" in totals
+    }
+    return PointSummary(
+        point=point,
+        done=len(done),
+        failed=len(statuses) - len(done),
+        metrics={name: mean_interval(np.asarray(column)) for name, column in values.items()},
+        rates=rates,
+    )
+
+
+def metric_summary_table(plan: PlanLike, summaries: Sequence[PointSummary]) -> pd.DataFrame:
+    """A row per point and metric: swept paths, trials done and failed, then the mean and its interval."""
+    import pandas as pd
+
+    columns = ["trials_done", "trials_failed", "metric", "mean", "low", "high", "trials"]
+    rows = [
+        (*swept_values(plan, s.point), s.done, s.failed, name, m.mean, m.low, m.high, m.trials)
+        for s in summaries
+        for name, m in s.metrics.items()
+    ]
+    return pd.DataFrame(rows, columns=[*plan.swept_paths, *columns])
+
+
+def rate_summary_table(plan: PlanLike, summaries: Sequence[PointSummary]) -> pd.DataFrame:
+    """A row per point and error rate: swept paths, rate, errors, total, value, low, high."""
+    import pandas as pd
+
+    columns = ["rate", "errors", "total", "value", "low", "high"]
+    rows = [
+        (*swept_values(plan, s.point), name, r.errors, r.total, r.value, r.low, r.high)
+        for s in summaries
+        for name, r in s.rates.items()
+    ]
+    return pd.DataFrame(rows, columns=[*plan.swept_paths, *columns])
+
+
+# --- tidy tables ----------------------------------------------------------------------------------
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "metrics": ("trial",),
+    "rounds": ("trial", "round"),
+    "link": ("trial", "round", "device"),
+    "privacy": ("trial", "round"),
+}
+"""Columns between the swept paths and `metric`, `value`; rounds and devices count from 0."""
+
+WORDED = ("metrics", "rounds")
+"""Tables with a last column `text`: the word of a value that is a code."""
+
+
+def columns_of(plan: PlanLike, table: str) -> list[str]:
+    """Column names of a tidy table."""
+    text = ["text"] if table in WORDED else []
+    return [*plan.swept_paths, *KEYS[table], "metric", "value", *text]
+
+
+def swept_values(plan: PlanLike, point: PointLike) -> tuple[Any, ...]:
+    """The swept settings of a point as table cells: mappings and lists as compact JSON text."""
+    values = (plan.value_of(point, path) for path in plan.swept_paths)
+    return tuple(canonical_json(v) if isinstance(v, (Mapping, list, tuple)) else v for v in values)
+
+
+CODED: dict[str, tuple[str, ...]] = {"active_cap": CAP_NAMES}
+"""Metrics whose values are codes, and the word of each code."""
+
+
+def word_of(metric: str, value: float) -> str:
+    """The word of a code (`active_cap` 2 is `lmc`), empty for every other value."""
+    words = CODED.get(metric, ())
+    return words[int(value)] if value in range(len(words)) else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """One metric of one trial: `data` over rounds, rounds and devices, or no axis at all."""
+
+    trial: int
+    metric: str
+    data: NDArray[Any]
+
+
+def blocks(store: Store, *, table: str, task_ids: Sequence[str]) -> Iterator[Block]:
+    """The blocks of some tasks in the order given; a failed trial has no block in `metrics`."""
+    records = store.read_tasks(task_ids)
+    if table == "metrics":
+        done = [task_id for task_id, record in records.items() if record.status == "done"]
+        for task_id, metrics in store.read_metrics(done).items():
+            for name, value in metrics.items():
+                yield Block(trial=records[task_id].trial, metric=name, data=np.asarray(value))
+        return
+    series: SeriesTable = "rounds" if table == "rounds" else "link" if table == "link" else "privacy"
+    for task_id, arrays in store.read_series(task_ids, series).items():
+        for name, values in arrays.items():
+            yield Block(trial=records[task_id].trial, metric=name, data=values)
+
+
+def metrics_table(store: Store, plan: PlanLike, *, task_ids: TaskIds) -> pd.DataFrame:
+    """A row per whole trial and metric."""
+    return _tidy(store, plan, table="metrics", task_ids=task_ids)
+
+
+def rounds_table(store: Store, plan: PlanLike, *, task_ids: TaskIds) -> pd.DataFrame:
+    """A row per trial, round and metric; the rounds of failed trials too, up to the failure."""
+    return _tidy(store, plan, table="rounds", task_ids=task_ids)
+
+
+def link_table(store: Store, plan: PlanLike, *, task_ids: TaskIds) -> pd.DataFrame:
+    """A row per trial, round, device and what the radio measured: counts, and SNR [dB]."""
+    return _tidy(store, plan, table="link", task_ids=task_ids)
+
+
+def privacy_table(store: Store, plan: PlanLike, *, task_ids: TaskIds) -> pd.DataFrame:
+    """A row per trial, round and entry of the privacy ledger."""
+    return _tidy(store, plan, table="privacy", task_ids=task_ids)
+
+
+def _tidy(store: Store, plan: PlanLike, *, table: str, task_ids: TaskIds) -> pd.DataFrame:
+    import pandas as pd
+
+    keys = KEYS[table]
+    frames = []
+    for point, ids in zip(plan.points, task_ids, strict=True):
+        swept = dict(zip(plan.swept_paths, swept_values(plan, point), strict=True))
+        for block in blocks(store, table=table, task_ids=ids):
+            axes = [axis.reshape(-1) for axis in np.indices(block.data.shape)]
+            values = block.data.astype(np.float64).reshape(-1)
+            columns: dict[str, Any] = {**swept, "trial": block.trial}
+            columns |= dict(zip(keys[1:], axes, strict=True))
+            columns |= {"metric": block.metric, "value": values}
+            if table in WORDED:
+                columns["text"] = [word_of(block.metric, value) for value in values]
+            frames.append(pd.DataFrame(columns, index=range(values.size)))
+    if not frames:
+        return pd.DataFrame(columns=columns_of(plan, table))
+    return pd.concat(frames, ignore_index=True)[columns_of(plan, table)]

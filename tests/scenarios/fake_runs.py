@@ -1,0 +1,113 @@
+"""Small plans and trials with known numbers, for everything that comes after the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fl.results import TrialResult
+from scenarios.provenance import Provenance
+from scenarios.schema import FigureConfig, Scenario
+from scenarios.store import Store
+
+
+@dataclass(frozen=True)
+class FakePoint:
+    index: int
+    settings: dict[str, Any]
+    scenario: Scenario
+
+
+@dataclass(frozen=True)
+class FakePlan:
+    points: tuple[FakePoint, ...]
+    swept_paths: tuple[str, ...]
+    trials: int
+    seed: int = 2022
+    base: Mapping[str, Any] = field(default_factory=dict)
+
+    def value_of(self, point: FakePoint, path: str) -> Any:
+        """A swept value, an entry of a swept mapping, a value of the base, else None."""
+        for candidate, value in {**self.base, **point.settings}.items():
+            if candidate == path:
+                return value
+            if path.startswith(candidate + "."):
+                return value.get(path.removeprefix(candidate + ".")) if isinstance(value, dict) else None
+        return self.base.get(path)
+
+
+def make_plan(settings: Sequence[dict[str, Any]], *, trials: int, **scenario: Any) -> FakePlan:
+    """A plan with one point per entry of `settings`."""
+    points = []
+    for index, values in enumerate(settings):
+        document = {"name": "fake", "seed": 2022, "trials": trials, **scenario}
+        if scheme := values.get("learning.scheme"):
+            document["learning"] = {"scheme": scheme}
+        points.append(FakePoint(index, values, Scenario.model_validate(document)))
+    swept = tuple(dict.fromkeys(path for values in settings for path in values))
+    return FakePlan(tuple(points), swept, trials)
+
+
+def ids_of(plan: FakePlan) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(f"{p.index:04x}{t:04x}" for t in range(plan.trials)) for p in plan.points)
+
+
+def make_trial(
+    trial: int,
+    *,
+    metrics: Mapping[str, float],
+    failure: str | None = None,
+    num_rounds: int = 3,
+    errors: int | None = 1,
+    private: bool = False,
+) -> TrialResult:
+    """A trial of two devices; each sends 1000 bits a round with `errors` of them wrong (None: no link)."""
+    shape = (num_rounds, 2)
+    link = (
+        {}
+        if errors is None
+        else {
+            "bits": np.full(shape, 1000, dtype=np.int64),
+            "bit_errors": np.full(shape, errors, dtype=np.int64),
+            "packets": np.full(shape, 10, dtype=np.int64),
+            "packet_errors": np.full(shape, min(errors, 10), dtype=np.int64),
+            "snr_db": np.linspace(10.0, 11.0, 2 * num_rounds).reshape(shape),
+        }
+    )
+    return TrialResult(
+        trial=trial,
+        metrics=metrics,
+        rounds={
+            "amplitude": np.linspace(1.0, 2.0, num_rounds) / 3,
+            "active_cap": np.arange(num_rounds, dtype=np.float64) % 4,
+        },
+        link=link,
+        privacy={"epsilon": np.full(num_rounds, 5.0)} if private else {},
+        failure=failure,
+    )
+
+
+def store_trials(folder: Path, plan: FakePlan, trials: Mapping[int, Sequence[TrialResult]]) -> None:
+    """A run folder holding `trials` of each point index."""
+    with Store.open(folder, scenario_name="fake") as store:
+        for index, results in trials.items():
+            ids = ids_of(plan)[index]
+            store.write({ids[r.trial]: r for r in results}, physics=plan.points[index].settings, seconds=1.0)
+
+
+PROVENANCE = Provenance(
+    command="phyloop run fake.yaml",
+    date_utc="2026-11-20T12:00:00+00:00",
+    versions={"phyloop": "0.1.0", "sionna": None},
+    commit="0123456789abcdef",
+    dirty=True,
+    platform="Linux",
+    cpu_model="A <fast> CPU",
+    cpu_count=2,
+)
+
+FIGURE = FigureConfig(x="link.power.snr_max_db", y="mse", series="learning.scheme", y_scale="log")

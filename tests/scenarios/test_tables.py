@@ -1,0 +1,177 @@
+"""Tables are tidy, intervals are textbook, and what was not measured is absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_runs import FakePlan, ids_of, make_plan, make_trial, store_trials
+from scipy import stats
+
+from scenarios.store import Store
+from scenarios.tables import (
+    link_table,
+    mean_interval,
+    metric_summary_table,
+    metrics_table,
+    privacy_table,
+    rate_interval,
+    rate_summary_table,
+    rounds_table,
+    summarise,
+)
+
+SNR = "link.power.snr_max_db"
+
+
+@pytest.fixture
+def plan() -> FakePlan:
+    """Five points: three with trials, one whose trials failed, one not run."""
+    private = {"epsilon": 5.0, "delta": 0.01}
+    return make_plan(
+        [
+            {SNR: 0.0, "privacy": private},
+            {SNR: 10.0, "privacy": "none"},
+            {SNR: 20.0, "privacy": "none"},
+            {SNR: 30.0, "privacy": "none"},
+            {SNR: None, "privacy": "none"},
+        ],
+        trials=3,
+    )
+
+
+@pytest.fixture
+def store(plan: FakePlan, tmp_path: Path):
+    store_trials(
+        tmp_path,
+        plan,
+        {
+            0: [make_trial(t, metrics={"mse": float(t), "active_cap": 2.0}, private=True) for t in range(3)],
+            1: [
+                make_trial(0, metrics={"mse": 4.0}),
+                make_trial(2, metrics={"mse": 1e9}, failure="NaN", num_rounds=1),
+            ],
+            3: [make_trial(0, metrics={}, failure="NaN", num_rounds=1)],
+            4: [make_trial(0, metrics={"mse": float("nan"), "bias": 1.0}, errors=None)],
+        },
+    )
+    with Store.open_existing(tmp_path) as store:
+        yield store
+
+
+@pytest.mark.parametrize(("n", "t"), [(2, 12.7062), (5, 2.7764), (30, 2.0452), (200, 1.9720)])
+def test_the_interval_of_a_mean_is_the_t_interval(n: int, t: float) -> None:
+    values = np.random.default_rng(n).normal(size=n)
+    interval = mean_interval(values)
+    half = t * np.std(values, ddof=1) / np.sqrt(n)
+    assert interval.mean == pytest.approx(np.mean(values))
+    assert interval.high == pytest.approx(np.mean(values) + half, abs=1e-4 * half)
+    low, high = stats.t.interval(0.95, n - 1, loc=np.mean(values), scale=stats.sem(values))
+    assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-10)
+
+
+def test_one_trial_has_a_mean_but_no_interval() -> None:
+    interval = mean_interval(np.array([3.0]))
+    assert (interval.mean, interval.low, interval.high, interval.trials) == (3.0, None, None, 1)
+
+
+def test_a_mean_with_infinite_values_has_no_interval() -> None:
+    assert mean_interval(np.array([1.0, np.inf])).low is None
+
+
+@pytest.mark.parametrize(("errors", "total"), [(0, 50), (1, 50), (17, 50), (50, 50), (3, 10**9)])
+def test_the_interval_of_a_rate_is_that_of_clopper_and_pearson(errors: int, total: int) -> None:
+    rate = rate_interval(errors=errors, total=total)
+    expected = stats.binomtest(errors, total).proportion_ci(0.95, method="exact")
+    assert (rate.low, rate.high) == pytest.approx((expected.low, expected.high), rel=1e-8)
+    assert rate.value == errors / total
+
+
+def test_the_t_interval_covers_the_mean_in_95_of_100_cases() -> None:
+    draws = np.random.default_rng(1).normal(loc=3.0, size=(4000, 6))
+    covered = [interval.low <= 3.0 <= interval.high for interval in map(mean_interval, draws)]
+    # 4 standard errors of a share of 4000: 4 sqrt(0.95 * 0.05 / 4000) = 0.014
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.014)
+
+
+def test_a_rate_without_observations_is_an_error() -> None:
+    with pytest.raises(ValueError, match="have no rate"):
+        rate_interval(errors=0, total=0)
+
+
+def test_points_without_a_finished_trial_are_absent(store: Store, plan: FakePlan) -> None:
+    summaries = summarise(store, plan, task_ids=ids_of(plan))
+    assert [s.point.index for s in summaries] == [0, 1, 3, 4]
+
+
+def test_failed_trials_are_counted_but_not_averaged(store: Store, plan: FakePlan) -> None:
+    whole, partly, failed, _ = summarise(store, plan, task_ids=ids_of(plan))
+    assert (whole.done, whole.failed, partly.done, partly.failed) == (3, 0, 1, 1)
+    assert whole.metrics["mse"].mean == 1.0
+    assert partly.metrics["mse"].mean == 4.0
+    assert (failed.done, failed.failed, failed.metrics, failed.rates) == (0, 1, {}, {})
+
+
+def test_error_rates_add_counts_over_trials_rounds_and_devices(store: Store, plan: FakePlan) -> None:
+    rate = summarise(store, plan, task_ids=ids_of(plan))[0].rates
+    assert (rate["bit_error_rate"].errors, rate["bit_error_rate"].total) == (18, 18_000)
+    assert (rate["packet_error_rate"].errors, rate["packet_error_rate"].total) == (18, 180)
+
+
+def test_what_was_not_measured_is_absent(store: Store, plan: FakePlan) -> None:
+    reference = summarise(store, plan, task_ids=ids_of(plan))[3]
+    assert reference.rates == {}
+    assert list(reference.metrics) == ["bias"]
+
+
+def test_summary_tables_have_a_row_per_point_and_quantity(store: Store, plan: FakePlan) -> None:
+    summaries = summarise(store, plan, task_ids=ids_of(plan))
+    metrics = metric_summary_table(plan, summaries)
+    assert list(metrics.columns[:2]) == [SNR, "privacy"]
+    assert metrics["metric"].tolist() == ["mse", "active_cap", "mse", "bias"]
+    rates = rate_summary_table(plan, summaries)
+    assert rates["errors"].tolist() == [18, 18, 6, 6]
+
+
+def test_the_metrics_table_has_a_row_per_whole_trial_and_metric(store: Store, plan: FakePlan) -> None:
+    table = metrics_table(store, plan, task_ids=ids_of(plan))
+    assert list(table.columns) == [SNR, "privacy", "trial", "metric", "value", "text"]
+    assert len(table) == 3 * 2 + 1 + 2
+    first = table[table["metric"] == "active_cap"].iloc[0]
+    assert (first["value"], first["text"], first["privacy"]) == (2.0, "lmc", '{"delta":0.01,"epsilon":5.0}')
+    assert table.iloc[-1]["privacy"] == "none"
+
+
+def test_the_rounds_table_counts_rounds_from_zero_and_names_the_caps(store: Store, plan: FakePlan) -> None:
+    table = rounds_table(store, plan, task_ids=ids_of(plan))
+    caps = table[(table["metric"] == "active_cap") & (table[SNR] == 0.0) & (table["trial"] == 1)]
+    assert caps["round"].tolist() == [0, 1, 2]
+    assert caps["value"].tolist() == [0.0, 1.0, 2.0]
+    assert caps["text"].tolist() == ["none", "power", "lmc"]
+    assert set(table[table["metric"] == "amplitude"]["text"]) == {""}
+    assert (table[SNR] == 30.0).sum() == 2  # the failed trial keeps its one round
+
+
+def test_the_link_table_has_a_row_per_device(store: Store, plan: FakePlan) -> None:
+    table = link_table(store, plan, task_ids=ids_of(plan))
+    assert list(table.columns) == [SNR, "privacy", "trial", "round", "device", "metric", "value"]
+    assert set(table["metric"]) == {"bits", "bit_errors", "packets", "packet_errors", "snr_db"}
+    snr = table[(table["metric"] == "snr_db") & (table[SNR] == 0.0) & (table["trial"] == 0)]
+    assert snr["device"].tolist() == [0, 1] * 3
+    assert snr["round"].tolist() == [0, 0, 1, 1, 2, 2]
+    np.testing.assert_allclose(snr["value"], np.linspace(10.0, 11.0, 6))
+
+
+def test_the_privacy_table_holds_the_ledger_of_private_points_only(store: Store, plan: FakePlan) -> None:
+    table = privacy_table(store, plan, task_ids=ids_of(plan))
+    assert len(table) == 9
+    assert set(table["value"]) == {5.0}
+
+
+def test_tables_of_an_empty_run_have_columns_and_no_rows(plan: FakePlan, tmp_path: Path) -> None:
+    store_trials(tmp_path / "empty", plan, {})
+    with Store.open_existing(tmp_path / "empty") as store:
+        table = rounds_table(store, plan, task_ids=ids_of(plan))
+    assert list(table.columns) == [SNR, "privacy", "trial", "round", "metric", "value", "text"]
+    assert table.empty
