@@ -58,7 +58,8 @@ class FlmcConfig(Frozen):
         default=None, description="left out: printed where receiver noise enters the update, else none"
     )
     debias: bool = Field(
-        default=False, description="digital-orthogonal only: divide each device's bits by 1 - 2 BER, BER as probed"
+        default=False,
+        description="digital-orthogonal only: divide each device's bits by 1 - 2 BER, BER as probed",
     )
 
     @field_validator("task", mode="before")

@@ -45,7 +45,8 @@ class ChannelConfig(Frozen):
     model: Literal["awgn", "flat"] = "flat"
     fading: Fading = "constant"
     rician_k_db: FiniteFloat = Field(
-        default=6.0, description="Rician K-factor: power of the fixed path over that of the scattered ones [dB]"
+        default=6.0,
+        description="Rician K-factor: power of the fixed path over that of the scattered ones [dB]",
     )
     coherence: Coherence = "round"
     gain: PositiveFloat | Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = Field(

@@ -83,7 +83,9 @@ def threefry(key: tuple[Any, Any], counter: tuple[Any, Any], ops: Any = np) -> t
     for group in range(5):
         for bits in _ROTATIONS[group % 2]:
             x0 = x0 + x1
-            x1 = ops.bitwise_or(ops.left_shift(x1, np.uint32(bits)), ops.right_shift(x1, np.uint32(32 - bits)))
+            x1 = ops.bitwise_or(
+                ops.left_shift(x1, np.uint32(bits)), ops.right_shift(x1, np.uint32(32 - bits))
+            )
             x1 = ops.bitwise_xor(x1, x0)
         x0 = x0 + schedule[(group + 1) % 3]
         x1 = x1 + schedule[(group + 2) % 3] + np.uint32(group + 1)
@@ -129,28 +131,30 @@ def _sine_of_quarter_turns(turns: Any) -> Any:
 
 
 @lru_cache(maxsize=32)
-def _words_kernel(rows: int, devices: int, columns: int) -> Any:
+def _words_kernel(rows: int, devices: int, pairs: int) -> Any:
     import tensorflow as tf
 
-    pairs = (columns + 1) // 2
-
     @tf.function(jit_compile=True, autograph=False)
-    def kernel(key: Any) -> Any:
+    def kernel(key: Any, start: Any) -> Any:
         device = tf.cast(tf.range(devices), tf.uint32)[None, :, None]
-        position = tf.cast(tf.range(pairs), tf.uint32)[None, None, :]
+        position = (tf.cast(tf.range(pairs), tf.uint32) + start)[None, None, :]
         return threefry((key[:, 0, None, None], key[:, 1, None, None]), (position, device), tf.bitwise)
 
     return kernel
 
 
-def uniform_words(keys: NDArray[np.uint32], *, num_devices: int, num_words: int) -> NDArray[np.uint32]:
+def uniform_words(
+    keys: NDArray[np.uint32], *, num_devices: int, num_words: int, first_pair: int = 0
+) -> NDArray[np.uint32]:
     """Uniform 32-bit words `[num_trials, num_devices, num_words]`, on the host.
 
-    `keys` is `round_keys(...)`. Integers are exact on every machine, so no padding is needed to make
-    them independent of the batch.
+    `keys` is `round_keys(...)`; the words are those of the stream from number `2 first_pair` on.
+    Integers are exact on every machine, so no padding is needed to make them independent of the batch.
     """
-    pair = _words_kernel(len(keys), num_devices, num_words)(keys)
-    return np.concatenate([np.asarray(half) for half in pair], axis=2)[:, :, :num_words]
+    pairs = (num_words + 1) // 2
+    halves = _words_kernel(len(keys), num_devices, pairs)(keys, np.uint32(first_pair))
+    words = np.stack([np.asarray(half) for half in halves], axis=-1)
+    return words.reshape(len(keys), num_devices, 2 * pairs)[:, :, :num_words]
 
 
 @lru_cache(maxsize=32)

@@ -1,0 +1,49 @@
+"""From a configuration to a running uplink: the one place where the error model's word is read."""
+
+from __future__ import annotations
+
+from phy.config import LinkConfig
+from phy.error_models import ErrorFreeUplink, IndependentFlips, NoiselessAir
+from phy.link import AirUplink, DigitalUplink, LinkError
+from phy.orthogonal import OrthogonalLink
+from phy.superposition import SuperpositionLink
+
+
+def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> DigitalUplink:
+    """Uplink that carries `num_bits` of each device per round on its own resource.
+
+    Raises LinkError where the configuration leaves access or modulation open or asks for amplitudes.
+    """
+    if config.modulation in ("auto", "analog") or config.access != "orthogonal":
+        raise LinkError(
+            f"orthogonal access carries bits, the link says access {config.access}, modulation "
+            f"{config.modulation}; name access: orthogonal and a modulation from bpsk to 256qam"
+        )
+    if config.error_model == "error_free":
+        return ErrorFreeUplink(config, num_devices=num_devices, num_bits=num_bits)
+    link = OrthogonalLink(config, num_devices=num_devices, num_bits=num_bits)
+    return link if config.error_model == "measured" else IndependentFlips(link)
+
+
+def compile_air(
+    config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0
+) -> AirUplink:
+    """Uplink over which `num_symbols` of each device per round add up; `payload_bound` as in `SuperpositionLink`.
+
+    Raises LinkError where modulation or error model have no meaning for a sum.
+    """
+    if config.modulation not in ("bpsk", "analog") or config.access != "superposition":
+        raise LinkError(
+            f"superposition adds BPSK symbols or amplitudes, the link says access {config.access}, modulation "
+            f"{config.modulation}; name access: superposition and modulation bpsk or analog"
+        )
+    if config.error_model == "error_free":
+        return NoiselessAir(config, num_devices=num_devices, num_symbols=num_symbols)
+    if config.error_model != "measured":
+        raise LinkError(
+            f"error model {config.error_model} flips bits, but superposition detects no device's bits; "
+            "use measured or error_free, or orthogonal access"
+        )
+    return SuperpositionLink(
+        config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=payload_bound
+    )

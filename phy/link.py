@@ -1,0 +1,107 @@
+"""The measured radio: `compile_link` turns a configuration into an uplink that carries bits or amplitudes.
+
+Describe (`LinkConfig`), compile (`compile_link`), run (`send`, `superpose`, `probe`). A compiled call has
+one fixed shape, so nothing is traced again after the first chunk, and links that differ in numbers only
+(SNR, gains, noise power) share their compiled code.
+
+Two seams:
+
+- `DigitalUplink.send(payload, context=...) -> Reception`: packed bits of all devices in, received packed
+  bits and measured counts out, each device on its own resource; `probe` measures known bits over the
+  same channel realisation.
+- `AirUplink.superpose(payload, context=...) -> Superposition`: all devices add up in the air.
+
+Learning and privacy hand in `caps`: ceilings on the receive amplitude A by name, plain numbers, one for
+all trials or one each; infinity does not bind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phy.channels import UplinkContext
+from phy.measurement import LinkCounts
+from phy.power import AmplitudeDecision
+
+
+class LinkError(Exception):
+    """A state of the link that cannot be: the sentence says which and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reception:
+    """What the receiver holds after one round of orthogonal access.
+
+    - `payload` `[num_trials, num_devices, num_bytes]` uint8: received packed bits, padding zero, all
+      zero for silent devices;
+    - `counts`: observed on exactly these bits;
+    - `decision`: levels, amplitudes and silent devices.
+    """
+
+    payload: NDArray[np.uint8]
+    counts: LinkCounts
+    decision: AmplitudeDecision
+
+
+@dataclass(frozen=True, kw_only=True)
+class Superposition:
+    """What the receiver holds after one round of superposition.
+
+    - `received` `[num_trials, num_symbols]` complex64: y = sum_k h_k A w_k x_k + z, z of variance N0 per
+      real dimension;
+    - `num_active` `[num_trials, num_symbols]` or `[num_trials, 1]` int64: devices on the air per symbol;
+    - `decision`: `decision.amplitude` is the A by which the receiver normalises.
+    """
+
+    received: NDArray[np.complex64]
+    num_active: NDArray[np.int64]
+    decision: AmplitudeDecision
+
+
+class DigitalUplink(Protocol):
+    """Orthogonal access: every device is received on its own."""
+
+    num_devices: int
+    num_bits: int
+
+    def send(
+        self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]
+    ) -> Reception:
+        """Carry packed bits `[num_trials, num_devices, ceil(num_bits / 8)]` uint8."""
+        ...
+
+    def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
+        """Counts on `num_bits` known bits per device over the channel that `send` meets in this round."""
+        ...
+
+
+class AirUplink(Protocol):
+    """Superposition: the receiver sees the sum of all devices."""
+
+    num_devices: int
+    num_symbols: int
+
+    def superpose(
+        self, payload: NDArray[Any], *, context: UplinkContext, caps: Mapping[str, ArrayLike]
+    ) -> Superposition:
+        """Carry packed bits (BPSK) or amplitudes `[num_trials, num_devices, num_symbols]` float or complex."""
+        ...
+
+
+def check_payload(payload: NDArray[Any], *, expected: tuple[int, int, int], dtype: str) -> None:
+    """Raise LinkError unless the payload has the compiled shape and kind (`u`: packed bits, `fc`: amplitudes)."""
+    if (
+        payload.shape != expected
+        or payload.dtype.kind not in dtype
+        or (dtype == "u" and payload.dtype != np.uint8)
+    ):
+        wanted = "packed bits, uint8" if dtype == "u" else "amplitudes, float or complex"
+        raise LinkError(
+            f"payload is {payload.dtype} {payload.shape}, the link was compiled for {wanted} {expected}; "
+            "compile a link for this shape"
+        )
