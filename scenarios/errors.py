@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher, get_close_matches
+from functools import cache
+from math import isfinite
 from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from .schema import Scenario
+
+KeyPath = tuple[str | int, ...]
+"""The way to a value: keys of mappings and indices of lists, from the top of the file."""
 
 
-@dataclass(frozen=True, kw_only=True)
+# Not frozen: Python itself writes __traceback__ and __context__ of an exception on its way up.
+@dataclass(kw_only=True, eq=False)
 class ScenarioError(Exception):
     """Bad input. The command line prints it as one sentence and exits with code 2.
 
@@ -28,9 +44,343 @@ class ScenarioError(Exception):
             subject = f"{self.key}: " if self.value is None else f"{self.key} = {shorten(self.value)}: "
         return f"{place}{subject}{self.problem}; {self.remedy}."
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exception pickles its positional arguments, and there are none: a worker's error would be lost.
+        return (_rebuild, (dict(self.__dict__),))
+
+
+def _rebuild(fields: dict[str, Any]) -> ScenarioError:
+    return ScenarioError(**fields)
+
 
 def shorten(value: object, limit: int = 60) -> str:
-    """A value as the user would recognise it, cut to `limit` characters."""
-    text = value if isinstance(value, str) else repr(value)
-    text = " ".join(text.split())
+    """A value as the user would write it in YAML, cut to `limit` characters."""
+    text = " ".join(_flow(value).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def listing(words: Iterable[object], *, last: str = "or") -> str:
+    """`a, b or c`."""
+    items = [str(word) for word in words]
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {last} {items[-1]}" if items else ""
+
+
+def dotted(path: Iterable[str | int]) -> str:
+    """A key path as the user writes it: `link.channel.gain[2]`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _flow(value: object) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False) if _needs_quotes(value) else value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_flow(item) for item in value) + "]"
+    return repr(value)
+
+
+def _needs_quotes(text: str) -> bool:
+    """Whether the word unquoted would look like a number, a boolean or nothing at all."""
+    return not text.strip() or text in ("true", "false") or _is_number(text)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
+
+
+# --- the schema as dotted paths ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaKey:
+    """One key a scenario may hold. `indexed` keys sit inside a list: no dotted path sets them."""
+
+    field: FieldInfo
+    indexed: bool
+    variants: tuple[str, ...]
+
+
+@cache
+def schema_keys() -> dict[str, SchemaKey]:
+    """Every dotted path of a scenario, those of all variants of a union included."""
+    keys: dict[str, SchemaKey] = {}
+
+    def walk(model: type[BaseModel], prefix: str, indexed: bool, variant: tuple[str, ...]) -> None:
+        for name, field in model.model_fields.items():
+            path = prefix + name
+            known = keys.get(path)
+            variants = (known.variants if known else ()) + variant
+            keys[path] = SchemaKey(field=known.field if known else field, indexed=indexed, variants=variants)
+            for child, in_list in _models_in(field.annotation):
+                tag = child.model_fields.get("name")
+                walk(
+                    child,
+                    path + ".",
+                    indexed or in_list,
+                    (str(tag.default),) if tag is not None and isinstance(tag.default, str) else (),
+                )
+
+    walk(Scenario, "", False, ())
+    return keys
+
+
+def _models_in(annotation: Any, in_list: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation, in_list
+    for argument in get_args(annotation):
+        yield from _models_in(argument, in_list or get_origin(annotation) in (tuple, list))
+
+
+def unknown_key(path: str, *, among: Iterable[str] | None = None) -> str:
+    """The remedy for a path that does not exist: the nearest one that does, or its valid siblings."""
+    keys = schema_keys()
+    known = list(keys if among is None else among)
+    if path in known and keys[path].variants:
+        parent = path.rpartition(".")[0]
+        return f"it belongs to {parent} {listing(keys[path].variants)} only: leave it out"
+    leaf = path.rpartition(".")[2]
+
+    def nearness(other: str) -> float:
+        # By the last word: a right word in the wrong place is the likelier slip. The rest breaks ties.
+        own = SequenceMatcher(None, leaf, other.rpartition(".")[2]).ratio()
+        return own + 0.01 * SequenceMatcher(None, path, other).ratio()
+
+    best = max(known, key=nearness)
+    if nearness(best) >= 0.7:
+        return f"did you mean {best}"
+    parent = path.rpartition(".")[0]
+    while parent and not any(other.startswith(parent + ".") for other in known):
+        parent = parent.rpartition(".")[0]
+    start = parent + "." if parent else ""
+    siblings = [other[len(start) :] for other in known if other.startswith(start)]
+    owner = f"of {parent}" if parent else "at the top"
+    return f"the keys {owner} are {listing((one for one in siblings if '.' not in one), last='and')}"
+
+
+# --- pydantic's report as one sentence --------------------------------------------------------
+
+# Unions, whose every member complains: what the user may write, and an example.
+_FORMS = {
+    "privacy": ("must be none or a mapping with epsilon", "write none, or {epsilon: 5, delta: 0.01}"),
+    "link.csi": (
+        "must be perfect or a mapping with error_variance",
+        "write perfect, or {error_variance: 0.01}",
+    ),
+    "link.channel.gain": (
+        "must be a number above 0, or a list of such numbers, one per device",
+        "write for example 0.04",
+    ),
+    "learning.step_size": ("must be a number above 0, or auto", "write for example 1e-4, or auto"),
+    "learning.task": (
+        "must be gaussian-linear or logistic, or a mapping with that name",
+        "write for example gaussian-linear",
+    ),
+    "report.figures.series": (
+        "must be a dotted path or a list of them",
+        "write for example learning.scheme",
+    ),
+    "sweep": (
+        "must be a mapping of dotted paths to lists, or a list of such mappings",
+        "write for example learning.scheme: [analog, digital]",
+    ),
+}
+
+_TYPES = {
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping of keys to values",
+}
+
+_EXAMPLES = {
+    "model_type": "write key: value pairs below it",
+    "dict_type": "write path: [value, value] below it",
+    "tuple_type": "write it in brackets: [...]",
+    "list_type": "write it in brackets: [...]",
+}
+
+_LIMITS = {
+    "greater_than": ("gt", "above", "larger"),
+    "greater_than_equal": ("ge", "at least", "larger"),
+    "less_than": ("lt", "below", "smaller"),
+    "less_than_equal": ("le", "at most", "smaller"),
+}
+
+
+def explain(
+    error: ValidationError,
+    *,
+    document: dict[str, Any],
+    marks: Mapping[KeyPath, tuple[Path | str, int | None]],
+    prefer: Collection[KeyPath] = (),
+) -> ScenarioError:
+    """The first error (by line) as a ScenarioError, with a count of the others.
+
+    `marks` tells where each value of `document` was written. Where an error lies between several
+    keys, one of `prefer` (the swept paths) is blamed before the others.
+    """
+    found: dict[KeyPath, dict[str, Any]] = {}
+    for item in error.errors(include_url=False):
+        path = _without_union_tags(item["loc"], document, item["type"])
+        found.setdefault(path, {**item})
+    told: list[ScenarioError] = []
+    for path, report in found.items():
+        if _name(path) in _FORMS and any(p[: len(path)] == path and p != path for p in found):
+            continue  # the member meant is known, and its own complaint says more
+        told.append(_told(path, report, document=document, marks=marks, prefer=prefer))
+    first = min(told, key=lambda one: (str(one.file), one.line or 0))
+    if len(told) > 1:
+        others = len(told) - 1
+        first.remedy += f" ({others} more error{'s' if others > 1 else ''} to mend after this)"
+    return first
+
+
+def _name(path: KeyPath) -> str:
+    return ".".join(part for part in path if isinstance(part, str))
+
+
+def value_at(document: Any, path: KeyPath) -> Any:
+    """The plain value at a key path, or None where there is none."""
+    for part in path:
+        try:
+            document = document[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return document
+
+
+def _without_union_tags(loc: tuple[str | int, ...], document: Any, kind: str) -> KeyPath:
+    """pydantic puts the tried member of a union into the path; the document tells which parts are keys."""
+    path: list[str | int] = []
+    for number, part in enumerate(loc):
+        inside = (isinstance(document, dict) and part in document) or (
+            isinstance(document, list) and isinstance(part, int) and part < len(document)
+        )
+        if inside:
+            document = document[part]
+            path.append(part)
+        elif kind == "missing" and number == len(loc) - 1:
+            path.append(part)
+    return tuple(path)
+
+
+def _told(
+    path: KeyPath,
+    item: dict[str, Any],
+    *,
+    document: dict[str, Any],
+    marks: Mapping[KeyPath, tuple[Path | str, int | None]],
+    prefer: Collection[KeyPath],
+) -> ScenarioError:
+    kind = item["type"]
+    if kind == "value_error":
+        problem, _, remedy = str(item["ctx"]["error"]).partition("; ")
+        path = _blamed(path, problem, marks, prefer)
+        remedy = remedy or "change one of them"
+    elif kind == "union_tag_invalid":
+        if (*path, "name") in marks:
+            path = (*path, "name")
+        item = {"ctx": {"expected": item["ctx"]["expected_tags"]}, "input": item["ctx"]["tag"]}
+        problem, remedy = _choice(item)
+    else:
+        problem, remedy = _sentence(kind, path, item)
+    value = value_at(document, path)
+    if kind in ("extra_forbidden", "value_error") and isinstance(value, dict | list):
+        value = None  # the key is the trouble, not what is in it
+    if kind == "union_tag_invalid":
+        value = item["input"]
+    file, line = mark_of(path, marks)
+    return ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key=dotted(path), value=value)
+
+
+def mark_of(
+    path: KeyPath, marks: Mapping[KeyPath, tuple[Path | str, int | None]]
+) -> tuple[Path | str | None, int | None]:
+    """Where `path`, or else the nearest mapping around it, was written."""
+    for length in range(len(path), -1, -1):
+        if path[:length] in marks:
+            return marks[path[:length]]
+    return None, None
+
+
+def _blamed(
+    path: KeyPath,
+    problem: str,
+    marks: Mapping[KeyPath, tuple[Path | str, int | None]],
+    prefer: Collection[KeyPath],
+) -> KeyPath:
+    """The written key that a sentence about several keys speaks of first, swept ones before others."""
+    candidates = [(*path, word) for word in re.findall(r"[a-z_0-9]+", problem) if (*path, word) in marks]
+    return min(candidates, key=lambda one: one not in prefer, default=path)
+
+
+def _choice(item: dict[str, Any]) -> tuple[str, str]:
+    choices = re.findall(r"'([^']*)'", item["ctx"]["expected"])
+    near = get_close_matches(str(item["input"]), choices, n=1, cutoff=0.5)
+    return f"must be {listing(choices)}", f"did you mean {near[0]}" if near else "write one of these words"
+
+
+def _sentence(kind: str, path: KeyPath, item: dict[str, Any]) -> tuple[str, str]:
+    """What is wrong and what to do about it."""
+    name, value = _name(path), item["input"]
+    key = schema_keys().get(name)
+    default = getattr(key.field, "default", None) if key is not None else None
+    usual = isinstance(default, int | float | str) and default != ""
+    if kind == "extra_forbidden":
+        if isinstance(path[-1], str) and "." in path[-1]:
+            return (
+                "unknown key",
+                f"nest it instead of dots: {path[-1].replace('.', ': {')}: ...{'}' * path[-1].count('.')}",
+            )
+        return "unknown key", unknown_key(name)
+    if kind == "missing":
+        parent = dotted(path[:-1])
+        return (
+            "it is needed and missing",
+            f"add {path[-1]}: under {parent}" if parent else f"add {path[-1]}: at the top",
+        )
+    if name in _FORMS:
+        return _FORMS[name]
+    if kind == "literal_error":
+        return _choice(item)
+    if kind == "string_pattern_mismatch":
+        return (
+            "must be 1 to 80 letters, digits, dots, dashes or underscores, the first a letter or digit",
+            "write for example my-study_2",
+        )
+    if kind in _LIMITS:
+        entry, words, direction = _LIMITS[kind]
+        limit = item["ctx"][entry]
+        limit = int(limit) if float(limit).is_integer() else limit
+        hint = f" (the default is {_flow(default)})" if usual else ""
+        return f"must be {words} {limit}", f"write a {direction} value{hint}"
+    problem = _TYPES.get(kind)
+    if problem is None:
+        return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key"
+    if (
+        isinstance(value, str)
+        and kind in ("float_type", "int_type")
+        and _needs_quotes(value)
+        and value.strip()
+    ):
+        return f"{problem}, not text", f"write {value.strip()} without quotes"
+    if kind == "int_type" and isinstance(value, float) and value.is_integer():
+        return problem, f"write {int(value)}"
+    if kind == "string_type" and not isinstance(value, dict | list):
+        return problem, f'put it in quotes: "{_flow(value)}"'
+    return problem, f"write for example {_flow(default)}" if usual else _EXAMPLES.get(kind, "write one")
