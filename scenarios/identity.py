@@ -1,0 +1,61 @@
+"""What makes two tasks the same: everything that determines numbers, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import lru_cache
+from typing import Any
+
+from .consistency import resolve_auto
+from .schema import SCHEMA_VERSION, Scenario
+
+EXECUTION_MODE = "xla-float32"
+"""How tasks run. Eager mode and XLA draw other numbers from one seed, hence part of the identity."""
+
+_PARTS = {"link", "learning", "privacy", "seed"}
+
+
+def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict[str, Any]:
+    """All that determines the numbers of a scenario's point, as plain JSON data.
+
+    Defaults are filled in and `auto` is resolved, so that writing a default out changes nothing.
+    Names, labels, descriptions, the number of trials, the sweep and the report are left out.
+    """
+    parts = resolve_auto(scenario).model_dump(mode="json", include=_PARTS)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "execution_mode": execution_mode,
+        **{name: _canonical(part) for name, part in parts.items()},
+    }
+
+
+def canonical_json(value: Any) -> str:
+    """Sorted keys, no spaces, ASCII: one text per value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def physics_json(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> str:
+    """The canonical JSON of `physics`, to be handed to `task_id`."""
+    return canonical_json(physics(scenario, execution_mode=execution_mode))
+
+
+def task_id(physics_json: str, trial: int) -> str:
+    """SHA-256, in hex, of the canonical JSON of `{"physics": ..., "trial": n}`."""
+    digest = _prefix(physics_json).copy()
+    digest.update(b"%d}" % trial)
+    return str(digest.hexdigest())
+
+
+@lru_cache(maxsize=64)
+def _prefix(physics_json: str) -> Any:
+    # All trials of a point share all but the last few characters.
+    return hashlib.sha256(f'{{"physics":{physics_json},"trial":'.encode())
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _canonical(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    return value + 0.0 if isinstance(value, float) else value  # -0.0 + 0.0 is 0.0
