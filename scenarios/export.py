@@ -13,13 +13,13 @@ from typing import IO, Any
 import numpy as np
 
 from scenarios.errors import ScenarioError
+from scenarios.plan import Plan
 from scenarios.store import Store
 from scenarios.tables import (
     CODED,
     KEYS,
     WORDED,
     Block,
-    PlanLike,
     TaskIds,
     blocks,
     columns_of,
@@ -59,7 +59,7 @@ class Replacement:
             self._temporary.unlink(missing_ok=True)
 
 
-def export(folder: Path, out: Path, *, plan: PlanLike, task_ids: TaskIds) -> tuple[Path, ...]:
+def export(folder: Path, out: Path, *, plan: Plan, task_ids: TaskIds) -> tuple[Path, ...]:
     """Write metrics.csv, rounds.csv, link.csv and privacy.csv of the run in `folder` into `out`.
 
     Columns as in `scenarios.tables`; UTF-8, a header even where there is no row, counts as integers,
@@ -88,7 +88,7 @@ def export(folder: Path, out: Path, *, plan: PlanLike, task_ids: TaskIds) -> tup
     return paths
 
 
-def _pieces(store: Store, plan: PlanLike, *, table: str, task_ids: TaskIds) -> Iterator[str]:
+def _pieces(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> Iterator[str]:
     """The body of a file, a few trials of a point at a time."""
     for point, ids in zip(plan.points, task_ids, strict=True):
         swept = swept_values(plan, point)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.results import CAP_NAMES
+from scenarios.plan import Plan, Point, value_of
 from scenarios.store import SeriesTable, Store, canonical_json
 
 if TYPE_CHECKING:
@@ -26,31 +27,6 @@ COUNTED = ("bit", "packet")
 
 TaskIds = Sequence[Sequence[str]]
 """Identity of each task, `[point][trial]`."""
-
-
-class PointLike(Protocol):
-    """One point of a sweep."""
-
-    @property
-    def index(self) -> int: ...
-    @property
-    def settings(self) -> Mapping[str, Any]: ...
-    @property
-    def scenario(self) -> Any: ...
-
-
-class PlanLike(Protocol):
-    """What tables, figures and report need of a plan."""
-
-    @property
-    def points(self) -> Sequence[PointLike]: ...
-    @property
-    def swept_paths(self) -> Sequence[str]: ...
-    @property
-    def trials(self) -> int: ...
-    @property
-    def seed(self) -> int: ...
-    def value_of(self, point: Any, path: str, /) -> Any: ...
 
 
 # --- intervals ------------------------------------------------------------------------------------
@@ -117,14 +93,14 @@ def rate_interval(*, errors: int, total: int, confidence: float = CONFIDENCE) ->
 class PointSummary:
     """A point of the sweep over its finished trials: `done` whole ones, `failed` ones."""
 
-    point: PointLike
+    point: Point
     done: int
     failed: int
     metrics: Mapping[str, Mean] = field(default_factory=dict)
     rates: Mapping[str, Rate] = field(default_factory=dict)
 
 
-def summarise(store: Store, plan: PlanLike, *, task_ids: TaskIds) -> tuple[PointSummary, ...]:
+def summarise(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[PointSummary, ...]:
     """One summary per point that has a finished trial, in the order of the plan.
 
     Rates are called `bit_error_rate` and `packet_error_rate`.
@@ -135,7 +111,7 @@ def summarise(store: Store, plan: PlanLike, *, task_ids: TaskIds) -> tuple[Point
     return tuple(summary for summary in summaries if summary.done + summary.failed)
 
 
-def _summarise_point(store: Store, point: PointLike, *, task_ids: Sequence[str]) -> PointSummary:
+def _summarise_point(store: Store, point: Point, *, task_ids: Sequence[str]) -> PointSummary:
     statuses = {task_id: record.status for task_id, record in store.read_tasks(task_ids).items()}
     done = [task_id for task_id, status in statuses.items() if status == "done"]
     values: dict[str, list[float]] = {}
@@ -158,7 +134,7 @@ def _summarise_point(store: Store, point: PointLike, *, task_ids: Sequence[str])
     )
 
 
-def metric_summary_table(plan: PlanLike, summaries: Sequence[PointSummary]) -> pd.DataFrame:
+def metric_summary_table(plan: Plan, summaries: Sequence[PointSummary]) -> pd.DataFrame:
     """A row per point and metric: swept paths, trials done and failed, then the mean and its interval."""
     import pandas as pd
 
@@ -171,7 +147,7 @@ def metric_summary_table(plan: PlanLike, summaries: Sequence[PointSummary]) -> p
     return pd.DataFrame(rows, columns=[*plan.swept_paths, *columns])
 
 
-def rate_summary_table(plan: PlanLike, summaries: Sequence[PointSummary]) -> pd.DataFrame:
+def rate_summary_table(plan: Plan, summaries: Sequence[PointSummary]) -> pd.DataFrame:
     """A row per point and error rate: swept paths, rate, errors, total, value, low, high."""
     import pandas as pd
 
@@ -198,15 +174,15 @@ WORDED = ("metrics", "rounds")
 """Tables with a last column `text`: the word of a value that is a code."""
 
 
-def columns_of(plan: PlanLike, table: str) -> list[str]:
+def columns_of(plan: Plan, table: str) -> list[str]:
     """Column names of a tidy table."""
     text = ["text"] if table in WORDED else []
     return [*plan.swept_paths, *KEYS[table], "metric", "value", *text]
 
 
-def swept_values(plan: PlanLike, point: PointLike) -> tuple[Any, ...]:
+def swept_values(plan: Plan, point: Point) -> tuple[Any, ...]:
     """The swept settings of a point as table cells: mappings and lists as compact JSON text."""
-    values = (plan.value_of(point, path) for path in plan.swept_paths)
+    values = (value_of(point, path) for path in plan.swept_paths)
     return tuple(canonical_json(v) if isinstance(v, (Mapping, list, tuple)) else v for v in values)
 
 
@@ -244,27 +220,27 @@ def blocks(store: Store, *, table: str, task_ids: Sequence[str]) -> Iterator[Blo
             yield Block(trial=records[task_id].trial, metric=name, data=values)
 
 
-def metrics_table(store: Store, plan: PlanLike, *, task_ids: TaskIds) -> pd.DataFrame:
+def metrics_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
     """A row per whole trial and metric."""
     return _tidy(store, plan, table="metrics", task_ids=task_ids)
 
 
-def rounds_table(store: Store, plan: PlanLike, *, task_ids: TaskIds) -> pd.DataFrame:
+def rounds_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
     """A row per trial, round and metric; the rounds of failed trials too, up to the failure."""
     return _tidy(store, plan, table="rounds", task_ids=task_ids)
 
 
-def link_table(store: Store, plan: PlanLike, *, task_ids: TaskIds) -> pd.DataFrame:
+def link_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
     """A row per trial, round, device and what the radio measured: counts, and SNR [dB]."""
     return _tidy(store, plan, table="link", task_ids=task_ids)
 
 
-def privacy_table(store: Store, plan: PlanLike, *, task_ids: TaskIds) -> pd.DataFrame:
+def privacy_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
     """A row per trial, round and entry of the privacy ledger."""
     return _tidy(store, plan, table="privacy", task_ids=task_ids)
 
 
-def _tidy(store: Store, plan: PlanLike, *, table: str, task_ids: TaskIds) -> pd.DataFrame:
+def _tidy(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> pd.DataFrame:
     import pandas as pd
 
     keys = KEYS[table]

@@ -3,56 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fl.results import TrialResult
+from scenarios.plan import Plan, Point
 from scenarios.provenance import Provenance
 from scenarios.schema import FigureConfig, Scenario
 from scenarios.store import Store
 
 
-@dataclass(frozen=True)
-class FakePoint:
-    index: int
-    settings: dict[str, Any]
-    scenario: Scenario
-
-
-@dataclass(frozen=True)
-class FakePlan:
-    points: tuple[FakePoint, ...]
-    swept_paths: tuple[str, ...]
-    trials: int
-    seed: int = 2022
-    base: Mapping[str, Any] = field(default_factory=dict)
-
-    def value_of(self, point: FakePoint, path: str) -> Any:
-        """A swept value, an entry of a swept mapping, a value of the base, else None."""
-        for candidate, value in {**self.base, **point.settings}.items():
-            if candidate == path:
-                return value
-            if path.startswith(candidate + "."):
-                return value.get(path.removeprefix(candidate + ".")) if isinstance(value, dict) else None
-        return self.base.get(path)
-
-
-def make_plan(settings: Sequence[dict[str, Any]], *, trials: int, **scenario: Any) -> FakePlan:
-    """A plan with one point per entry of `settings`."""
+def make_plan(settings: Sequence[dict[str, Any]], *, trials: int, **scenario: Any) -> Plan:
+    """A plan with one point per entry of `settings`, dotted paths and their values."""
     points = []
     for index, values in enumerate(settings):
-        document = {"name": "fake", "seed": 2022, "trials": trials, **scenario}
-        if scheme := values.get("learning.scheme"):
-            document["learning"] = {"scheme": scheme}
-        points.append(FakePoint(index, values, Scenario.model_validate(document)))
+        document: dict[str, Any] = {"name": "fake", "seed": 2022, "trials": trials, **scenario}
+        for path, value in values.items():
+            *parents, key = path.split(".")
+            entry = document
+            for parent in parents:
+                entry = entry.setdefault(parent, {})
+            entry[key] = value
+        points.append(Point(index=index, settings=values, scenario=Scenario.model_validate(document)))
     swept = tuple(dict.fromkeys(path for values in settings for path in values))
-    return FakePlan(tuple(points), swept, trials)
+    return Plan(points=tuple(points), swept_paths=swept, trials=trials, seed=2022)
 
 
-def ids_of(plan: FakePlan) -> tuple[tuple[str, ...], ...]:
+def ids_of(plan: Plan) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(f"{p.index:04x}{t:04x}" for t in range(plan.trials)) for p in plan.points)
 
 
@@ -91,7 +70,7 @@ def make_trial(
     )
 
 
-def store_trials(folder: Path, plan: FakePlan, trials: Mapping[int, Sequence[TrialResult]]) -> None:
+def store_trials(folder: Path, plan: Plan, trials: Mapping[int, Sequence[TrialResult]]) -> None:
     """A run folder holding `trials` of each point index."""
     with Store.open(folder, scenario_name="fake") as store:
         for index, results in trials.items():

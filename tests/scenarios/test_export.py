@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from fake_runs import FakePlan, ids_of, make_plan, make_trial, store_trials
+from fake_runs import ids_of, make_plan, make_trial, store_trials
 
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement, export
+from scenarios.plan import Plan
 from scenarios.store import Store
 from scenarios.tables import columns_of, link_table, metrics_table, privacy_table, rounds_table
 
@@ -24,16 +25,20 @@ READERS = {
 
 
 @pytest.fixture
-def plan() -> FakePlan:
+def plan() -> Plan:
     awkward = 'a "quoted", 100 %d label'
     return make_plan(
-        [{"x": 0.1, "label": awkward}, {"x": None, "label": "none"}, {"x": 3.0, "label": "not run"}],
+        [
+            {"privacy.epsilon": 0.1, "label": awkward},
+            {"label": "none"},
+            {"privacy.epsilon": 3.0, "label": "not run"},
+        ],
         trials=25,
     )
 
 
 @pytest.fixture
-def folder(plan: FakePlan, tmp_path: Path) -> Path:
+def folder(plan: Plan, tmp_path: Path) -> Path:
     store_trials(
         tmp_path / "run",
         plan,
@@ -46,12 +51,12 @@ def folder(plan: FakePlan, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("table", list(READERS))
-def test_the_files_read_back_as_the_tables(plan: FakePlan, folder: Path, tmp_path: Path, table: str) -> None:
+def test_the_files_read_back_as_the_tables(plan: Plan, folder: Path, tmp_path: Path, table: str) -> None:
     export(folder, tmp_path / "out", plan=plan, task_ids=ids_of(plan))
     read = pd.read_csv(
         tmp_path / "out" / f"{table}.csv",
         keep_default_na=False,
-        na_values={"x": [""], "value": ["nan"]},
+        na_values={"privacy.epsilon": [""], "value": ["nan"]},
     )
     with Store.open_existing(folder) as store:
         expected = READERS[table](store, plan, task_ids=ids_of(plan))
@@ -60,7 +65,7 @@ def test_the_files_read_back_as_the_tables(plan: FakePlan, folder: Path, tmp_pat
 
 
 def test_counts_are_written_as_integers_and_floats_with_all_digits(
-    plan: FakePlan, folder: Path, tmp_path: Path
+    plan: Plan, folder: Path, tmp_path: Path
 ) -> None:
     export(folder, tmp_path, plan=plan, task_ids=ids_of(plan))
     link = (tmp_path / "link.csv").read_text()
@@ -69,7 +74,7 @@ def test_counts_are_written_as_integers_and_floats_with_all_digits(
     assert ",active_cap,1.0,power\n" in (tmp_path / "metrics.csv").read_text()
 
 
-def test_an_empty_run_yields_headers(plan: FakePlan, tmp_path: Path) -> None:
+def test_an_empty_run_yields_headers(plan: Plan, tmp_path: Path) -> None:
     store_trials(tmp_path / "run", plan, {})
     for path in export(tmp_path / "run", tmp_path / "out", plan=plan, task_ids=ids_of(plan)):
         assert path.read_text() == ",".join(columns_of(plan, path.stem)) + "\n"
@@ -82,18 +87,18 @@ def test_a_run_without_a_sweep_has_no_empty_first_column(tmp_path: Path) -> None
     assert (tmp_path / "metrics.csv").read_text() == "trial,metric,value,text\n0,mse,1.0,\n"
 
 
-def test_an_output_folder_that_is_a_file_is_refused(plan: FakePlan, folder: Path, tmp_path: Path) -> None:
+def test_an_output_folder_that_is_a_file_is_refused(plan: Plan, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ScenarioError, match="is a file, not a folder"):
         export(folder, tmp_path / "file", plan=plan, task_ids=ids_of(plan))
 
 
-def test_an_unwritable_output_folder_is_refused(plan: FakePlan, folder: Path) -> None:
+def test_an_unwritable_output_folder_is_refused(plan: Plan, folder: Path) -> None:
     with pytest.raises(ScenarioError, match="cannot be written here"):
         export(folder, Path("/proc/phyloop/out"), plan=plan, task_ids=ids_of(plan))
 
 
-def test_exporting_without_a_run_makes_no_folder(plan: FakePlan, tmp_path: Path) -> None:
+def test_exporting_without_a_run_makes_no_folder(plan: Plan, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="holds no results"):
         export(tmp_path / "none", tmp_path / "out", plan=plan, task_ids=ids_of(plan))
     assert not (tmp_path / "out").exists()
@@ -113,7 +118,7 @@ def test_an_error_amid_writing_leaves_the_old_file_and_nothing_else(tmp_path: Pa
 
 
 def test_half_a_million_rows_take_seconds(tmp_path: Path) -> None:
-    plan = make_plan([{"x": 1.0}], trials=200)
+    plan = make_plan([{"link.power.snr_max_db": 1.0}], trials=200)
     results = [make_trial(t, metrics={"mse": 1.0}, num_rounds=300) for t in range(200)]
     store_trials(tmp_path, plan, {0: results})
     start = time.perf_counter()

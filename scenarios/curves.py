@@ -1,0 +1,175 @@
+"""Which points of a run make which curve of a figure, and what the caption says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scenarios.labels import setting_label
+from scenarios.plan import Plan, Point, value_of
+from scenarios.schema import FigureConfig
+from scenarios.store import canonical_json
+from scenarios.tables import Mean, PointSummary, Rate
+
+RATES = ("bit_error_rate", "packet_error_rate")
+EVERYWHERE = "everywhere"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spot:
+    """One point on a curve: mean or rate `y` with its interval, over `n` trials (or observations).
+
+    `x` None: the setting lies outside the sweep of x. `y` None: no error was seen, only `high` is known.
+    """
+
+    x: Any
+    y: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The spots of one combination of series values in one panel; `series` numbers its look."""
+
+    label: str
+    series: int
+    spots: tuple[Spot, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """A figure before it is drawn: panels in order, each with a title and its curves."""
+
+    config: FigureConfig
+    panels: tuple[tuple[str, tuple[Curve, ...]], ...]
+    caption: str
+
+
+def arrange(config: FigureConfig, plan: Plan, summaries: Sequence[PointSummary]) -> Drawing:
+    """Sort the points of a run into panels and curves; points without the quantity are left out."""
+    shown = [(s.point, spot) for s in summaries if (spot := _spot(config, plan, s)) is not None]
+    paths = (config.series,) if isinstance(config.series, str) else config.series
+    paths = (*paths, *_unnamed_paths(config, plan, [point for point, _ in shown]))
+    by_panel: dict[str, dict[str, list[Spot]]] = {}
+    titles: dict[str, str] = {}
+    looks: dict[str, int] = {}
+    for point, spot in shown:
+        key, title = _panel(config, point)
+        titles[key] = title
+        parts = (setting_label(path, value_of(point, path)) for path in paths if applies(path, point))
+        label = ", ".join(part for part in parts if part)
+        if not label and not applies(config.x, point):  # no series tells what this line is
+            label = setting_label("learning.scheme", getattr(point.scenario.learning, "scheme", "reference"))
+        looks.setdefault(label, len(looks))
+        by_panel.setdefault(key, {}).setdefault(label, []).append(spot)
+    if len(by_panel) > 1:
+        for label, spots in by_panel.pop(EVERYWHERE, {}).items():
+            for curves in by_panel.values():
+                curves.setdefault(label, []).extend(spots)
+    panels = tuple(
+        (
+            titles[key],
+            tuple(
+                Curve(label=label, series=looks[label], spots=tuple(_by_x(spots)))
+                for label, spots in sorted(curves.items(), key=lambda item: looks[item[0]])
+            ),
+        )
+        for key, curves in by_panel.items()
+    )
+    return Drawing(config=config, panels=panels, caption=_caption(config, plan, [s for _, s in shown]))
+
+
+def _panel(config: FigureConfig, point: Point) -> tuple[str, str]:
+    """Key and title of the panel of a point; `EVERYWHERE` if it has no part in what tells panels apart."""
+    if config.panels is None:
+        return "", ""
+    value = value_of(point, config.panels)
+    # Without a privacy bound there is no ε, and yet "no privacy" is a panel of its own.
+    missing = value is None and not config.panels.startswith("privacy")
+    if missing or not applies(config.panels, point):
+        return EVERYWHERE, ""
+    return canonical_json(value), setting_label(config.panels, value)
+
+
+def applies(path: str, point: Point) -> bool:
+    """Whether a setting says anything about a point: a reference without a radio has only what it sweeps."""
+    return getattr(point.scenario.learning, "uses_radio", True) or any(
+        related(path, other) for other in point.settings
+    )
+
+
+def _spot(config: FigureConfig, plan: Plan, summary: PointSummary) -> Spot | None:
+    """What this point shows of `y`, None if nothing was measured."""
+    x = None if _is_reference(config.x, plan, summary.point) else value_of(summary.point, config.x)
+    if isinstance(x, (Mapping, list, tuple)):
+        x = setting_label(config.x, x)
+    found: Mean | Rate | None = summary.rates.get(config.y) or summary.metrics.get(config.y)
+    if isinstance(found, Rate):
+        y = found.value if found.errors else None
+        return Spot(x=x, y=y, low=found.low, high=found.high, n=summary.done)
+    if found is None or not np.isfinite(found.mean):
+        return None
+    return Spot(x=x, y=found.mean, low=found.low, high=found.high, n=found.trials)
+
+
+def _is_reference(path: str, plan: Plan, point: Point) -> bool:
+    """Whether the point has no place on the x axis: no such setting, or no radio and no part in the sweep."""
+    if value_of(point, path) is None:
+        return True
+    return any(related(path, other) for other in plan.swept_paths) and not applies(path, point)
+
+
+def related(path: str, other: str) -> bool:
+    """Whether one path is the other or a part of it."""
+    return f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}.")
+
+
+def _unnamed_paths(config: FigureConfig, plan: Plan, points: Sequence[Point]) -> tuple[str, ...]:
+    """Swept paths the figure does not name and that tell apart points which would fall on one spot.
+
+    They join the series: two settings must never be joined into one zigzag curve.
+    """
+    series = (config.series,) if isinstance(config.series, str) else config.series
+    named = [path for path in (config.x, config.panels, *series) if path]
+    spots: dict[str, list[Point]] = {}
+    for point in points:
+        spots.setdefault(canonical_json([value_of(point, path) for path in named]), []).append(point)
+    return tuple(
+        path
+        for path in plan.swept_paths
+        if not any(related(path, other) for other in named)
+        and any(len({canonical_json(value_of(p, path)) for p in group}) > 1 for group in spots.values())
+    )
+
+
+def _by_x(spots: Sequence[Spot]) -> list[Spot]:
+    """Numbers in order, words in the order of the plan, references last."""
+    numbers = all(isinstance(s.x, (int, float)) for s in spots if s.x is not None)
+    return sorted(spots, key=lambda s: (s.x is None, s.x if numbers and s.x is not None else 0))
+
+
+def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
+    """What is drawn, over how many trials, which band, which seed."""
+    if not spots:
+        return f"No finished trial measured {config.y}."
+    few, many = min(s.n for s in spots), max(s.n for s in spots)
+    trials = f"{many} trial{'s' if many > 1 else ''}" if few == many else f"{few} to {many} trials"
+    mark = "bars" if any(isinstance(s.x, str) for s in spots) else "shaded"
+    if config.y in RATES:
+        text = (
+            f"Errors over observations of all devices and rounds of {trials} per point; {mark}: 95 % "
+            "Clopper-Pearson interval, which takes errors as independent."
+        )
+        if any(s.y is None for s in spots):
+            text += " Small triangles: upper limit where no error was seen."
+    else:
+        band = f"{mark}: 95 % t interval of the mean" if many > 1 else "no band from a single trial"
+        text = f"Mean over {trials} per point; {band}."
+    if any(s.x is None for s in spots):
+        text += " Horizontal lines: settings to which the x axis does not apply."
+    return f"{text} Seed {plan.seed}."

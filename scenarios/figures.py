@@ -1,0 +1,259 @@
+"""How curves are drawn and figures written, as PNG and SVG.
+
+No pyplot and no global state; the same store yields the same SVG, byte for byte.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scenarios.curves import Curve, Drawing, Spot, arrange
+from scenarios.errors import ScenarioError
+from scenarios.export import Replacement
+from scenarios.labels import axis_label, format_value, plain_label, setting_label
+from scenarios.plan import Plan
+from scenarios.schema import FigureConfig
+from scenarios.tables import PointSummary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette without its yellow, which white paper swallows; then darker repeats. Line
+# style and marker walk at other periods, so that twelve curves differ in grey as well.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7A4B9A")
+LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
+
+STYLE: dict[str, Any] = {
+    "svg.hashsalt": "phyloop",  # else element ids are random
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.labelsize": 10.5,
+    "axes.titlesize": 10.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#555555",
+    "axes.axisbelow": True,
+    "xtick.color": "#333333",
+    "ytick.color": "#333333",
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "mathtext.fontset": "dejavusans",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureFiles:
+    """One figure on disk, and the sentence that goes below it."""
+
+    title: str
+    caption: str
+    png: Path
+    svg: Path
+
+
+def draw(drawing: Drawing) -> Figure:
+    """The figure; legend below the panels, panels side by side with shared axes."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    config, count = drawing.config, max(len(drawing.panels), 1)
+    columns = 2 if count in (2, 4) else min(count, 3)
+    rows = -(-count // columns)
+    labels = list(dict.fromkeys(curve.label for _, curves in drawing.panels for curve in curves))
+    with rc_context(STYLE):
+        width = 6.4 if columns == 1 else 3.6 * columns + 0.6
+        per_row = _legend_columns(labels, width=width)
+        legend_height = 0.22 * -(-len(labels) // per_row) + 0.1 if any(labels) else 0.0
+        figure = Figure(
+            figsize=(width, (4.0 if rows == 1 else 3.1 * rows) + legend_height), layout="constrained"
+        )
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        words = _categories(drawing)
+        for axes, (title, curves) in zip(grid.flat, drawing.panels, strict=False):
+            for curve in curves:
+                _draw_curve(axes, curve, words=words)
+            axes.set_title(title)
+        for axes in grid.flat[count:]:
+            axes.set_visible(False)
+        for axes in grid.flat[:count]:
+            _finish_axes(axes, drawing, words=words)
+        for index, axes in enumerate(grid.flat[:count]):
+            if index == 0 and rows > 1:  # one label for all rows: beside a single low panel it may not fit
+                figure.supylabel(axis_label(config.y), fontsize=10.5)
+            elif index % columns == 0 and rows == 1:
+                axes.set_ylabel(axis_label(config.y))
+            if index + columns >= count:  # nothing below it, the last row may be short
+                axes.set_xlabel(axis_label(config.x))
+                axes.tick_params(labelbottom=True)
+        if config.title:
+            figure.suptitle(config.title.replace("$", r"\$"), fontsize=11.5, fontweight="bold")
+        if any(labels):
+            handles: dict[str, Any] = {}
+            for axes in grid.flat:  # the first panel that shows a series is its best example
+                for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+                    handles.setdefault(label, handle)
+            figure.legend(
+                handles=[handles[label] for label in labels if label in handles],
+                loc="outside lower center",
+                ncols=per_row,
+                handlelength=3.2,
+            )
+    return figure
+
+
+def _legend_columns(labels: Sequence[str], *, width: float) -> int:
+    """As many columns as fit into `width` inches, at most four."""
+    widest = 0.55 + 0.075 * max((len(label.replace("$", "")) for label in labels), default=1)
+    return max(1, min(4, len(labels), int(width / widest)))
+
+
+def _categories(drawing: Drawing) -> list[str]:
+    """Words along x in the order of the plan; empty if x is a number."""
+    values = [s.x for _, curves in drawing.panels for c in curves for s in c.spots if s.x is not None]
+    if all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in values):
+        return []
+    return list(dict.fromkeys(str(x) for x in values))
+
+
+def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str]) -> None:
+    """Line, markers and band; a spot without an error shows its upper limit and no line through it."""
+    look: dict[str, Any] = {
+        "color": COLOURS[curve.series % len(COLOURS)],
+        "linestyle": LINES[curve.series % len(LINES)],
+        "linewidth": 1.5,
+    }
+    marker: dict[str, Any] = {
+        "marker": MARKERS[curve.series % len(MARKERS)],
+        "markersize": 5.5,
+        # Every other series is hollow: tells neighbours apart in grey.
+        "markerfacecolor": "white" if curve.series % 2 else look["color"],
+        "markeredgewidth": 1.3,
+    }
+    label: str | None = curve.label
+    placed = [s for s in curve.spots if s.x is not None]
+    if placed:
+        x = np.array([words.index(str(s.x)) if words else float(s.x) for s in placed])
+        y = _column([s.y for s in placed])
+        low = _column([s.low if s.y is not None else None for s in placed])
+        high = _column([s.high if s.y is not None else None for s in placed])
+        if words:  # nothing lies between two words: no line, bars instead of a band, side by side
+            x = x + 0.09 * (curve.series % 7 - 3)
+            axes.errorbar(
+                x, y, yerr=(y - low, high - y), label=label, capsize=3, **{**look, "linestyle": ""}, **marker
+            )
+        else:
+            axes.plot(x, y, label=label, **look, **marker)
+            axes.fill_between(x, low, high, color=look["color"], alpha=0.16, linewidth=0)
+        label = None
+        unseen = [(at, s.high) for at, s in zip(x, placed, strict=True) if s.y is None]
+        if unseen:
+            at, limit = zip(*unseen, strict=True)
+            axes.plot(at, limit, linestyle="", marker="_", color=look["color"], markersize=8)
+            axes.plot(at, limit, linestyle="", marker=11, color=look["color"], markersize=5)  # caret below
+    for spot in curve.spots:
+        if spot.x is None:
+            level = spot.high if spot.y is None else spot.y
+            assert level is not None  # a rate without errors has an upper limit
+            axes.axhline(level, label=label, **look)
+            label = None
+            if spot.y is not None and spot.low is not None and spot.high is not None:
+                axes.axhspan(spot.low, spot.high, color=look["color"], alpha=0.12, linewidth=0)
+
+
+def _column(values: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Numbers with NaN for what is absent: matplotlib leaves a gap there."""
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _finish_axes(axes: Axes, drawing: Drawing, *, words: Sequence[str]) -> None:
+    """Scales, limits, ticks, grid."""
+    config = drawing.config
+    spots = [s for _, curves in drawing.panels for c in curves for s in c.spots]
+    numbers = [s.x for s in spots if s.x is not None]
+    if words:
+        names = [setting_label(config.x, word) or word for word in words]
+        slanted = sum(map(len, names)) > 30
+        axes.set_xticks(
+            range(len(words)), names, rotation=30 if slanted else 0, ha="right" if slanted else "center"
+        )
+        axes.set_xlim(-0.5, len(words) - 0.5)
+    elif config.x_scale == "log" and numbers and min(numbers) > 0:
+        axes.set_xscale("log")
+        if len(ticks := sorted(set(numbers))) <= 8:  # the values themselves, rather than powers of ten
+            axes.set_xticks(ticks, [format_value(tick) for tick in ticks])
+            axes.set_xticks([], minor=True)
+    if config.y_scale == "log" and (limits := log_limits(spots)):
+        axes.set_yscale("log")
+        axes.set_ylim(*limits)
+    axes.grid(visible=True, which="major", color="#d9d9d9", linewidth=0.7)
+    axes.grid(visible=True, which="minor", color="#eeeeee", linewidth=0.5)
+
+
+def log_limits(spots: Sequence[Spot]) -> tuple[float, float] | None:
+    """Limits of a logarithmic axis, None if nothing is positive.
+
+    Bands count for at most a factor 10 below the lowest spot: a band that reaches down to zero would
+    else squeeze all curves against the upper edge.
+    """
+    levels = [level for s in spots if (level := s.high if s.y is None else s.y) is not None and level > 0]
+    if not levels:
+        return None
+    floor = min(levels) / 10
+    lows = [max(s.low, floor) for s in spots if s.y is not None and s.y > 0 and s.low is not None]
+    highs = [s.high for s in spots if s.high is not None and s.high > 0]
+    bottom, top = min([*levels, *lows]), max([*levels, *highs])
+    margin = max((top / bottom) ** 0.06, 1.15)
+    return bottom / margin, top * margin
+
+
+def write_figures(
+    folder: Path, plan: Plan, *, summaries: Sequence[PointSummary], figures: Sequence[FigureConfig]
+) -> tuple[FigureFiles, ...]:
+    """Draw each figure into `folder` as PNG (150 dpi) and SVG; ScenarioError if it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return tuple(
+            _write_figure(
+                folder,
+                f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '-', config.y)}",
+                arrange(config, plan, summaries),
+            )
+            for number, config in enumerate(figures, start=1)
+        )
+    except OSError as error:
+        raise ScenarioError(
+            file=folder,
+            problem=f"figures cannot be written here ({error.strerror})",
+            remedy="choose a folder on a writable disk",
+        ) from error
+
+
+def _write_figure(folder: Path, name: str, drawing: Drawing) -> FigureFiles:
+    config = drawing.config
+    figure = draw(drawing)
+    paths = {kind: folder / f"{name}.{kind}" for kind in ("png", "svg")}
+    for kind, path in paths.items():
+        with Replacement(path) as file:
+            file.write(_render(figure, kind))
+    title = config.title or f"{plain_label(config.y)} over {plain_label(config.x)}"
+    return FigureFiles(title=title, caption=drawing.caption, **paths)
+
+
+def _render(figure: Figure, kind: str) -> bytes:
+    """The bytes of a PNG or SVG file, without a date."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context(STYLE):
+        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+    return buffer.getvalue()

@@ -1,0 +1,132 @@
+"""Words for people: what a path, a metric or a setting is called on an axis, in a legend, in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+AXES: dict[str, str] = {
+    "link.power.snr_max_db": "maximum SNR $P_0/N_0$ [dB]",
+    "link.channel.noise_power": "noise power $N_0$ per real dimension [W]",
+    "link.channel.gain": "amplitude gain $h$",
+    "link.channel.rician_k_db": "Rician K-factor [dB]",
+    "link.csi.error_variance": "channel estimation error variance, relative to gain²",
+    "link.power.cutoff_db": "truncation threshold [dB]",
+    "link.packet_size_bytes": "packet size [bytes]",
+    "privacy.epsilon": "privacy bound per round ε",
+    "privacy.delta": "privacy slack per round δ",
+    "learning.quantizer_slope": "quantizer slope $a$",
+    "learning.step_size": "step size η",
+    "learning.gradient_bound": r"gradient bound $\ell$",
+    "learning.num_devices": "number of devices",
+    "learning.rounds": "number of rounds",
+    "learning.burn_in": "burn-in [rounds]",
+    "learning.scheme": "scheme",
+    "learning.lmc_cap": "LMC cap",
+    "learning.task.name": "task",
+    "link.error_model": "error model",
+    "link.channel.fading": "fading",
+    "link.channel.coherence": "coherence",
+    "link.power.policy": "power control",
+    "privacy": "privacy bound per round",
+    "label": "setting",
+    "mse": "MSE to the posterior mean",
+    "wasserstein2": "2-Wasserstein distance to the posterior",
+    "variance_ratio": "sample variance / posterior variance",
+    "amplitude": "receive amplitude $A$",
+    "snr_db": "received SNR [dB]",
+    "bit_error_rate": "bit error rate",
+    "packet_error_rate": "packet error rate",
+}
+"""Axis labels with units, of swept paths and metrics; matplotlib mathematics between dollars."""
+
+SYMBOLS: dict[str, tuple[str, str]] = {
+    "link.power.snr_max_db": ("$P_0/N_0$", " dB"),
+    "link.channel.noise_power": ("$N_0$", " W"),
+    "link.channel.gain": ("$h$", ""),
+    "link.channel.rician_k_db": ("K", " dB"),
+    "link.csi.error_variance": ("CSI error", ""),
+    "link.power.cutoff_db": ("cutoff", " dB"),
+    "link.packet_size_bytes": ("packets of", " bytes"),
+    "privacy.epsilon": ("ε", ""),
+    "privacy.delta": ("δ", ""),
+    "learning.quantizer_slope": ("$a$", ""),
+    "learning.step_size": ("η", ""),
+    "learning.gradient_bound": (r"$\ell$", ""),
+    "learning.num_devices": ("devices", ""),
+    "learning.rounds": ("rounds", ""),
+    "learning.burn_in": ("burn-in", ""),
+}
+"""Symbol and unit of a setting: ε = 5."""
+
+WORDS: dict[str, str] = {
+    "learning.scheme": "{}",
+    "learning.lmc_cap": "LMC cap {}",
+    "learning.task.name": "{}",
+    "link.error_model": "errors {}",
+    "link.channel.fading": "{} fading",
+    "link.channel.coherence": "coherence: {}",
+    "link.power.policy": "{} power",
+    "link.access": "{}",
+    "link.modulation": "{}",
+    "link.csi": "{} CSI",
+    "privacy.analog_tail": "tail {}",
+    "label": "{}",
+}
+"""How a setting that is a word is said."""
+
+SCHEMES: dict[str, str] = {"exact": "exact posterior", "digital-orthogonal": "digital, orthogonal"}
+"""Schemes whose YAML word is not yet what one would say."""
+
+
+def axis_label(name: str) -> str:
+    """Name and unit of a path or metric, for an axis; an unknown one is called by its own name."""
+    return AXES.get(name, _without_mathematics(name))
+
+
+def plain_label(name: str) -> str:
+    """The same as text without matplotlib mathematics, for the report page."""
+    return AXES.get(name, name).replace(r"\ell", "ℓ").replace("_0", "₀").replace("$", "")
+
+
+def setting_label(path: str, value: Any) -> str:
+    """A setting as one says it: `digital`, `ε = 5`, `no privacy`; empty if it is not there."""
+    if path == "privacy" or path.startswith("privacy."):
+        if value is None or value == "none":
+            return "no privacy"
+    elif value is None:
+        return "LMC cap by default" if path == "learning.lmc_cap" else ""
+    if isinstance(value, Mapping):
+        return _mapping_label(path, value)
+    if path == "learning.scheme":
+        return SCHEMES.get(str(value), _without_mathematics(str(value)))
+    if path in WORDS and isinstance(value, str):
+        return WORDS[path].format(_without_mathematics(value))
+    name = _without_mathematics(path.rpartition(".")[2].replace("_", " "))
+    if isinstance(value, bool):
+        return name if value else f"no {name}"
+    symbol, unit = SYMBOLS.get(path, (name, ""))
+    return f"{symbol} = {format_value(value)}{unit}"
+
+
+def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
+    """Of a privacy bound its ε, the rest being the same all over a study; of others every entry."""
+    if path == "privacy" and "epsilon" in value:
+        return setting_label("privacy.epsilon", value["epsilon"])
+    if "name" in value:
+        return _without_mathematics(str(value["name"]))
+    return ", ".join(filter(None, (setting_label(f"{path}.{key}", entry) for key, entry in value.items())))
+
+
+def format_value(value: Any) -> str:
+    """A number in at most four digits, anything else as it is."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"{value:.4g}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(format_value(entry) for entry in value) + "]"
+    return _without_mathematics(str(value))
+
+
+def _without_mathematics(text: str) -> str:
+    """User text as matplotlib is to show it: a dollar is a dollar."""
+    return text.replace("$", r"\$")

@@ -1,0 +1,194 @@
+"""Curves hold the right points, labels are words, and files are the same for the same numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_runs import FIGURE, make_plan
+
+from scenarios.curves import Drawing, arrange
+from scenarios.errors import ScenarioError
+from scenarios.figures import draw, log_limits, write_figures
+from scenarios.labels import axis_label, setting_label
+from scenarios.plan import Plan
+from scenarios.schema import FigureConfig
+from scenarios.tables import Mean, PointSummary, rate_interval
+
+SNR, SCHEME, EPSILON = "link.power.snr_max_db", "learning.scheme", "privacy.epsilon"
+
+
+def summaries_of(plan: Plan, **metrics: float) -> list[PointSummary]:
+    """Every point with the same metrics, told apart by the index added to each mean."""
+    return [
+        PointSummary(
+            point=point,
+            done=20,
+            failed=0,
+            metrics={
+                name: Mean(mean=mean + point.index, low=mean / 2, high=mean * 2, trials=20)
+                for name, mean in metrics.items()
+            },
+        )
+        for point in plan.points
+    ]
+
+
+def arranged(config: FigureConfig, plan: Plan) -> Drawing:
+    return arrange(config, plan, summaries_of(plan, mse=1.0))
+
+
+def test_a_curve_is_in_order_of_x_and_named_by_its_series() -> None:
+    plan = make_plan(
+        [{SNR: s, SCHEME: c} for c in ("digital", "analog") for s in (20.0, 0.0, 10.0)], trials=20
+    )
+    ((title, (digital, analog)),) = arranged(FIGURE, plan).panels
+    assert title == ""
+    assert (digital.label, analog.label) == ("digital", "analog")
+    assert [s.x for s in digital.spots] == [0.0, 10.0, 20.0]
+    assert [s.y for s in digital.spots] == [2.0, 3.0, 1.0]
+
+
+def test_points_without_a_place_on_x_become_references() -> None:
+    plan = make_plan([{EPSILON: 1.0}, {EPSILON: 5.0}, {"privacy": "none"}], trials=20)
+    drawing = arranged(FigureConfig(x=EPSILON, y="mse"), plan)
+    assert [s.x for s in drawing.panels[0][1][0].spots] == [1.0, 5.0, None]
+    assert "Horizontal lines" in drawing.caption
+
+
+def test_a_scheme_without_a_radio_is_a_reference_in_every_panel() -> None:
+    settings = [{SNR: s, EPSILON: e} for e in (1.0, 5.0) for s in (0.0, 10.0)]
+    plan = make_plan([*settings, {SCHEME: "exact"}], trials=20)
+    drawing = arranged(FigureConfig(x=SNR, y="mse", series=SCHEME, panels=EPSILON), plan)
+    assert [title for title, _ in drawing.panels] == ["ε = 1", "ε = 5"]
+    for _, (digital, exact) in drawing.panels:
+        assert (digital.label, exact.label) == ("digital", "exact posterior")
+        assert [s.x for s in exact.spots] == [None]
+
+
+def test_no_privacy_is_a_panel_of_its_own() -> None:
+    plan = make_plan([{SNR: 0.0, "privacy": p} for p in ("none", {"epsilon": 5.0})], trials=20)
+    drawing = arranged(FigureConfig(x=SNR, y="mse", panels="privacy"), plan)
+    assert [title for title, _ in drawing.panels] == ["no privacy", "ε = 5"]
+
+
+def test_a_sweep_the_figure_forgets_splits_the_series() -> None:
+    plan = make_plan([{SNR: s, EPSILON: e} for e in (1.0, 5.0) for s in (0.0, 10.0)], trials=20)
+    ((_, curves),) = arranged(FigureConfig(x=SNR, y="mse"), plan).panels
+    assert [c.label for c in curves] == ["ε = 1", "ε = 5"]
+
+
+def test_settings_zipped_with_x_do_not_split_the_series() -> None:
+    plan = make_plan(
+        [{SNR: 10.0 * i, "learning.quantizer_slope": 0.1 * i + 0.1} for i in range(3)], trials=20
+    )
+    ((_, curves),) = arranged(FigureConfig(x=SNR, y="mse"), plan).panels
+    assert len(curves) == 1
+
+
+def test_a_rate_without_errors_shows_only_its_upper_limit() -> None:
+    plan = make_plan([{SNR: 0.0}, {SNR: 10.0}], trials=20)
+    rates = [rate_interval(errors=5, total=100), rate_interval(errors=0, total=100)]
+    summaries = [
+        PointSummary(point=point, done=20, failed=0, rates={"bit_error_rate": rate})
+        for point, rate in zip(plan.points, rates, strict=True)
+    ]
+    config = FigureConfig(x=SNR, y="bit_error_rate", y_scale="log")
+    drawing = arrange(config, plan, summaries)
+    seen, unseen = drawing.panels[0][1][0].spots
+    assert (seen.y, unseen.y) == (0.05, None)
+    assert unseen.high == pytest.approx(1 - 0.025 ** (1 / 100))
+    assert "Clopper-Pearson" in drawing.caption
+    assert "upper limit where no error was seen" in drawing.caption
+    axes = draw(drawing).axes[0]
+    assert axes.get_ylim()[0] > 0
+
+
+def test_the_caption_says_band_trials_and_seed() -> None:
+    plan = make_plan([{SNR: 0.0}], trials=20)
+    caption = arranged(FIGURE, plan).caption
+    assert caption == "Mean over 20 trials per point; shaded: 95 % t interval of the mean. Seed 2022."
+
+
+def test_a_band_that_reaches_zero_does_not_rule_a_logarithmic_axis() -> None:
+    plan = make_plan([{SNR: 0.0}], trials=20)
+    summary = PointSummary(
+        point=plan.points[0], done=2, failed=0, metrics={"mse": Mean(mean=1.0, low=-3.0, high=5.0, trials=2)}
+    )
+    limits = log_limits(arrange(FIGURE, plan, [summary]).panels[0][1][0].spots)
+    assert limits is not None
+    assert 0.05 < limits[0] < 0.1
+    assert 5.0 < limits[1] < 10.0
+
+
+def test_axes_carry_labels_with_units_and_the_legend_every_series() -> None:
+    plan = make_plan([{SNR: s, SCHEME: c} for c in ("digital", "analog") for s in (0.0, 10.0)], trials=20)
+    figure = draw(arranged(FIGURE, plan))
+    assert figure.axes[0].get_xlabel() == "maximum SNR $P_0/N_0$ [dB]"
+    assert figure.axes[0].get_ylabel() == "MSE to the posterior mean"
+    assert figure.axes[0].get_yscale() == "log"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["digital", "analog"]
+
+
+def test_twelve_series_differ_in_marker_and_in_line_or_colour() -> None:
+    plan = make_plan([{SNR: s, EPSILON: e} for e in range(1, 13) for s in (0.0, 10.0)], trials=20)
+    lines = draw(arranged(FigureConfig(x=SNR, y="mse"), plan)).axes[0].get_lines()
+    assert len({line.get_marker() for line in lines}) == 12
+    assert len({(str(line.get_linestyle()), line.get_color()) for line in lines}) == 12
+
+
+def test_words_along_x_are_named_and_not_joined_by_a_line() -> None:
+    plan = make_plan([{SCHEME: c} for c in ("digital", "exact")], trials=20)
+    drawing = arranged(FigureConfig(x=SCHEME, y="mse"), plan)
+    axes = draw(drawing).axes[0]
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["digital", "exact posterior"]
+    assert {line.get_linestyle() for line in axes.get_lines()} == {"None"}
+    assert "bars: 95 %" in drawing.caption
+
+
+def test_files_are_written_and_the_svg_is_the_same_every_time(tmp_path: Path) -> None:
+    plan = make_plan([{SNR: 0.0}, {SNR: 10.0}], trials=20)
+    summaries = summaries_of(plan, mse=1.0)
+    (first,) = write_figures(tmp_path / "a", plan, summaries=summaries, figures=[FIGURE])
+    (second,) = write_figures(tmp_path / "b", plan, summaries=summaries, figures=[FIGURE])
+    assert first.svg.read_bytes() == second.svg.read_bytes()
+    assert b"<dc:date>" not in first.svg.read_bytes()
+    assert first.png.read_bytes().startswith(b"\x89PNG")
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["01-mse.png", "01-mse.svg"]
+    assert first.title == "MSE to the posterior mean over maximum SNR P₀/N₀ [dB]"
+
+
+def test_a_quantity_nobody_measured_gives_an_empty_figure_that_says_so(tmp_path: Path) -> None:
+    plan = make_plan([{SNR: 0.0}], trials=20)
+    config = FigureConfig(x=SNR, y="../odd", y_scale="log", x_scale="log")
+    (files,) = write_figures(tmp_path, plan, summaries=[], figures=[config])
+    assert files.caption == "No finished trial measured ../odd."
+    assert files.png.parent == tmp_path
+
+
+def test_figures_that_cannot_be_written_are_an_error_for_the_user() -> None:
+    with pytest.raises(ScenarioError, match="cannot be written here"):
+        write_figures(Path("/proc/phyloop"), make_plan([{}], trials=1), summaries=[], figures=[])
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "label"),
+    [
+        (SCHEME, "digital", "digital"),
+        ("privacy", {"epsilon": 5.0, "delta": 0.01}, "ε = 5"),
+        ("privacy", "none", "no privacy"),
+        (EPSILON, None, "no privacy"),
+        ("learning.lmc_cap", "printed", "LMC cap printed"),
+        ("learning.debias", False, "no debias"),
+        (SNR, 20.0, "$P_0/N_0$ = 20 dB"),
+        ("learning.other_thing", 0.25, "other thing = 0.25"),
+        ("label", "costs $5", r"costs \$5"),
+        ("link.csi", {"error_variance": 0.1}, "CSI error = 0.1"),
+    ],
+)
+def test_settings_are_said_in_words(path: str, value: object, label: str) -> None:
+    assert setting_label(path, value) == label
+
+
+def test_an_unknown_metric_is_called_by_its_name() -> None:
+    assert axis_label("made_up") == "made_up"
