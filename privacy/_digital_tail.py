@@ -25,13 +25,14 @@ _REACH = 8.5  # Pr(|w| > 8.5) is 2e-17
 _BLOCK = 128
 _MAX_BLOCKS = 16
 _SERIES_NODES = 512
+_CELLS = 1 << 16
 _NEGLIGIBLE = 1e-14
 
 
 def entry_loss(t: Array, *, relative: float, entry_bound: float) -> Array:
     """f(t) = ln[(e^x + e^-b) / (e^(x-b) + 1)], x = 2 r t; odd, increasing, |f| <= b; any shape."""
     # Beyond b + 50 the loss is b to the last digit, and a finite x keeps inf - inf out.
-    x = np.minimum(np.abs(2.0 * relative * t), entry_bound + 50.0)
+    x = 2.0 * relative * np.minimum(np.abs(t), (entry_bound + 50.0) / (2.0 * relative))
     small = np.minimum(x, 1.0)
     # Near 0 the difference of logarithms cancels; log1p of the excess over 1 keeps the relative accuracy.
     near = np.log1p(np.expm1(small) * -math.expm1(-entry_bound) / (1.0 + np.exp(small - entry_bound)))
@@ -57,19 +58,13 @@ def exceedance(
         edge = inverse_entry_loss(np.array(epsilon), relative=relative, entry_bound=entry_bound)
         return min(1.0, 2.0 * _gaussian_tail(float(edge) - shift)) if edge > shift else 1.0
     centre = float(entry_loss(np.array(shift), relative=relative, entry_bound=entry_bound))
+    law = {"relative": relative, "entry_bound": entry_bound, "shift": shift}
+    series = _tail_by_series(epsilon, dimension=dimension, **law)
+    tail = _tail_by_cells(epsilon, dimension=dimension, **law) if series is None else series
+    delta = 2.0 * tail
     if dimension * centre > epsilon:
-        delta = _both_sides(
-            epsilon, relative=relative, entry_bound=entry_bound, dimension=dimension, shift=shift
-        )
-    else:
-        tail = _tail_by_series(
-            epsilon, relative=relative, entry_bound=entry_bound, dimension=dimension, shift=shift
-        )
-        if tail is None:
-            tail = _tail_by_cells(
-                epsilon, relative=relative, entry_bound=entry_bound, dimension=dimension, shift=shift
-            )
-        delta = 2.0 * tail
+        # The union bound holds the coarse grid of two dimensions to what is known.
+        delta = min(max(_both_sides(epsilon, dimension=dimension, **law), tail), delta)
     return min(1.0, max(0.0, delta))
 
 
@@ -131,27 +126,40 @@ def _tail_by_cells(
 ) -> float:
     """Pr(S+ > eps) by FFT convolution of exact cell masses: for entries so saturated that phi hardly decays.
 
-    Cell centres are multiples of h with +-b among them, so that the near-atoms of saturation stay put.
+    Taken as Pr(sum Y_i < m b - eps) of the shortfalls Y = b - f(w + c) >= 0, of which only those below
+    m b - eps matter: the grid spans just these, however near to m b epsilon is. Cell centres are multiples
+    of h, 0 and 2 b among them, so that the near-atoms of saturation stay put.
     """
     from scipy.special import ndtr
 
-    per_entry = 2 * max(256, ((1 << 17) - 1) // (2 * dimension))
-    step = 2.0 * entry_bound / per_entry
-    edges = entry_bound * np.linspace(-1.0, 1.0, per_entry + 1)[:-1] + 0.5 * step
-    below = ndtr(inverse_entry_loss(edges, relative=relative, entry_bound=entry_bound) - shift)
-    mass = np.diff(np.concatenate(([0.0], below, [1.0])))
-    length = 1 << (dimension * per_entry).bit_length()
-    law = np.fft.irfft(np.fft.rfft(mass, length) ** dimension, length)
-    position = (epsilon + dimension * entry_bound) / step
-    return float(np.sum(law * np.clip(np.arange(length) + 0.5 - position, 0.0, 1.0)))
+    room = dimension * entry_bound - epsilon
+    size = _CELLS
+    step = room / (size - 2)
+    if room > 2.0 * entry_bound:
+        step = 2.0 * entry_bound / math.floor(2.0 * entry_bound / step)
+    edges = (np.arange(size) + 0.5) * step
+    edges = edges[edges < 2.0 * entry_bound]
+    # f^-1(b - y), written in y: near b the difference would lose the digits of y.
+    x = entry_bound - edges + np.log(-np.expm1(edges - 2.0 * entry_bound)) - np.log(-np.expm1(-edges))
+    below = ndtr(shift - x / (2.0 * relative))
+    mass = np.diff(np.concatenate(([0.0], below, [1.0])))[:size]
+    # Shrinking mass by e^(-damp j) keeps what wraps around the circle of 2 n cells below rounding.
+    damp = 32.0 / (2 * size)
+    law = np.fft.irfft(
+        np.fft.rfft(mass * np.exp(-damp * np.arange(mass.size)), 2 * size) ** dimension, 2 * size
+    )
+    j = np.arange(size)
+    return float(np.sum(law[:size] * np.exp(damp * j) * np.clip(room / step - j + 0.5, 0.0, 1.0)))
 
 
 def _both_sides(
     epsilon: float, *, relative: float, entry_bound: float, dimension: int, shift: float
 ) -> float:
-    """Pr(|U| + V > eps) by FFT convolution on a grid scaled to U and to V, mass split linearly: good to 1e-3.
+    """Pr(|U| + V > eps) by FFT convolution on a grid scaled to U and to V: good to 1e-3.
 
-    U and V rather than S+ and S-, which nearly coincide up to a constant where f is nearly linear.
+    U and V rather than S+ and S-, which nearly coincide up to a constant where f is nearly linear. Where
+    epsilon is so near to m b that the grid does not resolve what lies between, the answer is 1: delta is
+    large here, and must not be claimed to be less than it is.
     """
     w, weight = _gaussian_nodes(4096)
     above = entry_loss(w + shift, relative=relative, entry_bound=entry_bound)
@@ -159,16 +167,15 @@ def _both_sides(
     if dimension * above[0] > epsilon:
         return 1.0
     num_u, num_v = 1024, 256
-    u_index, u_share, u_step, _ = _split(0.5 * (above + below), weight, num_cells=num_u, dimension=dimension)
-    v_index, v_share, v_step, v_mean = _split(
+    u_cells, u_shares, u_step, _ = _split(0.5 * (above + below), weight, num_cells=num_u, dimension=dimension)
+    v_cells, v_shares, v_step, v_mean = _split(
         0.5 * (above - below), weight, num_cells=num_v, dimension=dimension
     )
-    mass = np.zeros(num_u * num_v)
-    for du in (0, 1):
-        for dv in (0, 1):
-            flat = (u_index + du) % num_u * num_v + (v_index + dv) % num_v
-            share = (u_share if du else 1.0 - u_share) * (v_share if dv else 1.0 - v_share)
-            mass += np.bincount(flat, weights=weight * share, minlength=mass.size)
+    if dimension * entry_bound - epsilon < 8.0 * max(u_step, v_step):
+        return 1.0
+    flat = u_cells[:, None] * num_v + v_cells[None, :]
+    share = weight * u_shares[:, None] * v_shares[None, :]
+    mass = np.bincount(flat.ravel(), weights=share.ravel(), minlength=num_u * num_v)
     spectrum = np.fft.rfft2(mass.reshape(num_u, num_v)) ** dimension
     law = np.fft.fftshift(np.fft.irfft2(spectrum, (num_u, num_v)))
     u = np.abs(np.arange(num_u) - num_u // 2) * u_step
@@ -181,15 +188,25 @@ def _both_sides(
 def _split(
     value: Array, weight: Array, *, num_cells: int, dimension: int
 ) -> tuple[NDArray[np.int64], Array, float, float]:
-    """Cell index and share of the next cell for every value, the step, and the mean that is index 0.
+    """Cells [4, n] on a torus and shares [4, n] of every value, the step, and the mean, which is cell 0.
 
+    The shares are Lagrange's: they keep three moments; a split over two cells would widen a sum of many.
     The torus spans what a sum of `dimension` values reaches: its support, or 12 standard deviations each way.
     """
     mean = float(np.sum(weight * value))
     deviation = math.sqrt(float(np.sum(weight * (value - mean) ** 2)))
     reach = min(dimension * float(np.max(np.abs(value - mean))), 12.0 * math.sqrt(dimension) * deviation)
     # A constant value has no reach; any step serves, it only must not be 0.
-    step = max(2.02 * reach / (num_cells - 4), 1e-12 * max(1.0, abs(mean)))
+    step = max(2.02 * reach / (num_cells - 8), 1e-12 * max(1.0, abs(mean)))
     position = (value - mean) / step
     index = np.floor(position).astype(np.int64)
-    return index, position - index, step, mean
+    p = position - index
+    shares = np.stack(
+        [
+            -p * (p - 1) * (p - 2) / 6,
+            (p + 1) * (p - 1) * (p - 2) / 2,
+            -(p + 1) * p * (p - 2) / 2,
+            (p + 1) * p * (p - 1) / 6,
+        ]
+    )
+    return (index + np.arange(-1, 3)[:, None]) % num_cells, shares, step, mean

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Scheme = Literal["digital", "analog"]
 
 _MOST_EXACT = 32
-_COARSE, _FINE = 24, 96
+_NARROWINGS, _COARSE, _FINE = 3, 16, 96
 _VANISHING, _ALL_BUT_ONE = 1e-13, 1e-9
 
 
@@ -116,8 +116,8 @@ class RoundPrivacy:
         """Pr(|L| > config.epsilon) at every amplitude, of the same shape; Zhang et al. 2022 (16) or (21).
 
         Analog is a closed form. Digital is `digital_delta` for up to 32 distinct amplitudes, and beyond them
-        its interpolation, within 1e-3 relative or absolute 1e-12, and never turning where it does not. Raises PrivacyError for an amplitude that is
-        negative or not finite.
+        its interpolation, within 1e-3 of it relatively wherever delta exceeds 1e-10. Raises PrivacyError for
+        an amplitude that is negative or not finite.
         """
         values = _amplitudes(amplitude)
         if self.kind == "analog":
@@ -134,7 +134,7 @@ class RoundPrivacy:
             spent = self._digital(distinct)
         else:
             spent = _interpolated(self._digital, distinct)
-        return spent[where].reshape(values.shape)
+        return np.asarray(spent[where], dtype=np.float64).reshape(values.shape)
 
     def loss_bound(self) -> float:
         """m a l nats if digital, whatever the noise; math.inf if analog. Zhang et al. 2022, after (17)."""
@@ -179,18 +179,21 @@ def _interpolated(
 ) -> NDArray[np.float64]:
     """delta_at on sorted distinct amplitudes, from a grid: PCHIP of ln delta over ln A, no overshoot.
 
-    A coarse grid first finds where delta is neither vanishing nor 1; the fine grid lies there alone.
+    Coarse grids first close in on where delta is neither vanishing nor 1; the fine grid lies there alone.
     """
     from scipy.interpolate import PchipInterpolator
 
     positive = distinct[distinct > 0]
-    coarse = np.geomspace(positive[0], positive[-1], _COARSE)
-    rough = delta_at(coarse)
-    above = np.flatnonzero(rough > _VANISHING)
-    below = np.flatnonzero(rough < 1.0 - _ALL_BUT_ONE)
-    first = max(int(above[0]) - 1, 0) if above.size else _COARSE - 2
-    last = min(int(below[-1]) + 1, _COARSE - 1) if below.size else 1
-    grid = np.geomspace(coarse[first], coarse[last], _FINE)
+    start, stop = float(positive[0]), float(positive[-1])
+    for _ in range(_NARROWINGS):
+        coarse = np.geomspace(start, stop, _COARSE)
+        rough = delta_at(coarse)
+        above = np.flatnonzero(rough > _VANISHING)
+        below = np.flatnonzero(rough < 1.0 - _ALL_BUT_ONE)
+        first = max(int(above[0]) - 1, 0) if above.size else _COARSE - 2
+        last = min(int(below[-1]) + 1, _COARSE - 1) if below.size else 1
+        start, stop = float(coarse[first]), float(coarse[last])
+    grid = np.geomspace(start, stop, _FINE)
     floored = np.maximum(delta_at(grid), _VANISHING)
     curve = PchipInterpolator(np.log(grid), np.log(floored))
     # Outside the fine grid delta is what it is at its ends: vanishing below, 1 above.

@@ -31,7 +31,7 @@ def analog_within(x: ArrayLike, epsilon: float, *, tail: AnalogTail = "corrected
     T(x) = c [erf((eps - x) / (2 sqrt x)) - erf((-eps - x) / (2 sqrt x))], c = 1/2 with tail 'corrected';
     'as-printed' has c = 1, which is twice a probability. Raises PrivacyError.
     """
-    return _multiple(tail) * (1.0 - _outside(x, epsilon))
+    return np.asarray(_multiple(tail) * (1.0 - _outside(x, epsilon)), dtype=np.float64)
 
 
 def analog_tail_inverse(probability: float, epsilon: float, *, tail: AnalogTail = "corrected") -> float:
@@ -68,7 +68,7 @@ def analog_delta(
     ratio = np.minimum(values * gradient_bound / math.sqrt(noise_power), 1e150)
     multiple = _multiple(tail)
     outside = _outside(2.0 * dimension * ratio**2, epsilon)
-    return np.maximum(0.0, multiple * outside - (multiple - 1.0))
+    return np.asarray(np.maximum(0.0, multiple * outside - (multiple - 1.0)), dtype=np.float64)
 
 
 @lru_cache(maxsize=1024)
@@ -87,7 +87,7 @@ def analog_amplitude_cap(
     require_positive(gradient_bound=gradient_bound, noise_power=noise_power)
     # From delta rather than 1 - delta, which would round a tiny delta away.
     multiple = _multiple(tail)
-    x = _outside_inverse((delta + multiple - 1.0) / multiple, epsilon)
+    x = _outside_inverse((multiple - 1.0) / multiple + delta / multiple, epsilon)
     return math.sqrt(noise_power * x / (2.0 * dimension)) / gradient_bound
 
 

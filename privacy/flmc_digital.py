@@ -81,7 +81,7 @@ def digital_loss(
         raise PrivacyError(
             f"z has shape {samples.shape}, but it needs at least one entry on its last axis; give z [..., m]."
         )
-    relative = amplitude / math.sqrt(noise_power)
+    relative = _relative(amplitude, noise_power)
     entry_bound = quantizer_slope * gradient_bound
     w, shift = samples / math.sqrt(noise_power), relative * (num_devices - 1)
     above = entry_loss(w + shift, relative=relative, entry_bound=entry_bound).sum(axis=-1)
@@ -160,9 +160,9 @@ def digital_delta(
     """Pr(L*(z) > epsilon) of Zhang et al. 2022 (16), without sampling.
 
     Exactly 0 for epsilon >= m a l. Where m f(A (K-1)) <= epsilon, which covers every delta of use for a cap,
-    the absolute error is about 1e-13 in the law's smooth regime and 1e-7 where entries saturate (A^2 near or
-    above N0); elsewhere delta is large (some 0.5 to 1) and good to 1e-3. Raises PrivacyError for arguments out
-    of range.
+    the absolute error is about 1e-13, or 1e-6 where entries saturate. Elsewhere delta is large, 0.5 to 1,
+    and good to 1e-3, except that for an epsilon within a percent of m a l it may be overstated, never
+    understated. Raises PrivacyError for arguments out of range.
     """
     require_positive(epsilon=epsilon)
     require_count(dimension=dimension)
@@ -175,7 +175,7 @@ def digital_delta(
         return 0.0
     return exceedance(
         epsilon,
-        relative=amplitude / math.sqrt(noise_power),
+        relative=_relative(amplitude, noise_power),
         entry_bound=quantizer_slope * gradient_bound,
         dimension=dimension,
         num_devices=num_devices,
@@ -217,16 +217,18 @@ def digital_amplitude_cap(
         return math.inf
     entry_bound = quantizer_slope * gradient_bound
 
-    def margin(log_relative: float) -> float:
-        # The Gaussian quantile of delta is nearly a straight line in ln A, which root finding likes.
-        spent = exceedance(
+    def spent(log_relative: float) -> float:
+        return exceedance(
             epsilon,
             relative=math.exp(log_relative),
             entry_bound=entry_bound,
             dimension=dimension,
             num_devices=num_devices,
         )
-        return float(ndtri(min(max(spent, 1e-16), 1 - 1e-16))) - goal
+
+    def margin(log_relative: float) -> float:
+        # The Gaussian quantile of delta is nearly a straight line in ln A, which root finding likes.
+        return float(ndtri(min(max(spent(log_relative), 1e-16), 1 - 1e-16))) - goal
 
     goal = float(ndtri(delta))
     low = math.log(
@@ -243,7 +245,7 @@ def digital_amplitude_cap(
     root = float(brentq(margin, low, high, xtol=1e-9))
     # The root may stand an ulp on the wrong side; step back until the promise holds as computed.
     step = 1e-8
-    while margin(root) > 0:
+    while spent(root) > delta:
         root, step = root - step, 2 * step
     return math.exp(root) * math.sqrt(noise_power)
 
@@ -259,6 +261,11 @@ def _linear_cap(
     linear = float(-ndtri(delta / 2)) * math.sqrt(dimension)
     target = epsilon / (2 * math.tanh(entry_bound / 2))
     return target / (linear + math.sqrt(linear**2 + 4 * quadratic * target))
+
+
+def _relative(amplitude: float, noise_power: float) -> float:
+    # Within these limits 2 r and 1 / r are finite; below, the loss is no loss, and above, all is saturated.
+    return min(max(amplitude / math.sqrt(noise_power), 1e-150), 1e150)
 
 
 def _check(gradient_bound: float, quantizer_slope: float, num_devices: int, noise_power: float) -> None:
