@@ -1,0 +1,251 @@
+"""What the report page says: everything is computed here, the template only lays it out."""
+
+from __future__ import annotations
+
+import base64
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scenarios.errors import ScenarioError
+from scenarios.export import Replacement
+from scenarios.figures import FigureFiles, write_figures
+from scenarios.labels import plain_label
+from scenarios.plan import Plan, Point, value_of
+from scenarios.store import RunRecord, Store, canonical_json
+from scenarios.tables import Mean, PointSummary, Rate, TaskIds, summarise
+
+PAGE = "report.html"
+FIGURES = "figures"
+FAILURES_SHOWN = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportPaths:
+    """What was written: the page, and the figures as separate files (PNG and SVG)."""
+
+    html: Path
+    figures: tuple[Path, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of text; `numeric` columns are aligned to the right, None is an empty cell."""
+
+    columns: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    rows: tuple[tuple[str | None, ...], ...]
+
+
+def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -> ReportPaths:
+    """Draw the figures of the scenario and write `report.html` into `folder`, each file whole or not.
+
+    Works at any moment of a run; the page says how complete it is. ScenarioError if the folder
+    cannot be written or holds no scenario.
+    """
+    summaries = summarise(store, plan, task_ids=task_ids)
+    scenario = plan.points[0].scenario
+    figures = write_figures(folder / FIGURES, plan, summaries=summaries, figures=scenario.report.figures)
+    html = render_page(folder, plan, task_ids=task_ids, store=store, summaries=summaries, figures=figures)
+    path = folder / PAGE
+    try:
+        with Replacement(path) as file:
+            file.write(html.encode())
+    except OSError as error:
+        raise ScenarioError(
+            file=path,
+            problem=f"the report cannot be written ({error.strerror})",
+            remedy="choose a folder on a writable disk",
+        ) from error
+    return ReportPaths(html=path, figures=tuple(p for f in figures for p in (f.png, f.svg)))
+
+
+def render_page(
+    folder: Path,
+    plan: Plan,
+    *,
+    task_ids: TaskIds,
+    store: Store,
+    summaries: Sequence[PointSummary],
+    figures: Sequence[FigureFiles],
+) -> str:
+    """The page as HTML; all text is escaped by the template engine."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    scenario = plan.points[0].scenario
+    planned = len(plan.points) * plan.trials
+    done, failed = sum(s.done for s in summaries), sum(s.failed for s in summaries)
+    runs = store.read_runs()
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2").render(
+        name=scenario.name,
+        description=scenario.description,
+        notes=scenario.report.notes,
+        seed=plan.seed,
+        trials=plan.trials,
+        num_points=len(plan.points),
+        planned=planned,
+        done=done,
+        failed=failed,
+        missing=planned - done - failed,
+        figures=[(figure, _data_uri(figure.svg)) for figure in figures],
+        metrics=metrics_rows(plan, summaries),
+        rates=rates_rows(plan, summaries),
+        failures=_failures(plan, task_ids=task_ids, store=store, summaries=summaries),
+        failures_shown=FAILURES_SHOWN,
+        yaml=store.read_scenario().yaml,
+        run=_provenance_rows(runs[-1]) if runs else (),
+        runs=runs,
+        folder=shlex.quote(str(folder)),
+    )
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
+    """A row per point: swept settings, trials done and failed, mean [low, high] of each metric."""
+    names = tuple(dict.fromkeys(name for s in summaries for name in s.metrics))
+    return Table(
+        columns=(*map(plain_label, plan.swept_paths), "trials", "failed", *map(plain_label, names)),
+        numeric=(*(False for _ in plan.swept_paths), *(True for _ in range(2 + len(names)))),
+        rows=tuple(
+            (
+                *_settings(plan, s.point),
+                str(s.done),
+                str(s.failed),
+                *(format_mean(s.metrics[name]) if name in s.metrics else None for name in names),
+            )
+            for s in summaries
+        ),
+    )
+
+
+def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
+    """A row per point whose devices were detected: counts, rate and interval of bits and packets."""
+    names = tuple(dict.fromkeys(name for s in summaries for name in s.rates))
+    heads = tuple(
+        head
+        for name in names
+        for unit in [name.removesuffix("_error_rate")]
+        for head in (f"{unit}s", f"{unit} errors", plain_label(name))
+    )
+    return Table(
+        columns=(*map(plain_label, plan.swept_paths), *heads),
+        numeric=(*(False for _ in plan.swept_paths), *(True for _ in heads)),
+        rows=tuple(
+            (*_settings(plan, s.point), *(cell for name in names for cell in _rate_cells(s.rates.get(name))))
+            for s in summaries
+            if s.rates
+        ),
+    )
+
+
+def format_mean(mean: Mean) -> str:
+    """`mean [low, high]`, digits as the interval allows; without an interval the mean alone."""
+    if mean.low is None or mean.high is None:
+        return f"{mean.mean:.4g}"
+    return _with_interval(mean.mean, low=mean.low, high=mean.high)
+
+
+def format_rate(rate: Rate) -> str:
+    """`rate [low, high]`; without errors only `< high`."""
+    if not rate.errors:
+        return f"< {rate.high:.2g}"
+    return _with_interval(rate.value, low=rate.low, high=rate.high)
+
+
+def _with_interval(value: float, *, low: float, high: float) -> str:
+    digits = _digits(value, high - low)
+    # Alternate form: it keeps trailing zeros, which are digits that were measured.
+    shown, bottom, top = (f"{number:#.{digits}g}".rstrip(".") for number in (value, low, high))
+    return f"{shown} [{bottom}, {top}]"
+
+
+def _digits(value: float, width: float) -> int:
+    """Significant digits of `value` such that the interval shows two of its own; 3 to 8."""
+    if width <= 0 or value == 0 or not math.isfinite(value):
+        return 4
+    return min(max(2 + math.floor(math.log10(abs(value))) - math.floor(math.log10(width)), 3), 8)
+
+
+def _rate_cells(rate: Rate | None) -> tuple[str | None, ...]:
+    if rate is None:
+        return (None, None, None)
+    return (f"{rate.total:,}", f"{rate.errors:,}", format_rate(rate))
+
+
+def _settings(plan: Plan, point: Point) -> tuple[str | None, ...]:
+    return tuple(_setting_cell(value_of(point, path)) for path in plan.swept_paths)
+
+
+def _setting_cell(value: Any) -> str | None:
+    """A setting as the YAML file would say it."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_setting_cell(entry)}" for key, entry in value.items())
+    if isinstance(value, (list, tuple)):
+        return canonical_json(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+# --- failures and provenance ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A failed trial: where, which, why."""
+
+    setting: str
+    trial: int
+    reason: str
+
+
+def _failures(
+    plan: Plan, *, task_ids: TaskIds, store: Store, summaries: Sequence[PointSummary]
+) -> tuple[Failure, ...]:
+    """The failed trials, at most `FAILURES_SHOWN` of them."""
+    found: list[Failure] = []
+    for summary in summaries:
+        if summary.failed and len(found) < FAILURES_SHOWN:
+            cells = zip(plan.swept_paths, _settings(plan, summary.point), strict=True)
+            setting = ", ".join(f"{path}: {cell}" for path, cell in cells if cell is not None)
+            records = store.read_tasks(task_ids[plan.points.index(summary.point)]).values()
+            found += [
+                Failure(setting=setting, trial=record.trial, reason=record.failure or "")
+                for record in records
+                if record.status == "failed"
+            ]
+    return tuple(found[:FAILURES_SHOWN])
+
+
+def _provenance_rows(run: RunRecord) -> tuple[tuple[str, str], ...]:
+    """Name and value of everything known about the latest run."""
+    known = run.provenance
+    versions = known.get("versions", {})
+    commit = known.get("commit")
+    changed = ", with local changes" if known.get("dirty") else ""
+    return (
+        ("command", run.command),
+        ("started", run.started_at),
+        ("finished", f"{run.finished_at or 'not yet'} ({run.status})"),
+        ("commit", f"{commit}{changed}" if commit else "not run from a checkout"),
+        ("versions", ", ".join(f"{name} {version}" for name, version in versions.items() if version)),
+        ("platform", str(known.get("platform", ""))),
+        ("processor", f"{known.get('cpu_model', '')}, {known.get('cpu_count', '')} in use"),
+    )
+
+
+def _data_uri(svg: Path) -> str:
+    """The picture inside the page. As an image, not as inline SVG: element ids of two figures collide."""
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.read_bytes()).decode("ascii")
