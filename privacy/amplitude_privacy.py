@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Scheme = Literal["digital", "analog"]
 
 _MOST_EXACT = 32
-_NARROWINGS, _COARSE, _FINE = 3, 16, 96
+_NARROWINGS, _NARROW, _COARSE, _FINE = 3, 1.5, 16, 72
 _VANISHING, _ALL_BUT_ONE = 1e-13, 1e-9
 
 
@@ -116,8 +116,8 @@ class RoundPrivacy:
         """Pr(|L| > config.epsilon) at every amplitude, of the same shape; Zhang et al. 2022 (16) or (21).
 
         Analog is a closed form. Digital is `digital_delta` for up to 32 distinct amplitudes, and beyond them
-        its interpolation, within 1e-3 of it relatively wherever delta exceeds 1e-10. Raises PrivacyError for
-        an amplitude that is negative or not finite.
+        its interpolation: relatively within 1e-3 for delta in [1e-10, 0.5], within 5e-3 above. Raises
+        PrivacyError for an amplitude that is negative or not finite.
         """
         values = _amplitudes(amplitude)
         if self.kind == "analog":
@@ -193,6 +193,8 @@ def _interpolated(
         first = max(int(above[0]) - 1, 0) if above.size else _COARSE - 2
         last = min(int(below[-1]) + 1, _COARSE - 1) if below.size else 1
         start, stop = float(coarse[first]), float(coarse[last])
+        if stop < _NARROW * start:
+            break
     grid = np.geomspace(start, stop, _FINE)
     floored = np.maximum(delta_at(grid), _VANISHING)
     curve = PchipInterpolator(np.log(grid), np.log(floored))
