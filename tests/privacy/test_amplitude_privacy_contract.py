@@ -1,0 +1,139 @@
+"""What every AmplitudePrivacy promises to `fl/`, whichever it is; then what is RoundPrivacy's own."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from privacy import AmplitudePrivacy, NoPrivacy, PrivacyConfig, PrivacyError, RoundPrivacy
+
+
+def paper_round(kind: str, *, epsilon: float = 5.0, **change: object) -> RoundPrivacy:
+    setting = {
+        "config": PrivacyConfig(epsilon=epsilon),
+        "kind": kind,
+        "dimension": 5,
+        "gradient_bound": 30.0,
+        "quantizer_slope": 0.05,
+        "num_devices": 20,
+        "noise_power": 1.0,
+    }
+    return RoundPrivacy(**{**setting, **change})  # type: ignore[arg-type]
+
+
+IMPLEMENTATIONS = {
+    "none": NoPrivacy(),
+    "digital": paper_round("digital"),
+    "digital uncapped": paper_round("digital", epsilon=8.0),
+    "digital orthogonal": paper_round("digital", num_devices=2),
+    "analog": paper_round("analog"),
+    "analog as printed": paper_round("analog", config=PrivacyConfig(epsilon=5.0, analog_tail="as-printed")),
+}
+
+
+@pytest.fixture(params=IMPLEMENTATIONS.values(), ids=IMPLEMENTATIONS.keys())
+def privacy(request: pytest.FixtureRequest) -> AmplitudePrivacy:
+    return request.param  # type: ignore[no-any-return]
+
+
+def test_it_is_an_amplitude_privacy(privacy: AmplitudePrivacy) -> None:
+    assert isinstance(privacy, AmplitudePrivacy)
+
+
+def test_the_cap_is_above_zero_and_the_same_each_time(privacy: AmplitudePrivacy) -> None:
+    assert privacy.amplitude_cap() > 0
+    assert privacy.amplitude_cap() == privacy.amplitude_cap()
+
+
+def test_the_loss_bound_is_above_zero(privacy: AmplitudePrivacy) -> None:
+    assert privacy.loss_bound() > 0
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (10, 1, 7)])
+def test_what_is_spent_has_the_shape_of_the_amplitudes(
+    privacy: AmplitudePrivacy, shape: tuple[int, ...]
+) -> None:
+    spent = privacy.delta_spent(np.random.default_rng(1).uniform(0, 0.3, size=shape))
+    assert isinstance(spent, np.ndarray)
+    assert (spent.shape, spent.dtype) == (shape, np.float64)
+
+
+def test_what_is_spent_is_a_probability_or_no_claim_at_all(privacy: AmplitudePrivacy) -> None:
+    spent = privacy.delta_spent(np.concatenate(([0.0], np.geomspace(1e-6, 1e3, 60))))
+    claims = spent[~np.isnan(spent)]
+    assert claims.size in (0, spent.size)
+    assert np.all((claims >= 0) & (claims <= 1))
+
+
+def test_no_amplitude_spends_nothing_and_more_spends_no_less(privacy: AmplitudePrivacy) -> None:
+    spent = privacy.delta_spent(np.concatenate(([0.0], np.geomspace(1e-4, 10, 20))))
+    if not np.isnan(spent[0]):
+        assert spent[0] == 0.0
+        assert np.all(np.diff(spent) >= -1e-3)
+
+
+def test_up_to_the_cap_the_promise_holds(privacy: AmplitudePrivacy) -> None:
+    cap = min(privacy.amplitude_cap(), 1e6)
+    spent = privacy.delta_spent(cap * np.array([0.1, 0.5, 0.9, 1 - 1e-9]))
+    assert np.all(np.isnan(spent) | (spent <= 0.01 * (1 + 1e-9)))
+
+
+@pytest.mark.parametrize("amplitude", [-1.0, math.nan, math.inf, [0.1, -0.1]])
+def test_an_impossible_amplitude_is_refused(privacy: AmplitudePrivacy, amplitude: object) -> None:
+    with pytest.raises(PrivacyError, match="amplitude"):
+        privacy.delta_spent(amplitude)  # type: ignore[arg-type]
+
+
+def test_many_amplitudes_spend_what_each_alone_spends_within_a_thousandth() -> None:
+    rng = np.random.default_rng(4)
+    for change in ({}, {"num_devices": 2}, {"dimension": 50, "epsilon": 15.0}):
+        digital = paper_round("digital", **change)
+        amplitude = digital.amplitude_cap() * rng.rayleigh(0.8, size=(500, 4))
+        many = digital.delta_spent(amplitude)
+        some = rng.choice(amplitude.size, 30, replace=False)
+        alone = digital.delta_spent(amplitude.ravel()[some])
+        np.testing.assert_allclose(many.ravel()[some], alone, rtol=2e-3, atol=1e-12)
+
+
+def test_a_wide_range_of_amplitudes_loses_no_accuracy_at_the_transition() -> None:
+    digital = paper_round("digital")
+    amplitude = np.geomspace(1e-9, 1e9, 400)
+    many = digital.delta_spent(amplitude)
+    near = np.flatnonzero((amplitude > 0.1) & (amplitude < 0.4))
+    np.testing.assert_allclose(many[near], digital.delta_spent(amplitude[near]), rtol=2e-3, atol=1e-12)
+    assert np.all(many[amplitude < 0.05] == 0)
+    np.testing.assert_allclose(many[amplitude > 1], 1.0)
+
+
+def test_repeated_amplitudes_are_answered_exactly_and_fast() -> None:
+    digital = paper_round("digital")
+    amplitude = np.tile(np.array([0.0, 0.1, digital.amplitude_cap()]), (1000, 100))
+    start = time.process_time()
+    spent = digital.delta_spent(amplitude)
+    assert time.process_time() - start < 1.0
+    assert spent[0, 0] == 0.0
+    assert spent[-1, -1] == pytest.approx(0.01, rel=1e-5)
+
+
+def test_no_privacy_claims_nothing_and_forbids_nothing() -> None:
+    assert NoPrivacy().amplitude_cap() == math.inf
+    assert NoPrivacy().loss_bound() == math.inf
+    assert np.all(np.isnan(NoPrivacy().delta_spent([0.0, 1.0])))
+
+
+def test_the_round_of_the_paper_is_bounded_if_digital_alone() -> None:
+    assert paper_round("digital").loss_bound() == 7.5
+    assert paper_round("analog").loss_bound() == math.inf
+    assert paper_round("digital", epsilon=7.5).amplitude_cap() == math.inf
+    assert paper_round("analog", epsilon=7.5).amplitude_cap() == pytest.approx(0.01633, abs=5e-6)
+
+
+def test_an_impossible_round_is_refused_when_it_is_described() -> None:
+    for change in ({"dimension": 0}, {"num_devices": 0}, {"noise_power": -1.0}, {"gradient_bound": 0.0}):
+        with pytest.raises(PrivacyError, match=next(iter(change))):
+            paper_round("digital", **change)
+    with pytest.raises(PrivacyError, match="'digital' or 'analog'"):
+        paper_round("optical")
