@@ -116,7 +116,7 @@ class RoundPrivacy:
         """Pr(|L| > config.epsilon) at every amplitude, of the same shape; Zhang et al. 2022 (16) or (21).
 
         Analog is a closed form. Digital is `digital_delta` for up to 32 distinct amplitudes, and beyond them
-        its interpolation: relatively within 1e-3 for delta in [1e-10, 0.5], within 5e-3 above. Raises
+        its interpolation: relatively within 1e-3 for delta in [1e-10, 0.5], within 1e-2 above. Raises
         PrivacyError for an amplitude that is negative or not finite.
         """
         values = _amplitudes(amplitude)
