@@ -20,9 +20,12 @@ from numpy.typing import NDArray
 from phy.config import LinkConfig
 from phy.power import BlockGains
 from phy.random import Purpose, complex_normal, round_keys, threefry
+from phy.streaming import pad_rows
 
 CHUNK_SYMBOLS = 1 << 16
 """Symbols in one compiled call: big enough to hide the call, small enough for the second-level cache."""
+
+_GAIN_TAPS = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,57 +36,72 @@ class UplinkContext:
     trials: tuple[int, ...]
     round_index: int = 0
 
-    def keys(self, purpose: Purpose, *, coherent_over_run: bool = False) -> NDArray[np.uint32]:
+    def keys(self, purpose: Purpose, *, same_every_round: bool = False) -> NDArray[np.uint32]:
         """Keys `[num_trials, 2]` of one purpose in this round (or for the whole run)."""
-        return round_keys(self.seed, self.trials, purpose, 0 if coherent_over_run else self.round_index + 1)
+        return round_keys(self.seed, self.trials, purpose, 0 if same_every_round else self.round_index + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
-    """Fixed shape of a compiled call: `rows` of (trial, device) times `columns` of symbols."""
+class Fading:
+    """What of a channel is compiled in: how taps are drawn; `columns` taps per row (1: one per round)."""
 
-    rows: int
+    fading: str
+    perfect_csi: bool
+    policy: str
     columns: int
 
 
-@lru_cache(maxsize=64)
-def tap_kernel(fading: str, perfect_csi: bool, grid: Grid) -> Any:
-    """Compiled `(channel_key, csi_key, device, gain, start, block_symbols, rician_k, csi_std) -> (h, h^)`."""
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """Scalars of a channel, fed to compiled code in this order, so that other values need no other code."""
+
+    block_symbols: int
+    rician_k: float
+    csi_std: float
+    cutoff: float
+    noise_std: float
+
+    def feed(self) -> tuple[np.uint32, NDArray[np.float32]]:
+        """(block length, the rest)."""
+        rest = np.array([self.rician_k, self.csi_std, self.cutoff, self.noise_std], np.float32)
+        return np.uint32(self.block_symbols), rest
+
+
+RICIAN_K, CSI_STD, CUTOFF, NOISE_STD = range(4)
+"""Places in the second part of `Numbers.feed`."""
+
+
+def draw_normals(key: Any, device: Any, position: Any) -> Any:
+    """CN(0, 1) `[rows, columns]` for keys `[rows, 2]`, devices `[rows]` and positions `[columns]` (TensorFlow)."""
     import tensorflow as tf
 
-    @tf.function(jit_compile=True, autograph=False)
-    def kernel(
-        channel_key: Any,
-        csi_key: Any,
-        device: Any,
-        gain: Any,
-        start: Any,
-        block: Any,
-        rician_k: Any,
-        csi_std: Any,
-    ) -> Any:
-        position = (tf.cast(tf.range(grid.columns), tf.uint32) + start) // block
+    words = threefry((key[:, 0, None], key[:, 1, None]), (position[None, :], device[:, None]), tf.bitwise)
+    return complex_normal(words)
 
-        def draw(key: Any) -> Any:
-            words = threefry(
-                (key[:, 0, None], key[:, 1, None]), (position[None, :], device[:, None]), tf.bitwise
-            )
-            return complex_normal(words)
 
-        scale = tf.cast(gain, tf.complex64)[:, None]
-        if fading == "constant":
-            taps = tf.broadcast_to(scale, [grid.rows, grid.columns])
-        else:
-            scattered = draw(channel_key)
-            if fading == "rician":
-                fixed = tf.cast(tf.sqrt(rician_k / (rician_k + 1.0)), tf.complex64)
-                scattered = fixed + scattered * tf.cast(tf.sqrt(1.0 / (rician_k + 1.0)), tf.complex64)
-            taps = scale * scattered
-        if perfect_csi:
-            return taps, taps
-        return taps, taps + scale * tf.cast(csi_std, tf.complex64) * draw(csi_key)
+def draw_taps(
+    spec: Fading, channel_key: Any, csi_key: Any, device: Any, gain: Any, start: Any, block: Any, numbers: Any
+) -> tuple[Any, Any]:
+    """(h, h^) `[rows, spec.columns]` complex64 from symbol `start` on (TensorFlow)."""
+    import tensorflow as tf
 
-    return kernel
+    def root(value: Any) -> Any:
+        return tf.cast(tf.sqrt(value), tf.complex64)
+
+    position = (tf.cast(tf.range(spec.columns), tf.uint32) + start) // block
+    scale = tf.cast(gain, tf.complex64)[:, None]
+    if spec.fading == "constant":
+        taps = tf.repeat(scale, spec.columns, axis=1)
+    else:
+        scattered = draw_normals(channel_key, device, position)
+        if spec.fading == "rician":
+            k = numbers[RICIAN_K]
+            scattered = root(k / (k + 1.0)) + scattered * root(1.0 / (k + 1.0))
+        taps = scale * scattered
+    if spec.perfect_csi:
+        return taps, taps
+    error = draw_normals(csi_key, device, position)
+    return taps, taps + scale * tf.cast(numbers[CSI_STD], tf.complex64) * error
 
 
 def precoding_weights(estimate: Any, gain: Any, cutoff: Any, policy: str) -> Any:
@@ -100,124 +118,101 @@ def precoding_weights(estimate: Any, gain: Any, cutoff: Any, policy: str) -> Any
 
 
 @lru_cache(maxsize=64)
-def _gains_kernel(policy: str, grid: Grid) -> Any:
+def _gains_kernel(spec: Fading) -> Any:
     import tensorflow as tf
 
     @tf.function(jit_compile=True, autograph=False)
-    def kernel(estimate: Any, gain: Any, cutoff: Any, valid: Any) -> Any:
-        weights = precoding_weights(estimate, gain, cutoff, policy)
-        counted = tf.cast(tf.range(grid.columns) < valid, tf.float32)[None, :]
+    def kernel(
+        channel_key: Any,
+        csi_key: Any,
+        device: Any,
+        gain: Any,
+        start: Any,
+        block: Any,
+        numbers: Any,
+        valid: Any,
+    ) -> Any:
+        _, estimate = draw_taps(spec, channel_key, csi_key, device, gain, start, block, numbers)
+        weights = precoding_weights(estimate, gain, numbers[CUTOFF], spec.policy)
+        counted = tf.cast(tf.range(spec.columns) < valid, tf.float32)[None, :]
         power = tf.math.real(weights * tf.math.conj(weights)) * counted
         reached = tf.abs(estimate * weights) * counted
-        return (
-            tf.reduce_sum(power, axis=1),
-            tf.reduce_sum(reached, axis=1),
-            tf.reduce_max(reached, axis=1),
-            tf.reduce_sum(tf.cast(power > 0.0, tf.float32), axis=1),
+        return tf.stack(
+            [
+                tf.reduce_sum(power, axis=1),
+                tf.reduce_sum(reached, axis=1),
+                tf.reduce_sum(tf.cast(power > 0.0, tf.float32), axis=1),
+                tf.reduce_max(reached, axis=1),
+            ]
         )
 
     return kernel
 
 
 class FlatChannel:
-    """Draws the taps of one link configuration, chunk by chunk, always the same for the same context."""
+    """The taps of one link configuration, always the same for the same context."""
 
     def __init__(
         self, config: LinkConfig, *, num_devices: int, num_symbols: int, packet_symbols: int
     ) -> None:
         channel = config.channel
-        self.policy = config.power.policy
+        perfect = config.csi_error_variance == 0.0
+        drawn = channel.fades or not perfect
         self.num_devices = num_devices
         self.num_symbols = num_symbols
-        self.coherent_over_run = channel.coherence == "run"
-        self.varies = channel.coherence in ("symbol", "packet") and (channel.fades or config.csi != "perfect")
-        block = {"symbol": 1, "packet": packet_symbols}.get(channel.coherence, 1 << 31)
-        self._fading = channel.fading
-        self._perfect_csi = config.csi_error_variance == 0.0
+        self.columns = min(-(-num_symbols // 8) * 8, CHUNK_SYMBOLS)
+        self.varies = channel.coherence in ("symbol", "packet") and drawn
+        self.same_every_round = channel.coherence == "run" or not drawn
+        self.spec = Fading(
+            fading=channel.fading,
+            perfect_csi=perfect,
+            policy=config.power.policy,
+            columns=self.columns if self.varies else 1,
+        )
+        self.numbers = Numbers(
+            block_symbols={"symbol": 1, "packet": packet_symbols}.get(channel.coherence, 1 << 31),
+            rician_k=10.0 ** (channel.rician_k_db / 10.0),
+            csi_std=config.csi_error_variance**0.5,
+            cutoff=10.0 ** (config.power.cutoff_db / 10.0),
+            noise_std=(2.0 * channel.noise_power) ** 0.5,
+        )
         self._gains = np.asarray(channel.gains(num_devices), np.float32)
-        self.cutoff = np.float32(10.0 ** (config.power.cutoff_db / 10.0))
-        self._block = np.uint32(block)
-        self._rician_k = np.float32(10.0 ** (channel.rician_k_db / 10.0))
-        self._csi_std = np.float32(np.sqrt(config.csi_error_variance))
-        columns = min(-(-num_symbols // 8) * 8, CHUNK_SYMBOLS)
-        self.grid = Grid(rows=max(CHUNK_SYMBOLS // columns, 1), columns=columns)
-        self.tap_columns = columns if self.varies else 1
-        self._same_every_round = self.coherent_over_run or (not channel.fades and self._perfect_csi)
-        self._last: tuple[tuple[int, tuple[int, ...], int], BlockGains] | None = None
+        self._last: tuple[tuple[object, ...], BlockGains] | None = None
 
-    def with_grid(self, rows: int) -> Grid:
-        """Shape of the tap arrays that go with `rows` rows of payload."""
-        return Grid(rows=rows, columns=self.tap_columns)
-
-    def rows(self, context: UplinkContext, purposes: tuple[Purpose, ...]) -> list[NDArray[np.uint32]]:
-        """Keys of each purpose repeated for every (trial, device) row, `[num_trials * num_devices, 2]`."""
-        return [
-            np.repeat(
-                context.keys(
-                    p, coherent_over_run=self.coherent_over_run and p in (Purpose.CHANNEL, Purpose.CSI)
-                ),
-                self.num_devices,
-                axis=0,
-            )
-            for p in purposes
-        ]
-
-    def taps(
-        self,
-        keys: tuple[NDArray[np.uint32], NDArray[np.uint32]],
-        device: NDArray[np.uint32],
-        gain: NDArray[np.float32],
-        start: int,
-    ) -> Any:
-        """(h, h^) of the rows given, `[rows, tap_columns]` complex64 tensors, from symbol `start` on."""
-        kernel = tap_kernel(self._fading, self._perfect_csi, self.with_grid(len(device)))
-        return kernel(*keys, device, gain, np.uint32(start), self._block, self._rician_k, self._csi_std)
-
-    def device_columns(self, num_trials: int) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
-        """Device number and gain of every (trial, device) row."""
+    def rows(self, context: UplinkContext) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """(channel key, CSI key, device number, gain) of every (trial, device) row, trial by trial."""
+        num_trials = len(context.trials)
+        channel_key, csi_key = (
+            np.repeat(context.keys(p, same_every_round=self.same_every_round), self.num_devices, axis=0)
+            for p in (Purpose.CHANNEL, Purpose.CSI)
+        )
         device = np.tile(np.arange(self.num_devices, dtype=np.uint32), num_trials)
-        return device, np.tile(self._gains, num_trials)
+        return channel_key, csi_key, device, np.tile(self._gains, num_trials)
 
-    def block_gains(self, context: UplinkContext, rows: int) -> BlockGains:
-        """What power control sees of this round's block; taps are drawn in chunks of `rows` and forgotten."""
-        which = (context.seed, context.trials, 0 if self._same_every_round else context.round_index)
+    def block_gains(self, context: UplinkContext) -> BlockGains:
+        """What power control sees of this round's block; taps are drawn in chunks and forgotten."""
+        which = (context.seed, context.trials, 0 if self.same_every_round else context.round_index)
         if self._last is None or self._last[0] != which:
-            self._last = (which, self._measure_gains(context, rows))
+            self._last = (which, self._measure_gains(context))
         return self._last[1]
 
-    def _measure_gains(self, context: UplinkContext, rows: int) -> BlockGains:
-        channel_key, csi_key = self.rows(context, (Purpose.CHANNEL, Purpose.CSI))
-        device, gain = self.device_columns(len(context.trials))
-        total = np.zeros((4, len(device)))
-        kernel = _gains_kernel(self.policy, self.with_grid(rows))
-        for first in range(0, len(device), rows):
-            part = slice(first, first + rows)
-            used = len(device[part])
-            channel_part, csi_part, device_part, gain_part = (
-                pad_rows(a[part], rows) for a in (channel_key, csi_key, device, gain)
-            )
-            for start in range(0, self.num_symbols if self.varies else 1, self.tap_columns):
-                valid = min(self.tap_columns, self.num_symbols - start)
-                _, estimate = self.taps((channel_part, csi_part), device_part, gain_part, start)
-                power, reached, peak, active = kernel(estimate, gain_part, self.cutoff, np.int32(valid))
-                total[:2, part] += np.stack([power, reached])[:, :used]
-                total[2, part] = np.maximum(total[2, part], np.asarray(peak)[:used])
-                total[3, part] += np.asarray(active)[:used]
-        shape = (len(context.trials), self.num_devices)
-        repeat = 1 if self.varies else self.num_symbols
+    def _measure_gains(self, context: UplinkContext) -> BlockGains:
+        rows = self.rows(context)
+        total = np.zeros((4, len(rows[0])))
+        kernel = _gains_kernel(self.spec)
+        block, numbers = self.numbers.feed()
+        step = max(_GAIN_TAPS // self.spec.columns, 1)
+        for first in range(0, len(rows[0]), step):
+            part = slice(first, first + step)
+            used = len(rows[0][part])
+            padded = [pad_rows(array[part], step) for array in rows]
+            for start in range(0, self.num_symbols if self.varies else 1, self.spec.columns):
+                valid = np.int32(min(self.spec.columns, self.num_symbols - start))
+                found = np.asarray(kernel(*padded, np.uint32(start), block, numbers, valid))[:, :used]
+                total[:3, part] += found[:3]
+                total[3, part] = np.maximum(total[3, part], found[3])
+        total[:3] *= 1 if self.varies else self.num_symbols
+        power, reached, active, peak = total.reshape(4, len(context.trials), self.num_devices)
         return BlockGains(
-            weight_power=(total[0] * repeat / self.num_symbols).reshape(shape),
-            gain_sum=(total[1] * repeat).reshape(shape),
-            gain_peak=total[2].reshape(shape),
-            active_symbols=(total[3] * repeat).reshape(shape),
+            weight_power=power / self.num_symbols, gain_sum=reached, gain_peak=peak, active_symbols=active
         )
-
-
-def pad_rows(array: NDArray[Any], rows: int) -> NDArray[Any]:
-    """The array with its first axis filled up to `rows` by copies of its last row.
-
-    Compiled calls have one shape: then nothing is traced again, and no value depends on how many
-    neighbours it has.
-    """
-    missing = rows - len(array)
-    return array if missing == 0 else np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])

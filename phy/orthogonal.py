@@ -10,81 +10,85 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phy.channels import FlatChannel, Grid, UplinkContext, pad_rows, precoding_weights
+from phy.channels import (
+    CHUNK_SYMBOLS,
+    CUTOFF,
+    NOISE_STD,
+    Fading,
+    FlatChannel,
+    UplinkContext,
+    draw_normals,
+    draw_taps,
+    precoding_weights,
+)
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.link import Reception, check_payload
 from phy.measurement import LinkCounts, count_errors, mask_padding
 from phy.modulation import modulator
 from phy.power import AmplitudeDecision, decide_amplitude
-from phy.random import Purpose, complex_normal, threefry, uniform_words
-
-
-@lru_cache(maxsize=64)
-def noise_kernel(grid: Grid) -> Any:
-    """Compiled `(key [rows, 2], device [rows], start) -> CN(0, 1) [rows, columns]` complex64.
-
-    A call of its own, because fused into its readers XLA draws every value once per reader.
-    """
-    import tensorflow as tf
-
-    @tf.function(jit_compile=True, autograph=False)
-    def kernel(key: Any, device: Any, start: Any) -> Any:
-        position = (tf.cast(tf.range(grid.columns), tf.uint32) + start)[None, :]
-        return complex_normal(
-            threefry((key[:, 0, None], key[:, 1, None]), (position, device[:, None]), tf.bitwise)
-        )
-
-    return kernel
+from phy.random import Purpose, uniform_words
+from phy.streaming import Cut, Program, stream
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Chunk:
-    """Static shape of one compiled orthogonal chunk."""
+class _Chain:
+    """What of an orthogonal link is compiled in."""
 
     modulation: str
-    policy: str
-    grid: Grid
+    fading: Fading
+    rows: int
+    columns: int
 
 
 @lru_cache(maxsize=64)
-def transmit_kernel(chunk: _Chunk) -> Any:
-    """Compiled chain of one chunk: packed bits in, received packed bits and three energies out."""
+def _compiled(chain: _Chain) -> Any:
+    """The chain over chunks: packed bits in, received packed bits and energies (sent, faded, noise) out."""
     import tensorflow as tf
     from sionna.phy.channel import ApplyFlatFadingChannel
 
-    modem = modulator(chunk.modulation)
+    modem = modulator(chain.modulation)
     apply_channel = ApplyFlatFadingChannel()
+    keys = ((chain.rows, 2), tf.uint32)
+    per_row = (chain.rows,)
+
+    # Two compiled calls: fused into its readers, XLA would draw every noise value once per reader.
+    @tf.function(jit_compile=True, autograph=False)
+    def draw(key: Any, device: Any, start: Any) -> Any:
+        return draw_normals(key, device, tf.cast(tf.range(chain.columns), tf.uint32) + start)
 
     @tf.function(jit_compile=True, autograph=False)
-    def kernel(
-        payload: Any,
-        taps: Any,
-        estimate: Any,
-        noise: Any,
-        level: Any,
-        gain: Any,
-        cutoff: Any,
-        noise_std: Any,
-        valid: Any,
-    ) -> Any:
+    def carry(payload: Any, noise: Any, start: Any, valid: Any, rows: Any, block: Any, numbers: Any) -> Any:
+        channel_key, csi_key, device, gain, level, _ = rows
+        taps, estimate = draw_taps(chain.fading, channel_key, csi_key, device, gain, start, block, numbers)
         weights = tf.cast(level, tf.complex64)[:, None] * precoding_weights(
-            estimate, gain, cutoff, chunk.policy
+            estimate, gain, numbers[CUTOFF], chain.fading.policy
         )
         sent = weights * modem.modulate(payload)
         through = tf.broadcast_to(taps, sent.shape)[..., None, None]
         faded = apply_channel(sent[..., None], through)[..., 0]
-        received = faded + tf.cast(noise_std, tf.complex64) * noise
+        received = faded + tf.cast(numbers[NOISE_STD], tf.complex64) * noise
         reference = weights * estimate
-        silent = tf.math.real(reference * tf.math.conj(reference)) == 0.0
+        silent = tf.abs(reference) == 0.0
         equalised = received * tf.math.reciprocal(tf.where(silent, tf.ones_like(reference), reference))
-        counted = tf.cast(tf.range(chunk.grid.columns) < valid, tf.float32)[None, :]
+        counted = tf.cast(tf.range(chain.columns) < valid, tf.float32)[None, :]
         energies = [
             tf.reduce_sum((tf.math.real(v) ** 2 + tf.math.imag(v) ** 2) * counted, axis=1)
             for v in (sent, faded, noise)
         ]
-        return modem.detect(equalised), *energies
+        return modem.detect(equalised), tf.stack(energies)
 
-    return kernel
+    def run(payload: Any, start: Any, valid: Any, rows: Any, block: Any, numbers: Any) -> Any:
+        noise = draw(rows[-1], rows[2], start)
+        return carry(payload, noise, start, valid, rows, block, numbers)
+
+    return stream(
+        Program(
+            run=run,
+            payload=((chain.rows, chain.columns * modem.bits_per_symbol // 8), tf.uint8),
+            rows=(keys, keys, (per_row, tf.uint32), (per_row, tf.float32), (per_row, tf.float32), keys),
+            outputs=(tf.uint8, tf.float32),
+        )
+    )
 
 
 class OrthogonalLink:
@@ -101,7 +105,7 @@ class OrthogonalLink:
         self.config = config
         self._bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
         self._channel = self._channel_for(num_bits)
-        self._noise_std = np.float32(np.sqrt(2.0 * config.channel.noise_power))
+        self._last_probe: tuple[tuple[object, ...], LinkCounts] | None = None
 
     def _channel_for(self, num_bits: int) -> FlatChannel:
         return FlatChannel(
@@ -114,7 +118,7 @@ class OrthogonalLink:
     def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
         """Power control of this round's block."""
         return decide_amplitude(
-            self._channel.block_gains(context, self._channel.grid.rows),
+            self._channel.block_gains(context),
             max_power=self.config.max_power,
             payload_power=1.0,
             caps=caps,
@@ -137,14 +141,34 @@ class OrthogonalLink:
         return Reception(payload=received, counts=counts, decision=decision)
 
     def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
-        """See `DigitalUplink.probe`: the payload's taps and power, noise of its own."""
+        """See `DigitalUplink.probe`: the payload's taps and power, noise of its own.
+
+        A channel that is the same in every round is probed once: another probe would tell nothing new.
+        """
+        if not self._channel.same_every_round:
+            return self._probe(num_bits, context, caps)
+        which = (
+            num_bits,
+            context.seed,
+            context.trials,
+            *((n, np.asarray(c).tobytes()) for n, c in caps.items()),
+        )
+        if self._last_probe is None or self._last_probe[0] != which:
+            self._last_probe = (which, self._probe(num_bits, context, caps))
+        return self._last_probe[1]
+
+    def _probe(self, num_bits: int, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
         words = uniform_words(
             context.keys(Purpose.PROBE_BITS), num_devices=self.num_devices, num_words=-(-num_bits // 32)
         )
-        known = mask_padding(np.ascontiguousarray(words).view(np.uint8)[..., : -(-num_bits // 8)], num_bits)
-        channel = self._channel_for(num_bits)
+        known = np.ascontiguousarray(words).view(np.uint8)[..., : -(-num_bits // 8)]
         return self._carry(
-            known, channel, num_bits, Purpose.PROBE_NOISE, context, self.decide(context, caps)
+            mask_padding(known, num_bits),
+            self._channel_for(num_bits),
+            num_bits,
+            Purpose.PROBE_NOISE,
+            context,
+            self.decide(context, caps),
         )[1]
 
     def _carry(
@@ -156,46 +180,32 @@ class OrthogonalLink:
         context: UplinkContext,
         decision: AmplitudeDecision,
     ) -> tuple[NDArray[np.uint8], LinkCounts]:
-        num_trials = len(context.trials)
-        grid = channel.grid
-        chunk_bytes = grid.columns * self._bits_per_symbol // 8
-        num_chunks = -(-channel.num_symbols // grid.columns)
-        rows_in = payload.reshape(num_trials * self.num_devices, -1)
-        rows_in = np.pad(rows_in, ((0, 0), (0, num_chunks * chunk_bytes - rows_in.shape[1])))
-        rows_out = np.empty_like(rows_in)
-        energy = np.zeros((3, len(rows_in)))
-        channel_key, csi_key, noise_key = channel.rows(context, (Purpose.CHANNEL, Purpose.CSI, noise_purpose))
-        device, gain = channel.device_columns(num_trials)
-        level = np.repeat(decision.level.astype(np.float32), self.num_devices)
-        transmit = transmit_kernel(
-            _Chunk(modulation=self.config.modulation, policy=channel.policy, grid=grid)
+        rows = len(context.trials) * self.num_devices
+        cut = Cut(
+            rows=rows,
+            symbols=channel.num_symbols,
+            rows_per_chunk=max(CHUNK_SYMBOLS // channel.columns, 1),
+            columns=channel.columns,
         )
-        draw_noise = noise_kernel(grid)
-        for first in range(0, len(rows_in), grid.rows):
-            part = slice(first, first + grid.rows)
-            used = len(device[part])
-            channel_part, csi_part, noise_part, device_part, gain_part, level_part = (
-                pad_rows(a[part], grid.rows) for a in (channel_key, csi_key, noise_key, device, gain, level)
-            )
-            for index in range(num_chunks):
-                start = index * grid.columns
-                columns = slice(index * chunk_bytes, (index + 1) * chunk_bytes)
-                if index == 0 or channel.varies:
-                    taps, estimate = channel.taps((channel_part, csi_part), device_part, gain_part, start)
-                received, *energies = transmit(
-                    pad_rows(rows_in[part, columns], grid.rows),
-                    taps,
-                    estimate,
-                    draw_noise(noise_part, device_part, np.uint32(start)),
-                    level_part,
-                    gain_part,
-                    channel.cutoff,
-                    self._noise_std,
-                    np.int32(min(grid.columns, channel.num_symbols - start)),
-                )
-                rows_out[part, columns] = np.asarray(received)[:used]
-                energy[:, part] += np.stack(energies)[:, :used]
-        return self._account(payload, rows_out, energy, num_bits, channel.num_symbols, decision)
+        level = np.repeat(decision.level.astype(np.float32), self.num_devices)
+        noise_key = np.repeat(context.keys(noise_purpose), self.num_devices, axis=0)
+        chain = _Chain(
+            modulation=self.config.modulation,
+            fading=channel.spec,
+            rows=cut.rows_per_chunk,
+            columns=cut.columns,
+        )
+        received, energies = _compiled(chain)(
+            cut.chunks(payload.reshape(rows, -1), cut.columns * self._bits_per_symbol // 8),
+            cut.block(),
+            cut.start(),
+            cut.valid(),
+            tuple(cut.by_row(array) for array in (*channel.rows(context), level, noise_key)),
+            *channel.numbers.feed(),
+        )
+        energy = cut.add_up(np.asarray(energies))
+        rows_out = cut.join(np.asarray(received))
+        return self._account(payload, rows_out, energy, num_bits, channel, decision)
 
     def _account(
         self,
@@ -203,7 +213,7 @@ class OrthogonalLink:
         rows_out: NDArray[np.uint8],
         energy: NDArray[np.float64],
         num_bits: int,
-        num_symbols: int,
+        channel: FlatChannel,
         decision: AmplitudeDecision,
     ) -> tuple[NDArray[np.uint8], LinkCounts]:
         """Received bits without padding, and the counts observed on them; silent devices observe nothing."""
@@ -220,8 +230,8 @@ class OrthogonalLink:
             bit_errors=bit_errors * on_air,
             packets=on_air * num_packets,
             packet_errors=packet_errors * on_air,
-            symbols=on_air * num_symbols,
+            symbols=on_air * channel.num_symbols,
             transmit_energy=transmit,
             signal_energy=signal,
-            noise_energy=noise * float(self._noise_std) ** 2,
+            noise_energy=noise * channel.numbers.noise_std**2,
         )

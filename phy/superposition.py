@@ -10,53 +10,94 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phy.channels import FlatChannel, Grid, UplinkContext, pad_rows, precoding_weights
+from phy.channels import (
+    CHUNK_SYMBOLS,
+    CUTOFF,
+    NOISE_STD,
+    Fading,
+    FlatChannel,
+    UplinkContext,
+    draw_normals,
+    draw_taps,
+    precoding_weights,
+)
 from phy.config import LinkConfig
 from phy.link import Superposition, check_payload
 from phy.modulation import modulator
-from phy.orthogonal import noise_kernel
 from phy.power import decide_amplitude
 from phy.random import RECEIVER, Purpose
+from phy.streaming import Cut, Program, stream
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Chunk:
-    """Static shape of one compiled superposition chunk; `trials` rows of `devices` each."""
+class _Chain:
+    """What of a superposition is compiled in; `trials` sums of `devices` each in one chunk."""
 
     modulation: str
-    policy: str
+    fading: Fading
     trials: int
     devices: int
     columns: int
-    tap_columns: int
 
 
 @lru_cache(maxsize=64)
-def superposition_kernel(chunk: _Chunk) -> Any:
-    """Compiled chain of one chunk: payload in, received sum `[trials, columns]` complex64 and active count out."""
+def _compiled(chain: _Chain) -> Any:
+    """The chain over chunks: payload in, received sums and numbers of active devices out."""
     import tensorflow as tf
     from sionna.phy.channel import ApplyFlatFadingChannel
 
     apply_channel = ApplyFlatFadingChannel()
-    shape = (chunk.trials, chunk.devices, chunk.columns)
-    modem = None if chunk.modulation == "analog" else modulator(chunk.modulation)
+    modem = None if chain.modulation == "analog" else modulator(chain.modulation)
+    rows = chain.trials * chain.devices
+    shape = (chain.trials, chain.devices)
 
     @tf.function(jit_compile=True, autograph=False)
-    def kernel(
-        payload: Any, taps: Any, estimate: Any, noise: Any, level: Any, gain: Any, cutoff: Any, noise_std: Any
-    ) -> Any:
-        symbols = tf.cast(payload, tf.complex64) if modem is None else modem.modulate(payload)
-        weights = tf.reshape(
-            precoding_weights(estimate, gain, cutoff, chunk.policy), [*shape[:2], chunk.tap_columns]
+    def carry(payload: Any, start: Any, rows_in: Any, block: Any, numbers: Any) -> Any:
+        channel_key, csi_key, device, gain, level, noise_key = rows_in
+        gain = tf.reshape(gain, [rows])
+        taps, estimate = draw_taps(
+            chain.fading,
+            tf.reshape(channel_key, [rows, 2]),
+            tf.reshape(csi_key, [rows, 2]),
+            tf.reshape(device, [rows]),
+            gain,
+            start,
+            block,
+            numbers,
         )
+        weights = precoding_weights(estimate, gain, numbers[CUTOFF], chain.fading.policy)
+        weights = tf.reshape(weights, [*shape, chain.fading.columns])
+        symbols = tf.cast(payload, tf.complex64) if modem is None else modem.modulate(payload)
         sent = tf.cast(level, tf.complex64)[:, None, None] * weights * symbols
-        # [trials, columns, devices] transmit antennas through [trials, columns or 1, one receive antenna, devices]
-        through = tf.transpose(tf.reshape(taps, [*shape[:2], chunk.tap_columns]), [0, 2, 1])[:, :, None, :]
+        # Devices are the transmit antennas of one receive antenna.
+        through = tf.transpose(tf.reshape(taps, [*shape, chain.fading.columns]), [0, 2, 1])[:, :, None, :]
         faded = apply_channel(tf.transpose(sent, [0, 2, 1]), through)[..., 0]
+        receiver = tf.fill([chain.trials], tf.constant(RECEIVER, tf.uint32))
+        noise = draw_normals(noise_key, receiver, tf.cast(tf.range(chain.columns), tf.uint32) + start)
         active = tf.reduce_sum(tf.cast(tf.abs(weights) > 0.0, tf.int32), axis=1)
-        return faded + tf.cast(noise_std, tf.complex64) * noise, active
+        return faded + tf.cast(numbers[NOISE_STD], tf.complex64) * noise, active
 
-    return kernel
+    def run(payload: Any, start: Any, valid: Any, rows_in: Any, block: Any, numbers: Any) -> Any:
+        del valid  # nothing is counted over the air
+        return carry(payload, start, rows_in, block, numbers)
+
+    width = chain.columns if modem is None else chain.columns // 8
+    per_trial_key, per_device_key = ((chain.trials, 2), tf.uint32), ((*shape, 2), tf.uint32)
+    return stream(
+        Program(
+            run=run,
+            payload=((*shape, width), tf.uint8 if modem else tf.complex64),
+            rows=(
+                per_device_key,
+                per_device_key,
+                (shape, tf.uint32),
+                (shape, tf.float32),
+                ((chain.trials,), tf.float32),
+                per_trial_key,
+            ),
+            outputs=(tf.complex64, tf.int32),
+        )
+    )
 
 
 class SuperpositionLink:
@@ -79,8 +120,6 @@ class SuperpositionLink:
             num_symbols=num_symbols,
             packet_symbols=8 * config.packet_size_bytes,
         )
-        self._trials_per_chunk = max(self._channel.grid.rows // num_devices, 1)
-        self._noise_std = np.float32(np.sqrt(2.0 * config.channel.noise_power))
 
     def superpose(
         self, payload: NDArray[Any], *, context: UplinkContext, caps: Mapping[str, ArrayLike]
@@ -89,65 +128,49 @@ class SuperpositionLink:
         num_trials, analog = len(context.trials), self.config.modulation == "analog"
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
-        if analog:
-            payload = payload.astype(np.complex64 if payload.dtype.kind == "c" else np.float32)
-        channel, step = self._channel, self._trials_per_chunk
-        tap_rows = step * self.num_devices
+        channel = self._channel
         decision = decide_amplitude(
-            channel.block_gains(context, tap_rows),
+            channel.block_gains(context),
             max_power=self.config.max_power,
             payload_power=self._payload_bound**2,
             caps=caps,
         )
-        columns = channel.grid.columns
-        per_chunk = columns if analog else columns // 8
-        num_chunks = -(-self.num_symbols // columns)
-        payload = np.pad(payload, ((0, 0), (0, 0), (0, num_chunks * per_chunk - width)))
-        received = np.empty((num_trials, num_chunks * columns), np.complex64)
-        num_active = np.empty((num_trials, num_chunks * columns if channel.varies else 1), np.int64)
-        tap_keys = channel.rows(context, (Purpose.CHANNEL, Purpose.CSI))
-        device, gain = channel.device_columns(step)
-        receiver = np.full(step, RECEIVER, np.uint32)
-        noise_key = context.keys(Purpose.NOISE)
-        level = decision.level.astype(np.float32)
-        kernel = superposition_kernel(
-            _Chunk(
-                modulation=self.config.modulation,
-                policy=channel.policy,
-                trials=step,
-                devices=self.num_devices,
-                columns=columns,
-                tap_columns=channel.tap_columns,
-            )
+        cut = Cut(
+            rows=num_trials,
+            symbols=self.num_symbols,
+            rows_per_chunk=max(CHUNK_SYMBOLS // (channel.columns * self.num_devices), 1),
+            columns=channel.columns,
         )
-        draw_noise = noise_kernel(Grid(rows=step, columns=columns))
-        for first in range(0, num_trials, step):
-            part = slice(first, first + step)
-            used = len(level[part])
-            rows = slice(first * self.num_devices, (first + step) * self.num_devices)
-            channel_part, csi_part = (pad_rows(key[rows], tap_rows) for key in tap_keys)
-            noise_part, level_part = pad_rows(noise_key[part], step), pad_rows(level[part], step)
-            for index in range(num_chunks):
-                start = index * columns
-                if index == 0 or channel.varies:
-                    taps, estimate = channel.taps((channel_part, csi_part), device, gain, start)
-                total, active = kernel(
-                    pad_rows(payload[part, :, index * per_chunk : (index + 1) * per_chunk], step),
-                    taps,
-                    estimate,
-                    draw_noise(noise_part, receiver, np.uint32(start)),
-                    level_part,
-                    gain,
-                    channel.cutoff,
-                    self._noise_std,
-                )
-                received[part, start : start + columns] = np.asarray(total)[:used]
-                if channel.varies:
-                    num_active[part, start : start + columns] = np.asarray(active)[:used]
-                else:
-                    num_active[part] = np.asarray(active)[:used]
+        chain = _Chain(
+            modulation=self.config.modulation,
+            fading=channel.spec,
+            trials=cut.rows_per_chunk,
+            devices=self.num_devices,
+            columns=cut.columns,
+        )
+        per_device = (array.reshape(num_trials, self.num_devices, -1) for array in channel.rows(context))
+        channel_key, csi_key, device, gain = per_device
+        received, active = _compiled(chain)(
+            cut.chunks(
+                payload.astype(np.complex64) if analog else payload,
+                cut.columns if analog else cut.columns // 8,
+            ),
+            cut.block(),
+            cut.start(),
+            cut.valid(),
+            (
+                cut.by_row(channel_key),
+                cut.by_row(csi_key),
+                cut.by_row(device[..., 0]),
+                cut.by_row(gain[..., 0]),
+                cut.by_row(decision.level.astype(np.float32)),
+                cut.by_row(context.keys(Purpose.NOISE)),
+            ),
+            *channel.numbers.feed(),
+        )
+        num_active = cut.join(np.asarray(active)).astype(np.int64)
         return Superposition(
-            received=received[:, : self.num_symbols],
-            num_active=num_active[:, : self.num_symbols],
+            received=cut.join(np.asarray(received))[:, : self.num_symbols],
+            num_active=num_active[:, : self.num_symbols] if channel.varies else num_active[:, :1],
             decision=decision,
         )

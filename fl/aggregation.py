@@ -1,0 +1,41 @@
+"""From what the radio delivered to an estimate of the sum over all devices.
+
+Both aggregators give an unbiased scale whatever the number of silent devices: the sum over K_a active
+devices is multiplied by K / K_a (Liu and Simeone, arXiv:2108.07644). Where nobody is active there is no
+estimate, and the aggregate is zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.link import Superposition
+
+SMALLEST_DEBIAS_FACTOR = 0.05
+"""Below this 1 - 2 BER says that the channel carries nothing: dividing by less would amplify chance."""
+
+
+def sum_from_superposition(heard: Superposition, *, num_devices: int) -> NDArray[np.float64]:
+    """Estimate of sum_k x_k, `[num_trials, num_symbols]`: Re(y) / A times K / K_a, Zhang et al. 2022 (14)."""
+    amplitude = heard.decision.amplitude[:, None]
+    scale = num_devices / np.maximum(heard.num_active, 1)
+    audible = (amplitude > 0) & (heard.num_active > 0)
+    estimate = heard.received.real / np.where(audible, amplitude, 1.0) * scale
+    return np.where(audible, estimate, 0.0)
+
+
+def sum_of_devices(
+    values: NDArray[np.float64], *, active: NDArray[np.bool_], bit_error_rate: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Estimate of sum_k x_k, `[num_trials, m]`, from detected values `[num_trials, num_devices, m]`.
+
+    `bit_error_rate` `[num_trials, num_devices]` undoes the shrinkage of detected signs, E[x^] = (1 - 2 p) x;
+    the factor 1 - 2 p is kept above `SMALLEST_DEBIAS_FACTOR`.
+    """
+    weights = active.astype(float)
+    if bit_error_rate is not None:
+        shrinkage = 1.0 - 2.0 * np.nan_to_num(bit_error_rate)
+        weights = weights / np.maximum(shrinkage, SMALLEST_DEBIAS_FACTOR)
+    scale = active.shape[1] / np.maximum(active.sum(axis=1), 1)
+    return np.einsum("tk,tkm->tm", weights, values) * scale[:, None]

@@ -1,0 +1,1 @@
+"""Federated algorithms, built from a task, a codec, an uplink and an aggregator."""

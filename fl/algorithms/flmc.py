@@ -1,0 +1,220 @@
+"""Federated Langevin Monte Carlo, digital against analog, Zhang et al. 2022.
+
+One round: theta <- theta - eta (estimate of sum_k g_k), where the estimate carries whatever noise
+quantiser and radio put into it, or, without a radio, Langevin noise of the server's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fl.aggregation import sum_from_superposition, sum_of_devices
+from fl.caps import lmc_amplitude_cap, step_size
+from fl.codecs import StochasticOneBit
+from fl.config import FlmcConfig
+from fl.results import CAP_NAMES
+from fl.tasks import PosteriorTask
+from phy.channels import UplinkContext
+from phy.compile import compile_air, compile_digital
+from phy.config import LinkConfig
+from phy.link import AirUplink, DigitalUplink
+from phy.measurement import LinkCounts
+from phy.power import AmplitudeDecision
+from phy.random import Purpose, real_normals
+from privacy import AmplitudePrivacy, NoPrivacy, PrivacyConfig, RoundPrivacy
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundOutcome:
+    """After one round of a batch of trials.
+
+    - `theta` `[num_trials, m]`: the new sample;
+    - `observed`: numbers per trial `[num_trials]` worth keeping (`amplitude`, `active_cap`, `num_active`);
+    - `counts`: per device, where devices were detected on their own.
+    """
+
+    theta: NDArray[np.float64]
+    observed: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    counts: LinkCounts | None = None
+
+
+class Algorithm(Protocol):
+    """One small verb: the next state from this one, over the radio."""
+
+    privacy: AmplitudePrivacy
+
+    def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
+        """One round of all trials of the batch."""
+        ...
+
+
+def build_flmc(
+    config: FlmcConfig, *, link: LinkConfig, privacy: PrivacyConfig | None, task: PosteriorTask
+) -> Algorithm:
+    """The scheme that the configuration names, with its link compiled."""
+    eta = step_size(config, strong_convexity=task.strong_convexity, smoothness=task.smoothness)
+    if config.scheme == "exact":
+        return ExactSamples(task, num_samples=config.rounds)
+    if config.scheme == "noiseless":
+        return ServerLangevin(config, task=task, eta=eta)
+    bound = round_privacy(config, link=link, privacy=privacy, dimension=task.dimension)
+    caps: dict[str, ArrayLike] = {
+        "lmc": lmc_cap(config, eta=eta, noise_power=link.channel.noise_power),
+        "privacy": bound.amplitude_cap(),
+    }
+    sizes = {"num_devices": config.num_devices}
+    if config.scheme == "digital-orthogonal":
+        uplink = compile_digital(link, num_bits=task.dimension, **sizes)
+        return DetectedSigns(config, task=task, eta=eta, uplink=uplink, link=link, caps=caps, privacy=bound)
+    payload_bound = config.gradient_bound if config.scheme == "analog" else 1.0
+    air = compile_air(link, num_symbols=task.dimension, payload_bound=payload_bound, **sizes)
+    return OverTheAir(config, task=task, eta=eta, uplink=air, caps=caps, privacy=bound)
+
+
+def round_privacy(
+    config: FlmcConfig, *, link: LinkConfig, privacy: PrivacyConfig | None, dimension: int
+) -> AmplitudePrivacy:
+    """What one round of one device leaks to the server, as a function of the receive amplitude."""
+    if privacy is None or not config.uses_radio:
+        return NoPrivacy()
+    return RoundPrivacy(
+        config=privacy,
+        kind="analog" if config.scheme == "analog" else "digital",
+        dimension=dimension,
+        gradient_bound=config.gradient_bound,
+        quantizer_slope=config.quantizer_slope,
+        # On a resource of its own a device hides behind no other sum: the one unknown symbol in (16) is
+        # then its own.
+        num_devices=config.num_devices if config.superposes else 2,
+        noise_power=link.channel.noise_power,
+    )
+
+
+def lmc_cap(config: FlmcConfig, *, eta: NDArray[np.float64], noise_power: float) -> NDArray[np.float64]:
+    """The LMC cap in force, `[num_trials]`."""
+    return lmc_amplitude_cap(
+        config.resolved_lmc_cap,
+        eta,
+        noise_power=noise_power,
+        one_bit=config.scheme != "analog",
+        quantizer_slope=config.quantizer_slope,
+        gradient_bound=config.gradient_bound,
+        num_devices=config.num_devices,
+    )
+
+
+def clipped_gradients(
+    task: PosteriorTask, theta: NDArray[np.float64], bound: float
+) -> NDArray[np.float64]:
+    """Local gradients clipped per entry to |g| <= l, Zhang et al. 2022 (13), `[num_trials, num_devices, m]`."""
+    return np.clip(task.gradients(theta), -bound, bound)
+
+
+def observe(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
+    """What power control decided, `[num_trials]` each; `active_cap` as a code of `CAP_NAMES`."""
+    codes = np.array([CAP_NAMES.index(name) for name in decision.limit_names] + [0], float)
+    return {
+        "amplitude": decision.amplitude,
+        "active_cap": codes[decision.limit],
+        "num_active": decision.active.sum(axis=1).astype(float),
+    }
+
+
+class OverTheAir:
+    """`digital` and `analog`: devices add up in the air, and receiver noise is the Langevin noise."""
+
+    def __init__(
+        self,
+        config: FlmcConfig,
+        *,
+        task: PosteriorTask,
+        eta: NDArray[np.float64],
+        uplink: AirUplink,
+        caps: Mapping[str, ArrayLike],
+        privacy: AmplitudePrivacy,
+    ) -> None:
+        self.privacy = privacy
+        self._config, self._task, self._uplink, self._caps = config, task, uplink, caps
+        self._eta = eta[:, None]
+        self._codec = StochasticOneBit(slope=config.quantizer_slope) if config.scheme == "digital" else None
+
+    def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
+        """See `Algorithm.round`."""
+        gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
+        payload = (
+            self._codec.encode(gradients, keys=context.keys(Purpose.LOCAL_TRAINING)) if self._codec else gradients
+        )
+        heard = self._uplink.superpose(payload, context=context, caps=self._caps)
+        estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)
+        return RoundOutcome(
+            theta=theta - self._eta * estimate,
+            observed=observe(heard.decision) | {"num_active": heard.num_active.mean(axis=1)},
+        )
+
+
+class DetectedSigns:
+    """`digital-orthogonal`: each device's bits are detected on their own, then summed; here the BER acts."""
+
+    def __init__(
+        self,
+        config: FlmcConfig,
+        *,
+        task: PosteriorTask,
+        eta: NDArray[np.float64],
+        uplink: DigitalUplink,
+        link: LinkConfig,
+        caps: Mapping[str, ArrayLike],
+        privacy: AmplitudePrivacy,
+    ) -> None:
+        self.privacy = privacy
+        self._config, self._task, self._uplink, self._caps = config, task, uplink, caps
+        self._eta = eta[:, None]
+        self._codec = StochasticOneBit(slope=config.quantizer_slope)
+        self._probe_bits = link.probe_bits
+
+    def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
+        """See `Algorithm.round`."""
+        rate = None
+        if self._config.debias:
+            rate = self._uplink.probe(self._probe_bits, context=context, caps=self._caps).bit_error_rate
+        gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
+        payload = self._codec.encode(gradients, keys=context.keys(Purpose.LOCAL_TRAINING))
+        heard = self._uplink.send(payload, context=context, caps=self._caps)
+        signs = self._codec.decode(heard.payload, num_values=self._task.dimension)
+        estimate = sum_of_devices(signs, active=heard.decision.active, bit_error_rate=rate)
+        return RoundOutcome(
+            theta=theta - self._eta * estimate, observed=observe(heard.decision), counts=heard.counts
+        )
+
+
+class ServerLangevin:
+    """`noiseless`: clipped gradients arrive exactly, and the server adds sqrt(2 eta) N(0, I), (6)."""
+
+    def __init__(self, config: FlmcConfig, *, task: PosteriorTask, eta: NDArray[np.float64]) -> None:
+        self.privacy: AmplitudePrivacy = NoPrivacy()
+        self._config, self._task = config, task
+        self._eta = eta[:, None]
+
+    def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
+        """See `Algorithm.round`."""
+        total = clipped_gradients(self._task, theta, self._config.gradient_bound).sum(axis=1)
+        noise = real_normals(context.keys(Purpose.LANGEVIN_NOISE), num_values=self._task.dimension)
+        return RoundOutcome(theta=theta - self._eta * total + np.sqrt(2.0 * self._eta) * noise)
+
+
+class ExactSamples:
+    """`exact`: every round is an independent sample of the posterior; the floor of every metric."""
+
+    def __init__(self, task: PosteriorTask, *, num_samples: int) -> None:
+        self.privacy: AmplitudePrivacy = NoPrivacy()
+        self._samples = task.exact_samples(num_samples)
+
+    def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
+        """See `Algorithm.round`."""
+        del theta
+        return RoundOutcome(theta=self._samples[:, context.round_index])

@@ -1,0 +1,62 @@
+"""How good samples of a posterior are, batched over trials."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.tasks import Posterior
+
+
+class SampleMoments:
+    """Running first and second moments of samples about the posterior mean, per trial.
+
+    Memory is `num_trials * m^2`, whatever the number of samples.
+    """
+
+    def __init__(self, posterior: Posterior) -> None:
+        num_trials, m = posterior.mean.shape
+        self._posterior = posterior
+        self._count = 0
+        self._sum = np.zeros((num_trials, m))
+        self._outer = np.zeros((num_trials, m, m))
+
+    def add(self, theta: NDArray[np.float64]) -> None:
+        """One more sample per trial, `[num_trials, m]`."""
+        deviation = theta - self._posterior.mean
+        self._count += 1
+        self._sum += deviation
+        self._outer += deviation[:, :, None] * deviation[:, None, :]
+
+    def summary(self) -> dict[str, NDArray[np.float64]]:
+        """The metrics of a trial, each `[num_trials]`.
+
+        - `mse`: mean of ||theta - mu||^2 over the samples, Zhang et al. 2022 (23);
+        - `wasserstein2`: 2-Wasserstein distance between the posterior's Gaussian fit and the samples',
+          W2^2 = ||mu - mu'||^2 + tr(S + S' - 2 (S^1/2 S' S^1/2)^1/2) (Givens and Shortt 1984);
+        - `variance_ratio`: tr S' / tr S, below 1 for samples that are too cold.
+        """
+        mean = self._sum / self._count
+        second = self._outer / self._count
+        spread = (second - mean[:, :, None] * mean[:, None, :]) * self._count / max(self._count - 1, 1)
+        target = self._posterior.covariance
+        total = np.trace(target, axis1=1, axis2=2)
+        return {
+            "mse": np.trace(second, axis1=1, axis2=2),
+            "wasserstein2": gaussian_wasserstein2(mean, spread, target),
+            "variance_ratio": np.trace(spread, axis1=1, axis2=2) / total,
+        }
+
+
+def gaussian_wasserstein2(
+    mean_shift: NDArray[np.float64], covariance: NDArray[np.float64], other: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """2-Wasserstein distance between Gaussians whose means differ by `mean_shift [..., m]`, `[...]`.
+
+    Covariances `[..., m, m]` may be singular.
+    """
+    values, vectors = np.linalg.eigh(other)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    cross = np.sqrt(np.maximum(np.linalg.eigvalsh(root @ covariance @ root), 0.0)).sum(axis=-1)
+    traces = np.trace(covariance, axis1=-2, axis2=-1) + np.trace(other, axis1=-2, axis2=-1)
+    return np.asarray(np.sqrt(np.maximum((mean_shift**2).sum(axis=-1) + traces - 2.0 * cross, 0.0)))

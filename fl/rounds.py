@@ -1,0 +1,117 @@
+"""All rounds of a batch of trials, and what is kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.algorithms.flmc import RoundOutcome, build_flmc
+from fl.config import FlmcConfig
+from fl.metrics import SampleMoments
+from fl.results import TrialResult
+from fl.tasks import PosteriorTask, build_task
+from phy.channels import UplinkContext
+from phy.config import LinkConfig
+from privacy import AmplitudePrivacy, NoPrivacy, PrivacyConfig
+
+LINK_COUNTS = ("bits", "bit_errors", "packets", "packet_errors")
+
+
+def run_trials(
+    learning: FlmcConfig,
+    *,
+    link: LinkConfig,
+    privacy: PrivacyConfig | None,
+    seed: int,
+    trials: Sequence[int],
+    on_round: Callable[[int], None] = lambda _: None,
+) -> list[TrialResult]:
+    """Run the trials side by side; each one's numbers are those it has alone.
+
+    `link` names access and modulation explicitly. `on_round` hears the number of rounds done. A trial
+    that meets a value that is not finite ends as failed at that round, keeps the rounds before it, and
+    the others go on.
+    """
+    batch = tuple(trials)
+    task = build_task(learning.task, num_devices=learning.num_devices, seed=seed, trials=batch)
+    algorithm = build_flmc(learning, link=link, privacy=privacy, task=task)
+    moments = SampleMoments(task.posterior)
+    record = _Record(learning.rounds, len(batch))
+    theta = np.zeros((len(batch), task.dimension))
+    for index in range(learning.rounds):
+        context = UplinkContext(seed=seed, trials=batch, round_index=index)
+        outcome = algorithm.round(theta, context=context)
+        theta = record.note(index, outcome, task)
+        if index >= learning.burn_in:
+            moments.add(theta)
+        on_round(index + 1)
+    return record.results(batch, moments=moments, privacy=algorithm.privacy, config=privacy)
+
+
+class _Record:
+    """Arrays over rounds and trials, filled as the rounds pass."""
+
+    def __init__(self, num_rounds: int, num_trials: int) -> None:
+        self._num_rounds = num_rounds
+        self._rounds: dict[str, NDArray[np.float64]] = {}
+        self._link: dict[str, NDArray[np.float64 | np.int64]] = {}
+        self._failed_at = np.full(num_trials, num_rounds)
+
+    def note(self, index: int, outcome: RoundOutcome, task: PosteriorTask) -> NDArray[np.float64]:
+        """Keep the round; returns the state to go on with (zero for trials that have failed)."""
+        finite = np.isfinite(outcome.theta).all(axis=1)
+        self._failed_at = np.where(finite, self._failed_at, np.minimum(self._failed_at, index))
+        theta = np.where(finite[:, None], outcome.theta, 0.0)
+        squared_error = ((theta - task.posterior.mean) ** 2).sum(axis=1)
+        for name, values in {"squared_error": squared_error, **outcome.observed}.items():
+            self._row(self._rounds, name, values)[index] = values
+        if outcome.counts is not None:
+            for name in (*LINK_COUNTS, "snr_db"):
+                values = getattr(outcome.counts, name)
+                self._row(self._link, name, values)[index] = values
+        return theta
+
+    def _row(self, store: dict[str, NDArray], name: str, values: NDArray) -> NDArray:  # type: ignore[type-arg]
+        if name not in store:
+            store[name] = np.zeros((self._num_rounds, *values.shape), values.dtype)
+        return store[name]
+
+    def results(
+        self,
+        trials: tuple[int, ...],
+        *,
+        moments: SampleMoments,
+        privacy: AmplitudePrivacy,
+        config: PrivacyConfig | None,
+    ) -> list[TrialResult]:
+        """One result per trial."""
+        summary = moments.summary()
+        spent = {}
+        if "amplitude" in self._rounds:
+            amplitude, cap = self._rounds["amplitude"], self._rounds["active_cap"]
+            on_air = np.maximum((amplitude > 0).sum(axis=0), 1)
+            summary["amplitude"] = amplitude.sum(axis=0) / on_air
+            summary["active_cap"] = np.stack([(cap == code).sum(axis=0) for code in range(4)]).argmax(axis=0)
+            if config is not None and not isinstance(privacy, NoPrivacy):
+                spent = {
+                    "epsilon": np.full(amplitude.shape, config.epsilon),
+                    "delta_target": np.full(amplitude.shape, config.delta),
+                    "delta_spent": privacy.delta_spent(amplitude),
+                }
+        out = []
+        for row, trial in enumerate(trials):
+            kept = int(self._failed_at[row])
+            failed = kept < self._num_rounds
+            out.append(
+                TrialResult(
+                    trial=trial,
+                    metrics={} if failed else {name: float(values[row]) for name, values in summary.items()},
+                    rounds={name: values[:kept, row].copy() for name, values in self._rounds.items()},
+                    link={name: values[:kept, row].copy() for name, values in self._link.items()},
+                    privacy={name: values[:kept, row].copy() for name, values in spent.items()},
+                    failure=f"round {kept}: the parameter is no longer finite" if failed else None,
+                )
+            )
+        return out

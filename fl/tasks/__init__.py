@@ -1,0 +1,5 @@
+"""What is learnt: a posterior, its local gradients, and how to know the truth."""
+
+from fl.tasks.base import Posterior, PosteriorTask, build_task
+
+__all__ = ["Posterior", "PosteriorTask", "build_task"]

@@ -1,0 +1,68 @@
+"""The seam between sampling algorithms and the model they sample from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.config import GaussianLinearConfig, TaskConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posterior:
+    """First two moments of the target, exact or from a long reference chain.
+
+    `mean` `[num_trials, m]`, `covariance` `[num_trials, m, m]`, float64.
+    """
+
+    mean: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+
+class PosteriorTask(Protocol):
+    """Data of a batch of trials, split over devices; every method is batched over trials."""
+
+    dimension: int
+    posterior: Posterior
+    strong_convexity: NDArray[np.float64]
+    """mu of f = sum_k f_k, `[num_trials]`."""
+    smoothness: NDArray[np.float64]
+    """L of f, `[num_trials]`."""
+
+    def gradients(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Local gradients of (7), `[num_trials, num_devices, m]`, at `theta [num_trials, m]`."""
+        ...
+
+    def exact_samples(self, num_samples: int) -> NDArray[np.float64]:
+        """Independent posterior samples `[num_trials, num_samples, m]`, the same at every call."""
+        ...
+
+
+@lru_cache(maxsize=4)
+def build_task(config: TaskConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]) -> PosteriorTask:
+    """The task of these trials; kept, because the points of a sweep share their data (paired comparison)."""
+    if isinstance(config, GaussianLinearConfig):
+        from fl.tasks.gaussian_linear import GaussianLinear
+
+        return GaussianLinear(config, num_devices=num_devices, seed=seed, trials=trials)
+    from fl.tasks.logistic import Logistic
+
+    return Logistic(config, num_devices=num_devices, seed=seed, trials=trials)
+
+
+def split_evenly(rows: NDArray[np.float64], num_devices: int) -> NDArray[np.float64]:
+    """Rows `[n, ...]` dealt to devices in order, sizes differing by one at most; `[num_devices, ceil, ...]`.
+
+    Missing rows are zeros, which add nothing to a sum.
+    """
+    size = -(-len(rows) // num_devices)
+    if len(rows) == size * num_devices:
+        return rows.reshape(num_devices, size, *rows.shape[1:])
+    out = np.zeros((num_devices, size, *rows.shape[1:]))
+    for device, part in enumerate(np.array_split(rows, num_devices)):
+        out[device, : len(part)] = part
+    return out
