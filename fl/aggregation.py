@@ -26,7 +26,10 @@ def sum_from_superposition(heard: Superposition, *, num_devices: int) -> NDArray
 
 
 def sum_of_devices(
-    values: NDArray[np.float64], *, active: NDArray[np.bool_], bit_error_rate: NDArray[np.float64] | None = None
+    values: NDArray[np.float64],
+    *,
+    active: NDArray[np.bool_],
+    bit_error_rate: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Estimate of sum_k x_k, `[num_trials, m]`, from detected values `[num_trials, num_devices, m]`.
 

@@ -108,9 +108,7 @@ def lmc_cap(config: FlmcConfig, *, eta: NDArray[np.float64], noise_power: float)
     )
 
 
-def clipped_gradients(
-    task: PosteriorTask, theta: NDArray[np.float64], bound: float
-) -> NDArray[np.float64]:
+def clipped_gradients(task: PosteriorTask, theta: NDArray[np.float64], bound: float) -> NDArray[np.float64]:
     """Local gradients clipped per entry to |g| <= l, Zhang et al. 2022 (13), `[num_trials, num_devices, m]`."""
     return np.clip(task.gradients(theta), -bound, bound)
 
@@ -147,7 +145,9 @@ class OverTheAir:
         """See `Algorithm.round`."""
         gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
         payload = (
-            self._codec.encode(gradients, keys=context.keys(Purpose.LOCAL_TRAINING)) if self._codec else gradients
+            self._codec.encode(gradients, keys=context.keys(Purpose.LOCAL_TRAINING))
+            if self._codec
+            else gradients
         )
         heard = self._uplink.superpose(payload, context=context, caps=self._caps)
         estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)

@@ -1,0 +1,119 @@
+"""The command `phyloop`. Exit codes: 0 done, 1 a task failed, 2 bad input, 130 interrupted."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scenarios.errors import ScenarioError
+
+app = typer.Typer(
+    name="phyloop",
+    help="Wireless PHY-in-the-loop simulator for federated learning: every bit is carried, every rate measured.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ScenarioArgument = Annotated[
+    str, typer.Argument(metavar="SCENARIO", help="A YAML file, or the name of a library scenario.")
+]
+TrialsOption = Annotated[int | None, typer.Option("--trials", metavar="N", help="Trials per point.")]
+SeedOption = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of every random draw.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="PATH=VALUE", help="Override one key, e.g. link.power.snr_max_db=20; repeatable."
+    ),
+]
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")]
+
+
+@app.command()
+def run(
+    scenario: ScenarioArgument,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results [default: runs/NAME].")
+    ] = None,
+    trials: TrialsOption = None,
+    overrides: SetOption = None,
+    seed: SeedOption = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Run a scenario; what is already computed in the folder is not computed again."""
+    del debug  # read by main()
+    from scenarios.commands import run_scenario
+
+    raise typer.Exit(run_scenario(scenario, out=out, overrides=overrides or (), trials=trials, seed=seed))
+
+
+@app.command()
+def check(
+    scenario: ScenarioArgument,
+    trials: TrialsOption = None,
+    overrides: SetOption = None,
+    seed: SeedOption = None,
+) -> None:
+    """Validate a scenario and say what it would cost and which limits will bind, without running it."""
+    from scenarios.commands import check_scenario
+
+    check_scenario(scenario, overrides=overrides or (), trials=trials, seed=seed)
+
+
+@app.command(name="list")
+def list_scenarios() -> None:
+    """The scenarios of the library."""
+    from scenarios.commands import list_library
+
+    list_library()
+
+
+@app.command()
+def report(folder: FolderArgument) -> None:
+    """Draw the figures and the report page of a run again."""
+    from scenarios.commands import report_run
+
+    report_run(folder)
+
+
+@app.command()
+def export(
+    folder: FolderArgument,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the CSV files go.")],
+) -> None:
+    """Write the tidy tables metrics.csv, rounds.csv, link.csv and privacy.csv."""
+    from scenarios.commands import export_run
+
+    export_run(folder, out)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of scenario files, for editors."""
+    from scenarios.commands import print_schema
+
+    print_schema()
+
+
+def main() -> None:
+    """Entry point: bad input is one sentence and exit code 2, a traceback only with --debug."""
+    try:
+        app()
+    except ScenarioError as error:
+        print(f"phyloop: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except Exception as error:
+        if "--debug" in sys.argv:
+            raise
+        print(
+            f"phyloop: unexpected {type(error).__name__}: {error}; run again with --debug for the traceback.",
+            file=sys.stderr,
+        )
+        sys.exit(1)

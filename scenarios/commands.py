@@ -1,0 +1,168 @@
+"""What each command does, once its arguments are read."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.table import Table
+
+from scenarios.loader import LoadedScenario, library_names, load_scenario, validate_quickly
+from scenarios.plan import Plan, expand, value_of
+from scenarios.progress import shown_progress
+
+INTERRUPTED = 130
+
+
+def run_scenario(
+    source: str, *, out: Path | None, overrides: Sequence[str], trials: int | None, seed: int | None
+) -> int:
+    """`phyloop run`; returns the exit code."""
+    from scenarios.engine import InProcess
+    from scenarios.run import RUNS, run_plan
+
+    loaded = load_scenario(source, overrides=overrides, trials=trials, seed=seed)
+    plan = expand(loaded)
+    folder = out if out is not None else RUNS / loaded.scenario.name
+    started = time.perf_counter()
+    previous = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with shown_progress(len(plan.points) * plan.trials) as progress:
+            outcome = run_plan(loaded, plan, folder=folder, engine=InProcess(), progress=progress)
+    except KeyboardInterrupt:
+        command = " ".join(["phyloop", *map(shlex.quote, sys.argv[1:])])
+        print(
+            f"\nphyloop: stopped; every finished task is kept in {folder}. Go on with: {command}",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    found = f", {outcome.found} found done" if outcome.found else ""
+    print(
+        f"{outcome.planned} tasks: {outcome.computed} computed{found} in {time.perf_counter() - started:.0f} s"
+    )
+    for path in outcome.report.figures:
+        if path.suffix == ".png":
+            print(f"figure  {path}")
+    print(f"report  {outcome.report.html}")
+    if outcome.failed:
+        print(
+            f"phyloop: {outcome.failed} of {outcome.planned} tasks failed; the report names them and why.",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    del signum, frame
+    raise KeyboardInterrupt
+
+
+def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None, seed: int | None) -> None:
+    """`phyloop check`."""
+    from scenarios.estimate import caps_of, describe_size, estimate
+
+    loaded = load_scenario(source, overrides=overrides, trials=trials, seed=seed)
+    plan = expand(loaded)
+    cost = estimate(plan)
+    console = Console()
+    console.print(
+        f"[bold]{loaded.scenario.name}[/bold] is valid: {len(plan.points)} points x {plan.trials} trials = "
+        f"{len(plan.points) * plan.trials} tasks, seed {plan.seed}",
+        highlight=False,
+    )
+    console.print(describe_size(plan.points[0].scenario), highlight=False)
+    console.print(
+        f"about {_duration(cost.seconds)} on 2 cores (good to a factor of two), "
+        f"{cost.memory_bytes / 1e9:.1f} GB memory, {cost.disk_bytes / 1e6:.0f} MB on disk",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for path in plan.swept_paths:
+        table.add_column(path.rsplit(".", 1)[-1], no_wrap=True)
+    for head in ("power cap", "LMC cap", "privacy cap", "binds", "largest loss"):
+        table.add_column(head, justify="left" if head == "binds" else "right", no_wrap=True)
+    for point in plan.points:
+        caps = caps_of(point.scenario)
+        settings = [_cell(value_of(point, path)) for path in plan.swept_paths]
+        if caps is None:
+            table.add_row(*settings, "", "", "", "no radio", "")
+            continue
+        amplitudes = [_cell(cap) for cap in (caps.power, caps.lmc, caps.privacy)]
+        table.add_row(*settings, *amplitudes, caps.binding, _cell(caps.loss_bound))
+    console.print("\nReceive amplitude A at most:", highlight=False)
+    # A table cut to a narrow window loses digits: let long lines wrap instead.
+    Console(width=max(console.width, 160), soft_wrap=True).print(table)
+
+
+def _cell(value: object) -> str:
+    """A setting or a cap in a narrow column; empty where it is not known before the run."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return "none" if value == float("inf") else f"{value:.4g}"
+    if isinstance(value, dict):
+        return " ".join(f"{key}={_cell(entry)}" for key, entry in value.items() if not isinstance(entry, str))
+    return str(value)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def list_library() -> None:
+    """`phyloop list`."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, description in library_names():
+        table.add_row(f"[bold]{name}[/bold]", description.strip().split("\n")[0])
+    Console().print(table)
+
+
+def reload(folder: Path) -> tuple[LoadedScenario, Plan]:
+    """The plan of a run, from what its folder keeps. ScenarioError if there is none."""
+    from scenarios.store import Store
+
+    with Store.open_existing(folder) as store:
+        root = dict(store.read_scenario().root)
+    loaded = LoadedScenario(scenario=validate_quickly(root), document=root, marks={}, source=folder)
+    return loaded, expand(loaded)
+
+
+def report_run(folder: Path) -> None:
+    """`phyloop report`."""
+    from scenarios.report import write_report
+    from scenarios.run import identify
+    from scenarios.store import Store
+
+    _, plan = reload(folder)
+    with Store.open_existing(folder) as store:
+        paths = write_report(folder, plan, task_ids=identify(plan), store=store)
+    print(f"report  {paths.html}")
+
+
+def export_run(folder: Path, out: Path) -> None:
+    """`phyloop export`."""
+    from scenarios.export import export
+    from scenarios.run import identify
+
+    _, plan = reload(folder)
+    for path in export(folder, out, plan=plan, task_ids=identify(plan)):
+        print(path)
+
+
+def print_schema() -> None:
+    """`phyloop schema`."""
+    from scenarios.schema import Scenario
+
+    print(json.dumps(Scenario.model_json_schema(), indent=2))

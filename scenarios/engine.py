@@ -1,0 +1,99 @@
+"""The engine seam: where batches of tasks are computed. One implementation: in this process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from fl.footprint import bytes_per_trial, dimension
+from fl.results import TrialResult
+from scenarios.plan import Point
+from scenarios.schema import Scenario
+
+BATCH_BYTES = 192 << 20
+"""Memory a batch may take beside the libraries themselves."""
+
+_BATCH_ENTRIES = 20_000_000
+"""Gradient entries in a batch: a batch is what an interruption can lose, so it stays within seconds."""
+_LARGEST_BATCH = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Trials of one point that are computed side by side."""
+
+    point: Point
+    trials: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A job and what came of it; `seconds` is the time of the whole batch."""
+
+    job: Job
+    results: tuple[TrialResult, ...]
+    seconds: float
+
+
+class Engine(Protocol):
+    """Computes jobs, in any order, and yields each as it is finished."""
+
+    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
+        """`on_progress` hears how many trial-rounds were done since it last heard."""
+        ...
+
+
+def batch_size(scenario: Scenario) -> int:
+    """Trials computed side by side at this point: bounded by memory and by what an interruption may lose."""
+    learning = scenario.learning
+    by_memory = BATCH_BYTES // bytes_per_trial(learning, scenario.link)
+    by_time = _BATCH_ENTRIES // (learning.rounds * learning.num_devices * dimension(learning))
+    return int(max(min(by_memory, by_time, _LARGEST_BATCH), 1))
+
+
+class InProcess:
+    """One job after the other, here."""
+
+    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
+        """See `Engine.run`."""
+        with quiet_standard_error():
+            import tensorflow  # noqa: F401  # its start-up chatter is nothing a user can act on
+        from fl.rounds import run_trials
+
+        for job in jobs:
+            started = time.perf_counter()
+            scenario = job.point.scenario
+            results = run_trials(
+                scenario.learning,
+                link=scenario.link,
+                privacy=None if scenario.privacy == "none" else scenario.privacy,
+                seed=scenario.seed,
+                trials=job.trials,
+                on_round=lambda _, size=len(job.trials): on_progress(size),
+            )
+            yield Finished(job=job, results=tuple(results), seconds=time.perf_counter() - started)
+
+
+@contextmanager
+def quiet_standard_error() -> Iterator[None]:
+    """Hold back what native code writes to standard error; show it only if the block raises."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as aside:
+        os.dup2(aside.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            aside.seek(0)
+            os.write(kept, aside.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
