@@ -63,7 +63,10 @@ class InProcess:
     def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
         """See `Engine.run`."""
         with quiet_standard_error():
-            import tensorflow  # noqa: F401  # its start-up chatter is nothing a user can act on
+            import tensorflow
+
+            # Finding devices is what makes TensorFlow chatter about absent GPUs.
+            tensorflow.config.list_logical_devices()
         from fl.rounds import run_trials
 
         for job in jobs:

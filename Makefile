@@ -1,0 +1,48 @@
+# The index of commands. `make demo` and `make test` do all set-up on a fresh machine.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+RUNS ?= runs
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.PHONY: demo test setup lint bench slow lock clean help
+
+help:            ## this list
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+demo: $(STAMP)   ## set up, run the main scenarios, say where figures and reports are
+	$(BIN)/phyloop run flmc-snr --out $(RUNS)/flmc-snr
+	$(BIN)/phyloop run flmc-epsilon --out $(RUNS)/flmc-epsilon
+
+test: $(STAMP)   ## set up and pass all tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+slow: $(STAMP)   ## the full-size studies, minutes long
+	$(BIN)/python -m pytest -m slow
+
+setup: $(STAMP)  ## the set-up alone
+
+lint: $(STAMP)   ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)  ## speed and memory as ratios against named peers
+	for script in benchmarks/*.py; do case $$script in */timing.py) ;; *) $(BIN)/python $$script || exit 1 ;; esac; done
+
+# Set-up is repeated only when what is installed would change. The project itself is installed editable.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12) and "phyloop needs Python 3.11 or 3.12; set PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+lock: $(STAMP)   ## write constraints.txt anew from pyproject.toml
+	$(BIN)/python -m pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --extra dev --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
+	  --no-annotate --allow-unsafe --generate-hashes --output-file constraints.txt pyproject.toml
+
+clean:           ## remove what set-up made
+	rm -rf $(VENV) *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
