@@ -92,7 +92,8 @@ class _Record:
         if "amplitude" in self._rounds:
             amplitude, cap = self._rounds["amplitude"], self._rounds["active_cap"]
             on_air = np.maximum((amplitude > 0).sum(axis=0), 1)
-            summary["amplitude"] = amplitude.sum(axis=0) / on_air
+            # Summed trial by trial: over `[num_rounds, 1]` NumPy would add in another order than over many.
+            summary["amplitude"] = np.ascontiguousarray(amplitude.T).sum(axis=1) / on_air
             summary["active_cap"] = np.stack([(cap == code).sum(axis=0) for code in range(4)]).argmax(axis=0)
             if config is not None and not isinstance(privacy, NoPrivacy):
                 spent = {

@@ -113,6 +113,14 @@ def clipped_gradients(task: PosteriorTask, theta: NDArray[np.float64], bound: fl
     return np.clip(task.gradients(theta), -bound, bound)
 
 
+def lost_where_gradients_are(
+    estimate: NDArray[np.float64], gradients: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The estimate `[num_trials, m]`, NaN for trials with a gradient that is NaN: a bit cannot tell so."""
+    lost = np.isnan(gradients).any(axis=(1, 2))
+    return np.where(lost[:, None], np.nan, estimate)
+
+
 def observe(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
     """What power control decided, `[num_trials]` each; `active_cap` as a code of `CAP_NAMES`."""
     codes = np.array([CAP_NAMES.index(name) for name in decision.limit_names] + [0], float)
@@ -151,6 +159,7 @@ class OverTheAir:
         )
         heard = self._uplink.superpose(payload, context=context, caps=self._caps)
         estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)
+        estimate = lost_where_gradients_are(estimate, gradients)
         return RoundOutcome(
             theta=theta - self._eta * estimate,
             observed=observe(heard.decision) | {"num_active": heard.num_active.mean(axis=1)},
@@ -187,6 +196,7 @@ class DetectedSigns:
         heard = self._uplink.send(payload, context=context, caps=self._caps)
         signs = self._codec.decode(heard.payload, num_values=self._task.dimension)
         estimate = sum_of_devices(signs, active=heard.decision.active, bit_error_rate=rate)
+        estimate = lost_where_gradients_are(estimate, gradients)
         return RoundOutcome(
             theta=theta - self._eta * estimate, observed=observe(heard.decision), counts=heard.counts
         )
