@@ -121,18 +121,14 @@ def precoding_weights(estimate: Any, gain: Any, cutoff: Any, policy: str) -> Any
 def _gains_kernel(spec: Fading) -> Any:
     import tensorflow as tf
 
+    # Two compiled calls: fused into a sum over few columns, XLA would copy the drawing into every term
+    # and compile for minutes.
     @tf.function(jit_compile=True, autograph=False)
-    def kernel(
-        channel_key: Any,
-        csi_key: Any,
-        device: Any,
-        gain: Any,
-        start: Any,
-        block: Any,
-        numbers: Any,
-        valid: Any,
-    ) -> Any:
-        _, estimate = draw_taps(spec, channel_key, csi_key, device, gain, start, block, numbers)
+    def draw(channel_key: Any, csi_key: Any, device: Any, gain: Any, start: Any, block: Any, numbers: Any) -> Any:
+        return draw_taps(spec, channel_key, csi_key, device, gain, start, block, numbers)[1]
+
+    @tf.function(jit_compile=True, autograph=False)
+    def measure(estimate: Any, gain: Any, numbers: Any, valid: Any) -> Any:
         weights = precoding_weights(estimate, gain, numbers[CUTOFF], spec.policy)
         counted = tf.cast(tf.range(spec.columns) < valid, tf.float32)[None, :]
         power = tf.math.real(weights * tf.math.conj(weights)) * counted
@@ -146,15 +142,27 @@ def _gains_kernel(spec: Fading) -> Any:
             ]
         )
 
+    @tf.function(autograph=False)
+    def kernel(
+        channel_key: Any,
+        csi_key: Any,
+        device: Any,
+        gain: Any,
+        start: Any,
+        block: Any,
+        numbers: Any,
+        valid: Any,
+    ) -> Any:
+        estimate = draw(channel_key, csi_key, device, gain, start, block, numbers)
+        return measure(estimate, gain, numbers, valid)
+
     return kernel
 
 
 class FlatChannel:
     """The taps of one link configuration, always the same for the same context."""
 
-    def __init__(
-        self, config: LinkConfig, *, num_devices: int, num_symbols: int, packet_symbols: int
-    ) -> None:
+    def __init__(self, config: LinkConfig, *, num_devices: int, num_symbols: int, packet_symbols: int) -> None:
         channel = config.channel
         perfect = config.csi_error_variance == 0.0
         drawn = channel.fades or not perfect
