@@ -41,4 +41,4 @@ def sum_of_devices(
         shrinkage = 1.0 - 2.0 * np.nan_to_num(bit_error_rate)
         weights = weights / np.maximum(shrinkage, SMALLEST_DEBIAS_FACTOR)
     scale = active.shape[1] / np.maximum(active.sum(axis=1), 1)
-    return np.einsum("tk,tkm->tm", weights, values) * scale[:, None]
+    return np.asarray(np.einsum("tk,tkm->tm", weights, values) * scale[:, None])

@@ -41,9 +41,7 @@ def bytes_per_trial(config: FlmcConfig, link: LinkConfig) -> int:
     else:
         data = 2 * 8 * _LOGISTIC_SAMPLES * (_LOGISTIC_DIMENSION + 2)
     records = (
-        8
-        * config.rounds
-        * (_SERIES + (_LINK_SERIES * devices if config.scheme == "digital-orthogonal" else 0))
+        8 * config.rounds * (_SERIES + (_LINK_SERIES * devices if config.scheme == "digital-orthogonal" else 0))
     )
     radio = devices * m * 64 if config.uses_radio else 0
     probe = devices * link.probe_bits // 2 if probes_per_run(config, link) else 0

@@ -61,7 +61,7 @@ class _Record:
 
     def note(self, index: int, outcome: RoundOutcome, task: PosteriorTask) -> NDArray[np.float64]:
         """Keep the round; returns the state to go on with (zero for trials that have failed)."""
-        finite = np.isfinite(outcome.theta).all(axis=1)
+        finite = np.asarray(np.isfinite(outcome.theta).all(axis=1))
         self._failed_at = np.where(finite, self._failed_at, np.minimum(self._failed_at, index))
         theta = np.where(finite[:, None], outcome.theta, 0.0)
         squared_error = ((theta - task.posterior.mean) ** 2).sum(axis=1)

@@ -44,6 +44,4 @@ def compile_air(
             f"error model {config.error_model} flips bits, but superposition detects no device's bits; "
             "use measured or error_free, or orthogonal access"
         )
-    return SuperpositionLink(
-        config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=payload_bound
-    )
+    return SuperpositionLink(config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=payload_bound)

@@ -85,9 +85,7 @@ class NoiselessAir:
         del caps
         num_trials = len(context.trials)
         width = self.num_symbols if self._analog else -(-self.num_symbols // 8)
-        check_payload(
-            payload, expected=(num_trials, self.num_devices, width), dtype="fc" if self._analog else "u"
-        )
+        check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if self._analog else "u")
         if not self._analog:
             payload = 1.0 - 2.0 * np.unpackbits(payload, axis=-1, count=self.num_symbols)
         return Superposition(
@@ -116,9 +114,9 @@ class IndependentFlips:
             return self._link.probe(num_bits, context=context, caps=caps)
         decision = self._link.decide(context, caps)
         nothing = np.zeros((len(context.trials), self.num_devices, -(-num_bits // 8)), np.uint8)
-        return self._flip(
-            nothing, num_bits, Purpose.PROBE_NOISE, context, decision, self._closed_form(decision)
-        )[1]
+        return self._flip(nothing, num_bits, Purpose.PROBE_NOISE, context, decision, self._closed_form(decision))[
+            1
+        ]
 
     def send(
         self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]
@@ -149,9 +147,7 @@ class IndependentFlips:
             return theory.awgn_bit_error_rate(esno, bits_per_symbol=self._bits_per_symbol)
         rician_k = 10.0 ** (channel.rician_k_db / 10.0) if channel.fading == "rician" else 0.0
         distinct, where = np.unique(esno, return_inverse=True)
-        rates = theory.fading_bit_error_rate(
-            distinct, bits_per_symbol=self._bits_per_symbol, rician_k=rician_k
-        )
+        rates = theory.fading_bit_error_rate(distinct, bits_per_symbol=self._bits_per_symbol, rician_k=rician_k)
         return rates[where].reshape(esno.shape)
 
     def _flip(

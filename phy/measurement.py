@@ -58,10 +58,18 @@ def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.floa
 
 def empty_counts(num_trials: int, num_devices: int) -> LinkCounts:
     """Nothing observed yet."""
-    shape = (num_trials, num_devices)
-    integers = {f.name: np.zeros(shape, np.int64) for f in fields(LinkCounts)[:5]}
-    energies = {f.name: np.zeros(shape) for f in fields(LinkCounts)[5:]}
-    return LinkCounts(**integers, **energies)
+    none = np.zeros((num_trials, num_devices), np.int64)
+    silence = np.zeros((num_trials, num_devices))
+    return LinkCounts(
+        bits=none,
+        bit_errors=none,
+        packets=none,
+        packet_errors=none,
+        symbols=none,
+        transmit_energy=silence,
+        signal_energy=silence,
+        noise_energy=silence,
+    )
 
 
 def count_errors(

@@ -53,7 +53,7 @@ def modulator(modulation: str) -> Modulator:
 
 
 def unpack_bits(payload: Any) -> Any:
-    """`[..., num_bytes]` uint8 to `[..., 8 num_bytes]` int32 in {0, 1}, first bit highest (as `numpy.unpackbits`)."""
+    """`[..., num_bytes]` uint8 to `[..., 8 num_bytes]` int32 in {0, 1}, as `numpy.unpackbits`."""
     import tensorflow as tf
 
     shifts = tf.range(BITS_PER_BYTE - 1, -1, -1, dtype=tf.int32)

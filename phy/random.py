@@ -83,9 +83,7 @@ def threefry(key: tuple[Any, Any], counter: tuple[Any, Any], ops: Any = np) -> t
     for group in range(5):
         for bits in _ROTATIONS[group % 2]:
             x0 = x0 + x1
-            x1 = ops.bitwise_or(
-                ops.left_shift(x1, np.uint32(bits)), ops.right_shift(x1, np.uint32(32 - bits))
-            )
+            x1 = ops.bitwise_or(ops.left_shift(x1, np.uint32(bits)), ops.right_shift(x1, np.uint32(32 - bits)))
             x1 = ops.bitwise_xor(x1, x0)
         x0 = x0 + schedule[(group + 1) % 3]
         x1 = x1 + schedule[(group + 2) % 3] + np.uint32(group + 1)
@@ -131,10 +129,14 @@ def _sine_of_quarter_turns(turns: Any) -> Any:
 
 
 @lru_cache(maxsize=32)
-def _words_kernel(rows: int, devices: int, pairs: int) -> Any:
+def _words_kernel(devices: int, pairs: int) -> Any:
     import tensorflow as tf
 
-    @tf.function(jit_compile=True, autograph=False)
+    @tf.function(
+        jit_compile=True,
+        autograph=False,
+        input_signature=[tf.TensorSpec([None, 2], tf.uint32), tf.TensorSpec([], tf.uint32)],
+    )
     def kernel(key: Any, start: Any) -> Any:
         device = tf.cast(tf.range(devices), tf.uint32)[None, :, None]
         position = (tf.cast(tf.range(pairs), tf.uint32) + start)[None, None, :]
@@ -152,13 +154,13 @@ def uniform_words(
     Integers are exact on every machine, so no padding is needed to make them independent of the batch.
     """
     pairs = (num_words + 1) // 2
-    halves = _words_kernel(len(keys), num_devices, pairs)(keys, np.uint32(first_pair))
+    halves = _words_kernel(num_devices, pairs)(keys, np.uint32(first_pair))
     words = np.stack([np.asarray(half) for half in halves], axis=-1)
     return words.reshape(len(keys), num_devices, 2 * pairs)[:, :, :num_words]
 
 
 @lru_cache(maxsize=32)
-def _normal_kernel(rows: int, columns: int) -> Any:
+def _normal_kernel(columns: int) -> Any:
     import tensorflow as tf
 
     @tf.function(jit_compile=True, autograph=False)
@@ -178,7 +180,7 @@ def real_normals(keys: NDArray[np.uint32], *, num_values: int) -> NDArray[np.flo
     """
     rows = 256
     out = np.empty((len(keys), num_values), np.float64)
-    kernel = _normal_kernel(rows, num_values)
+    kernel = _normal_kernel(num_values)
     for start in range(0, len(keys), rows):
         part = keys[start : start + rows]
         drawn = np.asarray(kernel(np.pad(part, ((0, rows - len(part)), (0, 0)))))[: len(part)]

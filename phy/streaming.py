@@ -45,9 +45,7 @@ class Cut:
 
     def start(self) -> NDArray[np.uint32]:
         """First symbol of each chunk, `[num_chunks]`."""
-        return np.tile(
-            np.arange(self.column_blocks, dtype=np.uint32) * np.uint32(self.columns), self.row_blocks
-        )
+        return np.tile(np.arange(self.column_blocks, dtype=np.uint32) * np.uint32(self.columns), self.row_blocks)
 
     def valid(self) -> NDArray[np.int32]:
         """Symbols of each chunk that are not padding, `[num_chunks]`."""
@@ -76,11 +74,9 @@ class Cut:
     def add_up(self, chunks: NDArray[Any]) -> NDArray[np.float64]:
         """Sums per row, `[num_chunks, quantities, rows_per_chunk]` to `[quantities, rows]`."""
         split = (
-            chunks.astype(np.float64)
-            .reshape(self.row_blocks, self.column_blocks, *chunks.shape[1:])
-            .sum(axis=1)
+            chunks.astype(np.float64).reshape(self.row_blocks, self.column_blocks, *chunks.shape[1:]).sum(axis=1)
         )
-        return np.moveaxis(split, 1, 0).reshape(chunks.shape[1], -1)[:, : self.rows]
+        return np.asarray(np.moveaxis(split, 1, 0).reshape(chunks.shape[1], -1)[:, : self.rows])
 
 
 def pad_rows(array: NDArray[Any], rows: int) -> NDArray[Any]:

@@ -46,9 +46,7 @@ def run_scenario(
     finally:
         signal.signal(signal.SIGTERM, previous)
     found = f", {outcome.found} found done" if outcome.found else ""
-    print(
-        f"{outcome.planned} tasks: {outcome.computed} computed{found} in {time.perf_counter() - started:.0f} s"
-    )
+    print(f"{outcome.planned} tasks: {outcome.computed} computed{found} in {time.perf_counter() - started:.0f} s")
     for path in outcome.report.figures:
         if path.suffix == ".png":
             print(f"figure  {path}")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from fl.footprint import bytes_per_trial, dimension
@@ -72,15 +73,21 @@ class InProcess:
         for job in jobs:
             started = time.perf_counter()
             scenario = job.point.scenario
+            size = len(job.trials)
             results = run_trials(
                 scenario.learning,
                 link=scenario.link,
                 privacy=None if scenario.privacy == "none" else scenario.privacy,
                 seed=scenario.seed,
                 trials=job.trials,
-                on_round=lambda _, size=len(job.trials): on_progress(size),
+                on_round=partial(_advance, on_progress, size),
             )
             yield Finished(job=job, results=tuple(results), seconds=time.perf_counter() - started)
+
+
+def _advance(on_progress: Callable[[int], None], size: int, rounds_done: int) -> None:
+    del rounds_done  # one more round of each trial of the batch
+    on_progress(size)
 
 
 @contextmanager

@@ -372,12 +372,7 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any]) -> tuple[str, str]
     problem = _TYPES.get(kind)
     if problem is None:
         return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key"
-    if (
-        isinstance(value, str)
-        and kind in ("float_type", "int_type")
-        and _needs_quotes(value)
-        and value.strip()
-    ):
+    if isinstance(value, str) and kind in ("float_type", "int_type") and _needs_quotes(value) and value.strip():
         return f"{problem}, not text", f"write {value.strip()} without quotes"
     if kind == "int_type" and isinstance(value, float) and value.is_integer():
         return problem, f"write {int(value)}"

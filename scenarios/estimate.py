@@ -68,11 +68,12 @@ def caps_of(scenario: Scenario) -> Caps | None:
     power = _power_cap(learning, link)
     lmc = _lmc_cap(learning, link)
     private, loss_bound = _privacy_cap(learning, link, privacy)
-    known = {"power": power, "lmc": lmc, "privacy": private}
-    if any(cap is None for cap in known.values()):
-        binding = "varies with the channel" if power is None else "depends on the data"
+    if power is None:
+        binding = "varies with the channel"
+    elif lmc is None:
+        binding = "depends on the data"
     else:
-        binding = min(known, key=lambda name: known[name] if known[name] is not None else np.inf)
+        binding = min([(power, "power"), (lmc, "lmc"), (private, "privacy")])[1]
     return Caps(power=power, lmc=lmc, privacy=private, binding=binding, loss_bound=loss_bound)
 
 
@@ -82,7 +83,7 @@ def _power_cap(learning: FlmcConfig, link: LinkConfig) -> float | None:
     bound = learning.gradient_bound if learning.scheme == "analog" else 1.0
     gains = link.channel.gains(learning.num_devices)
     weakest = float(np.mean(gains)) if link.power.policy == "fixed" else min(gains)
-    return weakest * link.max_power**0.5 / bound
+    return float(weakest * link.max_power**0.5 / bound)
 
 
 def _lmc_cap(learning: FlmcConfig, link: LinkConfig) -> float | None:

@@ -6,6 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -67,9 +68,7 @@ def export(folder: Path, out: Path, *, plan: Plan, task_ids: TaskIds) -> tuple[P
     appears whole or not at all. ScenarioError if there is no run or `out` cannot be written.
     """
     if out.exists() and not out.is_dir():
-        raise ScenarioError(
-            file=out, problem="is a file, not a folder", remedy="name a folder for the CSV files"
-        )
+        raise ScenarioError(file=out, problem="is a file, not a folder", remedy="name a folder for the CSV files")
     paths = tuple(out / f"{table}.csv" for table in TABLES)
     with Store.open_existing(folder) as store:
         try:
@@ -99,19 +98,21 @@ def _pieces(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> Itera
 
 
 def _rows(block: Block, *, head: str, worded: bool) -> str:
-    """All rows of one metric of one trial, formatted in C: pandas takes ten times as long.
+    """All rows of one metric (or of the link) of one trial, formatted in C: pandas takes ten times as long.
 
-    One template holds every row with a hole for its value, and is filled once.
+    One template holds every row with holes for its values, and is filled once.
     """
-    hole = "%d" if np.issubdtype(block.data.dtype, np.integer) else "%r"
+    holes = ",".join("%d" if np.issubdtype(array.dtype, np.integer) else "%r" for array in block.data)
     # What is written around the holes must not look like one.
-    start, end = (text.replace("%", "%%") for text in (f"{head}{block.trial}", f",{_cell(block.metric)},"))
+    start = f"{head}{block.trial}".replace("%", "%%")
+    metric = "" if block.metric is None else f"{_cell(block.metric)},".replace("%", "%%")
     coded = worded and block.metric in CODED
     text = ",%s" if coded else "," if worded else ""
-    template = _template(block.data.shape, start=start, end=f"{end}{hole}{text}\n")
-    values: Sequence[Any] = block.data.reshape(-1).tolist()
+    template = _template(block.data[0].shape, start=start, end=f",{metric}{holes}{text}\n")
+    columns: list[Sequence[Any]] = [array.reshape(-1).tolist() for array in block.data]
     if coded:
-        values = [item for value in values for item in (value, word_of(block.metric, value))]
+        columns.append([word_of(str(block.metric), value) for value in columns[0]])
+    values = columns[0] if len(columns) == 1 else list(chain.from_iterable(zip(*columns, strict=True)))
     return template % tuple(values)
 
 

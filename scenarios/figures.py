@@ -73,9 +73,7 @@ def draw(drawing: Drawing) -> Figure:
         width = 6.4 if columns == 1 else 3.6 * columns + 0.6
         per_row = _legend_columns(labels, width=width)
         legend_height = 0.22 * -(-len(labels) // per_row) + 0.1 if any(labels) else 0.0
-        figure = Figure(
-            figsize=(width, (4.0 if rows == 1 else 3.1 * rows) + legend_height), layout="constrained"
-        )
+        figure = Figure(figsize=(width, (4.0 if rows == 1 else 3.1 * rows) + legend_height), layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         words = _categories(drawing)
         for axes, (title, curves) in zip(grid.flat, drawing.panels, strict=False):

@@ -210,11 +210,7 @@ def _merge(
             # Another task has other keys: those of the base's task say nothing about it.
             old = named_task(old)
             value = named_task(value) if isinstance(value, str) else value
-            if (
-                isinstance(old, dict)
-                and isinstance(value, dict)
-                and value.get("name", old["name"]) != old["name"]
-            ):
+            if isinstance(old, dict) and isinstance(value, dict) and value.get("name", old["name"]) != old["name"]:
                 old = None
         if isinstance(old, dict) and isinstance(value, dict) and here != ("sweep",):
             under[key] = old
@@ -315,9 +311,7 @@ def _unsweep(document: dict[str, Any], marks: dict[KeyPath, Mark], *, path: str,
         _renumber(marks, ("sweep",), kept)
 
 
-def _unsweep_block(
-    block: dict[str, Any], marks: dict[KeyPath, Mark], at: KeyPath, path: str, name: str
-) -> None:
+def _unsweep_block(block: dict[str, Any], marks: dict[KeyPath, Mark], at: KeyPath, path: str, name: str) -> None:
     zips = block.get("zip")
     groups: list[tuple[KeyPath, Any]] = [(at, block)]
     if isinstance(zips, list):

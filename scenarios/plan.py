@@ -159,9 +159,7 @@ def _walk(loaded: LoadedScenario, group: dict[str, Any], at: KeyPath, seen: dict
                 loaded,
                 (*at, path),
                 "must be a list of at least one value",
-                f"write {path}: [{shorten(values)}]"
-                if values not in ([], {})
-                else "add values, or leave it out",
+                f"write {path}: [{shorten(values)}]" if values not in ([], {}) else "add values, or leave it out",
                 key=path,
                 value=values,
             )
@@ -177,9 +175,7 @@ def _walk(loaded: LoadedScenario, group: dict[str, Any], at: KeyPath, seen: dict
     first: dict[str, int] = {}
     axis: _Axis = []
     for number, values in enumerate(zip(*group.values(), strict=True)):
-        row = tuple(
-            _Setting(path, value, (*at, path, number)) for path, value in zip(group, values, strict=True)
-        )
+        row = tuple(_Setting(path, value, (*at, path, number)) for path, value in zip(group, values, strict=True))
         same = first.setdefault(_text(values), number)
         if same != number:
             raise _error(
@@ -254,9 +250,7 @@ def _point(loaded: LoadedScenario, root: dict[str, Any], settings: list[_Setting
     )
 
 
-def _point_marks(
-    loaded: LoadedScenario, settings: list[_Setting]
-) -> tuple[dict[KeyPath, Mark], set[KeyPath]]:
+def _point_marks(loaded: LoadedScenario, settings: list[_Setting]) -> tuple[dict[KeyPath, Mark], set[KeyPath]]:
     """Marks of one point's document: a swept value was written in the sweep."""
     marks = {key: mark for key, mark in loaded.marks.items() if key[:1] != ("sweep",)}
     swept = set()

@@ -167,9 +167,7 @@ class Store:
         """Those of `task_ids` that are stored, done or failed."""
         return {row[0] for row in self._select("SELECT task_id FROM tasks WHERE task_id IN ({})", task_ids)}
 
-    def write(
-        self, results: Mapping[str, TrialResult], *, physics: Mapping[str, Any], seconds: float
-    ) -> None:
+    def write(self, results: Mapping[str, TrialResult], *, physics: Mapping[str, Any], seconds: float) -> None:
         """Store trials of one point in one transaction: all of them, or after an error none.
 
         `physics` is everything that determined the numbers, kept once per point; `seconds` is the wall
@@ -272,9 +270,7 @@ class Store:
     def finish_run(self, run: int, *, status: str = "done") -> None:
         """Note how invocation `run` ended: done, failed, interrupted."""
         with self._transaction() as database:
-            database.execute(
-                "UPDATE runs SET finished_at = ?, status = ? WHERE id = ?", (utc_now(), status, run)
-            )
+            database.execute("UPDATE runs SET finished_at = ?, status = ? WHERE id = ?", (utc_now(), status, run))
 
     def read_runs(self) -> tuple[RunRecord, ...]:
         """All invocations that wrote here, oldest first."""

@@ -168,7 +168,10 @@ KEYS: dict[str, tuple[str, ...]] = {
     "link": ("trial", "round", "device"),
     "privacy": ("trial", "round"),
 }
-"""Columns between the swept paths and `metric`, `value`; rounds and devices count from 0."""
+"""Columns between the swept paths and what was measured; rounds and devices count from 0."""
+
+LINK_COLUMNS = ("bits", "bit_errors", "packets", "packet_errors", "snr_db")
+"""The link table is wide: counts of one device in one round belong side by side."""
 
 WORDED = ("metrics", "rounds")
 """Tables with a last column `text`: the word of a value that is a code."""
@@ -176,6 +179,8 @@ WORDED = ("metrics", "rounds")
 
 def columns_of(plan: Plan, table: str) -> list[str]:
     """Column names of a tidy table."""
+    if table == "link":
+        return [*plan.swept_paths, *KEYS[table], *LINK_COLUMNS]
     text = ["text"] if table in WORDED else []
     return [*plan.swept_paths, *KEYS[table], "metric", "value", *text]
 
@@ -198,11 +203,14 @@ def word_of(metric: str, value: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """One metric of one trial: `data` over rounds, rounds and devices, or no axis at all."""
+    """One metric of one trial, or all counts of its link (`metric` None, one array per `LINK_COLUMNS`).
+
+    The arrays have one shape: over rounds, over rounds and devices, or no axis at all.
+    """
 
     trial: int
-    metric: str
-    data: NDArray[Any]
+    metric: str | None
+    data: tuple[NDArray[Any], ...]
 
 
 def blocks(store: Store, *, table: str, task_ids: Sequence[str]) -> Iterator[Block]:
@@ -212,12 +220,18 @@ def blocks(store: Store, *, table: str, task_ids: Sequence[str]) -> Iterator[Blo
         done = [task_id for task_id, record in records.items() if record.status == "done"]
         for task_id, metrics in store.read_metrics(done).items():
             for name, value in metrics.items():
-                yield Block(trial=records[task_id].trial, metric=name, data=np.asarray(value))
+                yield Block(trial=records[task_id].trial, metric=name, data=(np.asarray(value),))
         return
-    series: SeriesTable = "rounds" if table == "rounds" else "link" if table == "link" else "privacy"
+    if table == "link":
+        for task_id, arrays in store.read_series(task_ids, "link").items():
+            if arrays:
+                counts = tuple(arrays[name] for name in LINK_COLUMNS)
+                yield Block(trial=records[task_id].trial, metric=None, data=counts)
+        return
+    series: SeriesTable = "rounds" if table == "rounds" else "privacy"
     for task_id, arrays in store.read_series(task_ids, series).items():
         for name, values in arrays.items():
-            yield Block(trial=records[task_id].trial, metric=name, data=values)
+            yield Block(trial=records[task_id].trial, metric=name, data=(values,))
 
 
 def metrics_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
@@ -231,7 +245,7 @@ def rounds_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame
 
 
 def link_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
-    """A row per trial, round, device and what the radio measured: counts, and SNR [dB]."""
+    """A row per trial, round and device: the counts of what the radio measured, and the SNR [dB]."""
     return _tidy(store, plan, table="link", task_ids=task_ids)
 
 
@@ -248,14 +262,17 @@ def _tidy(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> pd.Data
     for point, ids in zip(plan.points, task_ids, strict=True):
         swept = dict(zip(plan.swept_paths, swept_values(plan, point), strict=True))
         for block in blocks(store, table=table, task_ids=ids):
-            axes = [axis.reshape(-1) for axis in np.indices(block.data.shape)]
-            values = block.data.astype(np.float64).reshape(-1)
+            axes = [axis.reshape(-1) for axis in np.indices(block.data[0].shape)]
             columns: dict[str, Any] = {**swept, "trial": block.trial}
             columns |= dict(zip(keys[1:], axes, strict=True))
-            columns |= {"metric": block.metric, "value": values}
-            if table in WORDED:
-                columns["text"] = [word_of(block.metric, value) for value in values]
-            frames.append(pd.DataFrame(columns, index=range(values.size)))
+            if block.metric is None:
+                columns |= {n: a.reshape(-1) for n, a in zip(LINK_COLUMNS, block.data, strict=True)}
+            else:
+                values = block.data[0].astype(np.float64).reshape(-1)
+                columns |= {"metric": block.metric, "value": values}
+                if table in WORDED:
+                    columns["text"] = [word_of(block.metric, value) for value in values]
+            frames.append(pd.DataFrame(columns, index=range(block.data[0].size)))
     if not frames:
         return pd.DataFrame(columns=columns_of(plan, table))
     return pd.concat(frames, ignore_index=True)[columns_of(plan, table)]

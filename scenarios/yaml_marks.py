@@ -102,16 +102,12 @@ def _read_text(path: Path) -> str:
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise refuse(
-            "the file does not exist", "check the path, or see phyloop list for the library"
-        ) from None
+        raise refuse("the file does not exist", "check the path, or see phyloop list for the library") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise refuse(f"the file cannot be read ({reason})", "check the path and its permissions") from None
     if len(raw) > MAX_BYTES:
-        raise refuse(
-            f"the file is larger than {MAX_BYTES} bytes", "a scenario is short: check that this is one"
-        )
+        raise refuse(f"the file is larger than {MAX_BYTES} bytes", "a scenario is short: check that this is one")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -250,9 +246,7 @@ class _Composer:
             text = value if isinstance(event, yaml.ScalarEvent) else "a collection or an alias"
             raise self.refuse("a key must be text", "write a name before the colon", event, path, text)
         if value == "<<" and event.implicit[0]:
-            raise self.refuse(
-                "merge keys are not read", "use base: other.yaml instead", event, (*path, value)
-            )
+            raise self.refuse("merge keys are not read", "use base: other.yaml instead", event, (*path, value))
         return value
 
     def scalar(self, event: Any, path: KeyPath) -> Any:
@@ -264,9 +258,7 @@ class _Composer:
             return text
         value = self.plain(text, event, path) if event.tag in _SCALAR_TAGS else None
         if value is None or not isinstance(value, _SCALAR_TAGS[event.tag]):
-            raise self.refuse(
-                f"the tag {event.tag} is not allowed here", "leave the tag out", event, path, text
-            )
+            raise self.refuse(f"the tag {event.tag} is not allowed here", "leave the tag out", event, path, text)
         return value
 
     def plain(self, text: str, event: Any, path: KeyPath) -> Any:

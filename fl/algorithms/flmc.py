@@ -113,12 +113,10 @@ def clipped_gradients(task: PosteriorTask, theta: NDArray[np.float64], bound: fl
     return np.clip(task.gradients(theta), -bound, bound)
 
 
-def lost_where_gradients_are(
-    estimate: NDArray[np.float64], gradients: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def lost_where_gradients_are(estimate: NDArray[np.float64], gradients: NDArray[np.float64]) -> NDArray[np.float64]:
     """The estimate `[num_trials, m]`, NaN for trials with a gradient that is NaN: a bit cannot tell so."""
-    lost = np.isnan(gradients).any(axis=(1, 2))
-    return np.where(lost[:, None], np.nan, estimate)
+    lost = np.isnan(gradients.sum(axis=(1, 2), keepdims=True))[:, 0]
+    return np.where(lost, np.nan, estimate)
 
 
 def observe(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
@@ -153,9 +151,7 @@ class OverTheAir:
         """See `Algorithm.round`."""
         gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
         payload = (
-            self._codec.encode(gradients, keys=context.keys(Purpose.LOCAL_TRAINING))
-            if self._codec
-            else gradients
+            self._codec.encode(gradients, keys=context.keys(Purpose.LOCAL_TRAINING)) if self._codec else gradients
         )
         heard = self._uplink.superpose(payload, context=context, caps=self._caps)
         estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)

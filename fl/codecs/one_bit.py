@@ -33,4 +33,4 @@ class StochasticOneBit:
 
     def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> NDArray[np.float64]:
         """Signs `[..., num_values]` in {-1, +1} of packed bits `[..., ceil(num_values / 8)]`."""
-        return 1.0 - 2.0 * np.unpackbits(payload, axis=-1, count=num_values)
+        return 1.0 - 2.0 * np.unpackbits(payload, axis=-1, count=num_values).astype(np.float64)

@@ -29,9 +29,7 @@ class Logistic:
     reference chain (`reference_chain`).
     """
 
-    def __init__(
-        self, config: LogisticConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]
-    ) -> None:
+    def __init__(self, config: LogisticConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]) -> None:
         inputs, labels = standardised_data()
         num_samples, m = inputs.shape
         self.dimension = m

@@ -346,9 +346,7 @@ def test_random_bytes_raise_nothing_but_scenario_errors(
     assert complaint(file, raw).startswith(str(file))
 
 
-@given(
-    text=st.text(alphabet=st.sampled_from(list("ab:-[]{},\n #&*!|>'\"%@`~?0.1e\\xu\0\u2028")), max_size=60)
-)
+@given(text=st.text(alphabet=st.sampled_from(list("ab:-[]{},\n #&*!|>'\"%@`~?0.1e\\xu\0\u2028")), max_size=60))
 @settings(max_examples=300, deadline=None)
 def test_random_yaml_raises_nothing_but_scenario_errors(text: str) -> None:
     with suppress(ScenarioError):

@@ -56,7 +56,7 @@ def test_the_files_read_back_as_the_tables(plan: Plan, folder: Path, tmp_path: P
     read = pd.read_csv(
         tmp_path / "out" / f"{table}.csv",
         keep_default_na=False,
-        na_values={"privacy.epsilon": [""], "value": ["nan"]},
+        na_values={"privacy.epsilon": [""], "value": ["nan"], "snr_db": ["nan"]},
     )
     with Store.open_existing(folder) as store:
         expected = READERS[table](store, plan, task_ids=ids_of(plan))
@@ -69,7 +69,7 @@ def test_counts_are_written_as_integers_and_floats_with_all_digits(
 ) -> None:
     export(folder, tmp_path, plan=plan, task_ids=ids_of(plan))
     link = (tmp_path / "link.csv").read_text()
-    assert '\n0.1,"a ""quoted"", 100 %d label",0,0,0,bits,1000\n' in link
+    assert '\n0.1,"a ""quoted"", 100 %d label",0,0,0,1000,1,10,1,10.0\n' in link
     assert ",mse,0.3333333333333333,\n" in (tmp_path / "metrics.csv").read_text()
     assert ",active_cap,1.0,power\n" in (tmp_path / "metrics.csv").read_text()
 
@@ -117,7 +117,7 @@ def test_an_error_amid_writing_leaves_the_old_file_and_nothing_else(tmp_path: Pa
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"table.csv": "old"}
 
 
-def test_half_a_million_rows_take_seconds(tmp_path: Path) -> None:
+def test_a_hundred_thousand_rows_take_seconds(tmp_path: Path) -> None:
     plan = make_plan([{"link.power.snr_max_db": 1.0}], trials=200)
     results = [make_trial(t, metrics={"mse": 1.0}, num_rounds=300) for t in range(200)]
     store_trials(tmp_path, plan, {0: results})
@@ -125,5 +125,5 @@ def test_half_a_million_rows_take_seconds(tmp_path: Path) -> None:
     export(tmp_path, tmp_path, plan=plan, task_ids=ids_of(plan))
     seconds = time.perf_counter() - start
     rows = (tmp_path / "link.csv").read_bytes().count(b"\n") - 1
-    assert rows == 200 * 300 * 2 * 5
+    assert rows == 200 * 300 * 2
     assert seconds < 10  # 0.5 s alone on two cores; others share them

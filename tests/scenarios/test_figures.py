@@ -39,9 +39,7 @@ def arranged(config: FigureConfig, plan: Plan) -> Drawing:
 
 
 def test_a_curve_is_in_order_of_x_and_named_by_its_series() -> None:
-    plan = make_plan(
-        [{SNR: s, SCHEME: c} for c in ("digital", "analog") for s in (20.0, 0.0, 10.0)], trials=20
-    )
+    plan = make_plan([{SNR: s, SCHEME: c} for c in ("digital", "analog") for s in (20.0, 0.0, 10.0)], trials=20)
     ((title, (digital, analog)),) = arranged(FIGURE, plan).panels
     assert title == ""
     assert (digital.label, analog.label) == ("digital", "analog")
@@ -79,9 +77,7 @@ def test_a_sweep_the_figure_forgets_splits_the_series() -> None:
 
 
 def test_settings_zipped_with_x_do_not_split_the_series() -> None:
-    plan = make_plan(
-        [{SNR: 10.0 * i, "learning.quantizer_slope": 0.1 * i + 0.1} for i in range(3)], trials=20
-    )
+    plan = make_plan([{SNR: 10.0 * i, "learning.quantizer_slope": 0.1 * i + 0.1} for i in range(3)], trials=20)
     ((_, curves),) = arranged(FigureConfig(x=SNR, y="mse"), plan).panels
     assert len(curves) == 1
 

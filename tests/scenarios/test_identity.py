@@ -55,14 +55,10 @@ def changed(document: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 
 BASE = {
-    key: value
-    for key, value in physics(validate_quickly(FULL)).items()
-    if not key.endswith(("version", "mode"))
+    key: value for key, value in physics(validate_quickly(FULL)).items() if not key.endswith(("version", "mode"))
 }
 LEAVES = [
-    (path, value)
-    for path, value in leaves(BASE)
-    if path not in ONLY_CHOICE and path[:2] != ("learning", "task")
+    (path, value) for path, value in leaves(BASE) if path not in ONLY_CHOICE and path[:2] != ("learning", "task")
 ]
 
 

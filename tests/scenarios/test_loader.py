@@ -89,8 +89,7 @@ def test_shorthands_are_read(tmp_path: Path) -> None:
 
 def test_a_task_without_a_name_is_the_default_task(tmp_path: Path) -> None:
     assert (
-        load(tmp_path, "name: a\nlearning: {task: {num_samples: 50}}\n").scenario.learning.task.num_samples
-        == 50
+        load(tmp_path, "name: a\nlearning: {task: {num_samples: 50}}\n").scenario.learning.task.num_samples == 50
     )  # type: ignore[union-attr]
 
 

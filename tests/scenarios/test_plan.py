@@ -49,9 +49,7 @@ def test_lists_multiply_the_first_path_slowest(tmp_path: Path) -> None:
 
 
 def test_zipped_paths_walk_together(tmp_path: Path) -> None:
-    text = (
-        "sweep:\n  zip: {learning.scheme: [digital, analog], label: [D, A]}\n  learning.rounds: [300, 400]\n"
-    )
+    text = "sweep:\n  zip: {learning.scheme: [digital, analog], label: [D, A]}\n  learning.rounds: [300, 400]\n"
     assert settings(text, tmp_path) == [
         ("digital", "D", 300),
         ("digital", "D", 400),

@@ -155,14 +155,15 @@ def test_the_rounds_table_counts_rounds_from_zero_and_names_the_caps(store: Stor
     assert (table[SNR] == 30.0).sum() == 2  # the failed trial keeps its one round
 
 
-def test_the_link_table_has_a_row_per_device(store: Store, plan: Plan) -> None:
+def test_the_link_table_has_a_row_per_device_with_its_counts_side_by_side(store: Store, plan: Plan) -> None:
     table = link_table(store, plan, task_ids=ids_of(plan))
-    assert list(table.columns) == [SNR, "privacy", "trial", "round", "device", "metric", "value"]
-    assert set(table["metric"]) == {"bits", "bit_errors", "packets", "packet_errors", "snr_db"}
-    snr = table[(table["metric"] == "snr_db") & (table[SNR] == 0.0) & (table["trial"] == 0)]
-    assert snr["device"].tolist() == [0, 1] * 3
-    assert snr["round"].tolist() == [0, 0, 1, 1, 2, 2]
-    np.testing.assert_allclose(snr["value"], np.linspace(10.0, 11.0, 6))
+    counts = ["bits", "bit_errors", "packets", "packet_errors", "snr_db"]
+    assert list(table.columns) == [SNR, "privacy", "trial", "round", "device", *counts]
+    first = table[(table[SNR] == 0.0) & (table["trial"] == 0)]
+    assert first["device"].tolist() == [0, 1] * 3
+    assert first["round"].tolist() == [0, 0, 1, 1, 2, 2]
+    assert set(first["bits"]) == {1000}
+    np.testing.assert_allclose(first["snr_db"], np.linspace(10.0, 11.0, 6))
 
 
 def test_the_privacy_table_holds_the_ledger_of_private_points_only(store: Store, plan: Plan) -> None:
