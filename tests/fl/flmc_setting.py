@@ -97,9 +97,7 @@ def dataset(seed: int, trial: int, *, num_samples: int = 1200) -> tuple[np.ndarr
     return inputs, inputs @ PAPER_PARAMETER + rng.standard_normal(num_samples)
 
 
-def dealt(
-    inputs: np.ndarray, labels: np.ndarray, num_devices: int = 20
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def dealt(inputs: np.ndarray, labels: np.ndarray, num_devices: int = 20) -> list[tuple[np.ndarray, np.ndarray]]:
     """Each device's (inputs, labels)."""
     return list(zip(np.array_split(inputs, num_devices), np.array_split(labels, num_devices), strict=True))
 

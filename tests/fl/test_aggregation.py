@@ -95,9 +95,7 @@ def test_over_flipped_signs_the_debiased_sum_is_right_on_average() -> None:
     rate = np.array([0.0, 0.1, 0.2, 0.4])
     signs = np.ones((20_000, K, M))
     flipped = np.where(rng.random(signs.shape) < rate[:, None], -signs, signs)
-    found = sum_of_devices(
-        flipped, active=np.ones((20_000, K), bool), bit_error_rate=np.tile(rate, (20_000, 1))
-    )
+    found = sum_of_devices(flipped, active=np.ones((20_000, K), bool), bit_error_rate=np.tile(rate, (20_000, 1)))
     error = found.std(axis=0) / np.sqrt(20_000)
     assert (np.abs(found.mean(axis=0) - K) < 4 * error).all()
     plain = sum_of_devices(flipped, active=np.ones((20_000, K), bool))

@@ -41,9 +41,7 @@ class TestAnyCodec:
         np.testing.assert_array_equal(decoded, again)
 
     def test_the_same_keys_give_the_same_bits(self, codec: StochasticOneBit) -> None:
-        np.testing.assert_array_equal(
-            codec.encode(values(), keys=keys()), codec.encode(values(), keys=keys())
-        )
+        np.testing.assert_array_equal(codec.encode(values(), keys=keys()), codec.encode(values(), keys=keys()))
 
     def test_other_rounds_trials_and_devices_give_other_bits(self, codec: StochasticOneBit) -> None:
         zeros = np.zeros((len(ALL), 3, 64))

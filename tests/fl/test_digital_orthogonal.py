@@ -112,7 +112,5 @@ def test_under_fading_each_round_is_debiased_by_its_own_channel() -> None:
 
 
 def test_debiasing_an_error_free_link_changes_nothing() -> None:
-    one, other = (
-        points("error_free", snr_max_db=0.0, num_trials=3, debias=debias) for debias in (False, True)
-    )
+    one, other = (points("error_free", snr_max_db=0.0, num_trials=3, debias=debias) for debias in (False, True))
     np.testing.assert_array_equal(metric(one, "mse"), metric(other, "mse"))

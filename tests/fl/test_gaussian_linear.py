@@ -19,9 +19,7 @@ def log_posterior(inputs: np.ndarray, labels: np.ndarray, theta: np.ndarray) -> 
     return float(-0.5 * np.sum((labels - inputs @ theta) ** 2) - 0.5 * np.sum(theta**2))
 
 
-@pytest.mark.parametrize(
-    ("num_samples", "num_devices"), [(1200, 20), (UNEVEN, 20), (UNEVEN, 7), (25, 20), (9, 1)]
-)
+@pytest.mark.parametrize(("num_samples", "num_devices"), [(1200, 20), (UNEVEN, 20), (UNEVEN, 7), (25, 20), (9, 1)])
 def test_device_gradients_add_up_to_minus_the_slope_of_the_log_posterior(
     num_samples: int, num_devices: int
 ) -> None:
@@ -84,9 +82,7 @@ def test_the_true_parameter_is_the_papers_and_for_other_dimensions_a_draw_from_t
     truth = np.array([0.418, -0.289, 0.3982, 0.8231, 0.5251])
     error = (paper.posterior.mean - truth).mean(axis=0)
     assert (np.abs(error) < 4 / np.sqrt(20_000 * len(trials))).all()
-    other = build_task(
-        GaussianLinearConfig(num_samples=500, dimension=3), num_devices=2, seed=SEED, trials=trials
-    )
+    other = build_task(GaussianLinearConfig(num_samples=500, dimension=3), num_devices=2, seed=SEED, trials=trials)
     values = other.posterior.mean.ravel()
     # 90 values of N(0, 1) seen with noise of variance 1/500: a mean square within 4 standard errors of 1.
     assert np.mean(values**2) == pytest.approx(1.002, abs=4 * np.sqrt(2 / 90))

@@ -89,9 +89,7 @@ def test_for_amplitudes_the_aware_cap_is_the_printed_one() -> None:
 @pytest.mark.parametrize("one_bit", [True, False])
 def test_none_is_no_cap_and_every_cap_has_the_shape_of_the_step(one_bit: bool) -> None:
     eta = np.geomspace(1e-5, 1.0, 6)
-    np.testing.assert_array_equal(
-        lmc_amplitude_cap("none", eta, one_bit=one_bit, **PAPER), np.full(6, np.inf)
-    )
+    np.testing.assert_array_equal(lmc_amplitude_cap("none", eta, one_bit=one_bit, **PAPER), np.full(6, np.inf))
     for kind in ("printed", "quantization-aware", "none"):
         found = lmc_amplitude_cap(kind, eta, one_bit=one_bit, **PAPER)
         alone = [float(lmc_amplitude_cap(kind, value, one_bit=one_bit, **PAPER)) for value in eta]

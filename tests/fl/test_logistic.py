@@ -115,9 +115,7 @@ def test_noiseless_sampling_approaches_the_reference_chain() -> None:
     states = trajectory(config, link=paper_link("digital"), trials=tuple(range(24)))[300:]
     chain = reference_chain(TASK.prior_variance)
     means = states.mean(axis=0)
-    z = (means.mean(axis=0) - chain.mean) / np.hypot(
-        means.std(axis=0, ddof=1) / np.sqrt(24), chain.mean_error
-    )
+    z = (means.mean(axis=0) - chain.mean) / np.hypot(means.std(axis=0, ddof=1) / np.sqrt(24), chain.mean_error)
     # Unadjusted: a bias of order eta L remains, L being 2000 only along one direction.
     assert np.sqrt(np.mean(z**2)) < 2.0
     ratio = np.var(states.reshape(-1, 31), axis=0).sum() / np.trace(chain.covariance)

@@ -20,7 +20,7 @@ from oracles import numpy_flmc as oracle
 from fl.rounds import run_trials
 
 TRIALS = tuple(range(80))
-ROUNDS, BURN_IN = 140, 60
+ROUNDS, BURN_IN = 150, 40
 """At the paper's steps the start is forgotten by a factor of 0.8 per round."""
 AMPLITUDE = {"analog": 0.008, "digital": float(np.sqrt(8.28e-3 / 2.0))}
 """The LMC cap of each, which binds at 25 dB."""
@@ -52,7 +52,7 @@ def test_the_metrics_are_those_of_the_numpy_oracle_on_the_same_data(scheme: str)
 
 
 def test_the_oracle_catches_a_noise_off_by_half_a_db() -> None:
-    # Same comparison, with the Langevin noise of the oracle 0.5 dB too strong through a longer step.
+    # The same comparison, with the oracle's receiver noise 0.5 dB too strong.
     results = run_paper("analog", trials=TRIALS, rounds=ROUNDS, burn_in=BURN_IN)
     error = []
     for trial in TRIALS:
@@ -99,7 +99,7 @@ def test_analog_without_noise_and_caps_is_gradient_descent(error_model: str, bou
 
 
 def test_digital_without_noise_only_quantises() -> None:
-    trials = tuple(range(60))
+    trials = tuple(range(40))
     results = run_trials(
         paper_config("digital", rounds=ROUNDS, burn_in=BURN_IN, lmc_cap="none"),
         link=paper_link("digital", snr_max_db=120.0),

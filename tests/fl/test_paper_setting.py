@@ -63,7 +63,7 @@ def test_the_mse_is_what_the_digest_says(point: Published) -> None:
 
 
 @pytest.mark.parametrize("error_db", [-0.5, 0.5])
-@pytest.mark.parametrize("point", [POINTS[i] for i in (0, 2, 4, 6, 7, 9)], ids=str)
+@pytest.mark.parametrize("point", [POINTS[i] for i in (0, 4, 6, 9)], ids=str)
 def test_an_amplitude_off_by_half_a_db_is_caught(
     point: Published, error_db: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

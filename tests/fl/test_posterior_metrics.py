@@ -20,9 +20,7 @@ def spd(rng: np.random.Generator, m: int) -> np.ndarray:
 
 
 @given(shift=st.floats(-10, 10), one=positive, other=positive)
-def test_on_a_line_the_distance_is_that_of_means_and_deviations(
-    shift: float, one: float, other: float
-) -> None:
+def test_on_a_line_the_distance_is_that_of_means_and_deviations(shift: float, one: float, other: float) -> None:
     found = gaussian_wasserstein2(np.array([shift]), np.array([[one**2]]), np.array([[other**2]]))
     # The root of a difference of squares: 1e-8 of the larger deviation is what float64 leaves.
     assert found == pytest.approx(np.hypot(shift, one - other), rel=1e-6, abs=1e-6 * max(one, other))
@@ -61,9 +59,7 @@ def test_the_distance_is_symmetric_and_zero_to_itself_and_admits_singular_covari
     assert gaussian_wasserstein2(zero, one, one) < 1e-6  # the root of 1e-15 of a trace of 10
     flat = np.outer(one[0], one[0])
     assert gaussian_wasserstein2(zero, flat, flat) < 1e-6
-    assert gaussian_wasserstein2(zero, np.zeros((4, 4)), one) == pytest.approx(
-        np.sqrt(np.trace(one)), rel=1e-9
-    )
+    assert gaussian_wasserstein2(zero, np.zeros((4, 4)), one) == pytest.approx(np.sqrt(np.trace(one)), rel=1e-9)
 
 
 @pytest.mark.parametrize("count", [2, 3, 200])
