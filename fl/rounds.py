@@ -99,7 +99,7 @@ class _Record:
                 spent = {
                     "epsilon": np.full(amplitude.shape, config.epsilon),
                     "delta_target": np.full(amplitude.shape, config.delta),
-                    "delta_spent": privacy.delta_spent(amplitude),
+                    "delta_spent": privacy.delta_spent(np.ascontiguousarray(amplitude.T)).T,
                 }
         out = []
         for row, trial in enumerate(trials):

@@ -48,9 +48,7 @@ def inverse_entry_loss(loss: Array, *, relative: float, entry_bound: float) -> A
     return np.copysign(x / (2.0 * relative), loss)
 
 
-def exceedance(
-    epsilon: float, *, relative: float, entry_bound: float, dimension: int, num_devices: int
-) -> float:
+def exceedance(epsilon: float, *, relative: float, entry_bound: float, dimension: int, num_devices: int) -> float:
     """Pr(L*(z) > epsilon) in [0, 1], for 0 < epsilon < m b and relative = A / sqrt(N0) > 0."""
     shift = relative * (num_devices - 1)
     if dimension == 1:
@@ -121,9 +119,7 @@ def _tail_by_series(
     return None
 
 
-def _tail_by_cells(
-    epsilon: float, *, relative: float, entry_bound: float, dimension: int, shift: float
-) -> float:
+def _tail_by_cells(epsilon: float, *, relative: float, entry_bound: float, dimension: int, shift: float) -> float:
     """Pr(S+ > eps) by FFT convolution of exact cell masses: for entries so saturated that phi hardly decays.
 
     Taken as Pr(sum Y_i < m b - eps) of the shortfalls Y = b - f(w + c) >= 0, of which only those below
@@ -145,16 +141,12 @@ def _tail_by_cells(
     mass = np.diff(np.concatenate(([0.0], below, [1.0])))[:size]
     # Shrinking mass by e^(-damp j) keeps what wraps around the circle of 2 n cells below rounding.
     damp = 32.0 / (2 * size)
-    law = np.fft.irfft(
-        np.fft.rfft(mass * np.exp(-damp * np.arange(mass.size)), 2 * size) ** dimension, 2 * size
-    )
+    law = np.fft.irfft(np.fft.rfft(mass * np.exp(-damp * np.arange(mass.size)), 2 * size) ** dimension, 2 * size)
     j = np.arange(size)
     return float(np.sum(law[:size] * np.exp(damp * j) * np.clip(room / step - j + 0.5, 0.0, 1.0)))
 
 
-def _both_sides(
-    epsilon: float, *, relative: float, entry_bound: float, dimension: int, shift: float
-) -> float:
+def _both_sides(epsilon: float, *, relative: float, entry_bound: float, dimension: int, shift: float) -> float:
     """Pr(|U| + V > eps) by FFT convolution on a grid scaled to U and to V: good to 1e-3.
 
     U and V rather than S+ and S-, which nearly coincide up to a constant where f is nearly linear. Where
@@ -168,9 +160,7 @@ def _both_sides(
         return 1.0
     num_u, num_v = 1024, 256
     u_cells, u_shares, u_step, _ = _split(0.5 * (above + below), weight, num_cells=num_u, dimension=dimension)
-    v_cells, v_shares, v_step, v_mean = _split(
-        0.5 * (above - below), weight, num_cells=num_v, dimension=dimension
-    )
+    v_cells, v_shares, v_step, v_mean = _split(0.5 * (above - below), weight, num_cells=num_v, dimension=dimension)
     if dimension * entry_bound - epsilon < 8.0 * max(u_step, v_step):
         return 1.0
     flat = u_cells[:, None] * num_v + v_cells[None, :]

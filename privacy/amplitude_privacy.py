@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 Scheme = Literal["digital", "analog"]
 
-_MOST_EXACT = 32
+_MOST_EXACT = 8
+_WIDEST = (1e-8, 1e4)
 _NARROWINGS, _NARROW, _COARSE, _FINE = 3, 1.5, 16, 72
 _VANISHING, _ALL_BUT_ONE = 1e-13, 1e-9
 
@@ -115,9 +117,10 @@ class RoundPrivacy:
     def delta_spent(self, amplitude: ArrayLike) -> NDArray[np.float64]:
         """Pr(|L| > config.epsilon) at every amplitude, of the same shape; Zhang et al. 2022 (16) or (21).
 
-        Analog is a closed form. Digital is `digital_delta` for up to 32 distinct amplitudes, and beyond them
-        its interpolation: relatively within 1e-3 for delta in [1e-10, 0.5], within 1e-2 above. Raises
-        PrivacyError for an amplitude that is negative or not finite.
+        The last axis is what belongs together, the rounds of one trial: a row's answer is the same in any
+        company. Analog is a closed form. Digital is `digital_delta` for rows of up to 8 distinct amplitudes
+        and at the cap itself, and elsewhere its interpolation: relatively within 1e-3 for delta in
+        [1e-10, 0.5], within 1e-2 above. Raises PrivacyError for an amplitude that is negative or not finite.
         """
         values = _amplitudes(amplitude)
         if self.kind == "analog":
@@ -129,12 +132,21 @@ class RoundPrivacy:
                 noise_power=self.noise_power,
                 tail=self.config.analog_tail,
             )
-        distinct, where = np.unique(values, return_inverse=True)
-        if distinct.size <= _MOST_EXACT or self.config.epsilon >= self.loss_bound():
-            spent = self._digital(distinct)
+        if values.size == 0 or self.config.epsilon >= self.loss_bound():
+            return np.zeros(values.shape)
+        rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
+        spent = [self._row(row) for row in rows]
+        return np.asarray(spent, dtype=np.float64).reshape(values.shape)
+
+    def _row(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
+        distinct, where = np.unique(row, return_inverse=True)
+        if distinct.size > _MOST_EXACT:
+            at_cap = distinct == self.amplitude_cap()
+            spent = _curve(self)(distinct)
+            spent[at_cap] = [_exact(self, float(value)) for value in distinct[at_cap]]
         else:
-            spent = _interpolated(self._digital, distinct)
-        return np.asarray(spent[where], dtype=np.float64).reshape(values.shape)
+            spent = np.array([_exact(self, float(value)) for value in distinct])
+        return np.asarray(spent[where], dtype=np.float64)
 
     def loss_bound(self) -> float:
         """m a l nats if digital, whatever the noise; math.inf if analog. Zhang et al. 2022, after (17)."""
@@ -146,22 +158,18 @@ class RoundPrivacy:
             quantizer_slope=self.quantizer_slope,
         )
 
-    def _digital(self, amplitudes: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.array(
-            [
-                digital_delta(
-                    self.config.epsilon,
-                    amplitude=float(value),
-                    dimension=self.dimension,
-                    gradient_bound=self.gradient_bound,
-                    quantizer_slope=self.quantizer_slope,
-                    num_devices=self.num_devices,
-                    noise_power=self.noise_power,
-                )
-                for value in amplitudes
-            ],
-            dtype=np.float64,
-        )
+
+@lru_cache(maxsize=4096)
+def _exact(privacy: RoundPrivacy, amplitude: float) -> float:
+    return digital_delta(
+        privacy.config.epsilon,
+        amplitude=amplitude,
+        dimension=privacy.dimension,
+        gradient_bound=privacy.gradient_bound,
+        quantizer_slope=privacy.quantizer_slope,
+        num_devices=privacy.num_devices,
+        noise_power=privacy.noise_power,
+    )
 
 
 def _amplitudes(amplitude: ArrayLike) -> NDArray[np.float64]:
@@ -174,17 +182,19 @@ def _amplitudes(amplitude: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
-def _interpolated(
-    delta_at: Callable[[NDArray[np.float64]], NDArray[np.float64]], distinct: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """delta_at on sorted distinct amplitudes, from a grid: PCHIP of ln delta over ln A, no overshoot.
+@lru_cache(maxsize=64)
+def _curve(privacy: RoundPrivacy) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    """Interpolated delta over amplitude: PCHIP of ln delta over ln A, which does not overshoot.
 
-    Coarse grids first close in on where delta is neither vanishing nor 1; the fine grid lies there alone.
+    The grid belongs to the bound alone, never to the amplitudes asked for. Coarse grids first close in on
+    where delta is neither vanishing nor 1; the fine grid lies there alone.
     """
     from scipy.interpolate import PchipInterpolator
 
-    positive = distinct[distinct > 0]
-    start, stop = float(positive[0]), float(positive[-1])
+    def delta_at(amplitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.array([_exact(privacy, float(value)) for value in amplitudes])
+
+    start, stop = (factor * math.sqrt(privacy.noise_power) for factor in _WIDEST)
     for _ in range(_NARROWINGS):
         coarse = np.geomspace(start, stop, _COARSE)
         rough = delta_at(coarse)
@@ -196,9 +206,12 @@ def _interpolated(
         if stop < _NARROW * start:
             break
     grid = np.geomspace(start, stop, _FINE)
-    floored = np.maximum(delta_at(grid), _VANISHING)
-    curve = PchipInterpolator(np.log(grid), np.log(floored))
-    # Outside the fine grid delta is what it is at its ends: vanishing below, 1 above.
-    inside = np.log(np.clip(distinct, grid[0], grid[-1]))
-    spent = np.minimum(np.exp(np.asarray(curve(inside), dtype=np.float64)), 1.0)
-    return np.where(spent <= 2 * _VANISHING, 0.0, spent)
+    log_delta = PchipInterpolator(np.log(grid), np.log(np.maximum(delta_at(grid), _VANISHING)))
+
+    def curve(amplitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Outside the fine grid delta is what it is at its ends: vanishing below, 1 above.
+        inside = np.log(np.clip(amplitudes, grid[0], grid[-1]))
+        spent = np.minimum(np.exp(np.asarray(log_delta(inside), dtype=np.float64)), 1.0)
+        return np.where(spent <= 2 * _VANISHING, 0.0, spent)
+
+    return curve

@@ -13,9 +13,7 @@ def require_positive(**values: float) -> None:
     """Raise PrivacyError unless every named value is a finite number above zero."""
     for name, value in values.items():
         if not (math.isfinite(value) and value > 0):
-            raise PrivacyError(
-                f"{name} is {value}, but it must be finite and above 0; give a positive {name}."
-            )
+            raise PrivacyError(f"{name} is {value}, but it must be finite and above 0; give a positive {name}.")
 
 
 def require_count(**values: int) -> None:

@@ -95,9 +95,7 @@ def _multiple(tail: AnalogTail) -> float:
     """How many times the probability Pr(|L| <= epsilon) the chosen T(x) is."""
     multiples = {"corrected": 1.0, "as-printed": 2.0}
     if tail not in multiples:
-        raise PrivacyError(
-            f"analog tail is {tail!r}, but it must be 'corrected' or 'as-printed'; choose one."
-        )
+        raise PrivacyError(f"analog tail is {tail!r}, but it must be 'corrected' or 'as-printed'; choose one.")
     return multiples[tail]
 
 

@@ -168,9 +168,7 @@ def digital_delta(
     require_count(dimension=dimension)
     require_amplitude(amplitude)
     _check(gradient_bound, quantizer_slope, num_devices, noise_power)
-    bound = digital_loss_bound(
-        dimension=dimension, gradient_bound=gradient_bound, quantizer_slope=quantizer_slope
-    )
+    bound = digital_loss_bound(dimension=dimension, gradient_bound=gradient_bound, quantizer_slope=quantizer_slope)
     if amplitude == 0 or epsilon >= bound * (1 - _BOUND_SLACK):
         return 0.0
     return exceedance(
@@ -210,9 +208,7 @@ def digital_amplitude_cap(
             f"delta is {delta}, below {DELTA_RESOLUTION}, the least a digital amplitude cap resolves; "
             "ask for a larger delta, or for epsilon = m a l, which holds with delta 0."
         )
-    bound = digital_loss_bound(
-        dimension=dimension, gradient_bound=gradient_bound, quantizer_slope=quantizer_slope
-    )
+    bound = digital_loss_bound(dimension=dimension, gradient_bound=gradient_bound, quantizer_slope=quantizer_slope)
     if epsilon >= bound * (1 - _BOUND_SLACK):
         return math.inf
     entry_bound = quantizer_slope * gradient_bound
@@ -250,9 +246,7 @@ def digital_amplitude_cap(
     return math.exp(root) * math.sqrt(noise_power)
 
 
-def _linear_cap(
-    epsilon: float, delta: float, *, entry_bound: float, dimension: int, num_devices: int
-) -> float:
+def _linear_cap(epsilon: float, delta: float, *, entry_bound: float, dimension: int, num_devices: int) -> float:
     """The cap of the loss linearised at 0, halved, in units of sqrt(N0): a safe start to search upward."""
     from scipy.special import ndtri
 

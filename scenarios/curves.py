@@ -61,8 +61,10 @@ def arrange(config: FigureConfig, plan: Plan, summaries: Sequence[PointSummary])
     for point, spot in shown:
         key, title = _panel(config, point)
         titles[key] = title
-        parts = (setting_label(path, value_of(point, path)) for path in paths if applies(path, point))
-        label = ", ".join(part for part in parts if part)
+        parts = [setting_label(path, value_of(point, path)) for path in paths if applies(path, point)]
+        if spot.x is None and applies(config.x, point):  # a line beside a curve of the same series
+            parts.append(setting_label(config.x, value_of(point, config.x)))
+        label = ", ".join(dict.fromkeys(part for part in parts if part))
         if not label and not applies(config.x, point):  # no series tells what this line is
             label = setting_label("learning.scheme", getattr(point.scenario.learning, "scheme", "reference"))
         looks.setdefault(label, len(looks))

@@ -63,10 +63,6 @@ class TestBatches:
         for one, other in zip(whole, in_parts, strict=True):
             assert_same_bits(one, other)
 
-    @pytest.mark.xfail(
-        strict=True,
-        reason="RoundPrivacy interpolates digital deltas on a grid through the amplitudes of the whole batch",
-    )
     @pytest.mark.parametrize("scheme", ["digital", "digital-orthogonal"])
     def test_the_delta_spent_is_that_of_the_trial_alone(self, scheme: str) -> None:
         options = HARSH | {"epsilon": 5.0, "learning": {"lmc_cap": "none"}}

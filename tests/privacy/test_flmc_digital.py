@@ -164,9 +164,7 @@ def test_delta_grows_with_the_amplitude_and_falls_with_epsilon() -> None:
 
 @pytest.mark.parametrize("devices", [1, 2, 20, 500])
 @pytest.mark.parametrize(("dimension", "epsilon"), [(1, 1.0), (5, 0.1), (5, 5.0), (5, 7.4), (100, 20.0)])
-def test_the_cap_keeps_the_promise_and_a_hair_more_breaks_it(
-    dimension: int, epsilon: float, devices: int
-) -> None:
+def test_the_cap_keeps_the_promise_and_a_hair_more_breaks_it(dimension: int, epsilon: float, devices: int) -> None:
     setting = {**PAPER, "dimension": dimension, "num_devices": devices, "noise_power": 2.5}
     cap = digital_amplitude_cap(epsilon, 0.01, **setting)
     assert digital_delta(epsilon, amplitude=cap, **setting) <= 0.01
@@ -210,9 +208,7 @@ def test_counting_reports_an_interval_that_holds_the_delta() -> None:
         5.0, amplitude=0.15, num_samples=30_000, rng=np.random.default_rng(7), confidence=0.999, **PAPER
     )
     assert counted.lower < digital_delta(5.0, amplitude=0.15, **PAPER) < counted.upper
-    none = digital_delta_monte_carlo(
-        7.5, amplitude=9.0, num_samples=100, rng=np.random.default_rng(7), **PAPER
-    )
+    none = digital_delta_monte_carlo(7.5, amplitude=9.0, num_samples=100, rng=np.random.default_rng(7), **PAPER)
     assert (none.num_exceeding, none.lower, none.delta) == (0, 0.0, 0.0)
     assert none.upper == pytest.approx(1 - 0.025 ** (1 / 100))
 

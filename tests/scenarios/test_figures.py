@@ -50,7 +50,9 @@ def test_a_curve_is_in_order_of_x_and_named_by_its_series() -> None:
 def test_points_without_a_place_on_x_become_references() -> None:
     plan = make_plan([{EPSILON: 1.0}, {EPSILON: 5.0}, {"privacy": "none"}], trials=20)
     drawing = arranged(FigureConfig(x=EPSILON, y="mse"), plan)
-    assert [s.x for s in drawing.panels[0][1][0].spots] == [1.0, 5.0, None]
+    bounded, unbounded = drawing.panels[0][1]
+    assert [s.x for s in bounded.spots] == [1.0, 5.0]
+    assert (unbounded.label, [s.x for s in unbounded.spots]) == ("no privacy", [None])
     assert "Horizontal lines" in drawing.caption
 
 
