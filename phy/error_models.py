@@ -2,7 +2,7 @@
 
 - `error_free`: the do-nothing uplink, nothing is lost and nothing is added;
 - `iid`: independent flips at the rate *measured* by a probe of this device's channel in this round;
-- `analytic`: independent flips at the closed-form rate, averaged over the fading.
+- `analytic`: independent flips at the closed-form rate, averaged over the fading (which inversion removes).
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class IndependentFlips:
         else:
             arriving = np.repeat(decision.level[:, None], self.num_devices, axis=1)
         esno = arriving**2 / complex_noise_power
-        if not channel.fades:
+        if not channel.fades or config.power.policy != "fixed":
             return theory.awgn_bit_error_rate(esno, bits_per_symbol=self._bits_per_symbol)
         rician_k = 10.0 ** (channel.rician_k_db / 10.0) if channel.fading == "rician" else 0.0
         distinct, where = np.unique(esno, return_inverse=True)
