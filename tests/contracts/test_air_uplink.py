@@ -1,0 +1,156 @@
+"""What every AirUplink promises, with a radio or without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from phy.channels import UplinkContext
+from phy.compile import compile_air
+from phy.config import ChannelConfig, LinkConfig, PowerConfig
+from phy.link import AirUplink, LinkError, Superposition
+
+NUM_TRIALS, NUM_DEVICES, NUM_SYMBOLS, NUM_BYTES = 5, 4, 21, 3
+
+
+def build(error_model: str, modulation: str, **power: Any) -> AirUplink:
+    config = LinkConfig(
+        access="superposition",
+        modulation=modulation,  # type: ignore[arg-type]
+        channel=ChannelConfig(fading="rayleigh"),
+        power=PowerConfig(**{"policy": "truncated-inversion", **power}),
+        error_model=error_model,  # type: ignore[arg-type]
+    )
+    return compile_air(config, num_devices=NUM_DEVICES, num_symbols=NUM_SYMBOLS)
+
+
+@pytest.fixture(params=["measured", "error_free"], ids=["measured", "noiseless"], scope="module")
+def error_model(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["bpsk", "analog"], scope="module")
+def modulation(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def uplink(error_model: str, modulation: str) -> AirUplink:
+    return build(error_model, modulation)
+
+
+@pytest.fixture(scope="module")
+def payload(modulation: str) -> NDArray[Any]:
+    rng = np.random.default_rng(3)
+    if modulation == "bpsk":
+        return rng.integers(0, 256, (NUM_TRIALS, NUM_DEVICES, NUM_BYTES), dtype=np.uint8)
+    return rng.uniform(-1.0, 1.0, (NUM_TRIALS, NUM_DEVICES, NUM_SYMBOLS))
+
+
+def on_air(*trials: int, round_index: int = 2) -> UplinkContext:
+    return UplinkContext(seed=1, trials=trials or tuple(range(NUM_TRIALS)), round_index=round_index)
+
+
+def same(first: Superposition, second: Superposition, rows: Any = slice(None)) -> bool:
+    return all(
+        np.array_equal(a, b[rows])
+        for a, b in (
+            (first.received, second.received),
+            (first.num_active, second.num_active),
+            (first.decision.amplitude, second.decision.amplitude),
+            (first.decision.active, second.decision.active),
+        )
+    )
+
+
+def test_it_says_what_it_was_compiled_for(uplink: AirUplink) -> None:
+    assert (uplink.num_devices, uplink.num_symbols) == (NUM_DEVICES, NUM_SYMBOLS)
+
+
+def test_what_comes_back_has_the_shapes_and_types_promised(uplink: AirUplink, payload: NDArray[Any]) -> None:
+    heard = uplink.superpose(payload, context=on_air(), caps={})
+    assert heard.received.shape == (NUM_TRIALS, NUM_SYMBOLS)
+    assert heard.received.dtype == np.complex64
+    assert heard.num_active.shape in ((NUM_TRIALS, 1), (NUM_TRIALS, NUM_SYMBOLS))
+    assert heard.num_active.dtype == np.int64
+    assert heard.decision.amplitude.shape == (NUM_TRIALS,)
+    assert heard.decision.active.shape == (NUM_TRIALS, NUM_DEVICES)
+
+
+def test_as_many_devices_are_heard_as_are_active(uplink: AirUplink, payload: NDArray[Any]) -> None:
+    heard = uplink.superpose(payload, context=on_air(), caps={})
+    assert np.array_equal(heard.num_active[:, 0], heard.decision.active.sum(axis=1))
+
+
+def test_the_normalised_sum_is_that_of_the_active_devices(
+    error_model: str, modulation: str, payload: NDArray[Any]
+) -> None:
+    """At 100 dB the noise is 1e-5 of the amplitude per dimension, float32 rounding less: within 1e-3."""
+    heard = build(error_model, modulation, snr_max_db=100.0).superpose(payload, context=on_air(), caps={})
+    symbols = payload
+    if modulation == "bpsk":
+        symbols = 1.0 - 2.0 * np.unpackbits(payload, axis=-1, count=NUM_SYMBOLS)
+    expected = (symbols * heard.decision.active[..., None]).sum(axis=1)
+    some = heard.decision.active.any(axis=1)
+    assert some.any()
+    found = heard.received[some] / heard.decision.amplitude[some, None]
+    assert np.abs(found - expected[some]).max() < 1e-3
+
+
+def test_the_payload_handed_in_is_left_alone(uplink: AirUplink, payload: NDArray[Any]) -> None:
+    before = payload.copy()
+    uplink.superpose(payload, context=on_air(), caps={})
+    assert np.array_equal(payload, before)
+
+
+def test_the_same_context_gives_the_same_numbers(
+    error_model: str, modulation: str, uplink: AirUplink, payload: NDArray[Any]
+) -> None:
+    first = uplink.superpose(payload, context=on_air(), caps={})
+    uplink.superpose(payload, context=on_air(round_index=7), caps={})
+    assert same(uplink.superpose(payload, context=on_air(), caps={}), first)
+    assert same(build(error_model, modulation).superpose(payload, context=on_air(), caps={}), first)
+
+
+@pytest.mark.parametrize("rows", [[0], [4], [3, 1], [4, 0, 2]], ids=str)
+def test_a_trial_has_the_same_numbers_in_any_batch(
+    uplink: AirUplink, payload: NDArray[Any], rows: list[int]
+) -> None:
+    together = uplink.superpose(payload, context=on_air(), caps={})
+    assert same(uplink.superpose(payload[rows], context=on_air(*rows), caps={}), together, rows)
+
+
+@pytest.mark.parametrize("cap", [0.5, np.inf, [0.1, 0.2, np.inf, 3.0, 0.0]], ids=str)
+def test_caps_are_accepted_one_for_all_or_one_for_each(
+    error_model: str, uplink: AirUplink, payload: NDArray[Any], cap: Any
+) -> None:
+    amplitude = uplink.superpose(payload, context=on_air(), caps={"privacy": cap}).decision.amplitude
+    if error_model != "error_free":  # without a radio there is no amplitude to cap
+        # The mean gain under inversion is 1 up to float32 rounding.
+        assert (amplitude <= np.broadcast_to(cap, amplitude.shape) * (1.0 + 1e-6)).all()
+
+
+def test_a_payload_of_another_shape_or_type_is_refused(uplink: AirUplink, payload: NDArray[Any]) -> None:
+    for wrong in (
+        payload[..., 1:],
+        payload[:, 1:],
+        payload[1:],
+        payload[0],
+        payload.astype(np.int64),
+        np.zeros((NUM_TRIALS, NUM_DEVICES, NUM_BYTES), np.float32)
+        if payload.dtype == np.uint8
+        else np.zeros((NUM_TRIALS, NUM_DEVICES, NUM_SYMBOLS), np.uint8),
+    ):
+        with pytest.raises(LinkError, match="the link was compiled for"):
+            uplink.superpose(wrong, context=on_air(), caps={})
+
+
+def test_complex_amplitudes_are_amplitudes(error_model: str) -> None:
+    payload = np.full((NUM_TRIALS, NUM_DEVICES, NUM_SYMBOLS), 1j)
+    heard = build(error_model, "analog", snr_max_db=100.0).superpose(payload, context=on_air(), caps={})
+    expected = 1j * heard.decision.amplitude[:, None] * heard.num_active
+    # Noise of variance 1 beside amplitudes of up to 1e5: absolute, six standard deviations of |z|.
+    assert np.abs(heard.received - expected).max() < 6.0 + 1e-6 * np.abs(expected).max()
