@@ -66,7 +66,7 @@ def arrange(config: FigureConfig, plan: Plan, summaries: Sequence[PointSummary])
             parts.append(setting_label(config.x, value_of(point, config.x)))
         label = ", ".join(dict.fromkeys(part for part in parts if part))
         if not label and not applies(config.x, point):  # no series tells what this line is
-            label = setting_label("learning.scheme", getattr(point.scenario.learning, "scheme", "reference"))
+            label = setting_label("learning.scheme", point.scenario.learning.scheme)
         looks.setdefault(label, len(looks))
         by_panel.setdefault(key, {}).setdefault(label, []).append(spot)
     if len(by_panel) > 1:
@@ -99,10 +99,19 @@ def _panel(config: FigureConfig, point: Point) -> tuple[str, str]:
 
 
 def applies(path: str, point: Point) -> bool:
-    """Whether a setting says anything about a point: a reference without a radio has only what it sweeps."""
-    return getattr(point.scenario.learning, "uses_radio", True) or any(
-        related(path, other) for other in point.settings
-    )
+    """Whether a setting says anything about a point; what the point itself sweeps always does.
+
+    A reference without a radio has no other, an error-free link has no power or channel, and amplitudes
+    have no quantizer.
+    """
+    if any(related(path, other) for other in point.settings):
+        return True
+    learning, link = point.scenario.learning, point.scenario.link
+    if not learning.uses_radio:
+        return False
+    if link.error_model == "error_free" and path.startswith("link."):
+        return path == "link.error_model"
+    return not (learning.scheme == "analog" and path == "learning.quantizer_slope")
 
 
 def _spot(config: FigureConfig, plan: Plan, summary: PointSummary) -> Spot | None:
