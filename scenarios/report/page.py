@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -88,8 +89,8 @@ def render_page(
     )
     return environment.get_template("page.html.j2").render(
         name=scenario.name,
-        description=scenario.description,
-        notes=scenario.report.notes,
+        description=reflow(scenario.description),
+        notes=reflow(scenario.report.notes),
         seed=plan.seed,
         trials=plan.trials,
         num_points=len(plan.points),
@@ -107,6 +108,12 @@ def render_page(
         runs=runs,
         folder=shlex.quote(str(folder)),
     )
+
+
+def reflow(text: str) -> str:
+    """Text as paragraphs: a line end inside one is where the YAML file was full, not where the page is."""
+    paragraphs = re.split(r"\n\s*\n", text.strip())
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 # --- tables ---------------------------------------------------------------------------------------

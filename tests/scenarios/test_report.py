@@ -12,7 +12,7 @@ from fake_runs import FIGURE, PROVENANCE, ids_of, make_plan, make_trial, store_t
 from scenarios.errors import ScenarioError
 from scenarios.plan import Plan
 from scenarios.report import ReportPaths, write_report
-from scenarios.report.page import format_mean, format_rate
+from scenarios.report.page import format_mean, format_rate, reflow
 from scenarios.store import Store
 from scenarios.tables import Mean, rate_interval
 
@@ -167,3 +167,7 @@ def test_a_mean_shows_the_digits_its_interval_allows(
 
 def test_a_rate_without_errors_is_shown_as_its_upper_limit() -> None:
     assert format_rate(rate_interval(errors=0, total=1000)) == "< 0.0037"
+
+
+def test_a_line_end_inside_a_paragraph_is_a_space() -> None:
+    assert reflow("one\n  two\n\nthree\n") == "one two\n\nthree"
