@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from fl.config import GaussianLinearConfig, TaskConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,18 +37,6 @@ class PosteriorTask(Protocol):
     def exact_samples(self, num_samples: int) -> NDArray[np.float64]:
         """Independent posterior samples `[num_trials, num_samples, m]`, the same at every call."""
         ...
-
-
-@lru_cache(maxsize=4)
-def build_task(config: TaskConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]) -> PosteriorTask:
-    """The task of these trials; kept, because the points of a sweep share their data (paired comparison)."""
-    if isinstance(config, GaussianLinearConfig):
-        from fl.tasks.gaussian_linear import GaussianLinear
-
-        return GaussianLinear(config, num_devices=num_devices, seed=seed, trials=trials)
-    from fl.tasks.logistic import Logistic
-
-    return Logistic(config, num_devices=num_devices, seed=seed, trials=trials)
 
 
 def split_evenly(rows: NDArray[np.float64], num_devices: int) -> NDArray[np.float64]:

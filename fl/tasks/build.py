@@ -1,0 +1,20 @@
+"""From a configuration to the task of a batch of trials."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from fl.config import GaussianLinearConfig, TaskConfig
+from fl.tasks.base import PosteriorTask
+from fl.tasks.gaussian_linear import GaussianLinear
+
+
+@lru_cache(maxsize=4)
+def build_task(config: TaskConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]) -> PosteriorTask:
+    """The task of these trials; kept, because the points of a sweep share their data (paired comparison)."""
+    if isinstance(config, GaussianLinearConfig):
+        return GaussianLinear(config, num_devices=num_devices, seed=seed, trials=trials)
+    # Only this task needs scikit-learn and SciPy.
+    from fl.tasks.logistic import Logistic
+
+    return Logistic(config, num_devices=num_devices, seed=seed, trials=trials)
