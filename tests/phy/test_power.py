@@ -45,15 +45,17 @@ def transmission(policy: str, fading: str, coherence: str, **link: object) -> Re
 
 
 @pytest.mark.parametrize(
-    ("fading", "coherence", "csi_error"),
+    ("policy", "fading", "coherence", "csi_error"),
     [
-        ("constant", "round", 0.0),
-        ("rayleigh", "symbol", 0.1),
-        ("rayleigh", "packet", 0.0),
-        ("rician", "round", 0.1),
+        ("fixed", "rician", "round", 0.1),
+        ("fixed", "rayleigh", "symbol", 0.1),
+        ("inversion", "constant", "round", 0.0),
+        ("inversion", "rayleigh", "packet", 0.0),
+        ("inversion", "rayleigh", "symbol", 0.1),
+        ("truncated-inversion", "rayleigh", "packet", 0.1),
+        ("truncated-inversion", "rician", "symbol", 0.0),
     ],
 )
-@pytest.mark.parametrize("policy", ["fixed", "inversion", "truncated-inversion"])
 def test_no_device_exceeds_its_power_and_the_weakest_uses_all_of_it(
     policy: str, fading: str, coherence: str, csi_error: float
 ) -> None:
@@ -173,8 +175,7 @@ def test_the_cutoff_limits_the_loss_of_amplitude() -> None:
     assert (decision.amplitude >= np.sqrt(10.0 * 0.1) * (1.0 - 1e-5)).all()  # float32 taps
 
 
-@pytest.mark.parametrize("num_bits", [3, 30])
-@pytest.mark.parametrize("policy", ["inversion", "truncated-inversion"])
+@pytest.mark.parametrize(("policy", "num_bits"), [("inversion", 3), ("truncated-inversion", 30)])
 def test_a_block_of_few_symbols_compiles_at_all(policy: str, num_bits: int) -> None:
     """Once the compiler took minutes to copy the fades into each term of a sum of up to 32 symbols."""
     config = link_config("bpsk", policy=policy, fading="rayleigh", coherence="symbol")

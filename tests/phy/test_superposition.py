@@ -40,10 +40,8 @@ def amplitudes(num_trials: int, num_devices: int, num_symbols: int, *, seed: int
     "link",
     [
         {},
-        {"fading": "rayleigh", "coherence": "symbol"},
-        {"fading": "rayleigh", "csi_error": 0.1},
+        {"fading": "rayleigh", "coherence": "symbol", "policy": "truncated-inversion", "csi_error": 0.1},
         {"fading": "rician", "policy": "fixed"},
-        {"fading": "rayleigh", "policy": "truncated-inversion"},
     ],
     ids=str,
 )
