@@ -16,6 +16,8 @@ from phy.channels import UplinkContext
 from phy.config import LinkConfig
 from privacy import AmplitudePrivacy, NoPrivacy, PrivacyConfig
 
+_DIVERGED = 1e100
+
 LINK_COUNTS = ("bits", "bit_errors", "packets", "packet_errors")
 
 
@@ -61,7 +63,9 @@ class _Record:
 
     def note(self, index: int, outcome: RoundOutcome, task: PosteriorTask) -> NDArray[np.float64]:
         """Keep the round; returns the state to go on with (zero for trials that have failed)."""
-        finite = np.asarray(np.isfinite(outcome.theta).all(axis=1))
+        # Up to 1e100 the moments of the samples stay finite; far beyond any posterior all the same.
+        with np.errstate(invalid="ignore"):
+            finite = np.asarray((np.abs(outcome.theta) < _DIVERGED).all(axis=1))
         self._failed_at = np.where(finite, self._failed_at, np.minimum(self._failed_at, index))
         theta = np.where(finite[:, None], outcome.theta, 0.0)
         squared_error = ((theta - task.posterior.mean) ** 2).sum(axis=1)
@@ -77,6 +81,14 @@ class _Record:
         if name not in store:
             store[name] = np.zeros((self._num_rounds, *values.shape), values.dtype)
         return store[name]
+
+    def _failure(self, row: int) -> str | None:
+        """Why a trial has no result, None if it has one."""
+        if self._failed_at[row] < self._num_rounds:
+            return f"round {self._failed_at[row]}: the parameter has diverged or is not a number"
+        if "num_active" in self._rounds and not self._rounds["num_active"][:, row].any():
+            return "no device transmitted in any round: all stayed below link.power.cutoff_db"
+        return None
 
     def results(
         self,
@@ -99,12 +111,12 @@ class _Record:
                 spent = {
                     "epsilon": np.full(amplitude.shape, config.epsilon),
                     "delta_target": np.full(amplitude.shape, config.delta),
-                    "delta_spent": privacy.delta_spent(np.ascontiguousarray(amplitude.T)).T,
+                    "delta_spent": privacy.delta_spent(np.ascontiguousarray(self._rounds["peak_amplitude"].T)).T,
                 }
         out = []
         for row, trial in enumerate(trials):
             kept = int(self._failed_at[row])
-            failed = kept < self._num_rounds
+            failed = self._failure(row) is not None
             out.append(
                 TrialResult(
                     trial=trial,
@@ -112,7 +124,7 @@ class _Record:
                     rounds={name: values[:kept, row].copy() for name, values in self._rounds.items()},
                     link={name: values[:kept, row].copy() for name, values in self._link.items()},
                     privacy={name: values[:kept, row].copy() for name, values in spent.items()},
-                    failure=f"round {kept}: the parameter is no longer finite" if failed else None,
+                    failure=self._failure(row),
                 )
             )
         return out

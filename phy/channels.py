@@ -125,10 +125,10 @@ def _gains_kernel(spec: Fading) -> Any:
     # and compile for minutes.
     @tf.function(jit_compile=True, autograph=False)
     def draw(channel_key: Any, csi_key: Any, device: Any, gain: Any, start: Any, block: Any, numbers: Any) -> Any:
-        return draw_taps(spec, channel_key, csi_key, device, gain, start, block, numbers)[1]
+        return draw_taps(spec, channel_key, csi_key, device, gain, start, block, numbers)
 
     @tf.function(jit_compile=True, autograph=False)
-    def measure(estimate: Any, gain: Any, numbers: Any, valid: Any) -> Any:
+    def measure(taps: Any, estimate: Any, gain: Any, numbers: Any, valid: Any) -> Any:
         weights = precoding_weights(estimate, gain, numbers[CUTOFF], spec.policy)
         counted = tf.cast(tf.range(spec.columns) < valid, tf.float32)[None, :]
         power = tf.math.real(weights * tf.math.conj(weights)) * counted
@@ -139,6 +139,7 @@ def _gains_kernel(spec: Fading) -> Any:
                 tf.reduce_sum(reached, axis=1),
                 tf.reduce_sum(tf.cast(power > 0.0, tf.float32), axis=1),
                 tf.reduce_max(reached, axis=1),
+                tf.reduce_max(tf.abs(taps * weights) * counted, axis=1),
             ]
         )
 
@@ -153,8 +154,8 @@ def _gains_kernel(spec: Fading) -> Any:
         numbers: Any,
         valid: Any,
     ) -> Any:
-        estimate = draw(channel_key, csi_key, device, gain, start, block, numbers)
-        return measure(estimate, gain, numbers, valid)
+        taps, estimate = draw(channel_key, csi_key, device, gain, start, block, numbers)
+        return measure(taps, estimate, gain, numbers, valid)
 
     return kernel
 
@@ -206,7 +207,7 @@ class FlatChannel:
 
     def _measure_gains(self, context: UplinkContext) -> BlockGains:
         rows = self.rows(context)
-        total = np.zeros((4, len(rows[0])))
+        total = np.zeros((5, len(rows[0])))
         kernel = _gains_kernel(self.spec)
         block, numbers = self.numbers.feed()
         step = max(_GAIN_TAPS // self.spec.columns, 1)
@@ -218,9 +219,13 @@ class FlatChannel:
                 valid = np.int32(min(self.spec.columns, self.num_symbols - start))
                 found = np.asarray(kernel(*padded, np.uint32(start), block, numbers, valid))[:, :used]
                 total[:3, part] += found[:3]
-                total[3, part] = np.maximum(total[3, part], found[3])
+                total[3:, part] = np.maximum(total[3:, part], found[3:])
         total[:3] *= 1 if self.varies else self.num_symbols
-        power, reached, active, peak = total.reshape(4, len(context.trials), self.num_devices)
+        power, reached, active, peak, arrival = total.reshape(5, len(context.trials), self.num_devices)
         return BlockGains(
-            weight_power=power / self.num_symbols, gain_sum=reached, gain_peak=peak, active_symbols=active
+            weight_power=power / self.num_symbols,
+            gain_sum=reached,
+            gain_peak=peak,
+            arrival_peak=arrival,
+            active_symbols=active,
         )

@@ -23,8 +23,10 @@ Coherence = Literal["symbol", "packet", "round", "run"]
 Fading = Literal["constant", "rayleigh", "rician"]
 PowerPolicy = Literal["fixed", "inversion", "truncated-inversion"]
 
-PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
+# The limits are far beyond any radio and keep squares and ratios inside single precision.
+AmplitudeGain = Annotated[float, Field(gt=0, ge=1e-9, le=1e9, allow_inf_nan=False)]
+Watts = Annotated[float, Field(gt=0, ge=1e-12, le=1e12, allow_inf_nan=False)]
+Decibels = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 
 BITS_PER_SYMBOL: dict[str, int] = {"bpsk": 1, "qpsk": 2, "16qam": 4, "64qam": 6, "256qam": 8}
 
@@ -44,15 +46,15 @@ class ChannelConfig(Frozen):
 
     model: Literal["awgn", "flat"] = "flat"
     fading: Fading = "constant"
-    rician_k_db: FiniteFloat = Field(
+    rician_k_db: Decibels = Field(
         default=6.0,
         description="Rician K-factor: power of the fixed path over that of the scattered ones [dB]",
     )
     coherence: Coherence = "round"
-    gain: PositiveFloat | Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = Field(
+    gain: AmplitudeGain | Annotated[tuple[AmplitudeGain, ...], Field(min_length=1)] = Field(
         default=1.0, description="amplitude gain h, one for all devices or one per device"
     )
-    noise_power: PositiveFloat = Field(default=1.0, description="N0, noise variance per real dimension [W]")
+    noise_power: Watts = Field(default=1.0, description="N0, noise variance per real dimension [W]")
 
     @model_validator(mode="after")
     def _awgn_does_not_fade(self) -> ChannelConfig:
@@ -77,7 +79,7 @@ class ChannelConfig(Frozen):
 class CsiError(Frozen):
     """Imperfect channel knowledge: h^ = h + gain e, e ~ CN(0, `error_variance`) per coherence block."""
 
-    error_variance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+    error_variance: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = Field(
         description="variance of the estimation error relative to gain^2"
     )
 
@@ -93,8 +95,8 @@ class PowerConfig(Frozen):
     """
 
     policy: PowerPolicy = "inversion"
-    snr_max_db: FiniteFloat = Field(default=20.0, description="10 log10(P0 / N0) [dB]")
-    cutoff_db: FiniteFloat = Field(
+    snr_max_db: Decibels = Field(default=20.0, description="10 log10(P0 / N0) [dB]")
+    cutoff_db: Annotated[float, Field(ge=-100, le=10, allow_inf_nan=False)] = Field(
         default=-10.0, description="truncation threshold on |h^|^2 relative to gain^2 [dB]"
     )
 

@@ -32,6 +32,7 @@ def unit_decision(num_trials: int, num_devices: int) -> AmplitudeDecision:
     return AmplitudeDecision(
         level=ones,
         amplitude=ones,
+        peak_amplitude=ones,
         limit=np.full(num_trials, -1),
         limit_names=(),
         active=np.ones((num_trials, num_devices), bool),

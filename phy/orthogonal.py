@@ -130,15 +130,24 @@ class OrthogonalLink:
         """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
         check_payload(payload, expected=(len(context.trials), self.num_devices, self.num_bytes), dtype="u")
         decision = self.decide(context, caps)
+        # Scrambled, as on any real link: bits of one sign would use a few points of a large constellation
+        # only, with another power and another error rate.
+        scrambling = self._random_bits(self.num_bits, context.keys(Purpose.SCRAMBLING))
         received, counts = self._carry(
-            mask_padding(payload, self.num_bits),
+            mask_padding(payload, self.num_bits) ^ scrambling,
             self._channel,
             self.num_bits,
             Purpose.NOISE,
             context,
             decision,
         )
-        return Reception(payload=received, counts=counts, decision=decision)
+        descrambled = (received ^ scrambling) * decision.active[..., None].astype(np.uint8)
+        return Reception(payload=descrambled, counts=counts, decision=decision)
+
+    def _random_bits(self, num_bits: int, keys: NDArray[np.uint32]) -> NDArray[np.uint8]:
+        """Packed uniform bits `[num_trials, num_devices, ceil(num_bits / 8)]`, padding zero."""
+        words = uniform_words(keys, num_devices=self.num_devices, num_words=-(-num_bits // 32))
+        return mask_padding(np.ascontiguousarray(words).view(np.uint8)[..., : -(-num_bits // 8)], num_bits)
 
     def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
         """See `DigitalUplink.probe`: the payload's taps and power, noise of its own.
@@ -158,12 +167,8 @@ class OrthogonalLink:
         return self._last_probe[1]
 
     def _probe(self, num_bits: int, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
-        words = uniform_words(
-            context.keys(Purpose.PROBE_BITS), num_devices=self.num_devices, num_words=-(-num_bits // 32)
-        )
-        known = np.ascontiguousarray(words).view(np.uint8)[..., : -(-num_bits // 8)]
         return self._carry(
-            mask_padding(known, num_bits),
+            self._random_bits(num_bits, context.keys(Purpose.PROBE_BITS)),
             self._channel_for(num_bits),
             num_bits,
             Purpose.PROBE_NOISE,

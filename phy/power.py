@@ -28,12 +28,14 @@ class BlockGains:
 
     - `weight_power`: mean of |w|^2 over the block, silent symbols included;
     - `gain_sum`, `gain_peak`: sum and largest value of |h^ w| over the block's active symbols;
+    - `arrival_peak`: largest |h w|, with the true tap, which power control does not know;
     - `active_symbols`: number of symbols in which the device is not silent.
     """
 
     weight_power: NDArray[np.float64]
     gain_sum: NDArray[np.float64]
     gain_peak: NDArray[np.float64]
+    arrival_peak: NDArray[np.float64]
     active_symbols: NDArray[np.float64]
 
 
@@ -43,6 +45,8 @@ class AmplitudeDecision:
 
     - `level` `[num_trials]`: factor on every device's weight, 0 where all devices are silent;
     - `amplitude` `[num_trials]`: mean receive amplitude A per unit of payload, 0 where all are silent;
+    - `peak_amplitude` `[num_trials]`: amplitude at which the strongest device really arrives, channel
+      estimation error included: what privacy must answer for;
     - `limit` `[num_trials]`: index into `limit_names` of the constraint that holds the level down, -1
       where all are silent;
     - `active` `[num_trials, num_devices]`: devices that transmit at all.
@@ -50,6 +54,7 @@ class AmplitudeDecision:
 
     level: NDArray[np.float64]
     amplitude: NDArray[np.float64]
+    peak_amplitude: NDArray[np.float64]
     limit: NDArray[np.int64]
     limit_names: tuple[str, ...]
     active: NDArray[np.bool_]
@@ -86,6 +91,7 @@ def decide_amplitude(
     return AmplitudeDecision(
         level=level,
         amplitude=level * mean_gain,
+        peak_amplitude=level * np.where(active, gains.arrival_peak, 0.0).max(axis=1),
         limit=np.where(any_active, stacked.argmin(axis=0), -1),
         limit_names=(POWER, *caps),
         active=active,

@@ -46,6 +46,7 @@ class Purpose(IntEnum):
     BIT_FLIPS = 11
     LANGEVIN_NOISE = 12
     POSTERIOR = 13
+    SCRAMBLING = 14
 
 
 def seed_sequence(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:

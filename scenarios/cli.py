@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import sqlite3
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
 
 from scenarios.errors import ScenarioError
+
+INTERRUPTED = 130
 
 app = typer.Typer(
     name="phyloop",
@@ -99,19 +104,41 @@ def schema() -> None:
     print_schema()
 
 
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    """Stop once: a second Ctrl-C must not break the tidying up that the first one began."""
+    del signum, frame
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     """Entry point: bad input is one sentence and exit code 2, a traceback only with --debug."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     try:
         app()
     except ScenarioError as error:
         print(f"phyloop: {error}", file=sys.stderr)
         sys.exit(2)
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        print(
+            f"phyloop: results.sqlite is damaged ({error}); restore it from a copy, or run into a new folder.",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nphyloop: stopped.", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
     except Exception as error:
         if "--debug" in sys.argv:
             raise
+        if type(error).__module__.split(".")[0] in ("phy", "fl", "privacy"):
+            print(f"phyloop: {error}.", file=sys.stderr)
+            sys.exit(1)
         print(
             f"phyloop: unexpected {type(error).__name__}: {error}; run again with --debug for the traceback.",
             file=sys.stderr,

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 from rich.table import Table
 
+from scenarios.figure_check import check_figures
 from scenarios.loader import LoadedScenario, library_names, load_scenario, validate_quickly
 from scenarios.plan import Plan, expand, value_of
 from scenarios.progress import shown_progress
-
-INTERRUPTED = 130
 
 
 def run_scenario(
@@ -30,9 +27,9 @@ def run_scenario(
 
     loaded = load_scenario(source, overrides=overrides, trials=trials, seed=seed)
     plan = expand(loaded)
+    check_figures(loaded)
     folder = out if out is not None else RUNS / loaded.scenario.name
     started = time.perf_counter()
-    previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         with shown_progress(len(plan.points) * plan.trials) as progress:
             outcome = run_plan(loaded, plan, folder=folder, engine=InProcess(), progress=progress)
@@ -42,9 +39,7 @@ def run_scenario(
             f"\nphyloop: stopped; every finished task is kept in {folder}. Go on with: {command}",
             file=sys.stderr,
         )
-        return INTERRUPTED
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+        return 130
     found = f", {outcome.found} found done" if outcome.found else ""
     print(f"{outcome.planned} tasks: {outcome.computed} computed{found} in {time.perf_counter() - started:.0f} s")
     for path in outcome.report.figures:
@@ -60,17 +55,13 @@ def run_scenario(
     return 0
 
 
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    del signum, frame
-    raise KeyboardInterrupt
-
-
 def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None, seed: int | None) -> None:
     """`phyloop check`."""
     from scenarios.estimate import caps_of, describe_size, estimate
 
     loaded = load_scenario(source, overrides=overrides, trials=trials, seed=seed)
     plan = expand(loaded)
+    check_figures(loaded)
     cost = estimate(plan)
     console = Console()
     console.print(

@@ -185,6 +185,12 @@ def _error_model(scenario: Scenario) -> Iterator[Conflict]:
 def _power(scenario: Scenario) -> Iterator[Conflict]:
     link, learning = scenario.link, scenario.learning
     varies = link.channel.fades or link.csi_error_variance > 0
+    if link.power.policy == "truncated-inversion" and not varies and link.power.cutoff_db > 0:
+        yield Conflict(
+            keys=("link.power.cutoff_db", "link.power.policy"),
+            problem="the channel never rises above its mean, so every device would stay silent",
+            remedy="write a cutoff_db of 0 or less",
+        )
     if (
         link.power.policy == "truncated-inversion"
         and not learning.superposes

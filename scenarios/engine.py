@@ -100,7 +100,7 @@ def quiet_standard_error() -> Iterator[None]:
         os.dup2(aside.fileno(), 2)
         try:
             yield
-        except BaseException:
+        except Exception:
             aside.seek(0)
             os.write(kept, aside.read())
             raise

@@ -19,6 +19,9 @@ LIBRARIES_BYTES = 650 << 20
 
 _BYTES_STORED_PER_NUMBER = 6
 _START_SECONDS = 8.0
+_SECONDS_PER_COMPILATION = 1.5
+_SECONDS_PER_FIGURE = 1.0
+_REFERENCE_CHAIN_SECONDS = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +59,18 @@ def estimate(plan: Plan) -> Cost:
         memory = max(memory, batch * per_trial)
         series = 4 + (5 * learning.num_devices if learning.scheme == "digital-orthogonal" else 0)
         disk += plan.trials * learning.rounds * series * _BYTES_STORED_PER_NUMBER
+    scenarios = [point.scenario for point in plan.points]
+    seconds += _SECONDS_PER_COMPILATION * len({_compiled_in(scenario) for scenario in scenarios})
+    seconds += _REFERENCE_CHAIN_SECONDS * any(s.learning.task.name == "logistic" for s in scenarios)
+    seconds += _SECONDS_PER_FIGURE * sum(1 + 2 * (f.panels is not None) for f in scenarios[0].report.figures)
     return Cost(seconds=seconds, memory_bytes=LIBRARIES_BYTES + memory, disk_bytes=disk)
+
+
+def _compiled_in(scenario: Scenario) -> tuple[object, ...]:
+    """What needs compiled code of its own."""
+    learning, link = scenario.learning, scenario.link
+    channel = (link.channel.fading, link.channel.coherence, link.csi_error_variance > 0, link.power.policy)
+    return (learning.scheme, link.modulation, link.error_model, learning.num_devices, dimension(learning), channel)
 
 
 def caps_of(scenario: Scenario) -> Caps | None:

@@ -158,12 +158,11 @@ def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str]) -> None:
             axes.plot(at, limit, linestyle="", marker="_", color=look["color"], markersize=8)
             axes.plot(at, limit, linestyle="", marker=11, color=look["color"], markersize=5)  # caret below
     for spot in curve.spots:
-        if spot.x is None:
-            level = spot.high if spot.y is None else spot.y
-            assert level is not None  # a rate without errors has an upper limit
-            axes.axhline(level, label=label, **look)
+        # A line at an upper limit would look like a rate: references without errors stand in the table only.
+        if spot.x is None and spot.y is not None:
+            axes.axhline(spot.y, label=label, **look)
             label = None
-            if spot.y is not None and spot.low is not None and spot.high is not None:
+            if spot.low is not None and spot.high is not None:
                 axes.axhspan(spot.low, spot.high, color=look["color"], alpha=0.12, linewidth=0)
 
 
@@ -202,7 +201,11 @@ def log_limits(spots: Sequence[Spot]) -> tuple[float, float] | None:
     Bands count for at most a factor 10 below the lowest spot: a band that reaches down to zero would
     else squeeze all curves against the upper edge.
     """
-    levels = [level for s in spots if (level := s.high if s.y is None else s.y) is not None and level > 0]
+    levels = [
+        level
+        for s in spots
+        if (level := s.high if s.y is None and s.x is not None else s.y) is not None and level > 0
+    ]
     if not levels:
         return None
     floor = min(levels) / 10

@@ -155,7 +155,7 @@ def _unknown_name(name: str) -> Path:
     near = get_close_matches(name, names)
     raise ScenarioError(
         problem="no scenario of the library and no file has this name",
-        remedy=(f"did you mean {listing(near)}? " if near else "") + "See phyloop list",
+        remedy=(f"did you mean {listing(near)}? " if near else "") + "see phyloop list",
         file=name,
     )
 

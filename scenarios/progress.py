@@ -15,7 +15,7 @@ _LOG_EVERY_S = 15.0
 @contextmanager
 def shown_progress(num_tasks: int) -> Iterator[Progress]:
     """Progress on standard error, in whichever way its reader can use."""
-    if sys.stderr.isatty():
+    if sys.stderr is not None and sys.stderr.isatty():
         yield from _bar(num_tasks)
     else:
         yield _Log(num_tasks).as_progress()
@@ -78,7 +78,8 @@ class _Log:
     def _advance(self, rounds: int) -> None:
         self._done += rounds
         now = time.monotonic()
-        if now - self._spoken < _LOG_EVERY_S:
+        # The first rounds pay for loading and compiling: no guess before some share is done.
+        if now - self._spoken < _LOG_EVERY_S or self._done < 0.02 * self._total:
             return
         self._spoken = now
         left = (now - self._started) * (self._total - self._done) / self._done

@@ -51,7 +51,8 @@ def collect_provenance(*, argv: Sequence[str] | None = None) -> Provenance:
     """
     commit, dirty = find_commit(Path(__file__).resolve())
     return Provenance(
-        command=shlex.join(sys.argv if argv is None else argv),
+        # Bytes of a file name that are no text cannot be stored as text.
+        command=shlex.join(sys.argv if argv is None else argv).encode(errors="replace").decode(),
         date_utc=utc_now(),
         versions={"python": platform.python_version()}
         | {name: find_version(candidates) for name, candidates in PACKAGES.items()},

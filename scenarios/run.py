@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenarios.engine import Engine, Finished, Job, batch_size
+from scenarios.export import Replacement
 from scenarios.identity import physics, physics_json, task_id
 from scenarios.loader import LoadedScenario, resolved_yaml
 from scenarios.plan import Plan
@@ -15,6 +16,7 @@ from scenarios.report import ReportPaths, write_report
 from scenarios.store import Store
 
 RUNS = Path("runs")
+RESOLVED = "scenario.yaml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,8 @@ def run_plan(
             yaml=resolved_yaml(loaded.scenario),
             root=loaded.scenario.model_dump(mode="json", exclude_none=True),
         )
+        with Replacement(folder / RESOLVED) as file:
+            file.write(resolved_yaml(loaded.scenario).encode())
         run = store.record_run(collect_provenance())
         status = "interrupted"
         try:

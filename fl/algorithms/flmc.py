@@ -124,6 +124,7 @@ def observe(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
     codes = np.array([CAP_NAMES.index(name) for name in decision.limit_names] + [0], float)
     return {
         "amplitude": decision.amplitude,
+        "peak_amplitude": decision.peak_amplitude,
         "active_cap": codes[decision.limit],
         "num_active": decision.active.sum(axis=1).astype(float),
     }

@@ -9,6 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+class LearningError(Exception):
+    """A state of learning that cannot be: the sentence says which and what to do."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Posterior:
     """First two moments of the target, exact or from a long reference chain.

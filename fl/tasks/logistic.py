@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from fl.config import LogisticConfig
-from fl.tasks.base import Posterior, split_evenly
+from fl.tasks.base import LearningError, Posterior, split_evenly
 from phy.random import Purpose, generator
 
 _CHAINS = 32
@@ -18,6 +18,7 @@ _WARM_UP = 500
 _STEPS = 3000
 _THINNING = 5
 _REFERENCE_TRIAL = 0
+_WORST_MEAN_ERROR = 0.1
 
 
 class Logistic:
@@ -111,15 +112,21 @@ def reference_chain(prior_variance: float) -> ReferenceChain:
         value = (softplus - labels * logits).sum(axis=1) + (theta**2).sum(axis=1) / (2.0 * prior_variance)
         return value, (expit(logits) - labels) @ inputs + theta / prior_variance
 
+    def hessian(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        weight = expit(theta[0] @ inputs.T)
+        return np.asarray((inputs * (weight * (1.0 - weight))[:, None]).T @ inputs + np.eye(m) / prior_variance)
+
     mode = np.zeros((1, m))
-    for _ in range(50):
-        weight = expit(mode[0] @ inputs.T)
-        hessian = (inputs * (weight * (1.0 - weight))[:, None]).T @ inputs + np.eye(m) / prior_variance
-        step = np.linalg.solve(hessian, potential_and_gradient(mode)[1][0])
-        mode = mode - step
-        if np.abs(step).max() < 1e-10:
+    for _ in range(100):
+        value, gradient = potential_and_gradient(mode)
+        step = np.linalg.solve(hessian(mode), gradient[0])
+        length = 1.0
+        while potential_and_gradient(mode - length * step)[0][0] > value[0] and length > 1e-10:
+            length /= 2.0
+        mode = mode - length * step
+        if np.abs(step).max() < 1e-8:
             break
-    covariance = np.linalg.inv(hessian)
+    covariance = np.linalg.inv(hessian(mode))
     factor = np.linalg.cholesky(covariance)
     rng = generator(0, _REFERENCE_TRIAL, Purpose.POSTERIOR)
     size = 2.0 * m ** (-1.0 / 3.0)
@@ -142,10 +149,17 @@ def reference_chain(prior_variance: float) -> ReferenceChain:
                 kept.append(theta)
     chains = np.stack(kept, axis=1)
     states = chains.reshape(-1, m)
+    spread = states.std(axis=0)
+    mean_error = chains.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(_CHAINS)
+    if not (mean_error < _WORST_MEAN_ERROR * spread).all():
+        raise LearningError(
+            f"the logistic reference chain knows its mean only to {(mean_error / spread).max():.2f} "
+            f"standard deviations at prior_variance {prior_variance:g}; choose a smaller prior_variance"
+        )
     return ReferenceChain(
         states=states,
         mean=states.mean(axis=0),
         covariance=np.cov(states.T),
-        mean_error=chains.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(_CHAINS),
+        mean_error=mean_error,
         acceptance=accepted / (_STEPS * _CHAINS),
     )

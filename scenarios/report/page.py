@@ -17,7 +17,7 @@ from scenarios.figures import FigureFiles, write_figures
 from scenarios.labels import plain_label
 from scenarios.plan import Plan, Point, value_of
 from scenarios.store import RunRecord, Store, canonical_json
-from scenarios.tables import Mean, PointSummary, Rate, TaskIds, summarise
+from scenarios.tables import CODED, Mean, PointSummary, Rate, TaskIds, summarise, word_of
 
 PAGE = "report.html"
 FIGURES = "figures"
@@ -54,7 +54,7 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
     path = folder / PAGE
     try:
         with Replacement(path) as file:
-            file.write(html.encode())
+            file.write(html.encode(errors="surrogateescape"))
     except OSError as error:
         raise ScenarioError(
             file=path,
@@ -130,11 +130,20 @@ def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
                 *_settings(plan, s.point),
                 str(s.done),
                 str(s.failed),
-                *(format_mean(s.metrics[name]) if name in s.metrics else None for name in names),
+                *(_metric_cell(name, s.metrics.get(name)) for name in names),
             )
             for s in summaries
         ),
     )
+
+
+def _metric_cell(name: str, mean: Mean | None) -> str | None:
+    """A mean with its interval; of a code its word, or `mixed` where trials differ."""
+    if mean is None:
+        return None
+    if name in CODED:
+        return word_of(name, mean.mean) or "mixed"
+    return format_mean(mean)
 
 
 def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
@@ -200,7 +209,9 @@ def _setting_cell(value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_setting_cell(entry)}" for key, entry in value.items())
+        # Words in a mapping are options that the resolved scenario names; here they would only widen the table.
+        numbers = {key: entry for key, entry in value.items() if not isinstance(entry, str)}
+        return ", ".join(f"{key} {_setting_cell(entry)}" for key, entry in (numbers or value).items())
     if isinstance(value, (list, tuple)):
         return canonical_json(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
