@@ -150,6 +150,19 @@ def test_rayleigh_costs_a_decade_per_ten_decibels() -> None:
     assert rates[0] / rates[1] == pytest.approx(10.0, rel=4.0 * 0.06)
 
 
+@pytest.mark.parametrize("byte", [0x00, 0xFF])
+def test_the_error_rate_does_not_depend_on_what_is_sent(byte: int) -> None:
+    """Zeros alone would stay on one inner point of 16-QAM; scrambling uses all of them."""
+    snr_max_db, num_bits = operating_point("16qam", "constant"), block_bits("16qam")
+    uplink = compile_digital(link_config("16qam", snr_max_db=snr_max_db), num_devices=1, num_bits=num_bits)
+    payload = np.full((NUM_BLOCKS, 1, num_bits // 8), byte, np.uint8)
+    counts = uplink.send(payload, context=context(NUM_BLOCKS), caps={}).counts
+    assert errors_from_theory(counts, "16qam", "constant") < ERRORS_OF_A_CHECK
+    # Energies of random 16-QAM symbols have variance 0.32; k = 4.
+    power = counts.transmit_energy.sum() / counts.symbols.sum() / 10.0 ** (snr_max_db / 10.0)
+    assert abs(power - 1.0) < 4.0 * np.sqrt(0.32 / counts.symbols.sum())
+
+
 def test_every_device_has_the_snr_of_its_own_gain() -> None:
     gains = (0.5, 1.0, 2.0)
     config = link_config("qpsk", snr_max_db=6.0, channel={"gain": gains, "noise_power": 4.0})

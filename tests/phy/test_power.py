@@ -24,6 +24,7 @@ def block(weight_power: list[float], *, gain: float = 1.0, silent: tuple[int, ..
         weight_power=np.array([weight_power]) * speaks,
         gain_sum=10.0 * gain * speaks,
         gain_peak=gain * speaks,
+        arrival_peak=1.1 * gain * speaks,
         active_symbols=10.0 * speaks,
     )
 
@@ -97,6 +98,25 @@ def test_the_weakest_device_sets_the_common_amplitude() -> None:
     assert decision.level == pytest.approx(1.5, rel=1e-15)
     assert decision.amplitude == pytest.approx(1.5, rel=1e-15)
     assert [decision.limit_names[i] for i in decision.limit] == ["power"]
+
+
+def test_the_strongest_arrival_is_told_apart_from_the_amplitude_aimed_at() -> None:
+    decision = decide_amplitude(block([1.0, 0.5], gain=2.0), max_power=9.0, payload_power=1.0, caps={})
+    assert decision.amplitude == pytest.approx(6.0, rel=1e-15)
+    assert decision.peak_amplitude == pytest.approx(6.6, rel=1e-15)
+
+
+@pytest.mark.parametrize("csi_error", [0.0, 0.1])
+def test_nobody_arrives_above_the_peak_amplitude(csi_error: float) -> None:
+    """Under one tap a round the strongest device arrives exactly at it, and with perfect knowledge at A."""
+    reception = transmission("inversion", "rayleigh", "round", csi_error=csi_error)
+    decision = reception.decision
+    arriving = np.sqrt(reception.counts.signal_energy / reception.counts.symbols)
+    np.testing.assert_allclose(arriving.max(axis=1), decision.peak_amplitude, rtol=1e-5)  # float32 sums
+    if csi_error:
+        assert (decision.peak_amplitude > 1.01 * decision.amplitude).mean() > 0.5
+    else:
+        np.testing.assert_allclose(decision.peak_amplitude, decision.amplitude, rtol=1e-6)  # float32 taps
 
 
 def test_a_silent_device_does_not_hold_the_others_down() -> None:
@@ -185,12 +205,14 @@ def test_a_block_of_few_symbols_compiles_at_all(policy: str, num_bits: int) -> N
 
 
 def test_when_everybody_is_silent_nothing_is_sent() -> None:
-    config = link_config("bpsk", policy="truncated-inversion", fading="rayleigh", cutoff_db=30.0)
+    """Ten times the mean power: each of the 12 devices reaches it with probability e^-10."""
+    config = link_config("bpsk", policy="truncated-inversion", fading="rayleigh", cutoff_db=10.0)
     uplink = compile_digital(config, num_devices=3, num_bits=64)
     reception = uplink.send(random_payload(4, 3, 64), context=context(4), caps={"privacy": 1.0})
     decision = reception.decision
     assert (decision.level == 0.0).all()
     assert (decision.amplitude == 0.0).all()
+    assert (decision.peak_amplitude == 0.0).all()
     assert (decision.limit == -1).all()
     assert not decision.active.any()
     assert not reception.payload.any()

@@ -142,7 +142,7 @@ def test_no_two_streams_share_a_key() -> None:
     keys = np.concatenate(
         [round_keys(2022, range(40), purpose, index) for purpose in Purpose for index in range(40)]
     )
-    # 22 400 keys of 64 bits: two correct ones coincide with probability 1e-11.
+    # 24 000 keys of 64 bits: two correct ones coincide with probability 1e-11.
     assert len(np.unique(keys.astype(np.uint64) @ np.array([1 << 32, 1], np.uint64))) == len(keys)
 
 
@@ -158,7 +158,7 @@ def test_a_key_handed_out_cannot_be_changed() -> None:
 
 
 def test_purposes_keep_their_numbers() -> None:
-    assert [(p.name, p.value) for p in Purpose][:14] == [
+    assert [(p.name, p.value) for p in Purpose][:15] == [
         ("DATA", 0),
         ("PARTITION", 1),
         ("INITIAL_MODEL", 2),
@@ -173,6 +173,7 @@ def test_purposes_keep_their_numbers() -> None:
         ("BIT_FLIPS", 11),
         ("LANGEVIN_NOISE", 12),
         ("POSTERIOR", 13),
+        ("SCRAMBLING", 14),
     ]
 
 
