@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 Scheme = Literal["digital", "digital-orthogonal", "analog", "noiseless", "exact"]
 LmcCap = Literal["printed", "quantization-aware", "none"]
 
-PositiveFloat = Annotated[float, Field(gt=0, ge=1e-12, le=1e9, allow_inf_nan=False)]
+PositiveFloat = Annotated[float, Field(gt=1e-15, le=1e9, allow_inf_nan=False)]
 
 
 class Frozen(BaseModel):
@@ -30,7 +30,7 @@ class LogisticConfig(Frozen):
     """Bayesian logistic regression on scikit-learn's breast-cancer data (569 samples, 30 features)."""
 
     name: Literal["logistic"] = "logistic"
-    prior_variance: Annotated[float, Field(gt=0, ge=1e-3, le=100, allow_inf_nan=False)] = Field(
+    prior_variance: Annotated[float, Field(ge=1e-3, le=100, allow_inf_nan=False)] = Field(
         default=1.0, description="beyond 100 the reference chain no longer knows the truth well enough"
     )
 

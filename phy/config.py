@@ -24,9 +24,9 @@ Fading = Literal["constant", "rayleigh", "rician"]
 PowerPolicy = Literal["fixed", "inversion", "truncated-inversion"]
 
 # The limits are far beyond any radio and keep squares and ratios inside single precision.
-AmplitudeGain = Annotated[float, Field(gt=0, ge=1e-9, le=1e9, allow_inf_nan=False)]
-Watts = Annotated[float, Field(gt=0, ge=1e-12, le=1e12, allow_inf_nan=False)]
-Decibels = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
+AmplitudeGain = Annotated[float, Field(gt=1e-9, le=1e9, allow_inf_nan=False)]
+Watts = Annotated[float, Field(gt=1e-30, le=1e12, allow_inf_nan=False)]
+Decibels = Annotated[float, Field(ge=-300, le=300, allow_inf_nan=False)]
 
 BITS_PER_SYMBOL: dict[str, int] = {"bpsk": 1, "qpsk": 2, "16qam": 4, "64qam": 6, "256qam": 8}
 
@@ -96,7 +96,7 @@ class PowerConfig(Frozen):
 
     policy: PowerPolicy = "inversion"
     snr_max_db: Decibels = Field(default=20.0, description="10 log10(P0 / N0) [dB]")
-    cutoff_db: Annotated[float, Field(ge=-100, le=10, allow_inf_nan=False)] = Field(
+    cutoff_db: Annotated[float, Field(ge=-100, le=30, allow_inf_nan=False)] = Field(
         default=-10.0, description="truncation threshold on |h^|^2 relative to gain^2 [dB]"
     )
 

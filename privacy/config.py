@@ -18,6 +18,6 @@ class PrivacyConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    epsilon: Annotated[float, Field(gt=0, ge=1e-6, le=1e6, allow_inf_nan=False)]
-    delta: Annotated[float, Field(gt=0, ge=1e-12, lt=1, allow_inf_nan=False)] = 0.01
+    epsilon: Annotated[float, Field(gt=1e-7, le=1e6, allow_inf_nan=False)]
+    delta: Annotated[float, Field(ge=1e-12, lt=1, allow_inf_nan=False)] = 0.01
     analog_tail: AnalogTail = "corrected"

@@ -22,6 +22,7 @@ def heard(received: np.ndarray, *, amplitude: np.ndarray, num_active: np.ndarray
         decision=AmplitudeDecision(
             level=amplitude,
             amplitude=amplitude,
+            peak_amplitude=amplitude,
             limit=np.zeros(trials, np.int64),
             limit_names=("power",),
             active=np.ones((trials, K), bool),

@@ -86,7 +86,7 @@ SENTENCES = {
     ),
     "a negative noise power": (
         "name: a\nlink:\n  channel:\n    noise_power: -1\n",
-        "s.yaml:4: link.channel.noise_power = -1: must be above 0; write a larger value (the default is 1.0).",
+        "s.yaml:4: link.channel.noise_power = -1: must be above 1e-30; write a larger value (the default is 1.0).",
     ),
     "NaN": (
         "name: a\nlink: {channel: {noise_power: .nan}}\n",
@@ -160,7 +160,7 @@ SENTENCES = {
     ),
     "a swept value out of range": (
         "name: a\nsweep:\n  link.channel.noise_power:\n  - 1\n  - -1\n",
-        "s.yaml:5: link.channel.noise_power = -1: must be above 0; write a larger value (the default is 1.0).",
+        "s.yaml:5: link.channel.noise_power = -1: must be above 1e-30; write a larger value (the default is 1.0).",
     ),
     "a swept value that another key excludes": (
         "name: a\nlearning: {rounds: 300}\nsweep:\n  learning.rounds: [300, 100]\n",

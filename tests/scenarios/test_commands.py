@@ -163,8 +163,11 @@ def test_the_schema_is_json_that_knows_the_keys() -> None:
     [
         (("--set", "learning.round=3"), "did you mean learning.rounds"),
         (("--trials", "0"), "must be at least 1"),
-        (("--set", "link.channel.noise_power=-1"), "must be above 0"),
+        (("--set", "link.channel.noise_power=-1"), "must be above 1e-30"),
         (("--set", "link.modulation=16qam"), "16qam"),
+        (("--set", "link.power.snr_max_db=4000"), "at most 300"),
+        (("--set", "report.figures=[{x: link.power.snr_max_db, y: nope}]"), "names nothing that is measured"),
+        (("--set", "report.figures=[{x: foo, y: mse}]"), "names no key of a scenario"),
     ],
 )
 def test_bad_input_exits_with_2_one_line_and_nothing_on_disk(
@@ -196,6 +199,26 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     result = phyloop("run", scenario, "--out", tmp_path / "run")
     assert result.returncode == 2
     assert "newer" in result.stderr
+
+
+def test_a_damaged_store_is_said_in_one_sentence(tmp_path: Path) -> None:
+    scenario = write_scenario(tmp_path)
+    assert phyloop("run", scenario, "--out", tmp_path / "run", "--trials", "1").returncode == 0
+    path = tmp_path / "run" / DATABASE
+    data = bytearray(path.read_bytes())
+    data[4096 : 8 * 4096] = bytes(7 * 4096)
+    path.write_bytes(data)
+    for arguments in (("report", tmp_path / "run"), ("run", scenario, "--out", tmp_path / "run")):
+        result = phyloop(*arguments)
+        assert result.returncode == 2
+        assert len(result.stderr.strip().splitlines()) == 1
+        assert "results.sqlite" in result.stderr
+
+
+def test_the_folder_keeps_a_scenario_that_gives_the_same_tasks(finished: Path) -> None:
+    result = phyloop("run", finished / "scenario.yaml", "--out", finished)
+    assert result.returncode == 0, result.stderr
+    assert "0 computed, 48 found done" in result.stdout
 
 
 def test_an_unknown_library_name_suggests_a_near_one() -> None:

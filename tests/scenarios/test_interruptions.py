@@ -83,6 +83,20 @@ def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(
     assert exported(run, tmp_path / "csv") == undisturbed
 
 
+def test_a_second_interrupt_does_not_disturb_the_first(tmp_path: Path) -> None:
+    scenario, run = write_scenario(tmp_path, SLOWER), tmp_path / "run"
+    process = start_phyloop("run", scenario, "--out", run)
+    deadline = time.monotonic() + 60
+    while not stored_tasks(run) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+
+
 def test_a_second_process_on_the_same_folder_is_told_who_holds_it(tmp_path: Path) -> None:
     scenario, run = write_scenario(tmp_path, SLOWER), tmp_path / "run"
     process = start_phyloop("run", scenario, "--out", run)

@@ -231,7 +231,7 @@ def test_a_bare_name_is_a_scenario_of_the_library(library: Path, tmp_path: Path)
 
 @pytest.mark.usefixtures("library")
 def test_an_unknown_name_lists_close_ones() -> None:
-    with pytest.raises(ScenarioError, match=r"did you mean first-study\? See phyloop list"):
+    with pytest.raises(ScenarioError, match=r"did you mean first-study\? see phyloop list"):
         load_scenario("first-studdy")
 
 
