@@ -51,15 +51,16 @@ def _compiled(chain: _Chain) -> Any:
     keys = ((chain.rows, 2), tf.uint32)
     per_row = (chain.rows,)
 
-    # Two compiled calls: fused into its readers, XLA would draw every noise value once per reader.
+    # Three compiled calls: fused into its readers, XLA would compute every value once per reader.
     @tf.function(jit_compile=True, autograph=False)
-    def draw(key: Any, device: Any, start: Any) -> Any:
-        return draw_normals(key, device, tf.cast(tf.range(chain.columns), tf.uint32) + start)
+    def draw(start: Any, rows: Any, block: Any, numbers: Any) -> Any:
+        channel_key, csi_key, device, gain, _, noise_key = rows
+        noise = draw_normals(noise_key, device, tf.cast(tf.range(chain.columns), tf.uint32) + start)
+        return noise, *draw_taps(chain.fading, channel_key, csi_key, device, gain, start, block, numbers)
 
     @tf.function(jit_compile=True, autograph=False)
-    def carry(payload: Any, noise: Any, start: Any, valid: Any, rows: Any, block: Any, numbers: Any) -> Any:
-        channel_key, csi_key, device, gain, level, _ = rows
-        taps, estimate = draw_taps(chain.fading, channel_key, csi_key, device, gain, start, block, numbers)
+    def carry(payload: Any, noise: Any, taps: Any, estimate: Any, valid: Any, rows: Any, numbers: Any) -> Any:
+        gain, level = rows[3:5]
         weights = tf.cast(level, tf.complex64)[:, None] * precoding_weights(
             estimate, gain, numbers[CUTOFF], chain.fading.policy
         )
@@ -75,11 +76,16 @@ def _compiled(chain: _Chain) -> Any:
             tf.reduce_sum((tf.math.real(v) ** 2 + tf.math.imag(v) ** 2) * counted, axis=1)
             for v in (sent, faded, noise)
         ]
-        return modem.detect(equalised), tf.stack(energies)
+        return equalised, tf.stack(energies)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def decide(equalised: Any) -> Any:
+        return modem.detect(equalised)
 
     def run(payload: Any, start: Any, valid: Any, rows: Any, block: Any, numbers: Any) -> Any:
-        noise = draw(rows[-1], rows[2], start)
-        return carry(payload, noise, start, valid, rows, block, numbers)
+        noise, taps, estimate = draw(start, rows, block, numbers)
+        equalised, energies = carry(payload, noise, taps, estimate, valid, rows, numbers)
+        return decide(equalised), energies
 
     return stream(
         Program(

@@ -5,8 +5,8 @@ three pass through `numpy.random.SeedSequence` into a 64-bit key; round and devi
 key, and the position is the counter of Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random
 numbers: as easy as 1, 2, 3", SC'11; the generator of JAX). TensorFlow's own stateless operations take
 one key for a whole tensor, so a trial's numbers would depend on which trials share its batch; and
-written as plain arithmetic Threefry fuses into the compiled chain, three times faster than TensorFlow's
-own drawing on a CPU and six times faster than XLA's (`benchmarks/random_numbers.py`).
+written as plain arithmetic and compiled, Threefry is about four times faster on a CPU than TensorFlow's own
+drawing, in graph mode or under XLA (`benchmarks/random_numbers.py`).
 """
 
 from __future__ import annotations

@@ -51,20 +51,26 @@ def _compiled(chain: _Chain) -> Any:
     rows = chain.trials * chain.devices
     shape = (chain.trials, chain.devices)
 
+    # Two compiled calls: fused into its readers, XLA would draw every value once per reader.
     @tf.function(jit_compile=True, autograph=False)
-    def carry(payload: Any, start: Any, rows_in: Any, block: Any, numbers: Any) -> Any:
-        channel_key, csi_key, device, gain, level, noise_key = rows_in
-        gain = tf.reshape(gain, [rows])
-        taps, estimate = draw_taps(
+    def draw(start: Any, rows_in: Any, block: Any, numbers: Any) -> Any:
+        channel_key, csi_key, device, gain, _, noise_key = rows_in
+        receiver = tf.fill([chain.trials], tf.constant(RECEIVER, tf.uint32))
+        noise = draw_normals(noise_key, receiver, tf.cast(tf.range(chain.columns), tf.uint32) + start)
+        return noise, *draw_taps(
             chain.fading,
             tf.reshape(channel_key, [rows, 2]),
             tf.reshape(csi_key, [rows, 2]),
             tf.reshape(device, [rows]),
-            gain,
+            tf.reshape(gain, [rows]),
             start,
             block,
             numbers,
         )
+
+    @tf.function(jit_compile=True, autograph=False)
+    def carry(payload: Any, noise: Any, taps: Any, estimate: Any, rows_in: Any, numbers: Any) -> Any:
+        gain, level = tf.reshape(rows_in[3], [rows]), rows_in[4]
         weights = precoding_weights(estimate, gain, numbers[CUTOFF], chain.fading.policy)
         weights = tf.reshape(weights, [*shape, chain.fading.columns])
         symbols = tf.cast(payload, tf.complex64) if modem is None else modem.modulate(payload)
@@ -72,14 +78,13 @@ def _compiled(chain: _Chain) -> Any:
         # Devices are the transmit antennas of one receive antenna.
         through = tf.transpose(tf.reshape(taps, [*shape, chain.fading.columns]), [0, 2, 1])[:, :, None, :]
         faded = apply_channel(tf.transpose(sent, [0, 2, 1]), through)[..., 0]
-        receiver = tf.fill([chain.trials], tf.constant(RECEIVER, tf.uint32))
-        noise = draw_normals(noise_key, receiver, tf.cast(tf.range(chain.columns), tf.uint32) + start)
         active = tf.reduce_sum(tf.cast(tf.abs(weights) > 0.0, tf.int32), axis=1)
         return faded + tf.cast(numbers[NOISE_STD], tf.complex64) * noise, active
 
     def run(payload: Any, start: Any, valid: Any, rows_in: Any, block: Any, numbers: Any) -> Any:
         del valid  # nothing is counted over the air
-        return carry(payload, start, rows_in, block, numbers)
+        noise, taps, estimate = draw(start, rows_in, block, numbers)
+        return carry(payload, noise, taps, estimate, rows_in, numbers)
 
     width = chain.columns if modem is None else chain.columns // 8
     per_trial_key, per_device_key = ((chain.trials, 2), tf.uint32), ((*shape, 2), tf.uint32)

@@ -68,6 +68,8 @@ class InProcess:
 
             # Finding devices is what makes TensorFlow chatter about absent GPUs.
             tensorflow.config.list_logical_devices()
+        # Several links in one process share a function's name, which TensorFlow takes for retracing.
+        tensorflow.get_logger().setLevel("ERROR")
         from fl.rounds import run_trials
 
         for job in jobs:
