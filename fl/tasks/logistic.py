@@ -59,7 +59,8 @@ class Logistic:
         logits = (self._inputs @ theta[:, None, :, None])[..., 0]
         # Rows that fill up a device have x = 0 and so add nothing, whatever their residual.
         residual = expit(logits) - self._labels
-        return (residual[..., None, :] @ self._inputs)[..., 0, :] + self._prior_precision * theta[:, None, :]
+        likelihood = (residual[..., None, :] @ self._inputs)[..., 0, :]
+        return np.asarray(likelihood + self._prior_precision * theta[:, None, :])
 
     def exact_samples(self, num_samples: int) -> NDArray[np.float64]:
         """See `PosteriorTask.exact_samples`: states of the reference chain, drawn with replacement."""
