@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,8 +58,8 @@ class _Record:
 
     def __init__(self, num_rounds: int, num_trials: int) -> None:
         self._num_rounds = num_rounds
-        self._rounds: dict[str, NDArray[np.float64]] = {}
-        self._link: dict[str, NDArray[np.float64 | np.int64]] = {}
+        self._rounds: dict[str, NDArray[Any]] = {}
+        self._link: dict[str, NDArray[Any]] = {}
         self._failed_at = np.full(num_trials, num_rounds)
 
     def note(self, index: int, outcome: RoundOutcome, task: PosteriorTask) -> NDArray[np.float64]:
@@ -77,7 +78,7 @@ class _Record:
                 self._row(self._link, name, values)[index] = values
         return theta
 
-    def _row(self, store: dict[str, NDArray], name: str, values: NDArray) -> NDArray:  # type: ignore[type-arg]
+    def _row(self, store: dict[str, NDArray[Any]], name: str, values: NDArray[Any]) -> NDArray[Any]:
         if name not in store:
             store[name] = np.zeros((self._num_rounds, *values.shape), values.dtype)
         return store[name]
