@@ -20,9 +20,9 @@ from scenarios.schema import Scenario
 BATCH_BYTES = 192 << 20
 """Memory a batch may take beside the libraries themselves."""
 
-_BATCH_ENTRIES = 20_000_000
+_BATCH_ENTRIES = 40_000_000
 """Gradient entries in a batch: a batch is what an interruption can lose, so it stays within seconds."""
-_LARGEST_BATCH = 500
+_LARGEST_BATCH = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
