@@ -84,7 +84,8 @@ class _Log:
         self._spoken = now
         left = (now - self._started) * (self._total - self._done) / self._done
         print(
-            f"phyloop: {self._done / self._total:.0%} done, {self._stored} tasks stored, about {left:.0f} s left",
+            f"phyloop: {self._done / self._total:.0%} done, {self._stored} of {self._num_tasks} tasks stored, "
+            f"about {left:.0f} s left",
             file=sys.stderr,
             flush=True,
         )

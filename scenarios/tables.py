@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.results import CAP_NAMES
+from phy import measurement
 from scenarios.plan import Plan, Point, value_of
 from scenarios.store import SeriesTable, Store, canonical_json
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CONFIDENCE = 0.95
 COUNTED = ("bit", "packet")
@@ -76,14 +74,10 @@ def mean_interval(values: NDArray[np.float64], *, confidence: float = CONFIDENCE
 
 def rate_interval(*, errors: int, total: int, confidence: float = CONFIDENCE) -> Rate:
     """Clopper-Pearson interval of `errors` among `total` observations; ValueError without any."""
-    from scipy import special
-
-    if not 0 <= errors <= total or total == 0:
+    if total == 0:
         raise ValueError(f"{errors} errors among {total} observations have no rate")
-    tail = (1 - confidence) / 2
-    low = float(special.betaincinv(errors, total - errors + 1, tail)) if errors else 0.0
-    high = float(special.betaincinv(errors + 1, total - errors, 1 - tail)) if errors < total else 1.0
-    return Rate(errors=errors, total=total, low=low, high=high)
+    low, high = measurement.rate_interval(errors, total, confidence=confidence)
+    return Rate(errors=errors, total=total, low=float(low), high=float(high))
 
 
 # --- summaries ------------------------------------------------------------------------------------
@@ -132,32 +126,6 @@ def _summarise_point(store: Store, point: Point, *, task_ids: Sequence[str]) -> 
         metrics={name: mean_interval(np.asarray(column)) for name, column in values.items()},
         rates=rates,
     )
-
-
-def metric_summary_table(plan: Plan, summaries: Sequence[PointSummary]) -> pd.DataFrame:
-    """A row per point and metric: swept paths, trials done and failed, then the mean and its interval."""
-    import pandas as pd
-
-    columns = ["trials_done", "trials_failed", "metric", "mean", "low", "high", "trials"]
-    rows = [
-        (*swept_values(plan, s.point), s.done, s.failed, name, m.mean, m.low, m.high, m.trials)
-        for s in summaries
-        for name, m in s.metrics.items()
-    ]
-    return pd.DataFrame(rows, columns=[*plan.swept_paths, *columns])
-
-
-def rate_summary_table(plan: Plan, summaries: Sequence[PointSummary]) -> pd.DataFrame:
-    """A row per point and error rate: swept paths, rate, errors, total, value, low, high."""
-    import pandas as pd
-
-    columns = ["rate", "errors", "total", "value", "low", "high"]
-    rows = [
-        (*swept_values(plan, s.point), name, r.errors, r.total, r.value, r.low, r.high)
-        for s in summaries
-        for name, r in s.rates.items()
-    ]
-    return pd.DataFrame(rows, columns=[*plan.swept_paths, *columns])
 
 
 # --- tidy tables ----------------------------------------------------------------------------------
@@ -232,47 +200,3 @@ def blocks(store: Store, *, table: str, task_ids: Sequence[str]) -> Iterator[Blo
     for task_id, arrays in store.read_series(task_ids, series).items():
         for name, values in arrays.items():
             yield Block(trial=records[task_id].trial, metric=name, data=(values,))
-
-
-def metrics_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
-    """A row per whole trial and metric."""
-    return _tidy(store, plan, table="metrics", task_ids=task_ids)
-
-
-def rounds_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
-    """A row per trial, round and metric; the rounds of failed trials too, up to the failure."""
-    return _tidy(store, plan, table="rounds", task_ids=task_ids)
-
-
-def link_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
-    """A row per trial, round and device: the counts of what the radio measured, and the SNR [dB]."""
-    return _tidy(store, plan, table="link", task_ids=task_ids)
-
-
-def privacy_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
-    """A row per trial, round and entry of the privacy ledger."""
-    return _tidy(store, plan, table="privacy", task_ids=task_ids)
-
-
-def _tidy(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> pd.DataFrame:
-    import pandas as pd
-
-    keys = KEYS[table]
-    frames = []
-    for point, ids in zip(plan.points, task_ids, strict=True):
-        swept = dict(zip(plan.swept_paths, swept_values(plan, point), strict=True))
-        for block in blocks(store, table=table, task_ids=ids):
-            axes = [axis.reshape(-1) for axis in np.indices(block.data[0].shape)]
-            columns: dict[str, Any] = {**swept, "trial": block.trial}
-            columns |= dict(zip(keys[1:], axes, strict=True))
-            if block.metric is None:
-                columns |= {n: a.reshape(-1) for n, a in zip(LINK_COLUMNS, block.data, strict=True)}
-            else:
-                values = block.data[0].astype(np.float64).reshape(-1)
-                columns |= {"metric": block.metric, "value": values}
-                if table in WORDED:
-                    columns["text"] = [word_of(block.metric, value) for value in values]
-            frames.append(pd.DataFrame(columns, index=range(block.data[0].size)))
-    if not frames:
-        return pd.DataFrame(columns=columns_of(plan, table))
-    return pd.concat(frames, ignore_index=True)[columns_of(plan, table)]

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from fake_runs import ids_of, make_plan, make_trial, store_trials
+from tidy_frames import link_table, metrics_table, privacy_table, rounds_table
 
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement, export
 from scenarios.plan import Plan
 from scenarios.store import Store
-from scenarios.tables import columns_of, link_table, metrics_table, privacy_table, rounds_table
+from scenarios.tables import columns_of
 
 READERS = {
     "metrics": metrics_table,

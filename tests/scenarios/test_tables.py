@@ -8,20 +8,11 @@ import numpy as np
 import pytest
 from fake_runs import ids_of, make_plan, make_trial, store_trials
 from scipy import stats
+from tidy_frames import link_table, metrics_table, privacy_table, rounds_table
 
 from scenarios.plan import Plan
 from scenarios.store import Store
-from scenarios.tables import (
-    link_table,
-    mean_interval,
-    metric_summary_table,
-    metrics_table,
-    privacy_table,
-    rate_interval,
-    rate_summary_table,
-    rounds_table,
-    summarise,
-)
+from scenarios.tables import mean_interval, rate_interval, summarise
 
 SNR = "link.power.snr_max_db"
 
@@ -124,15 +115,6 @@ def test_what_was_not_measured_is_absent(store: Store, plan: Plan) -> None:
     reference = summarise(store, plan, task_ids=ids_of(plan))[3]
     assert reference.rates == {}
     assert list(reference.metrics) == ["bias"]
-
-
-def test_summary_tables_have_a_row_per_point_and_quantity(store: Store, plan: Plan) -> None:
-    summaries = summarise(store, plan, task_ids=ids_of(plan))
-    metrics = metric_summary_table(plan, summaries)
-    assert list(metrics.columns[:2]) == [SNR, "privacy"]
-    assert metrics["metric"].tolist() == ["mse", "active_cap", "mse", "bias"]
-    rates = rate_summary_table(plan, summaries)
-    assert rates["errors"].tolist() == [18, 18, 6, 6]
 
 
 def test_the_metrics_table_has_a_row_per_whole_trial_and_metric(store: Store, plan: Plan) -> None:

@@ -1,0 +1,54 @@
+"""The tidy tables as data frames, built the slow and obvious way: an oracle for the CSV writer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scenarios.plan import Plan
+from scenarios.store import Store
+from scenarios.tables import KEYS, LINK_COLUMNS, WORDED, TaskIds, blocks, columns_of, swept_values, word_of
+
+
+def metrics_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
+    """A row per whole trial and metric."""
+    return _tidy(store, plan, table="metrics", task_ids=task_ids)
+
+
+def rounds_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
+    """A row per trial, round and metric; the rounds of failed trials too, up to the failure."""
+    return _tidy(store, plan, table="rounds", task_ids=task_ids)
+
+
+def link_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
+    """A row per trial, round and device: the counts of what the radio measured, and the SNR [dB]."""
+    return _tidy(store, plan, table="link", task_ids=task_ids)
+
+
+def privacy_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
+    """A row per trial, round and entry of the privacy ledger."""
+    return _tidy(store, plan, table="privacy", task_ids=task_ids)
+
+
+def _tidy(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> pd.DataFrame:
+    keys = KEYS[table]
+    frames = []
+    for point, ids in zip(plan.points, task_ids, strict=True):
+        swept = dict(zip(plan.swept_paths, swept_values(plan, point), strict=True))
+        for block in blocks(store, table=table, task_ids=ids):
+            axes = [axis.reshape(-1) for axis in np.indices(block.data[0].shape)]
+            columns: dict[str, Any] = {**swept, "trial": block.trial}
+            columns |= dict(zip(keys[1:], axes, strict=True))
+            if block.metric is None:
+                columns |= {n: a.reshape(-1) for n, a in zip(LINK_COLUMNS, block.data, strict=True)}
+            else:
+                values = block.data[0].astype(np.float64).reshape(-1)
+                columns |= {"metric": block.metric, "value": values}
+                if table in WORDED:
+                    columns["text"] = [word_of(block.metric, value) for value in values]
+            frames.append(pd.DataFrame(columns, index=range(block.data[0].size)))
+    if not frames:
+        return pd.DataFrame(columns=columns_of(plan, table))
+    return pd.concat(frames, ignore_index=True)[columns_of(plan, table)]
