@@ -25,9 +25,7 @@ def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> D
     return link if config.error_model == "measured" else IndependentFlips(link)
 
 
-def compile_air(
-    config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0
-) -> AirUplink:
+def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0) -> AirUplink:
     """Uplink over which `num_symbols` of each device per round add up; `payload_bound` as in `SuperpositionLink`.
 
     Raises LinkError where modulation or error model have no meaning for a sum.

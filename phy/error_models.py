@@ -52,9 +52,7 @@ class ErrorFreeUplink:
         num_packets = -(-num_bits // (8 * self._packet_bytes))
         return replace(none, bits=none.bits + num_bits, packets=none.packets + num_packets)
 
-    def send(
-        self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]
-    ) -> Reception:
+    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
         """See `DigitalUplink.send`; caps have no amplitude to act on."""
         del caps
         num_trials = len(context.trials)
@@ -115,13 +113,9 @@ class IndependentFlips:
             return self._link.probe(num_bits, context=context, caps=caps)
         decision = self._link.decide(context, caps)
         nothing = np.zeros((len(context.trials), self.num_devices, -(-num_bits // 8)), np.uint8)
-        return self._flip(nothing, num_bits, Purpose.PROBE_NOISE, context, decision, self._closed_form(decision))[
-            1
-        ]
+        return self._flip(nothing, num_bits, Purpose.PROBE_NOISE, context, decision, self._closed_form(decision))[1]
 
-    def send(
-        self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]
-    ) -> Reception:
+    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
         """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
         expected = (len(context.trials), self.num_devices, -(-self.num_bits // 8))
         check_payload(payload, expected=expected, dtype="u")

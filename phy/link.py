@@ -40,12 +40,17 @@ class Reception:
     - `payload` `[num_trials, num_devices, num_bytes]` uint8: received packed bits, padding zero, all
       zero for silent devices;
     - `counts`: observed on exactly these bits;
-    - `decision`: levels, amplitudes and silent devices.
+    - `decision`: levels, amplitudes and silent devices;
+    - `delivered` `[num_trials, num_devices, num_packets]` bool: packets that the receiver holds; bits of the others
+      (and of silent devices) are zero in `payload` and known to be missing. None: all that are not silent.
+    - `power_db` `[num_trials, num_devices]`: transmit power over N0 of each device where it adapts by itself, or None.
     """
 
     payload: NDArray[np.uint8]
     counts: LinkCounts
     decision: AmplitudeDecision
+    delivered: NDArray[np.bool_] | None = None
+    power_db: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +74,7 @@ class DigitalUplink(Protocol):
     num_devices: int
     num_bits: int
 
-    def send(
-        self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]
-    ) -> Reception:
+    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
         """Carry packed bits `[num_trials, num_devices, ceil(num_bits / 8)]` uint8."""
         ...
 
@@ -95,11 +98,7 @@ class AirUplink(Protocol):
 
 def check_payload(payload: NDArray[Any], *, expected: tuple[int, int, int], dtype: str) -> None:
     """Raise LinkError unless the payload has the compiled shape and kind (`u`: packed bits, `fc`: amplitudes)."""
-    if (
-        payload.shape != expected
-        or payload.dtype.kind not in dtype
-        or (dtype == "u" and payload.dtype != np.uint8)
-    ):
+    if payload.shape != expected or payload.dtype.kind not in dtype or (dtype == "u" and payload.dtype != np.uint8):
         wanted = "packed bits, uint8" if dtype == "u" else "amplitudes, float or complex"
         raise LinkError(
             f"payload is {payload.dtype} {payload.shape}, the link was compiled for {wanted} {expected}; "

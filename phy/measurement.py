@@ -18,6 +18,13 @@ class LinkCounts:
 
     Counts are int64; energies are float64 sums over symbols (1 W during one symbol is 1). Rates are
     never stored, only derived, so that counts of two runs can be added.
+
+    - `bits`, `bit_errors`: payload bits that the receiver holds, and those of them that are wrong;
+    - `packets`, `packet_errors`: packets offered, and those that were not delivered intact;
+    - `dropped`: packets thrown away; `retransmissions`: attempts beyond the first;
+    - `raw_bits`, `raw_bit_errors`: bits on the air and hard decisions on them that are wrong, before any decoder;
+    - `symbols`: channel uses, pilots, prefixes and retransmissions included;
+    - `airtime_s`: time during which this device's resource is in use [s]; `energy_j`: transmit energy [J].
     """
 
     bits: NDArray[np.int64]
@@ -28,6 +35,12 @@ class LinkCounts:
     transmit_energy: NDArray[np.float64]
     signal_energy: NDArray[np.float64]
     noise_energy: NDArray[np.float64]
+    dropped: NDArray[np.int64]
+    retransmissions: NDArray[np.int64]
+    raw_bits: NDArray[np.int64]
+    raw_bit_errors: NDArray[np.int64]
+    airtime_s: NDArray[np.float64]
+    energy_j: NDArray[np.float64]
 
     def __add__(self, other: LinkCounts) -> LinkCounts:
         """Counts of both observations together."""
@@ -69,6 +82,12 @@ def empty_counts(num_trials: int, num_devices: int) -> LinkCounts:
         transmit_energy=silence,
         signal_energy=silence,
         noise_energy=silence,
+        dropped=none,
+        retransmissions=none,
+        raw_bits=none,
+        raw_bit_errors=none,
+        airtime_s=silence,
+        energy_j=silence,
     )
 
 

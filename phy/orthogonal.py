@@ -73,8 +73,7 @@ def _compiled(chain: _Chain) -> Any:
         equalised = received * tf.math.reciprocal(tf.where(silent, tf.ones_like(reference), reference))
         counted = tf.cast(tf.range(chain.columns) < valid, tf.float32)[None, :]
         energies = [
-            tf.reduce_sum((tf.math.real(v) ** 2 + tf.math.imag(v) ** 2) * counted, axis=1)
-            for v in (sent, faded, noise)
+            tf.reduce_sum((tf.math.real(v) ** 2 + tf.math.imag(v) ** 2) * counted, axis=1) for v in (sent, faded, noise)
         ]
         return equalised, tf.stack(energies)
 
@@ -130,9 +129,7 @@ class OrthogonalLink:
             caps=caps,
         )
 
-    def send(
-        self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]
-    ) -> Reception:
+    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
         """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
         check_payload(payload, expected=(len(context.trials), self.num_devices, self.num_bytes), dtype="u")
         decision = self.decide(context, caps)
@@ -236,6 +233,7 @@ class OrthogonalLink:
         )
         on_air = active.astype(np.int64)
         transmit, signal, noise = (e.reshape(active.shape) * on_air for e in energy)
+        nothing = np.zeros_like(on_air)
         return received, LinkCounts(
             bits=on_air * num_bits,
             bit_errors=bit_errors * on_air,
@@ -245,4 +243,10 @@ class OrthogonalLink:
             transmit_energy=transmit,
             signal_energy=signal,
             noise_energy=noise * channel.numbers.noise_std**2,
+            dropped=nothing,
+            retransmissions=nothing,
+            raw_bits=on_air * num_bits,
+            raw_bit_errors=bit_errors * on_air,
+            airtime_s=np.asarray(on_air * channel.num_symbols * self.config.symbol_s, float),
+            energy_j=transmit * self.config.symbol_s,
         )

@@ -82,9 +82,7 @@ def decide_amplitude(
     for name, cap in caps.items():
         ceiling = np.broadcast_to(np.asarray(cap, float), any_active.shape)
         if np.isnan(ceiling).any() or (ceiling < 0).any():
-            raise ValueError(
-                f"cap {name} on the receive amplitude is {ceiling}; hand in numbers from 0 to infinity"
-            )
+            raise ValueError(f"cap {name} on the receive amplitude is {ceiling}; hand in numbers from 0 to infinity")
         limits.append(ceiling / np.where(peak > 0, peak, 1.0))
     stacked = np.stack(limits)
     level = np.where(any_active, stacked.min(axis=0), 0.0)

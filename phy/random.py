@@ -47,6 +47,12 @@ class Purpose(IntEnum):
     LANGEVIN_NOISE = 12
     POSTERIOR = 13
     SCRAMBLING = 14
+    IMPAIRMENTS = 15
+    POSITIONS = 16
+    ATTEMPT = 17
+    INTERLEAVING = 18
+    PILOT_NOISE = 19
+    FILLER = 20
 
 
 def seed_sequence(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:

@@ -73,9 +73,7 @@ class Cut:
 
     def add_up(self, chunks: NDArray[Any]) -> NDArray[np.float64]:
         """Sums per row, `[num_chunks, quantities, rows_per_chunk]` to `[quantities, rows]`."""
-        split = (
-            chunks.astype(np.float64).reshape(self.row_blocks, self.column_blocks, *chunks.shape[1:]).sum(axis=1)
-        )
+        split = chunks.astype(np.float64).reshape(self.row_blocks, self.column_blocks, *chunks.shape[1:]).sum(axis=1)
         return np.asarray(np.moveaxis(split, 1, 0).reshape(chunks.shape[1], -1)[:, : self.rows])
 
 

@@ -112,9 +112,7 @@ class SuperpositionLink:
     the worst block, as in Zhang et al. 2022 (20).
     """
 
-    def __init__(
-        self, config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0
-    ) -> None:
+    def __init__(self, config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0) -> None:
         self.num_devices = num_devices
         self.num_symbols = num_symbols
         self.config = config

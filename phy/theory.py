@@ -47,9 +47,7 @@ def awgn_bit_error_rate(esno: ArrayLike, *, bits_per_symbol: int) -> NDArray[np.
     return np.asarray(sum(weight * special.ndtr(-distance * root) for weight, distance in tails))
 
 
-def fading_bit_error_rate(
-    mean_esno: ArrayLike, *, bits_per_symbol: int, rician_k: float = 0.0
-) -> NDArray[np.float64]:
+def fading_bit_error_rate(mean_esno: ArrayLike, *, bits_per_symbol: int, rician_k: float = 0.0) -> NDArray[np.float64]:
     """BER averaged over Rayleigh (`rician_k` = 0) or Rician fading at mean `mean_esno` (linear), elementwise.
 
     Each tail becomes (1/pi) int_0^{pi/2} M(-s / sin^2 t) dt with M the moment generating function of

@@ -132,6 +132,12 @@ def some_counts(factor: int = 1) -> LinkCounts:
         transmit_energy=ones * factor,
         signal_energy=ones * np.array([[40.0 * factor, 0.0]]),
         noise_energy=ones * np.array([[4.0 * factor, 0.0]]),
+        dropped=whole * factor,
+        retransmissions=whole * factor,
+        raw_bits=whole * np.array([[200 * factor, 0]]),
+        raw_bit_errors=whole * np.array([[20 * factor, 0]]),
+        airtime_s=ones * factor,
+        energy_j=ones * factor,
     )
 
 

@@ -1,0 +1,88 @@
+"""How devices share the air, what their transmitters do wrong, and how the server listens."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from phy.config.base import Frozen
+
+
+class CsiError(Frozen):
+    """Imperfect channel knowledge: h^ = h + gain e, e ~ CN(0, `error_variance`) per coherence block."""
+
+    error_variance: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = Field(
+        description="variance of the estimation error relative to gain^2"
+    )
+
+
+class CsiEstimation(Frozen):
+    """Channel knowledge from the pilots of the OFDM grid.
+
+    `ls`: least squares with linear interpolation over time and frequency; `lmmse`: linear MMSE from the pilots with the
+    covariance of the channel model.
+    """
+
+    estimator: Literal["ls", "lmmse"] = "ls"
+
+
+class ReceiverConfig(Frozen):
+    """The server's antennas and equaliser; with one device per resource `zf` is maximum-ratio combining."""
+
+    num_antennas: Annotated[int, Field(ge=1, le=64, strict=True)] = 1
+    equalizer: Literal["zf", "lmmse"] = "lmmse"
+
+
+class NomaConfig(Frozen):
+    """Power-domain NOMA: `group_size` devices on the same resources, told apart by power and antennas.
+
+    Devices are grouped in the order of their numbers. `ladder_db` are their powers relative to each other, strongest
+    first, normalised so that a group together has the power that one device has under orthogonal access.
+
+    - `sic`: the strongest is detected symbol by symbol, its symbols are subtracted as decided, then the next;
+    - `sic-codeword`: the same with decoding and re-encoding of whole packets before subtraction;
+    - `ml`: joint maximum likelihood over all devices' constellations;
+    - `lmmse`: linear detection with several antennas.
+    """
+
+    group_size: Annotated[int, Field(ge=2, le=8, strict=True)] = 2
+    ladder_db: tuple[Annotated[float, Field(ge=-60, le=60, allow_inf_nan=False)], ...] | None = Field(
+        default=None, description="relative powers [dB]; left out: steps of 6 dB downwards"
+    )
+    detector: Literal["sic", "sic-codeword", "ml", "lmmse"] = "sic"
+
+    @model_validator(mode="after")
+    def _one_power_each(self) -> NomaConfig:
+        if self.ladder_db is not None and len(self.ladder_db) != self.group_size:
+            raise ValueError(
+                f"ladder_db lists {len(self.ladder_db)} powers, group_size is {self.group_size}; list one per device"
+            )
+        return self
+
+    @property
+    def power_shares(self) -> tuple[float, ...]:
+        """Share of the group's power of each of its devices, `[group_size]`, sum 1."""
+        ladder = self.ladder_db or tuple(-6.0 * rank for rank in range(self.group_size))
+        linear = [10.0 ** (level / 10.0) for level in ladder]
+        return tuple(value / sum(linear) for value in linear)
+
+
+class ImpairmentsConfig(Frozen):
+    """What transmitters do wrong, drawn per device (and coherence block or round, see each).
+
+    - `phase_error_deg`: standard deviation of the residual phase after compensation, per packet or coherence block;
+    - `timing_offset_s`: arrival offset, uniform from 0 to this, per round (needs OFDM);
+    - `cfo_hz`: carrier-frequency offset, uniform within plus and minus this, per round;
+    - `clipping_db`: the power amplifier limits the envelope at this much above its RMS; left out: linear.
+    """
+
+    phase_error_deg: Annotated[float, Field(ge=0, le=180, allow_inf_nan=False)] = 0.0
+    timing_offset_s: Annotated[float, Field(ge=0, le=1e-3, allow_inf_nan=False)] = 0.0
+    cfo_hz: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 0.0
+    clipping_db: Annotated[float, Field(ge=-10, le=60, allow_inf_nan=False)] | None = None
+
+    @property
+    def none(self) -> bool:
+        """Whether every transmitter is ideal."""
+        return self == ImpairmentsConfig()

@@ -1,0 +1,39 @@
+"""What all parts of a link's description share: immutability and the bounded number types."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+Access = Literal["auto", "orthogonal", "superposition", "noma"]
+Modulation = Literal["auto", "bpsk", "qpsk", "16qam", "64qam", "256qam", "analog"]
+ErrorModel = Literal["measured", "iid", "analytic", "error_free"]
+
+BITS_PER_SYMBOL: dict[str, int] = {"bpsk": 1, "qpsk": 2, "16qam": 4, "64qam": 6, "256qam": 8}
+
+# The limits are far beyond any radio and keep squares and ratios inside single precision.
+AmplitudeGain = Annotated[float, Field(gt=1e-9, le=1e9, allow_inf_nan=False)]
+Watts = Annotated[float, Field(gt=1e-30, le=1e12, allow_inf_nan=False)]
+Decibels = Annotated[float, Field(ge=-300, le=300, allow_inf_nan=False)]
+
+
+class Frozen(BaseModel):
+    """Base of every part of a scenario: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _read_fraction(value: Any) -> Any:
+    """`1/2` as people write code rates; anything else passes."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(Fraction(value.replace(" ", "")))
+    except (ValueError, ZeroDivisionError):
+        return value
+
+
+CodeRate = Annotated[float, BeforeValidator(_read_fraction), Field(gt=0.0, le=1.0, allow_inf_nan=False)]
+"""Information bits over coded bits; a fraction such as `1/2` may be written."""

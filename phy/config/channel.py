@@ -1,0 +1,122 @@
+"""Propagation: what lies between a device's antenna and those of the server."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from phy.config.base import AmplitudeGain, Decibels, Frozen, Watts
+
+ChannelModel = Literal[
+    "awgn", "flat", "tdl-a", "tdl-b", "tdl-c", "tdl-d", "tdl-e", "cdl-a", "cdl-b", "cdl-c", "cdl-d", "cdl-e"
+]
+Fading = Literal["constant", "rayleigh", "rician", "nakagami"]
+Coherence = Literal["symbol", "packet", "round", "run", "doppler"]
+
+Metres = Annotated[float, Field(ge=-1e5, le=1e5, allow_inf_nan=False)]
+
+
+class CellConfig(Frozen):
+    """Large-scale gains of 3GPP TR 38.901 7.4 from where the devices stand, the server at the origin.
+
+    The path loss (and shadowing) of each device is taken relative to that at `reference_distance_m`
+    without shadowing, so that `channel.gain` stays the amplitude gain at the reference distance.
+    """
+
+    scenario: Literal["umi", "uma", "rma"] = "umi"
+    line_of_sight: Literal["never", "always", "by-chance"] = Field(
+        default="by-chance", description="by-chance: with the probability of TR 38.901 Table 7.4.2-1"
+    )
+    positions_m: tuple[tuple[Metres, Metres], ...] | None = Field(
+        default=None, description="x and y of each device [m]; left out: uniform in the ring below, per trial"
+    )
+    min_distance_m: Annotated[float, Field(ge=1, le=2e4)] = Field(default=35.0, description="inner radius [m]")
+    radius_m: Annotated[float, Field(ge=1, le=2e4)] = Field(default=250.0, description="outer radius [m]")
+    reference_distance_m: Annotated[float, Field(ge=1, le=2e4)] = 100.0
+    shadowing: bool = True
+
+    @model_validator(mode="after")
+    def _ring_has_an_area(self) -> CellConfig:
+        if self.min_distance_m >= self.radius_m:
+            raise ValueError(
+                f"min_distance_m {self.min_distance_m:g} must be below radius_m {self.radius_m:g}; swap or widen them"
+            )
+        return self
+
+
+class ChannelConfig(Frozen):
+    """Propagation from each device to the server.
+
+    - `awgn` is one tap that never fades; `flat` one tap that fades as `fading` says, with unit mean power
+      around `gain`, and holds one value for `coherence`: a symbol (an OFDM symbol where there is OFDM), a
+      packet, a round, the whole run, or `doppler`: it moves on with `speed_m_s` through the whole run;
+    - `tdl-a` to `tdl-e` and `cdl-a` to `cdl-e` are those of 3GPP TR 38.901 7.7 with RMS `delay_spread_s`. A new
+      realisation is drawn per packet, round or run, and moves on inside it by `speed_m_s`.
+    """
+
+    model: ChannelModel = "flat"
+    fading: Fading = "constant"
+    rician_k_db: Decibels = Field(
+        default=6.0,
+        description="Rician K-factor: power of the fixed path over that of the scattered ones [dB]",
+    )
+    nakagami_m: Annotated[float, Field(ge=0.5, le=100, allow_inf_nan=False)] = Field(
+        default=2.0, description="shape m of Nakagami fading: 1 is Rayleigh, 1/2 one-sided Gaussian"
+    )
+    coherence: Coherence = "round"
+    delay_spread_s: Annotated[float, Field(ge=0, le=1e-4, allow_inf_nan=False)] = Field(
+        default=100e-9, description="RMS delay spread of a tdl or cdl model [s]"
+    )
+    carrier_frequency_hz: Annotated[float, Field(ge=0.5e9, le=100e9, allow_inf_nan=False)] = Field(
+        default=3.5e9, description="carrier frequency, TR 38.901 holds from 0.5 to 100 GHz [Hz]"
+    )
+    speed_m_s: Annotated[float, Field(ge=0, le=150, allow_inf_nan=False)] = Field(
+        default=0.0, description="speed of the devices; at most 540 km/h [m/s]"
+    )
+    gain: AmplitudeGain | Annotated[tuple[AmplitudeGain, ...], Field(min_length=1)] = Field(
+        default=1.0, description="amplitude gain h, one for all devices or one per device"
+    )
+    cell: CellConfig | None = None
+    noise_power: Watts = Field(default=1.0, description="N0, noise variance per real dimension [W]")
+
+    @model_validator(mode="after")
+    def _awgn_does_not_fade(self) -> ChannelConfig:
+        if self.model != "flat" and self.fading != "constant":
+            remedy = "write model: flat" if self.model == "awgn" else "leave fading out: the model has its own"
+            raise ValueError(f"fading {self.fading} belongs to model: flat, the model is {self.model}; {remedy}")
+        return self
+
+    @model_validator(mode="after")
+    def _time_passes_where_it_acts(self) -> ChannelConfig:
+        selective = self.model.startswith(("tdl", "cdl"))
+        if self.coherence == "doppler" and self.model != "awgn" and self.speed_m_s == 0:
+            raise ValueError("coherence doppler needs a speed; give speed_m_s, or write coherence: run")
+        if self.speed_m_s > 0 and not selective and self.coherence != "doppler":
+            raise ValueError(
+                f"speed_m_s {self.speed_m_s:g} acts on a flat channel under coherence: doppler only, the coherence "
+                f"is {self.coherence}; write coherence: doppler, or leave speed_m_s out"
+            )
+        if self.coherence == "symbol" and selective:
+            raise ValueError(f"{self.model} has no coherence symbol; write packet, round, run or doppler")
+        if self.coherence == "doppler" and self.fading == "nakagami":
+            raise ValueError("Nakagami fading has no Doppler process here; write fading: rayleigh or rician")
+        return self
+
+    @property
+    def selective(self) -> bool:
+        """Whether the channel has several delays."""
+        return self.model.startswith(("tdl", "cdl"))
+
+    @property
+    def fades(self) -> bool:
+        """Whether two draws of the tap can differ."""
+        return self.fading != "constant" or self.selective
+
+    def gains(self, num_devices: int) -> tuple[float, ...]:
+        """Amplitude gain of each device, `[num_devices]`; ValueError if the list has another length."""
+        if isinstance(self.gain, tuple):
+            if len(self.gain) != num_devices:
+                raise ValueError(f"gain lists {len(self.gain)} devices, the scenario has {num_devices}")
+            return self.gain
+        return (self.gain,) * num_devices

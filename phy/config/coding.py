@@ -1,0 +1,96 @@
+"""Forward error correction, the MCS table, and what happens to packets in error."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from phy.config.base import CodeRate, Frozen, Modulation
+
+CodeName = Literal["repetition", "convolutional", "turbo", "polar5g", "ldpc5g"]
+LdpcUpdate = Literal["boxplus-phi", "boxplus", "minsum", "offset-minsum"]
+
+
+class CodingConfig(Frozen):
+    """One channel code; keys of other codes are ignored only where they keep their default.
+
+    - `repetition`: every bit `1 / rate` times, soft combining;
+    - `convolutional`: terminated, of `constraint_length`, Viterbi on soft values; rates 1/2 and 1/3;
+    - `turbo`: 3GPP TS 36.212, BCJR; rates 1/3 and 1/2;
+    - `polar5g`: TS 38.212 5.3.1, SC list decoding with the code's own CRC;
+    - `ldpc5g`: TS 38.212 5.3.2, flooding belief propagation.
+    """
+
+    code: CodeName
+    rate: CodeRate = 0.5
+    block_length: Literal["auto"] | Annotated[int, Field(ge=8, le=8448, strict=True)] = Field(
+        default="auto", description="information bits in one code block; auto: as few and equal blocks as fit"
+    )
+    iterations: Annotated[int, Field(ge=1, le=200, strict=True)] = Field(
+        default=20, description="decoder iterations (ldpc5g, turbo)"
+    )
+    check_update: LdpcUpdate = Field(default="boxplus-phi", description="check-node rule of the ldpc5g decoder")
+    list_size: Annotated[int, Field(ge=1, le=32, strict=True)] = Field(
+        default=8, description="list size of the polar5g decoder; 1 is successive cancellation"
+    )
+    constraint_length: Annotated[int, Field(ge=3, le=8, strict=True)] = 5
+    interleaver: Literal["none", "random"] = Field(
+        default="none", description="permutation of the coded bits of a packet, across its code blocks"
+    )
+    demapper: Literal["app", "maxlog"] = "app"
+
+    @model_validator(mode="after")
+    def _list_is_a_power_of_two(self) -> CodingConfig:
+        if self.list_size & (self.list_size - 1):
+            raise ValueError(f"list_size {self.list_size} must be a power of two; use 1, 2, 4, 8, 16 or 32")
+        return self
+
+
+class PacketConfig(Frozen):
+    """The link layer: a check sum per packet and what follows from it.
+
+    - `accept`: the receiver keeps every packet, wrong or not;
+    - `drop`: a packet whose CRC fails is thrown away, and the receiver knows which bits are missing;
+    - `retransmit`: it is sent again, up to `max_retransmissions` times, each attempt decoded alone; if all
+      fail it is dropped;
+    - `retransmit-combine`: the same with Chase combining of the soft values of all attempts.
+    """
+
+    policy: Literal["accept", "drop", "retransmit", "retransmit-combine"] = "accept"
+    crc: Literal["auto", "none", "crc6", "crc11", "crc16", "crc24a"] = Field(
+        default="auto",
+        description="generator polynomial of TS 38.212 5.1; auto: none under accept, else CRC16 up to 3824 bits and "
+        "CRC24A above",
+    )
+    max_retransmissions: Annotated[int, Field(ge=1, le=64, strict=True)] = 3
+
+    @model_validator(mode="after")
+    def _errors_are_noticed(self) -> PacketConfig:
+        if self.policy != "accept" and self.crc == "none":
+            raise ValueError(f"policy {self.policy} notices packets in error by their CRC; leave crc out, or name one")
+        return self
+
+    def crc_name(self, payload_bits: int) -> str | None:
+        """CRC of a packet of `payload_bits`, None without one."""
+        if self.crc == "auto":
+            if self.policy == "accept":
+                return None
+            return "crc16" if payload_bits <= 3824 else "crc24a"
+        return None if self.crc == "none" else self.crc
+
+
+CRC_BITS = {"crc6": 6, "crc11": 11, "crc16": 16, "crc24a": 24}
+
+_MCS_TABLE_1: tuple[tuple[Modulation, float], ...] = (
+    *(("qpsk", r / 1024) for r in (120, 157, 193, 251, 308, 379, 449, 526, 602, 679)),
+    *(("16qam", r / 1024) for r in (340, 378, 434, 490, 553, 616, 658)),
+    *(("64qam", r / 1024) for r in (438, 466, 517, 567, 616, 666, 719, 772, 822, 873, 910, 948)),
+)
+
+NUM_MCS = len(_MCS_TABLE_1)
+
+
+def mcs_entry(index: int) -> tuple[Modulation, float]:
+    """(modulation, code rate) of an MCS index 0..28, TS 38.214 Table 5.1.3.1-1."""
+    return _MCS_TABLE_1[index]

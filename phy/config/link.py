@@ -1,0 +1,103 @@
+"""What a link is: the `link:` part of a scenario, checked once, immutable, free of TensorFlow.
+
+Units and conventions, one place:
+
+- `noise_power` N0 is the variance of the receiver noise in **each real dimension** (in-phase and
+  quadrature alike), z ~ N(0, N0) of Zhang et al. 2022 below (9). The complex noise power that
+  Sionna calls `no` is therefore 2 N0.
+- `snr_max_db` = 10 log10(P0 / N0) with P0 the largest average transmit power of a device over one
+  block (Zhang et al. 2022, (10) and the line below it).
+- `gain` is the amplitude gain h of a device (not the power gain), the root mean square over fading.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from phy.config.access import CsiError, CsiEstimation, ImpairmentsConfig, NomaConfig, ReceiverConfig
+from phy.config.base import BITS_PER_SYMBOL, Access, ErrorModel, Frozen, Modulation
+from phy.config.channel import ChannelConfig
+from phy.config.coding import NUM_MCS, CodingConfig, PacketConfig, mcs_entry
+from phy.config.ofdm import OfdmConfig
+from phy.config.power import PowerConfig
+
+
+class LinkConfig(Frozen):
+    """The whole `link:` part. `auto` stands for what the learning scheme sends."""
+
+    access: Access = "auto"
+    modulation: Modulation = "auto"
+    mcs: Annotated[int, Field(ge=0, lt=NUM_MCS, strict=True)] | None = Field(
+        default=None, description="index of TS 38.214 Table 5.1.3.1-1 in place of modulation and code rate"
+    )
+    coding: Literal["none"] | CodingConfig = "none"
+    packets: PacketConfig = PacketConfig()
+    channel: ChannelConfig = ChannelConfig()
+    ofdm: Literal["none"] | OfdmConfig = "none"
+    csi: Literal["perfect"] | CsiError | CsiEstimation = "perfect"
+    receiver: ReceiverConfig = ReceiverConfig()
+    noma: NomaConfig = NomaConfig()
+    multiplexing: Literal["tdma", "ofdma"] = Field(
+        default="tdma",
+        description="orthogonal access: devices one after another, or side by side on blocks of subcarriers",
+    )
+    impairments: ImpairmentsConfig = ImpairmentsConfig()
+    power: PowerConfig = PowerConfig()
+    error_model: ErrorModel = "measured"
+    bandwidth_hz: Annotated[float, Field(ge=1, le=1e10, allow_inf_nan=False)] = Field(
+        default=1e6, description="symbols per second of a single carrier; OFDM has its own [Hz]"
+    )
+    packet_size_bytes: Annotated[int, Field(ge=1, le=1 << 20, strict=True)] = 2312
+    probe_bits: Annotated[int, Field(ge=8, le=1 << 24, strict=True)] = Field(
+        default=4096, description="known bits per device in one probe of the channel"
+    )
+
+    @model_validator(mode="after")
+    def _mcs_names_modulation_and_rate(self) -> LinkConfig:
+        if self.mcs is None:
+            return self
+        modulation, rate = mcs_entry(self.mcs)
+        if self.modulation not in ("auto", modulation):
+            raise ValueError(
+                f"mcs {self.mcs} is {modulation}, but modulation is {self.modulation}; leave modulation or mcs out"
+            )
+        coding = self.coding
+        if isinstance(coding, CodingConfig) and coding.code != "ldpc5g":
+            raise ValueError(f"mcs {self.mcs} means code ldpc5g, the code is {coding.code}; leave code or mcs out")
+        if isinstance(coding, CodingConfig) and "rate" in coding.model_fields_set and coding.rate != rate:
+            raise ValueError(
+                f"mcs {self.mcs} has rate {rate:.4f}, but coding.rate is {coding.rate:g}; leave one of them out"
+            )
+        return self
+
+    def resolve_mcs(self) -> LinkConfig:
+        """The same link with the modulation and code rate of `mcs` written out."""
+        if self.mcs is None:
+            return self
+        modulation, rate = mcs_entry(self.mcs)
+        coding = self.coding if isinstance(self.coding, CodingConfig) else CodingConfig(code="ldpc5g")
+        return self.model_copy(
+            update={"mcs": None, "modulation": modulation, "coding": coding.model_copy(update={"rate": rate})}
+        )
+
+    @property
+    def max_power(self) -> float:
+        """P0 [W], the largest average transmit power over a block."""
+        return self.power.snr_max * self.channel.noise_power
+
+    @property
+    def csi_error_variance(self) -> float:
+        """Variance of the channel estimation error relative to gain^2; 0 unless it was given."""
+        return self.csi.error_variance if isinstance(self.csi, CsiError) else 0.0
+
+    @property
+    def bits_per_symbol(self) -> int:
+        """Bits that one symbol carries; LinkError-free only for a digital modulation."""
+        return BITS_PER_SYMBOL[self.modulation]
+
+    @property
+    def symbol_s(self) -> float:
+        """Duration of one channel use in time: a symbol of the single carrier, or an OFDM symbol [s]."""
+        return 1.0 / self.bandwidth_hz if self.ofdm == "none" else self.ofdm.symbol_s

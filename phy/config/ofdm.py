@@ -1,0 +1,80 @@
+"""The OFDM grid: subcarriers, prefix, pilots, and in which domain the channel acts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from phy.config.base import Frozen
+
+
+class OfdmConfig(Frozen):
+    """One slot of `num_symbols` OFDM symbols of `num_subcarriers`, a whole number of slots per packet.
+
+    A pilot symbol carries known QPSK symbols on every carrier in use; with several devices on one grid (NOMA) their
+    pilots lie on interleaved carriers (orthogonal in frequency). `domain: frequency` multiplies every carrier by the
+    channel at that carrier, as if the prefix were always long enough; `domain: time` convolves samples with the
+    channel, with a real prefix, so that inter-symbol and inter-carrier interference show.
+    """
+
+    num_subcarriers: Annotated[int, Field(ge=4, le=4096, strict=True)] = Field(
+        default=72, description="size of the Fourier transform"
+    )
+    subcarrier_spacing_hz: Annotated[float, Field(ge=100, le=1e7, allow_inf_nan=False)] = 15e3
+    cyclic_prefix_length: Annotated[int, Field(ge=0, le=4096, strict=True)] = Field(
+        default=6, description="length of the prefix [samples]"
+    )
+    num_symbols: Annotated[int, Field(ge=2, le=112, strict=True)] = Field(
+        default=14, description="OFDM symbols in one slot"
+    )
+    guard_carriers: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = (0, 0)
+    dc_null: bool = False
+    pilot_symbols: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        default=(2, 11), description="OFDM symbols of a slot that carry pilots, counted from 0"
+    )
+    domain: Literal["frequency", "time"] = "frequency"
+
+    @model_validator(mode="after")
+    def _fits_the_slot(self) -> OfdmConfig:
+        outside = [index for index in self.pilot_symbols if index >= self.num_symbols]
+        if outside:
+            raise ValueError(
+                f"pilot_symbols has {outside[0]}, a slot has symbols 0 to {self.num_symbols - 1}; move that pilot"
+            )
+        if len(set(self.pilot_symbols)) < len(self.pilot_symbols):
+            raise ValueError(f"pilots collide: pilot_symbols {list(self.pilot_symbols)} names a symbol twice; drop one")
+        if len(self.pilot_symbols) >= self.num_symbols:
+            raise ValueError("every symbol of the slot is a pilot, none is left for data; remove a pilot symbol")
+        if self.num_carriers < 2:
+            raise ValueError(
+                f"{self.num_subcarriers} subcarriers less guards and DC leave {max(self.num_carriers, 0)} for data; "
+                "raise num_subcarriers or narrow guard_carriers"
+            )
+        if self.cyclic_prefix_length > self.num_subcarriers:
+            raise ValueError(
+                f"cyclic_prefix_length {self.cyclic_prefix_length} is longer than the OFDM symbol of "
+                f"{self.num_subcarriers} samples; shorten it"
+            )
+        return self
+
+    @property
+    def num_carriers(self) -> int:
+        """Carriers in use: all but guards and DC."""
+        return self.num_subcarriers - sum(self.guard_carriers) - int(self.dc_null)
+
+    @property
+    def symbol_s(self) -> float:
+        """Duration of one OFDM symbol with its prefix [s]."""
+        samples = self.num_subcarriers + self.cyclic_prefix_length
+        return samples / (self.num_subcarriers * self.subcarrier_spacing_hz)
+
+    @property
+    def prefix_s(self) -> float:
+        """Duration of the cyclic prefix [s]."""
+        return self.cyclic_prefix_length / (self.num_subcarriers * self.subcarrier_spacing_hz)
+
+    @property
+    def data_symbols_per_slot(self) -> int:
+        """Resource elements of a slot that carry data."""
+        return self.num_carriers * (self.num_symbols - len(self.pilot_symbols))
