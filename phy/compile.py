@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from phy.config import LinkConfig
+from phy.config import CsiEstimation, LinkConfig
 from phy.error_models import ErrorFreeUplink, IndependentFlips, NoiselessAir
 from phy.link import AirUplink, DigitalUplink, LinkError
 from phy.orthogonal import OrthogonalLink
+from phy.packets import PacketLink
 from phy.superposition import SuperpositionLink
 
 
@@ -14,15 +15,35 @@ def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> D
 
     Raises LinkError where the configuration leaves access or modulation open or asks for amplitudes.
     """
-    if config.modulation in ("auto", "analog") or config.access != "orthogonal":
+    config = config.resolve_mcs()
+    if config.modulation in ("auto", "analog") or config.access not in ("orthogonal", "noma"):
         raise LinkError(
-            f"orthogonal access carries bits, the link says access {config.access}, modulation "
-            f"{config.modulation}; name access: orthogonal and a modulation from bpsk to 256qam"
+            f"orthogonal access and noma carry bits, the link says access {config.access}, modulation "
+            f"{config.modulation}; name access: orthogonal or noma and a modulation from bpsk to 256qam"
         )
     if config.error_model == "error_free":
         return ErrorFreeUplink(config, num_devices=num_devices, num_bits=num_bits)
-    link = OrthogonalLink(config, num_devices=num_devices, num_bits=num_bits)
+    kind = OrthogonalLink if is_plain(config) else PacketLink
+    link = kind(config, num_devices=num_devices, num_bits=num_bits)
     return link if config.error_model == "measured" else IndependentFlips(link)
+
+
+def is_plain(config: LinkConfig) -> bool:
+    """Whether the fast uncoded path has all that the configuration asks for; `PacketLink` has the rest."""
+    return (
+        config.access == "orthogonal"
+        and config.coding == "none"
+        and config.packets.policy == "accept"
+        and config.packets.crc in ("auto", "none")
+        and not config.channel.selective
+        and config.channel.coherence != "doppler"
+        and config.channel.cell is None
+        and config.ofdm == "none"
+        and not isinstance(config.csi, CsiEstimation)
+        and config.receiver.num_antennas == 1
+        and config.impairments.none
+        and config.power.policy != "closed-loop"
+    )
 
 
 def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0) -> AirUplink:

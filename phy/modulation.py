@@ -29,7 +29,11 @@ class Modulator:
 
     def modulate(self, payload: Any) -> Any:
         """Packed bits `[..., num_bytes]` uint8 to symbols `[..., 8 num_bytes / bits_per_symbol]` complex64."""
-        return self._map(unpack_bits(payload))
+        return self.modulate_bits(unpack_bits(payload))
+
+    def modulate_bits(self, bits: Any) -> Any:
+        """Bits `[..., n * bits_per_symbol]` int32 in {0, 1} to symbols `[..., n]` complex64."""
+        return self._map(bits)
 
     def detect(self, symbols: Any) -> Any:
         """Nearest constellation point of each symbol `[..., n]` complex64, packed bits uint8 out."""

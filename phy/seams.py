@@ -63,8 +63,8 @@ class Decoded(NamedTuple):
 
     - `bits` `[rows, users, payload_bits]` int32 in {0, 1};
     - `accepted` `[rows, users]` bool: the CRC holds (all true where there is none);
-    - `llrs` `[rows, users, num_symbols * bits_per_symbol]` float32: ln P(1) / P(0) of every bit on the air, as
-      Sionna's demappers give it; what Chase combining adds up.
+    - `llrs` `[rows, users, num_symbols * bits_per_symbol]` float32: ln P(1) / P(0) of every bit on the air in this
+      attempt alone, as Sionna's demappers give it; what Chase combining adds up.
     """
 
     bits: Any

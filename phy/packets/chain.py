@@ -1,0 +1,151 @@
+"""The chain of one packet, compiled: encode, map, send, detect, decode, for a fixed number of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from phy.config import BITS_PER_SYMBOL, ChannelConfig, LinkConfig, PacketConfig, PowerConfig
+from phy.seams import Codec, Frontend, Launch
+
+_UNCODED_SYMBOLS = 1 << 16
+_CODED_SYMBOLS = 1 << 14
+_DECODER_FLOATS = 1 << 24
+
+
+def compiled_part(config: LinkConfig) -> LinkConfig:
+    """The configuration without what is fed as numbers or handled outside: links that differ there share code."""
+    keep = ("model", "fading", "rician_k_db", "nakagami_m", "coherence", "delay_spread_s")
+    channel = {name: getattr(config.channel, name) for name in (*keep, "carrier_frequency_hz", "speed_m_s")}
+    return config.model_copy(
+        update={
+            "channel": ChannelConfig(**channel),
+            "packets": PacketConfig(),
+            "power": PowerConfig(policy="fixed"),
+            "error_model": "measured",
+            "packet_size_bytes": 1,
+            "probe_bits": 8,
+        }
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainSpec:
+    """What of a packet link is compiled in."""
+
+    config: LinkConfig
+    users: int
+    num_devices: int
+    payload_bits: int
+    crc: str | None
+    combine: bool
+
+
+@dataclass(kw_only=True)
+class _CompiledCodec:
+    """A codec whose methods are compiled calls of their own, so that no reader repeats them."""
+
+    payload_bits: int
+    coded_bits: int
+    encode: Any
+    decode: Any
+
+
+class Chain:
+    """One packet link, ready to carry `rows` packets of `users` devices per call.
+
+    - `send(payload, launch, earlier_llrs)`: packed bits `[rows, users, num_bytes]` uint8, the fields of `Launch` after
+      `symbols`, and the summed LLRs of earlier attempts, or None where attempts are not combined. Returns received
+      packed bits, accepted, label errors before the decoder `[rows, users, bits_per_symbol]` int32, transmit, signal
+      and noise energies, and the LLRs of this attempt (empty where attempts are not combined);
+    - `mean_power(channel_key, start_s)`: see `Frontend.mean_power`.
+    """
+
+    def __init__(self, spec: ChainSpec) -> None:
+        import tensorflow as tf
+
+        from phy.coding import build_codec
+        from phy.frontends import build_frontend
+        from phy.modulation import modulator
+        from phy.receivers import build_receiver
+
+        config = spec.config
+        self.bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
+        raw = build_codec(
+            config.coding, payload_bits=spec.payload_bits, bits_per_symbol=self.bits_per_symbol, crc=spec.crc
+        )
+        self.coded_bits = raw.coded_bits
+        self.num_symbols = raw.coded_bits // self.bits_per_symbol
+        self.frontend: Frontend = build_frontend(
+            config, num_users=spec.users, num_symbols=self.num_symbols, num_devices=spec.num_devices
+        )
+        coded = config.coding != "none"
+        per_row = spec.users * config.receiver.num_antennas * self.frontend.num_symbols
+        self.rows = max(
+            min(
+                (_CODED_SYMBOLS if coded else _UNCODED_SYMBOLS) // max(per_row, 1),
+                _DECODER_FLOATS // max(spec.users * raw.decoder_floats_per_packet, 1),
+            ),
+            1,
+        )
+        self.num_bytes = -(-spec.payload_bits // 8)
+        self._spec = spec
+        self._modem = modulator(config.modulation)
+        self._receiver = build_receiver(config, num_users=spec.users)
+        self._codec: Codec = _CompiledCodec(
+            payload_bits=raw.payload_bits,
+            coded_bits=raw.coded_bits,
+            encode=tf.function(raw.encode, jit_compile=raw.xla, autograph=False),
+            decode=tf.function(raw.decode, jit_compile=raw.xla, autograph=False),
+        )
+        self._padding = 8 * self.num_bytes - spec.payload_bits
+        self.send = tf.function(self._send, autograph=False)
+        self.mean_power = tf.function(self.frontend.mean_power, autograph=False)
+
+    def _send(self, payload: Any, launch: Any, earlier_llrs: Any) -> Any:
+        import tensorflow as tf
+
+        from phy.modulation import pack_bits, unpack_bits
+
+        spec, rows = self._spec, self.rows
+
+        @tf.function(jit_compile=True, autograph=False)
+        def unpack(packed: Any) -> Any:
+            bits = unpack_bits(packed)[..., : spec.payload_bits]
+            return tf.reshape(bits, [rows * spec.users, spec.payload_bits])
+
+        @tf.function(jit_compile=True, autograph=False)
+        def modulate(coded: Any) -> Any:
+            symbols = self._modem.modulate_bits(coded)
+            return tf.reshape(symbols, [rows, spec.users, self.num_symbols])
+
+        @tf.function(jit_compile=True, autograph=False)
+        def compare(llrs: Any, coded: Any) -> Any:
+            sent = tf.reshape(coded, [rows, spec.users, self.num_symbols, self.bits_per_symbol]) > 0
+            decided = tf.reshape(llrs, sent.shape) > 0.0
+            return tf.reduce_sum(tf.cast(sent != decided, tf.int32), axis=2)
+
+        @tf.function(jit_compile=True, autograph=False)
+        def pack(bits: Any) -> Any:
+            padded = tf.pad(bits, [[0, 0], [0, 0], [0, self._padding]])
+            return pack_bits(padded)
+
+        coded = self._codec.encode(unpack(payload))
+        observation = self.frontend.observe(Launch(modulate(coded), *launch))
+        decoded = self._receiver.receive(observation, codec=self._codec, earlier_llrs=earlier_llrs)
+        return (
+            pack(decoded.bits),
+            decoded.accepted,
+            compare(decoded.llrs, coded),
+            observation.transmit_energy,
+            observation.signal_energy,
+            observation.noise_energy,
+            decoded.llrs if spec.combine else tf.zeros([rows, 0]),
+        )
+
+
+@lru_cache(maxsize=32)
+def compiled_chain(spec: ChainSpec) -> Chain:
+    """The chain of a specification, built once and traced on its first call."""
+    return Chain(spec)

@@ -1,0 +1,56 @@
+"""Closed-loop power control: each device's power follows the error rate measured on it in the last round."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.config import LoopConfig
+from phy.measurement import LinkCounts
+
+
+def adapt_power(
+    snr_db: NDArray[np.float64], counts: LinkCounts, *, loop: LoopConfig, snr_max_db: float
+) -> NDArray[np.float64]:
+    """Transmit power over N0 of the next round, `[num_trials, num_devices]` [dB].
+
+    With r the error rate measured and r0 its target,
+
+        P <- clip(P + clip(s log10(r / r0), -d, d), P_min, P_max),   s = `db_per_decade`, d = `max_step_db`
+
+    Over a channel whose error rate falls by one decade per s dB or less the fixed point r = r0 is approached without
+    overshoot. Where no error was seen, r = (0 + 1/2) / (n + 1), so that a short clean round steps down less
+    than a long one; where nothing was measured, the power stays.
+    """
+    if loop.target == "ber":
+        errors, observed = counts.bit_errors, counts.bits
+    else:
+        errors, observed = counts.packet_errors, counts.packets
+    rate = np.where(errors > 0, errors / np.maximum(observed, 1), 0.5 / (observed + 1.0))
+    step = np.clip(loop.db_per_decade * np.log10(rate / loop.target_rate), -loop.max_step_db, loop.max_step_db)
+    moved = np.clip(snr_db + step, loop.min_snr_db, snr_max_db)
+    return np.asarray(np.where(observed > 0, moved, snr_db))
+
+
+class PowerLoop:
+    """The powers of one batch of trials, round by round.
+
+    `level(round)` is what round `round` is sent with; `hear(round, counts)` sets the next one. The same round may be
+    asked for again; a round whose predecessor was never heard (the first, or a run that starts later) begins at
+    the initial power.
+    """
+
+    def __init__(self, loop: LoopConfig, *, snr_max_db: float, shape: tuple[int, int]) -> None:
+        start = snr_max_db if loop.initial_snr_db is None else loop.initial_snr_db
+        self._loop, self._snr_max_db = loop, snr_max_db
+        self._initial = np.full(shape, start)
+        self._known: dict[int, NDArray[np.float64]] = {}
+
+    def snr_db(self, round_index: int) -> NDArray[np.float64]:
+        """Transmit power over N0 in this round, `[num_trials, num_devices]` [dB]."""
+        return self._known.get(round_index, self._initial)
+
+    def hear(self, round_index: int, counts: LinkCounts) -> None:
+        """Note what was measured in this round."""
+        following = adapt_power(self.snr_db(round_index), counts, loop=self._loop, snr_max_db=self._snr_max_db)
+        self._known = {round_index: self.snr_db(round_index), round_index + 1: following}

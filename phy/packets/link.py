@@ -1,0 +1,228 @@
+"""`PacketLink`: orthogonal access and NOMA with everything that the fast uncoded path has not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phy.channels import UplinkContext
+from phy.config import LinkConfig
+from phy.gains import device_gains
+from phy.link import LinkError, Reception, check_payload
+from phy.measurement import LinkCounts, empty_counts, mask_padding
+from phy.packets.chain import Chain, ChainSpec, compiled_chain, compiled_part
+from phy.packets.closed_loop import PowerLoop
+from phy.packets.delivery import Delivery, Transmission, deliver
+from phy.packets.layout import Batch, Clock, all_rows, cut_payload
+from phy.packets.power import gains_of_packets, packet_weights
+from phy.power import AmplitudeDecision, decide_amplitude
+from phy.random import Purpose, uniform_words
+from phy.streaming import pad_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Levels:
+    """Power control of one round: the decision, and the transmit amplitude of every packet."""
+
+    decision: AmplitudeDecision
+    amplitude: NDArray[np.float64]
+    """`[num_trials, num_devices, num_packets]`, 0 for a silent packet."""
+    power_db: NDArray[np.float64] | None
+
+
+class PacketLink:
+    """Packets of all devices through coding, front-end and receiver; see `DigitalUplink`.
+
+    `num_bits` is the payload of one device in one round. Devices are grouped under NOMA in the order of their numbers.
+    Raises LinkError where groups do not come out even.
+    """
+
+    def __init__(self, config: LinkConfig, *, num_devices: int, num_bits: int) -> None:
+        self.config = config.resolve_mcs()
+        self.num_devices = num_devices
+        self.num_bits = num_bits
+        self.num_bytes = -(-num_bits // 8)
+        self._users = config.noma.group_size if config.access == "noma" else 1
+        if num_devices % self._users:
+            raise LinkError(f"{num_devices} devices cannot form NOMA groups of {self._users}; use a multiple of that")
+        self._loop: tuple[tuple[object, ...], PowerLoop] | None = None
+        self._last_gains: dict[tuple[object, ...], NDArray[np.float64]] = {}
+
+    def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
+        """Power control of this round's packets."""
+        return self._levels(context, caps, self.num_bits).decision
+
+    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
+        """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
+        check_payload(payload, expected=(len(context.trials), self.num_devices, self.num_bytes), dtype="u")
+        levels = self._levels(context, caps, self.num_bits)
+        scrambling = self._random_bits(self.num_bits, context.keys(Purpose.SCRAMBLING))
+        delivery = self._carry(
+            mask_padding(payload, self.num_bits) ^ scrambling,
+            self.num_bits,
+            Purpose.NOISE,
+            context,
+            levels.amplitude,
+            policy=self.config.packets.policy,
+        )
+        if self._loop is not None:
+            self._loop[1].hear(context.round_index, delivery.counts)
+        held = np.repeat(delivery.delivered, 8 * self.config.packet_size_bytes // 8, axis=-1)[..., : self.num_bytes]
+        descrambled = (delivery.payload ^ scrambling) * held.astype(np.uint8)
+        return Reception(
+            payload=mask_padding(descrambled, self.num_bits),
+            counts=delivery.counts,
+            decision=levels.decision,
+            delivered=delivery.delivered,
+            power_db=levels.power_db,
+        )
+
+    def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
+        """See `DigitalUplink.probe`: the payload's channel and power, noise of its own, every packet accepted."""
+        return self._carry(
+            self._random_bits(num_bits, context.keys(Purpose.PROBE_BITS)),
+            num_bits,
+            Purpose.PROBE_NOISE,
+            context,
+            self._levels(context, caps, num_bits).amplitude,
+            policy="accept",
+        ).counts
+
+    def _random_bits(self, num_bits: int, keys: NDArray[np.uint32]) -> NDArray[np.uint8]:
+        """Packed uniform bits `[num_trials, num_devices, ceil(num_bits / 8)]`, padding zero."""
+        words = uniform_words(keys, num_devices=self.num_devices, num_words=-(-num_bits // 32))
+        return mask_padding(np.ascontiguousarray(words).view(np.uint8)[..., : -(-num_bits // 8)], num_bits)
+
+    def _batches(self, num_bits: int) -> tuple[Batch, ...]:
+        return cut_payload(num_bits, packet_size_bytes=self.config.packet_size_bytes)
+
+    def _chain(self, batch: Batch) -> Chain:
+        packets = self.config.packets
+        return compiled_chain(
+            ChainSpec(
+                config=compiled_part(self.config),
+                users=self._users,
+                num_devices=self.num_devices,
+                payload_bits=batch.payload_bits,
+                crc=packets.crc_name(batch.payload_bits),
+                combine=packets.policy == "retransmit-combine",
+            )
+        )
+
+    def _clock(self, num_bits: int) -> Clock:
+        batches = self._batches(num_bits)
+        each = [self._chain(batch).frontend.airtime_s for batch in batches]
+        total = sum(one * batch.num_packets for one, batch in zip(each, batches, strict=True))
+        turns = self.num_devices // self._users if self.config.multiplexing == "tdma" else 1
+        return Clock(coherence=self.config.channel.coherence, packet_s=each[0], round_s=total * turns)
+
+    def _gains(self, context: UplinkContext) -> NDArray[np.float32]:
+        return device_gains(self.config.channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
+
+    def _levels(self, context: UplinkContext, caps: Mapping[str, ArrayLike], num_bits: int) -> _Levels:
+        power, channel = self.config.power, self.config.channel
+        gain = self._gains(context).astype(float)[..., None]
+        num_packets = sum(batch.num_packets for batch in self._batches(num_bits))
+        bounded = any(np.isfinite(np.asarray(cap, float)).any() for cap in caps.values())
+        if channel.fades and (bounded or power.policy in ("inversion", "truncated-inversion")):
+            mean_gain = gain * self._small_scale(context, num_bits)
+        else:
+            # At full power and without a cap nothing depends on the fades: the amplitude reported is the mean one.
+            mean_gain = np.repeat(gain, num_packets, axis=-1)
+        weights = packet_weights(mean_gain, gain, power)
+        decision = decide_amplitude(
+            gains_of_packets(mean_gain, weights), max_power=self.config.max_power, payload_power=1.0, caps=caps
+        )
+        amplitude = decision.level[:, None, None] * weights
+        if self._users > 1:
+            shares = np.tile(np.sqrt(self.config.noma.power_shares), self.num_devices // self._users)
+            amplitude = amplitude * shares[:, None]
+        power_db = None
+        if power.policy == "closed-loop":
+            power_db = self._power_loop(context).snr_db(context.round_index)
+            amplitude = amplitude * 10.0 ** ((power_db - power.snr_max_db) / 20.0)[..., None]
+        return _Levels(decision=decision, amplitude=amplitude, power_db=power_db)
+
+    def _power_loop(self, context: UplinkContext) -> PowerLoop:
+        which = (context.seed, context.trials)
+        if self._loop is None or self._loop[0] != which:
+            power = self.config.power
+            shape = (len(context.trials), self.num_devices)
+            self._loop = (which, PowerLoop(power.loop, snr_max_db=power.snr_max_db, shape=shape))
+        return self._loop[1]
+
+    def _small_scale(self, context: UplinkContext, num_bits: int) -> NDArray[np.float64]:
+        """Root of the mean |h|^2 that each packet meets at first, `[num_trials, num_devices, num_packets]`."""
+        which = (context.seed, context.trials, context.round_index, num_bits)
+        if which not in self._last_gains:
+            self._last_gains = {which: self._measure_small_scale(context, num_bits)}
+        return self._last_gains[which]
+
+    def _measure_small_scale(self, context: UplinkContext, num_bits: int) -> NDArray[np.float64]:
+        shape = (len(context.trials), self.num_devices)
+        clock = self._clock(num_bits)
+        parts = []
+        for batch in self._batches(num_bits):
+            chain = self._chain(batch)
+            rows = all_rows(shape[0], self.num_devices // self._users, batch)
+            keys = clock.channel_keys(Purpose.CHANNEL, rows, users=self._users, attempt=0, context=context)
+            start_s = clock.start_s(rows, attempt=0, context=context)
+            power = np.empty((len(rows), self._users))
+            for first in range(0, len(rows), chain.rows):
+                part = slice(first, first + chain.rows)
+                found = chain.mean_power(pad_rows(keys[part], chain.rows), pad_rows(start_s[part], chain.rows))
+                power[part] = np.asarray(found)[: len(power[part])]
+            grouped = power.reshape(shape[0], -1, batch.num_packets, self._users)
+            parts.append(np.moveaxis(grouped, -1, 2).reshape(*shape, batch.num_packets))
+        return np.sqrt(np.concatenate(parts, axis=-1))
+
+    def _carry(
+        self,
+        payload: NDArray[np.uint8],
+        num_bits: int,
+        noise_purpose: Purpose,
+        context: UplinkContext,
+        amplitude: NDArray[np.float64],
+        *,
+        policy: str,
+    ) -> Delivery:
+        """Every packet to its end; batches of packets one after another."""
+        shape = (len(context.trials), self.num_devices)
+        total = Delivery(
+            payload=np.zeros_like(payload), delivered=np.zeros((*shape, 0), bool), counts=empty_counts(*shape)
+        )
+        clock = self._clock(num_bits)
+        attempts = 1 + (self.config.packets.max_retransmissions if policy.startswith("retransmit") else 0)
+        for batch in self._batches(num_bits):
+            transmission = Transmission(
+                chain=self._chain(batch),
+                batch=batch,
+                users=self._users,
+                clock=clock,
+                context=context,
+                noise_purpose=noise_purpose,
+                noise_power=2.0 * self.config.channel.noise_power,
+                symbol_s=self.config.symbol_s if self.config.ofdm == "none" else self._sample_s,
+                keep_wrong=policy == "accept",
+                combine=policy == "retransmit-combine",
+                attempts=attempts,
+            )
+            place = slice(batch.first_byte, batch.first_byte + batch.num_bytes * batch.num_packets)
+            mine = slice(batch.first, batch.first + batch.num_packets)
+            part = deliver(transmission, payload[..., place], gain=self._gains(context), amplitude=amplitude[..., mine])
+            total.payload[..., place] = part.payload
+            total = replace(
+                total,
+                delivered=np.concatenate([total.delivered, part.delivered], axis=-1),
+                counts=total.counts + part.counts,
+            )
+        return total
+
+    @property
+    def _sample_s(self) -> float:
+        ofdm = self.config.ofdm
+        assert not isinstance(ofdm, str)
+        return 1.0 / (ofdm.num_subcarriers * ofdm.subcarrier_spacing_hz)
