@@ -1,0 +1,262 @@
+"""When a Monte Carlo measurement of error rates has seen enough, and what it may then claim.
+
+Pure functions of counts, free of TensorFlow and of clocks. A **batch** is the unit of simulation and of stopping: the
+rule is asked after each whole batch. A **cluster** is one independent transmission inside a batch (its own fades,
+noise and payload, all devices together); errors inside a cluster may depend on each other, clusters do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+StopReason = Literal["bit_errors", "packet_errors", "relative_width", "max_bits", "time"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusteredCounts:
+    """Errors among observations, and the sums over clusters that tell how bursty they are; adds up exactly.
+
+    With e and n the errors and observations of one cluster, `squared_errors`, `squared_observations` and `products` are
+    the sums of e^2, n^2 and e n. Python integers: no sum overflows and no order matters.
+    """
+
+    errors: int = 0
+    observations: int = 0
+    clusters: int = 0
+    squared_errors: int = 0
+    squared_observations: int = 0
+    products: int = 0
+
+    @classmethod
+    def of(cls, errors: NDArray[np.int64], observations: NDArray[np.int64]) -> ClusteredCounts:
+        """Counts of some clusters, both `[num_clusters]`."""
+        e, n = errors.tolist(), observations.tolist()
+        return cls(
+            errors=sum(e),
+            observations=sum(n),
+            clusters=len(e),
+            squared_errors=sum(x * x for x in e),
+            squared_observations=sum(x * x for x in n),
+            products=sum(x * y for x, y in zip(e, n, strict=True)),
+        )
+
+    def __add__(self, other: ClusteredCounts) -> ClusteredCounts:
+        """Counts of both together."""
+        return ClusteredCounts(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkTally:
+    """What some batches saw: payload bits that the receiver holds, packets offered.
+
+    `sent_bits` counts payload bits offered by all devices, also those that were dropped or never sent.
+    """
+
+    bits: ClusteredCounts = ClusteredCounts()
+    packets: ClusteredCounts = ClusteredCounts()
+    sent_bits: int = 0
+    batches: int = 0
+
+    def __add__(self, other: LinkTally) -> LinkTally:
+        """Tally of both together."""
+        return LinkTally(
+            bits=self.bits + other.bits,
+            packets=self.packets + other.packets,
+            sent_bits=self.sent_bits + other.sent_bits,
+            batches=self.batches + other.batches,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopRule:
+    """Targets, which all have to be reached, and limits, each of which ends the measurement.
+
+    - targets (None: not asked for): `bit_errors`, `packet_errors`, and `relative_width`, the width of the interval of
+      the bit error rate over the rate;
+    - limits: `max_bits` payload bits sent by all devices, `max_seconds` of computing [s].
+    """
+
+    bit_errors: int | None = None
+    packet_errors: int | None = None
+    relative_width: float | None = None
+    max_bits: float = float("inf")
+    max_seconds: float = float("inf")
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """Why a measurement ended; `target` is the number of errors asked for where errors ended it."""
+
+    reason: StopReason
+    target: int | None = None
+
+
+def why_stop(tally: LinkTally, *, rule: StopRule, elapsed_s: float) -> StopReason | None:
+    """The reason to stop after the batches in `tally`, or None to go on; `elapsed_s` is computing time so far [s].
+
+    Once every target is reached the reason is the one that was reached last: of those met, the one with the least to
+    spare. Targets come before limits, so that a point is never called unfinished when it is not.
+    """
+    targets = list(_progress(tally, rule))
+    if targets and all(share >= 1.0 for share, _ in targets):
+        return min(targets)[1]
+    if tally.sent_bits >= rule.max_bits:
+        return "max_bits"
+    return "time" if elapsed_s >= rule.max_seconds else None
+
+
+def _progress(tally: LinkTally, rule: StopRule) -> Iterator[tuple[float, StopReason]]:
+    """Share of each target in errors (an interval shrinks as one over their root), and its name."""
+    if rule.bit_errors is not None:
+        yield tally.bits.errors / rule.bit_errors, "bit_errors"
+    if rule.packet_errors is not None:
+        yield tally.packets.errors / rule.packet_errors, "packet_errors"
+    if rule.relative_width is not None:
+        yield _width_progress(tally.bits, rule.relative_width, rule.confidence), "relative_width"
+
+
+def _width_progress(bits: ClusteredCounts, relative_width: float, confidence: float) -> float:
+    if not bits.errors:
+        return 0.0
+    found = estimate_rate(bits, confidence=confidence)
+    return (relative_width * bits.errors / bits.observations / (found.high - found.low)) ** 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateEstimate:
+    """An error rate with its interval; `rate` None where no error was seen and only `high` is known.
+
+    `design_effect` is the variance of the rate over that of independent observations, at least 1.
+    """
+
+    errors: int
+    observations: int
+    rate: float | None
+    low: float
+    high: float
+    design_effect: float
+
+
+def estimate_rate(counts: ClusteredCounts, *, confidence: float = 0.95, unbiased: float | None = None) -> RateEstimate:
+    """Rate and interval of errors that come in bursts; `unbiased` replaces errors / observations as the rate.
+
+    The interval is that of Korn and Graubard ("Confidence intervals for proportions with small expected number of
+    positive counts estimated from survey data", Survey Methodology 1998): Clopper and Pearson's on the effective sample
+    n / deff, with deff >= 1 the variance between clusters over the binomial one, widened by the ratio of Student
+    quantiles where clusters are few. One cluster alone tells nothing of its spread: its errors count as one.
+    Without any error the observations are taken as independent, for nothing was seen of how errors cluster.
+    Raises ValueError without any observation.
+    """
+    from scipy import special
+
+    e, n = counts.errors, counts.observations
+    if n == 0:
+        raise ValueError("no observation has no error rate; leave the point out")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence {confidence} must lie between 0 and 1; 0.95 is usual")
+    deff = _design_effect(counts)
+    if e and counts.clusters > 1:
+        upper = 0.5 + confidence / 2.0
+        spread = special.stdtrit(counts.clusters - 1, upper) / special.stdtrit(max(n - 1, 1), upper)
+        deff = max(deff * spread**2, 1.0)
+    low, high = _clopper_pearson(e / deff, n / deff, confidence)
+    rate = (e / n if unbiased is None else unbiased) if e else None
+    return RateEstimate(errors=e, observations=n, rate=rate, low=low, high=high, design_effect=deff)
+
+
+def _design_effect(counts: ClusteredCounts) -> float:
+    """Variance of errors / observations between clusters over its binomial value, at least 1."""
+    e, n, m = counts.errors, counts.observations, counts.clusters
+    if e == 0 or e == n:
+        return 1.0
+    if m < 2:
+        return float(e)
+    # Ratio estimator: the residual of a cluster is e_i - (e / n) n_i. Over n^2 in integers, exact until the division.
+    residuals = n * n * counts.squared_errors - 2 * e * n * counts.products + e * e * counts.squared_observations
+    return max(residuals / (e * (n - e)) / n * m / (m - 1), 1.0)
+
+
+def _clopper_pearson(errors: float, observations: float, confidence: float) -> tuple[float, float]:
+    """Clopper and Pearson's limits for counts that need not be whole."""
+    from scipy import special
+
+    tail = (1.0 - confidence) / 2.0
+    rest = observations - errors
+    low = float(special.betaincinv(errors, rest + 1.0, tail)) if errors > 0 else 0.0
+    high = float(special.betaincinv(errors + 1.0, rest, 1.0 - tail)) if rest > 0 else 1.0
+    return low, high
+
+
+def unbiased_rate(*, errors: int, observations: int, last_batch: int, target: int) -> float:
+    """Error rate when whole batches were drawn until `target` errors were reached; `last_batch` observations ended it.
+
+    errors / observations is too high then: stopping prefers lucky finds. Sampling one at a time, (r - 1) / (n - 1) is
+    unbiased (Haldane 1945). With batches the same argument (Girshick, Mosteller and Savage, "Unbiased estimates for
+    certain binomial sampling problems", 1946) gives
+
+        E[J] / m,    P(J = j) ~ C(m, j) C(b, r - j),    max(0, r - b) <= j <= min(target - 1, r)
+
+    with r errors among n observations, b of them in the last batch, m = n - b: the share of errors that one would
+    expect before the last batch, knowing that they were fewer than `target`. It is (r - 1) / (n - 1) at b = 1, and
+    errors / observations if the first batch was enough. Exact for independent observations and a rule with this one
+    target; where errors come in bursts it removes the part of the bias that independent errors would have.
+    Raises ValueError for counts at which this rule does not stop.
+    """
+    from scipy import special
+
+    before = observations - last_batch
+    if errors < target or target < 1 or before < 0:
+        raise ValueError(f"{errors} errors among {observations} observations do not reach a target of {target}")
+    if before == 0:
+        return errors / observations
+    j = np.arange(max(0, errors - last_batch), min(target - 1, errors, before) + 1, dtype=float)
+    if j.size == 0:
+        raise ValueError(f"{errors} errors reached the target {target} before the last batch of {last_batch}")
+
+    def log_choose(n: float, k: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0))
+
+    log_weight = log_choose(before, j) + log_choose(last_batch, errors - j)
+    weight = np.exp(log_weight - log_weight.max())
+    return float((weight * j).sum() / weight.sum() / before)
+
+
+def estimate_rates(
+    tally: LinkTally, *, last: LinkTally, stop: Stop | None, confidence: float = 0.95
+) -> tuple[RateEstimate | None, RateEstimate | None]:
+    """Bit and packet error rate of a point that ended with the batch `last` for the reason `stop`.
+
+    None where nothing was observed. Stopped on errors, that rate is `unbiased_rate`. Stopped on packet errors, the bit
+    error rate is corrected by the same factor, which is exact for independent packets: given which packets are wrong,
+    errors per wrong packet are unbiased, and the rate is their mean times the packet error rate. Stopped on bit errors
+    the packet error rate is left as counted, and so are both in all other cases.
+    """
+    bits, packets = tally.bits, tally.packets
+    bit_rate = packet_rate = None
+    if stop is not None and stop.target is not None:
+        if stop.reason == "packet_errors":
+            packet_rate = _unbiased(packets, last.packets, stop.target)
+            if packet_rate is not None and bits.observations:
+                factor = packet_rate * packets.observations / packets.errors
+                bit_rate = factor * bits.errors / bits.observations
+        elif stop.reason == "bit_errors":
+            bit_rate = _unbiased(bits, last.bits, stop.target)
+    return (
+        estimate_rate(bits, confidence=confidence, unbiased=bit_rate) if bits.observations else None,
+        estimate_rate(packets, confidence=confidence, unbiased=packet_rate) if packets.observations else None,
+    )
+
+
+def _unbiased(counts: ClusteredCounts, last: ClusteredCounts, target: int) -> float | None:
+    """The unbiased rate, None where these counts are not those of a stop at `target`."""
+    if counts.errors < target or counts.errors - last.errors >= target:
+        return None
+    return unbiased_rate(
+        errors=counts.errors, observations=counts.observations, last_batch=last.observations, target=target
+    )
