@@ -119,10 +119,24 @@ def complex_normal(words: tuple[Any, Any]) -> Any:
     uniform = (tf.cast(words[0], tf.float32) + 0.5) * tf.constant(2.0**-32, tf.float32)
     radius = tf.sqrt(tf.maximum(-tf.math.log(uniform), 0.0))
     turns = tf.cast(tf.bitcast(words[1], tf.int32), tf.float32) * tf.constant(2.0**-32, tf.float32)
+    cosine, sine = _cosine_and_sine(turns)
+    return tf.complex(radius * cosine, radius * sine)
+
+
+def phasor(turns: Any) -> Any:
+    """exp(j 2 pi t) for t in [-1/2, 1/2] float32, complex64 of the same shape, error below 2e-7."""
+    import tensorflow as tf
+
+    return tf.complex(*_cosine_and_sine(turns))
+
+
+def _cosine_and_sine(turns: Any) -> tuple[Any, Any]:
+    """cos(2 pi t), sin(2 pi t) for t in [-1/2, 1/2]."""
+    import tensorflow as tf
+
     distance = tf.abs(turns)
     sine = _sine_of_quarter_turns(0.25 - tf.abs(distance - 0.25))
-    cosine = _sine_of_quarter_turns(0.25 - distance)
-    return tf.complex(radius * cosine, radius * tf.where(turns < 0.0, -sine, sine))
+    return _sine_of_quarter_turns(0.25 - distance), tf.where(turns < 0.0, -sine, sine)
 
 
 def _sine_of_quarter_turns(turns: Any) -> Any:
