@@ -34,6 +34,11 @@ class LogisticConfig(Frozen):
         default=1.0, description="beyond 100 the reference chain no longer knows the truth well enough"
     )
 
+    @property
+    def dimension(self) -> int:
+        """m: the 30 features of the data set and a constant."""
+        return 31
+
 
 TaskConfig = Annotated[GaussianLinearConfig | LogisticConfig, Field(discriminator="name")]
 

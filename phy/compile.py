@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phy.config import CsiEstimation, LinkConfig
+from phy.config import LinkConfig
 from phy.error_models import ErrorFreeUplink, IndependentFlips, NoiselessAir
 from phy.link import AirUplink, DigitalUplink, LinkError
 from phy.orthogonal import OrthogonalLink
@@ -23,27 +23,10 @@ def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> D
         )
     if config.error_model == "error_free":
         return ErrorFreeUplink(config, num_devices=num_devices, num_bits=num_bits)
-    kind = OrthogonalLink if is_plain(config) else PacketLink
-    link = kind(config, num_devices=num_devices, num_bits=num_bits)
-    return link if config.error_model == "measured" else IndependentFlips(link)
-
-
-def is_plain(config: LinkConfig) -> bool:
-    """Whether the fast uncoded path has all that the configuration asks for; `PacketLink` has the rest."""
-    return (
-        config.access == "orthogonal"
-        and config.coding == "none"
-        and config.packets.policy == "accept"
-        and config.packets.crc in ("auto", "none")
-        and not config.channel.selective
-        and config.channel.coherence != "doppler"
-        and config.channel.cell is None
-        and config.ofdm == "none"
-        and not isinstance(config.csi, CsiEstimation)
-        and config.receiver.num_antennas == 1
-        and config.impairments.none
-        and config.power.policy != "closed-loop"
+    link: OrthogonalLink | PacketLink = (OrthogonalLink if config.plain else PacketLink)(
+        config, num_devices=num_devices, num_bits=num_bits
     )
+    return link if config.error_model == "measured" else IndependentFlips(link)
 
 
 def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0) -> AirUplink:

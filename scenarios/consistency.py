@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from phy.config import Access, Modulation
+from phy.config import Access, CsiEstimation, Modulation
+from phy.config.conflicts import link_conflicts, link_warnings
 
 from .errors import ScenarioError
 from .schema import Scenario
@@ -59,10 +60,17 @@ def find_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield from _modulation(scenario)
         yield from _error_model(scenario)
         yield from _power(scenario)
+        yield from _link(scenario)
+
+
+def find_warnings(scenario: Scenario) -> Iterator[str]:
+    """What is allowed and will hurt, one sentence each."""
+    if scenario.learning.uses_radio:
+        yield from link_warnings(scenario.link)
 
 
 def resolve_auto(scenario: Scenario) -> Scenario:
-    """The same scenario with `access`, `modulation` and `lmc_cap` explicit.
+    """The same scenario with `access`, `modulation`, code rate and `lmc_cap` explicit.
 
     The schemes without a radio keep `auto` in their link: it stands for nothing there.
     """
@@ -70,12 +78,13 @@ def resolve_auto(scenario: Scenario) -> Scenario:
     changes: dict[str, Any] = {}
     if learning.lmc_cap is None:
         changes["learning"] = learning.model_copy(update={"lmc_cap": learning.resolved_lmc_cap})
-    if learning.uses_radio and "auto" in (link.access, link.modulation):
+    if learning.uses_radio:
+        resolved = link.resolve_mcs()
         update = {
             "access": _ACCESS[learning.scheme] if link.access == "auto" else link.access,
-            "modulation": _MODULATION[learning.scheme] if link.modulation == "auto" else link.modulation,
+            "modulation": _MODULATION[learning.scheme] if resolved.modulation == "auto" else resolved.modulation,
         }
-        changes["link"] = link.model_copy(update=update)
+        changes["link"] = resolved.model_copy(update=update)
     return scenario.model_copy(update=changes) if changes else scenario
 
 
@@ -118,7 +127,8 @@ def _learning(scenario: Scenario) -> Iterator[Conflict]:
 def _access(scenario: Scenario) -> Iterator[Conflict]:
     scheme, access = scenario.learning.scheme, scenario.link.access
     needed = _ACCESS[scheme]
-    if access not in ("auto", needed):
+    fitting = ("orthogonal", "noma") if needed == "orthogonal" else (needed,)
+    if access not in ("auto", *fitting):
         remedy = f"write access: {needed} or auto"
         if scheme != "analog":
             other = "digital-orthogonal" if scheme == "digital" else "digital"
@@ -167,7 +177,7 @@ def _error_model(scenario: Scenario) -> Iterator[Conflict]:
         return
     if model != "analytic":
         return
-    if link.csi_error_variance > 0:
+    if link.csi_error_variance > 0 or isinstance(link.csi, CsiEstimation):
         yield Conflict(
             keys=("link.error_model", "link.csi"),
             problem="the closed form of error model analytic holds for perfect csi only",
@@ -196,10 +206,22 @@ def _power(scenario: Scenario) -> Iterator[Conflict]:
         and not learning.superposes
         and varies
         and link.channel.coherence in ("symbol", "packet")
+        and resolve_auto(scenario).link.plain
     ):
         yield Conflict(
             keys=("link.channel.coherence", "link.power.policy", "learning.scheme"),
             problem="on orthogonal access truncated inversion silences a device for a whole round, but the "
             f"channel's coherence is {link.channel.coherence}",
             remedy="write coherence: round or run, or another power policy",
+        )
+
+
+def _link(scenario: Scenario) -> Iterator[Conflict]:
+    learning = scenario.learning
+    link = resolve_auto(scenario).link
+    for found in link_conflicts(link, num_devices=learning.num_devices, payload_bits=learning.task.dimension):
+        yield Conflict(
+            keys=(*(f"link.{key}" for key in found.keys), "learning.scheme"),
+            problem=found.problem,
+            remedy=found.remedy,
         )

@@ -172,8 +172,16 @@ def unknown_key(path: str, *, among: Iterable[str] | None = None) -> str:
 _FORMS = {
     "privacy": ("must be none or a mapping with epsilon", "write none, or {epsilon: 5, delta: 0.01}"),
     "link.csi": (
-        "must be perfect or a mapping with error_variance",
-        "write perfect, or {error_variance: 0.01}",
+        "must be perfect or a mapping with error_variance or estimator",
+        "write perfect, {error_variance: 0.01} or {estimator: ls}",
+    ),
+    "link.coding": (
+        "must be none or a mapping with code",
+        "write none, or {code: ldpc5g, rate: 1/2}",
+    ),
+    "link.ofdm": (
+        "must be none or a mapping",
+        "write none, or {num_subcarriers: 72, subcarrier_spacing_hz: 15e3}",
     ),
     "link.channel.gain": (
         "must be a number above 0, or a list of such numbers, one per device",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from phy.config.access import CsiError, CsiEstimation, ImpairmentsConfig, NomaConfig, ReceiverConfig
 from phy.config.base import BITS_PER_SYMBOL, Access, ErrorModel, Frozen, Modulation
@@ -22,6 +22,34 @@ from phy.config.channel import ChannelConfig
 from phy.config.coding import NUM_MCS, CodingConfig, PacketConfig, mcs_entry
 from phy.config.ofdm import OfdmConfig
 from phy.config.power import PowerConfig
+
+
+def _word_or_mapping(value: object) -> str:
+    return "word" if isinstance(value, str) else "mapping"
+
+
+def _kind_of_csi(value: object) -> str:
+    if isinstance(value, str):
+        return "word"
+    given = isinstance(value, CsiError) or (isinstance(value, dict) and "error_variance" in value)
+    return "error" if given else "estimation"
+
+
+# Told apart before they are read, so that a mistake inside one form is not reported as the other.
+Coding = Annotated[
+    Annotated[Literal["none"], Tag("word")] | Annotated[CodingConfig, Tag("mapping")],
+    Discriminator(_word_or_mapping),
+]
+Ofdm = Annotated[
+    Annotated[Literal["none"], Tag("word")] | Annotated[OfdmConfig, Tag("mapping")],
+    Discriminator(_word_or_mapping),
+]
+Csi = Annotated[
+    Annotated[Literal["perfect"], Tag("word")]
+    | Annotated[CsiError, Tag("error")]
+    | Annotated[CsiEstimation, Tag("estimation")],
+    Discriminator(_kind_of_csi),
+]
 
 
 class LinkConfig(Frozen):
@@ -32,11 +60,11 @@ class LinkConfig(Frozen):
     mcs: Annotated[int, Field(ge=0, lt=NUM_MCS, strict=True)] | None = Field(
         default=None, description="index of TS 38.214 Table 5.1.3.1-1 in place of modulation and code rate"
     )
-    coding: Literal["none"] | CodingConfig = "none"
+    coding: Coding = "none"
     packets: PacketConfig = PacketConfig()
     channel: ChannelConfig = ChannelConfig()
-    ofdm: Literal["none"] | OfdmConfig = "none"
-    csi: Literal["perfect"] | CsiError | CsiEstimation = "perfect"
+    ofdm: Ofdm = "none"
+    csi: Csi = "perfect"
     receiver: ReceiverConfig = ReceiverConfig()
     noma: NomaConfig = NomaConfig()
     multiplexing: Literal["tdma", "ofdma"] = Field(
@@ -80,6 +108,25 @@ class LinkConfig(Frozen):
         coding = self.coding if isinstance(self.coding, CodingConfig) else CodingConfig(code="ldpc5g")
         return self.model_copy(
             update={"mcs": None, "modulation": modulation, "coding": coding.model_copy(update={"rate": rate})}
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Whether the fast path (uncoded, flat, one antenna) has all that is asked for; packet links have the rest."""
+        return (
+            self.access == "orthogonal"
+            and self.coding == "none"
+            and self.mcs is None
+            and self.packets.policy == "accept"
+            and self.packets.crc in ("auto", "none")
+            and not self.channel.selective
+            and self.channel.coherence != "doppler"
+            and self.channel.cell is None
+            and self.ofdm == "none"
+            and not isinstance(self.csi, CsiEstimation)
+            and self.receiver.num_antennas == 1
+            and self.impairments.none
+            and self.power.policy != "closed-loop"
         )
 
     @property

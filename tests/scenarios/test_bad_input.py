@@ -111,8 +111,8 @@ SENTENCES = {
     ),
     "a wrong csi": (
         "name: a\nlink: {csi: foo}\n",
-        "s.yaml:2: link.csi = foo: must be perfect or a mapping with error_variance; write perfect, or "
-        "{error_variance: 0.01}.",
+        "s.yaml:2: link.csi = foo: must be perfect or a mapping with error_variance or estimator; write perfect, "
+        "{error_variance: 0.01} or {estimator: ls}.",
     ),
     "a negative gain": (
         "name: a\nlink: {channel: {gain: -1}}\n",

@@ -1,0 +1,220 @@
+"""Parts of a link that are each valid and together cannot be, and what will hurt without being wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from phy.config.access import CsiEstimation
+from phy.config.base import BITS_PER_SYMBOL
+from phy.config.coding import CodingConfig
+from phy.config.delays import interference_share, power_delay_profile
+from phy.config.link import LinkConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkConflict:
+    """Dotted `keys` under `link` that cannot be together, most specific first; `problem` and `remedy` are clauses."""
+
+    keys: tuple[str, ...]
+    problem: str
+    remedy: str
+
+
+def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> Iterator[LinkConflict]:
+    """Everything about a link that cannot be simulated; `access` and `modulation` may still be `auto`."""
+    yield from _needs_ofdm(link)
+    yield from _sharing(link, num_devices)
+    if link.access == "superposition":
+        yield from _superposition(link)
+        return
+    yield from _noma(link, num_devices)
+    yield from _coding(link, payload_bits)
+    yield from _policies(link)
+
+
+def link_warnings(link: LinkConfig) -> Iterator[str]:
+    """What will hurt: one sentence each."""
+    channel, ofdm = link.channel, link.ofdm
+    if ofdm == "none" or not channel.selective or channel.delay_spread_s == 0:
+        return
+    delays, powers = power_delay_profile(channel.model)
+    delays_s = delays * channel.delay_spread_s
+    if delays_s.max() <= ofdm.prefix_s:
+        return
+    share = interference_share(delays_s, powers, prefix_s=ofdm.prefix_s, useful_s=1.0 / ofdm.subcarrier_spacing_hz)
+    level = f"{10.0 * np.log10(max(share, 1e-12)):.0f} dB"
+    what = (
+        f"expect interference between symbols near {level} relative to the signal, an error floor that power does "
+        "not lower"
+        if ofdm.domain == "time"
+        else f"domain: frequency leaves out the interference it causes (near {level} relative to the signal); "
+        "write domain: time to see it"
+    )
+    yield (
+        f"link.ofdm.cyclic_prefix_length: the last path of {channel.model} comes {delays_s.max() * 1e6:.3g} us late, "
+        f"the prefix lasts {ofdm.prefix_s * 1e6:.3g} us; {what}"
+    )
+
+
+def _needs_ofdm(link: LinkConfig) -> Iterator[LinkConflict]:
+    if link.ofdm != "none":
+        if isinstance(link.csi, CsiEstimation) and not link.ofdm.pilot_symbols:
+            yield LinkConflict(
+                keys=("csi.estimator", "ofdm.pilot_symbols"),
+                problem=f"estimator {link.csi.estimator} needs pilots, ofdm.pilot_symbols is empty",
+                remedy="name pilot symbols, or write csi: perfect",
+            )
+        return
+    if link.channel.selective:
+        yield LinkConflict(
+            keys=("channel.model", "ofdm"),
+            problem=f"{link.channel.model} spreads every symbol over several delays, which a single carrier without "
+            "OFDM cannot undo",
+            remedy="add an ofdm: section, or write model: flat",
+        )
+    if isinstance(link.csi, CsiEstimation):
+        yield LinkConflict(
+            keys=("csi.estimator", "ofdm"),
+            problem=f"estimator {link.csi.estimator} works on the pilots of an OFDM grid, the link has none",
+            remedy="add an ofdm: section, or write csi: perfect or csi: {error_variance: ...}",
+        )
+    if link.impairments.timing_offset_s > 0:
+        yield LinkConflict(
+            keys=("impairments.timing_offset_s", "ofdm"),
+            problem="a timing offset acts on the carriers of an OFDM grid, the link has none",
+            remedy="add an ofdm: section, or leave timing_offset_s out",
+        )
+    if link.multiplexing == "ofdma":
+        yield LinkConflict(
+            keys=("multiplexing", "ofdm"),
+            problem="ofdma splits the carriers of an OFDM grid, the link has none",
+            remedy="add an ofdm: section, or write multiplexing: tdma",
+        )
+
+
+def _sharing(link: LinkConfig, num_devices: int) -> Iterator[LinkConflict]:
+    if link.multiplexing != "ofdma" or link.ofdm == "none":
+        return
+    if link.access in ("superposition", "noma"):
+        yield LinkConflict(
+            keys=("multiplexing", "access"),
+            problem=f"ofdma is a way of orthogonal access, the access is {link.access}",
+            remedy="leave multiplexing out, or write access: orthogonal",
+        )
+    elif num_devices > link.ofdm.num_carriers:
+        yield LinkConflict(
+            keys=("multiplexing", "ofdm.num_subcarriers", "ofdm"),
+            problem=f"{num_devices} devices cannot share {link.ofdm.num_carriers} carriers under ofdma",
+            remedy="raise ofdm.num_subcarriers, or write multiplexing: tdma",
+        )
+
+
+def _superposition(link: LinkConfig) -> Iterator[LinkConflict]:
+    if isinstance(link.coding, CodingConfig) or link.mcs is not None:
+        yield LinkConflict(
+            keys=("coding", "mcs", "access"),
+            problem="symbols that add up in the air cannot be decoded, so superposition carries no code",
+            remedy="write coding: none and leave mcs out, or access: orthogonal",
+        )
+    if link.packets.policy != "accept" or link.packets.crc not in ("auto", "none"):
+        yield LinkConflict(
+            keys=("packets.policy", "packets.crc", "access"),
+            problem="a sum of devices has no packets to check or send again",
+            remedy="leave packets out, or write access: orthogonal",
+        )
+    if link.receiver.num_antennas > 1:
+        yield LinkConflict(
+            keys=("receiver.num_antennas", "access"),
+            problem=f"superposition aligns the phases at one antenna, the receiver has {link.receiver.num_antennas}",
+            remedy="write num_antennas: 1, or access: orthogonal",
+        )
+    if link.power.policy == "closed-loop":
+        yield LinkConflict(
+            keys=("power.policy", "access"),
+            problem="closed-loop follows the error rate of each device, which superposition does not measure",
+            remedy="write policy: inversion, or access: orthogonal",
+        )
+    if link.ofdm != "none" and link.ofdm.domain == "time":
+        yield LinkConflict(
+            keys=("ofdm.domain", "access"),
+            problem="superposition over OFDM is simulated carrier by carrier",
+            remedy="write domain: frequency, or access: orthogonal",
+        )
+    if link.ofdm == "none" and link.channel.coherence == "doppler":
+        yield LinkConflict(
+            keys=("channel.coherence", "access"),
+            problem="superposition on a single carrier has block fading only",
+            remedy="write coherence: symbol, packet, round or run, or add an ofdm: section",
+        )
+
+
+def _noma(link: LinkConfig, num_devices: int) -> Iterator[LinkConflict]:
+    if link.access != "noma":
+        return
+    group = link.noma.group_size
+    if num_devices % group:
+        yield LinkConflict(
+            keys=("noma.group_size", "access"),
+            problem=f"{num_devices} devices cannot form groups of {group}",
+            remedy="use a multiple of group_size devices, or another group_size",
+        )
+    if link.modulation == "auto" and link.mcs is None:
+        return
+    from phy.receivers.problems import receiver_problem
+
+    found = receiver_problem(link.resolve_mcs())
+    if found is not None:
+        problem, remedy = found
+        yield LinkConflict(
+            keys=("noma.detector", "noma.group_size", "noma", "receiver.num_antennas", "access"),
+            problem=problem,
+            remedy=remedy,
+        )
+
+
+def _coding(link: LinkConfig, payload_bits: int) -> Iterator[LinkConflict]:
+    link = link.resolve_mcs()
+    if not isinstance(link.coding, CodingConfig):
+        return
+    from phy.coding.plan import coding_problem
+
+    packet_bits, rest = min(8 * link.packet_size_bytes, payload_bits), payload_bits % (8 * link.packet_size_bytes)
+    for length in dict.fromkeys((packet_bits, rest or packet_bits)):
+        found = coding_problem(
+            link.coding,
+            payload_bits=length,
+            bits_per_symbol=BITS_PER_SYMBOL.get(link.modulation, 1),
+            crc=link.packets.crc_name(length),
+        )
+        if found is not None:
+            problem, remedy = found
+            yield LinkConflict(
+                keys=("coding.block_length", "coding.rate", "coding.code", "coding", "mcs"),
+                problem=problem,
+                remedy=remedy,
+            )
+            return
+
+
+def _policies(link: LinkConfig) -> Iterator[LinkConflict]:
+    if link.error_model in ("iid", "analytic") and link.packets.policy != "accept":
+        yield LinkConflict(
+            keys=("packets.policy", "error_model"),
+            problem=f"error model {link.error_model} has no packets, which policy {link.packets.policy} needs",
+            remedy="write error_model: measured, or leave packets.policy out",
+        )
+    if link.error_model == "analytic" and link.power.policy == "closed-loop":
+        yield LinkConflict(
+            keys=("power.policy", "error_model"),
+            problem="the closed form of error model analytic knows no closed loop",
+            remedy="write error_model: measured, or policy: fixed",
+        )
+    if link.error_model == "analytic" and link.access == "noma":
+        yield LinkConflict(
+            keys=("error_model", "access"),
+            problem="error model analytic has no closed form for noma",
+            remedy="write error_model: measured or iid, or access: orthogonal",
+        )
