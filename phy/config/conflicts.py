@@ -218,3 +218,9 @@ def _policies(link: LinkConfig) -> Iterator[LinkConflict]:
             problem="error model analytic has no closed form for noma",
             remedy="write error_model: measured or iid, or access: orthogonal",
         )
+    if link.power.policy == "closed-loop" and link.power.loop.target == "ber" and link.packets.policy != "accept":
+        yield LinkConflict(
+            keys=("power.loop.target", "packets.policy"),
+            problem=f"under packets.policy {link.packets.policy} only packets without errors are left to measure ber on",
+            remedy="write loop.target: bler, or packets.policy: accept",
+        )
