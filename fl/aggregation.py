@@ -1,8 +1,8 @@
 """From what the radio delivered to an estimate of the sum over all devices.
 
 Both aggregators give an unbiased scale whatever the number of silent devices: the sum over K_a active
-devices is multiplied by K / K_a (Liu and Simeone, arXiv:2108.07644). Where nobody is active there is no
-estimate, and the aggregate is zero.
+devices is multiplied by K / K_a (Liu and Simeone, arXiv:2108.07644), coordinate by coordinate where packets
+are missing. Where nobody is active there is no estimate, and the aggregate is zero.
 """
 
 from __future__ import annotations
@@ -30,15 +30,21 @@ def sum_of_devices(
     *,
     active: NDArray[np.bool_],
     bit_error_rate: NDArray[np.float64] | None = None,
+    known: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
     """Estimate of sum_k x_k, `[num_trials, m]`, from detected values `[num_trials, num_devices, m]`.
 
     `bit_error_rate` `[num_trials, num_devices]` undoes the shrinkage of detected signs, E[x^] = (1 - 2 p) x;
-    the factor 1 - 2 p is kept above `SMALLEST_DEBIAS_FACTOR`.
+    the factor 1 - 2 p is kept above `SMALLEST_DEBIAS_FACTOR`. `known` `[num_trials, num_devices, m]` says which
+    values arrived: the others do not count, and the sum over the K_a devices heard is scaled by K / K_a.
     """
     weights = active.astype(float)
     if bit_error_rate is not None:
         shrinkage = 1.0 - 2.0 * np.nan_to_num(bit_error_rate)
         weights = weights / np.maximum(shrinkage, SMALLEST_DEBIAS_FACTOR)
-    scale = active.shape[1] / np.maximum(active.sum(axis=1), 1)
-    return np.asarray(np.einsum("tk,tkm->tm", weights, values) * scale[:, None])
+    heard = active.sum(axis=1, keepdims=True)
+    if known is not None:
+        values = np.where(known, values, 0.0)
+        heard = (known & active[..., None]).sum(axis=1)
+    scale = active.shape[1] / np.maximum(heard, 1)
+    return np.asarray(np.einsum("tk,tkm->tm", weights, values) * scale)

@@ -17,11 +17,16 @@ class TrialResult:
     """One finished (or failed) trial.
 
     - `metrics`: one number per name, over the whole trial;
-    - `rounds`: one array `[num_rounds]` float64 per name; `active_cap` holds codes of `CAP_NAMES`;
-    - `link`: arrays `[num_rounds, num_devices]`, int64 counts `bits`, `bit_errors`, `packets`,
-      `packet_errors` and float64 `snr_db`; empty where no device was detected on its own;
+    - `rounds`: one array `[num_rounds]` float64 per name; `active_cap` holds codes of `CAP_NAMES`; with a radio
+      `airtime_s` is the latency of each round [s], `energy_j` the energy of all devices [J], and `elapsed_s` and
+      `spent_j` are their sums up to and including the round;
+    - `link`: arrays `[num_rounds, num_devices]` of the fields of `phy.measurement.LinkCounts` named in
+      `fl.rounds.LINK_COUNTS`, int64 or float64, and of `power_db` where devices adapt their power; empty where no
+      device was detected on its own;
     - `privacy`: one array `[num_rounds]` float64 per name (`epsilon`, `delta_target`, `delta_spent`),
       empty without a privacy bound;
+    - `bursts`: int64 arrays `[num_devices]` or `[num_devices, ...]`, the fields of `phy.burstiness.Burstiness` summed
+      over the rounds; empty where no payload of a device was compared;
     - `failure`: why the trial ended early, None when it is whole. Rounds up to the failure are kept.
     """
 
@@ -30,4 +35,5 @@ class TrialResult:
     rounds: Mapping[str, NDArray[np.float64]]
     link: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
     privacy: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    bursts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     failure: str | None = None

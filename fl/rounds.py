@@ -13,13 +13,30 @@ from fl.config import FlmcConfig
 from fl.metrics import SampleMoments
 from fl.results import TrialResult
 from fl.tasks import PosteriorTask, build_task
+from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
 from phy.config import LinkConfig
 from privacy import AmplitudePrivacy, NoPrivacy, PrivacyConfig
 
 _DIVERGED = 1e100
 
-LINK_COUNTS = ("bits", "bit_errors", "packets", "packet_errors")
+LINK_COUNTS = (
+    "bits",
+    "bit_errors",
+    "packets",
+    "packet_errors",
+    "dropped",
+    "retransmissions",
+    "raw_bits",
+    "raw_bit_errors",
+    "airtime_s",
+    "energy_j",
+    "snr_db",
+)
+"""What is kept of the counts of each round and device."""
+
+SPENT = {"airtime_s": "elapsed_s", "energy_j": "spent_j"}
+"""What every round costs, and what it is called when added up from the first round on."""
 
 
 def run_trials(
@@ -60,6 +77,7 @@ class _Record:
         self._num_rounds = num_rounds
         self._rounds: dict[str, NDArray[Any]] = {}
         self._link: dict[str, NDArray[Any]] = {}
+        self._bursts: Burstiness | None = None
         self._failed_at = np.full(num_trials, num_rounds)
 
     def note(self, index: int, outcome: RoundOutcome, task: PosteriorTask) -> NDArray[np.float64]:
@@ -73,9 +91,14 @@ class _Record:
         for name, values in {"squared_error": squared_error, **outcome.observed}.items():
             self._row(self._rounds, name, values)[index] = values
         if outcome.counts is not None:
-            for name in (*LINK_COUNTS, "snr_db"):
-                values = getattr(outcome.counts, name)
+            measured = {name: getattr(outcome.counts, name) for name in LINK_COUNTS}
+            if outcome.power_db is not None:
+                measured["power_db"] = outcome.power_db
+            for name, values in measured.items():
                 self._row(self._link, name, values)[index] = values
+        if outcome.bursts is not None:
+            going_on = outcome.bursts.of_trials(self._failed_at > index)
+            self._bursts = going_on if self._bursts is None else self._bursts + going_on
         return theta
 
     def _row(self, store: dict[str, NDArray[Any]], name: str, values: NDArray[Any]) -> NDArray[Any]:
@@ -102,6 +125,10 @@ class _Record:
         """One result per trial."""
         summary = moments.summary()
         spent = {}
+        for name, total in SPENT.items():
+            if name in self._rounds:
+                self._rounds[total] = np.cumsum(self._rounds[name], axis=0)
+                summary[f"total_{name}"] = self._rounds[total][-1]
         if "amplitude" in self._rounds:
             amplitude, cap = self._rounds["amplitude"], self._rounds["active_cap"]
             on_air = np.maximum((amplitude > 0).sum(axis=0), 1)
@@ -125,6 +152,7 @@ class _Record:
                     rounds={name: values[:kept, row].copy() for name, values in self._rounds.items()},
                     link={name: values[:kept, row].copy() for name, values in self._link.items()},
                     privacy={name: values[:kept, row].copy() for name, values in spent.items()},
+                    bursts={} if self._bursts is None else self._bursts.of_trial(row),
                     failure=self._failure(row),
                 )
             )

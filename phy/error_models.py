@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phy import theory
+from phy.burstiness import measure_bursts
 from phy.channels import UplinkContext
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.link import Reception, Superposition, check_payload
@@ -126,7 +127,15 @@ class IndependentFlips:
             counts = self._link.probe(self._link.config.probe_bits, context=context, caps=caps)
             rate = np.nan_to_num(counts.bit_error_rate)
         received, counts = self._flip(payload, self.num_bits, Purpose.BIT_FLIPS, context, decision, rate)
-        return Reception(payload=received, counts=counts, decision=decision)
+        bursts = measure_bursts(
+            payload,
+            received,
+            num_bits=self.num_bits,
+            packet_bits=8 * self._link.config.packet_size_bytes,
+            bits_per_symbol=self._bits_per_symbol,
+            present=decision.active,
+        )
+        return Reception(payload=received, counts=counts, decision=decision, bursts=bursts)
 
     def _closed_form(self, decision: AmplitudeDecision) -> NDArray[np.float64]:
         """Error rate per device `[num_trials, num_devices]` from `phy.theory`."""

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
 from phy.measurement import LinkCounts
 from phy.power import AmplitudeDecision
@@ -43,7 +44,9 @@ class Reception:
     - `decision`: levels, amplitudes and silent devices;
     - `delivered` `[num_trials, num_devices, num_packets]` bool: packets that the receiver holds; bits of the others
       (and of silent devices) are zero in `payload` and known to be missing. None: all that are not silent.
-    - `power_db` `[num_trials, num_devices]`: transmit power over N0 of each device where it adapts by itself, or None.
+    - `power_db` `[num_trials, num_devices]`: transmit power over N0 of each device where it adapts by itself, or None;
+    - `bursts`: how the errors lie together, or None where there is nothing to err;
+    - `round_airtime_s` `[num_trials]`: latency of the round [s], see `round_airtime`, or None without a radio.
     """
 
     payload: NDArray[np.uint8]
@@ -51,6 +54,8 @@ class Reception:
     decision: AmplitudeDecision
     delivered: NDArray[np.bool_] | None = None
     power_db: NDArray[np.float64] | None = None
+    bursts: Burstiness | None = None
+    round_airtime_s: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +65,41 @@ class Superposition:
     - `received` `[num_trials, num_symbols]` complex64: y = sum_k h_k A w_k x_k + z, z of variance N0 per
       real dimension;
     - `num_active` `[num_trials, num_symbols]` or `[num_trials, 1]` int64: devices on the air per symbol;
-    - `decision`: `decision.amplitude` is the A by which the receiver normalises.
+    - `decision`: `decision.amplitude` is the A by which the receiver normalises;
+    - `airtime_s`, `energy_j` `[num_trials, num_devices]`: time on the air [s] and transmit energy [J] of each device,
+      as in `LinkCounts`, or None without a radio.
     """
 
     received: NDArray[np.complex64]
     num_active: NDArray[np.int64]
     decision: AmplitudeDecision
+    airtime_s: NDArray[np.float64] | None = None
+    energy_j: NDArray[np.float64] | None = None
+
+
+def round_airtime(airtime_s: NDArray[np.float64], *, one_after_another: bool) -> NDArray[np.float64]:
+    """Latency of a round `[num_trials]` from the airtime of each device `[num_trials, num_devices]` [s].
+
+    Devices that take turns (TDMA) add up; side by side (OFDMA, NOMA, superposition) the longest counts.
+    """
+    # Rows of any batch are added in the same order only where they lie together in memory.
+    rows = np.ascontiguousarray(airtime_s)
+    return np.asarray(rows.sum(axis=1) if one_after_another else rows.max(axis=1))
+
+
+def known_bits(delivered: NDArray[np.bool_], *, packet_bits: int, num_bits: int) -> NDArray[np.bool_]:
+    """Which bits `[..., num_bits]` the receiver holds, from packets `[..., num_packets]` that it holds.
+
+    Every packet carries `packet_bits` bits but the last, which carries the rest. Raises LinkError where that is
+    another number of packets.
+    """
+    num_packets = -(-num_bits // packet_bits)
+    if delivered.shape[-1] != num_packets:
+        raise LinkError(
+            f"{delivered.shape[-1]} packets were reported for {num_bits} bits in packets of {packet_bits} bits, which "
+            f"are {num_packets}; report every packet of the payload"
+        )
+    return np.repeat(delivered, packet_bits, axis=-1)[..., :num_bits]
 
 
 class DigitalUplink(Protocol):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phy.burstiness import measure_bursts
 from phy.channels import (
     CHUNK_SYMBOLS,
     CUTOFF,
@@ -22,7 +23,7 @@ from phy.channels import (
     precoding_weights,
 )
 from phy.config import BITS_PER_SYMBOL, LinkConfig
-from phy.link import Reception, check_payload
+from phy.link import Reception, check_payload, round_airtime
 from phy.measurement import LinkCounts, count_errors, mask_padding
 from phy.modulation import modulator
 from phy.power import AmplitudeDecision, decide_amplitude
@@ -136,8 +137,9 @@ class OrthogonalLink:
         # Scrambled, as on any real link: bits of one sign would use a few points of a large constellation
         # only, with another power and another error rate.
         scrambling = self._random_bits(self.num_bits, context.keys(Purpose.SCRAMBLING))
+        sent = mask_padding(payload, self.num_bits) ^ scrambling
         received, counts = self._carry(
-            mask_padding(payload, self.num_bits) ^ scrambling,
+            sent,
             self._channel,
             self.num_bits,
             Purpose.NOISE,
@@ -145,7 +147,21 @@ class OrthogonalLink:
             decision,
         )
         descrambled = (received ^ scrambling) * decision.active[..., None].astype(np.uint8)
-        return Reception(payload=descrambled, counts=counts, decision=decision)
+        bursts = measure_bursts(
+            sent,
+            received,
+            num_bits=self.num_bits,
+            packet_bits=8 * self.config.packet_size_bytes,
+            bits_per_symbol=self._bits_per_symbol,
+            present=decision.active,
+        )
+        return Reception(
+            payload=descrambled,
+            counts=counts,
+            decision=decision,
+            bursts=bursts,
+            round_airtime_s=round_airtime(counts.airtime_s, one_after_another=self.config.multiplexing == "tdma"),
+        )
 
     def _random_bits(self, num_bits: int, keys: NDArray[np.uint32]) -> NDArray[np.uint8]:
         """Packed uniform bits `[num_trials, num_devices, ceil(num_bits / 8)]`, padding zero."""

@@ -19,10 +19,11 @@ from fl.codecs import StochasticOneBit
 from fl.config import FlmcConfig
 from fl.results import CAP_NAMES
 from fl.tasks import PosteriorTask
+from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
-from phy.link import AirUplink, DigitalUplink
+from phy.link import AirUplink, DigitalUplink, known_bits, round_airtime
 from phy.measurement import LinkCounts
 from phy.power import AmplitudeDecision
 from phy.random import Purpose, real_normals
@@ -34,13 +35,16 @@ class RoundOutcome:
     """After one round of a batch of trials.
 
     - `theta` `[num_trials, m]`: the new sample;
-    - `observed`: numbers per trial `[num_trials]` worth keeping (`amplitude`, `active_cap`, `num_active`);
-    - `counts`: per device, where devices were detected on their own.
+    - `observed`: numbers per trial `[num_trials]` worth keeping (`amplitude`, `active_cap`, `num_active`, and
+      where a radio was on the air `airtime_s` and `energy_j`);
+    - `counts`, `power_db` and `bursts`: per device, where devices were detected on their own, see `Reception`.
     """
 
     theta: NDArray[np.float64]
     observed: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     counts: LinkCounts | None = None
+    power_db: NDArray[np.float64] | None = None
+    bursts: Burstiness | None = None
 
 
 class Algorithm(Protocol):
@@ -130,6 +134,18 @@ def observe(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
     }
 
 
+def spent(
+    round_airtime_s: NDArray[np.float64] | None, energy_j: NDArray[np.float64] | None
+) -> dict[str, NDArray[np.float64]]:
+    """Latency [s] and energy of all devices [J] of one round, `[num_trials]` each; empty without a radio.
+
+    `energy_j` `[num_trials, num_devices]`. Known bits of a probe are not part of it.
+    """
+    if round_airtime_s is None or energy_j is None:
+        return {}
+    return {"airtime_s": round_airtime_s, "energy_j": np.ascontiguousarray(energy_j).sum(axis=1)}
+
+
 class OverTheAir:
     """`digital` and `analog`: devices add up in the air, and receiver noise is the Langevin noise."""
 
@@ -151,15 +167,16 @@ class OverTheAir:
     def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
         """See `Algorithm.round`."""
         gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
-        payload = (
-            self._codec.encode(gradients, keys=context.keys(Purpose.LOCAL_TRAINING)) if self._codec else gradients
-        )
+        payload = self._codec.encode(gradients, keys=context.keys(Purpose.LOCAL_TRAINING)) if self._codec else gradients
         heard = self._uplink.superpose(payload, context=context, caps=self._caps)
         estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)
         estimate = lost_where_gradients_are(estimate, gradients)
+        together = None if heard.airtime_s is None else round_airtime(heard.airtime_s, one_after_another=False)
         return RoundOutcome(
             theta=theta - self._eta * estimate,
-            observed=observe(heard.decision) | {"num_active": heard.num_active.mean(axis=1)},
+            observed=observe(heard.decision)
+            | {"num_active": heard.num_active.mean(axis=1)}
+            | spent(together, heard.energy_j),
         )
 
 
@@ -182,6 +199,7 @@ class DetectedSigns:
         self._eta = eta[:, None]
         self._codec = StochasticOneBit(slope=config.quantizer_slope)
         self._probe_bits = link.probe_bits
+        self._packet_bits = 8 * link.packet_size_bytes
 
     def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
         """See `Algorithm.round`."""
@@ -192,10 +210,17 @@ class DetectedSigns:
         payload = self._codec.encode(gradients, keys=context.keys(Purpose.LOCAL_TRAINING))
         heard = self._uplink.send(payload, context=context, caps=self._caps)
         signs = self._codec.decode(heard.payload, num_values=self._task.dimension)
-        estimate = sum_of_devices(signs, active=heard.decision.active, bit_error_rate=rate)
+        known = None
+        if heard.delivered is not None and not heard.delivered.all():
+            known = known_bits(heard.delivered, packet_bits=self._packet_bits, num_bits=self._task.dimension)
+        estimate = sum_of_devices(signs, active=heard.decision.active, bit_error_rate=rate, known=known)
         estimate = lost_where_gradients_are(estimate, gradients)
         return RoundOutcome(
-            theta=theta - self._eta * estimate, observed=observe(heard.decision), counts=heard.counts
+            theta=theta - self._eta * estimate,
+            observed=observe(heard.decision) | spent(heard.round_airtime_s, heard.counts.energy_j),
+            counts=heard.counts,
+            power_db=heard.power_db,
+            bursts=heard.bursts,
         )
 
 
