@@ -1,0 +1,10 @@
+"""The server's receiver: from observations to soft bits and payloads of every user on a resource.
+
+Every detector speaks of a symbol by two numbers (`SoftSymbols`): its signal-to-noise ratio and the matched-filter
+output that goes with it. A silent user has both zero, and nothing is ever divided by its channel.
+"""
+
+from phy.receivers.build import build_receiver, label_errors
+from phy.receivers.capability import receiver_problem
+
+__all__ = ["build_receiver", "label_errors", "receiver_problem"]

@@ -1,0 +1,66 @@
+"""From a configuration to the receiver it asks for: detection, then decoding, or both in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from phy.config import LinkConfig
+from phy.receivers.capability import receiver_problem
+from phy.receivers.codeword import CodewordCancellation
+from phy.receivers.detectors import Detector, DetectorSpec, alone, linear, successive
+from phy.receivers.joint import joint
+from phy.seams import Codec, Decoded, Observation, Receiver
+
+
+@dataclass(frozen=True)
+class DetectThenDecode:
+    """The receiver whose detector knows nothing of the code."""
+
+    detect: Detector
+
+    def receive(self, observation: Observation, *, codec: Codec, earlier_llrs: Any) -> Decoded:
+        """See `Receiver.receive`; to be called inside a graph, whose parts are compiled here."""
+        import tensorflow as tf
+
+        llrs = self.detect(observation)
+        total = llrs if earlier_llrs is None else llrs + earlier_llrs
+        rows, users, num_bits = llrs.shape
+        bits, accepted = codec.decode(tf.reshape(total, [rows * users, num_bits]))
+        return Decoded(tf.reshape(bits, [rows, users, -1]), tf.reshape(accepted, [rows, users]), llrs)
+
+
+def build_receiver(config: LinkConfig, *, num_users: int) -> Receiver:
+    """The receiver of `num_users` devices on one resource; `config.modulation` names a constellation.
+
+    `Decoded.llrs` are those of the attempt at hand alone; earlier ones enter the decoder only. A silent user has LLRs
+    of exactly 0 and disturbs nobody. Raises ValueError where `receiver_problem` names one.
+    """
+    problem = receiver_problem(config)
+    if problem is not None:
+        raise ValueError("; ".join(problem))
+    spec = DetectorSpec(
+        modulation=config.modulation,
+        # Without a code only signs count, and those of maxlog are the nearest point's.
+        demapper="maxlog" if config.coding == "none" else config.coding.demapper,
+        equalizer=config.receiver.equalizer,
+        num_users=num_users,
+    )
+    if num_users == 1:
+        return DetectThenDecode(alone(spec))
+    if config.noma.detector == "sic-codeword":
+        return CodewordCancellation(spec)
+    return DetectThenDecode({"sic": successive, "ml": joint, "lmmse": linear}[config.noma.detector](spec))
+
+
+def label_errors(llrs: Any, coded_bits: Any, *, bits_per_symbol: int) -> Any:
+    """Errors of hard decisions before the decoder, by position in the label, `[rows, users, bits_per_symbol]` int32.
+
+    `llrs` as `Decoded.llrs`, `coded_bits` the bits sent in the same shape, int32 in {0, 1}. Pure TensorFlow.
+    """
+    import tensorflow as tf
+
+    rows, users, num_bits = llrs.shape
+    wrong = tf.cast(llrs > 0.0, tf.int32) != coded_bits
+    by_label = tf.reshape(wrong, [rows, users, num_bits // bits_per_symbol, bits_per_symbol])
+    return tf.reduce_sum(tf.cast(by_label, tf.int32), axis=2)

@@ -1,0 +1,73 @@
+"""What a receiver cannot separate, said before anything runs; free of TensorFlow."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from phy.config import BITS_PER_SYMBOL, LinkConfig
+
+MAX_COMBINATIONS = 4096
+"""Symbol vectors that joint detection tries per symbol: 16 KiB of metrics each."""
+
+_CLEAR_STEP_DB = 0.1
+
+
+def receiver_problem(config: LinkConfig) -> tuple[str, str] | None:
+    """(problem, remedy) where the configuration asks for what its receiver cannot do, None where all is well."""
+    if config.access != "noma":
+        return None
+    config = config.resolve_mcs()
+    users, antennas, detector = config.noma.group_size, config.receiver.num_antennas, config.noma.detector
+    if detector == "lmmse":
+        if antennas < users:
+            return (
+                f"noma.group_size {users} is more NOMA users than the receiver can separate: detector lmmse tells "
+                f"apart as many as there are antennas, receiver.num_antennas is {antennas}",
+                f"raise receiver.num_antennas to {users}, or use detector sic or ml",
+            )
+        if config.receiver.equalizer == "zf":
+            return (
+                "noma.detector lmmse contradicts receiver.equalizer zf",
+                "leave receiver.equalizer out, or use another detector",
+            )
+    if detector == "ml" and config.modulation in BITS_PER_SYMBOL:
+        bits = BITS_PER_SYMBOL[config.modulation]
+        if users * bits > math.log2(MAX_COMBINATIONS):
+            return (
+                f"joint detection of {users} users of {config.modulation} tries {2**bits}^{users} = "
+                f"{2 ** (bits * users)} combinations per symbol, the limit is {MAX_COMBINATIONS}",
+                f"lower noma.group_size to {int(math.log2(MAX_COMBINATIONS)) // bits}, use a smaller constellation, or "
+                "detector sic"
+                if 2 * bits <= math.log2(MAX_COMBINATIONS)
+                else "use a smaller constellation, or detector sic",
+            )
+    if config.ofdm != "none" and config.ofdm.num_carriers < users:
+        return (
+            f"noma.group_size {users} is more than the {config.ofdm.num_carriers} carriers in use, and every user "
+            "needs pilot carriers of its own",
+            "raise ofdm.num_subcarriers or lower noma.group_size",
+        )
+    return _equal_powers(config)
+
+
+def _equal_powers(config: LinkConfig) -> tuple[str, str] | None:
+    """Users that arrive alike over a channel that never fades: one antenna has nothing to tell them apart by."""
+    told_apart = config.channel.fades or config.channel.cell is not None or config.receiver.num_antennas > 1
+    if told_apart or config.power.policy == "closed-loop":
+        return None
+    users, gain = config.noma.group_size, config.channel.gain
+    ladder_db = [10.0 * math.log10(share) for share in config.noma.power_shares]
+    # Inversion takes the gains out again; otherwise they come on top of the ladder.
+    listed = gain if isinstance(gain, tuple) and config.power.policy == "fixed" else (1.0,) * users
+    for first in range(0, len(listed) - users + 1, users):
+        group = zip(ladder_db, listed[first : first + users], strict=True)
+        arriving_db = sorted(level + 20.0 * math.log10(one) for level, one in group)
+        step_db = min(upper - lower for lower, upper in pairwise(arriving_db))
+        if step_db < _CLEAR_STEP_DB:
+            return (
+                f"two users of a NOMA group arrive within {step_db:.2g} dB of each other over a channel that does not "
+                f"fade, at one antenna: at least {_CLEAR_STEP_DB} dB is needed to tell them apart",
+                "spread noma.ladder_db (or channel.gain), add antennas, or let the channel fade",
+            )
+    return None

@@ -1,0 +1,159 @@
+"""Detectors that hand soft bits of all users to the decoder at once: alone, linear, successive by symbols.
+
+Each is a function from an `Observation` to LLRs `[rows, users, num_symbols * bits_per_symbol]`. Filters, decisions and
+LLRs are compiled calls of their own, since XLA computes a fused value once per reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from phy.receivers.combining import Layers, combine_alone, filter_in_turn, filter_together
+from phy.receivers.demapping import SoftSymbols, bit_llrs, nearest_points
+from phy.seams import Observation
+
+Detector = Callable[[Observation], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectorSpec:
+    """What of a receiver is compiled in; `demapper` and `equalizer` are words of the configuration."""
+
+    modulation: str
+    demapper: str
+    equalizer: str
+    num_users: int
+
+
+@lru_cache(maxsize=32)
+def demap_kernel(modulation: str, demapper: str) -> Any:
+    """Compiled `bit_llrs`."""
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True, autograph=False)
+    def demap(soft: SoftSymbols) -> Any:
+        return bit_llrs(soft, modulation=modulation, demapper=demapper)
+
+    return demap
+
+
+@lru_cache(maxsize=32)
+def alone(spec: DetectorSpec) -> Detector:
+    """One user per resource: maximum-ratio combining.
+
+    `lmmse` counts the variance of the channel estimate as noise and `zf` takes the estimate as true, so that they
+    weigh soft bits differently; decisions of single symbols, and everything under perfect channel knowledge, coincide.
+    """
+    import tensorflow as tf
+
+    demap = demap_kernel(spec.modulation, spec.demapper)
+    trusting = spec.equalizer == "zf"
+
+    @tf.function(jit_compile=True, autograph=False)
+    def combine(observation: Observation) -> SoftSymbols:
+        return combine_alone(observation, trusting=trusting)
+
+    def detect(observation: Observation) -> Any:
+        return demap(combine(observation))
+
+    return detect
+
+
+@lru_cache(maxsize=32)
+def linear(spec: DetectorSpec) -> Detector:
+    """All users at once, each behind its LMMSE filter against the others."""
+    import tensorflow as tf
+
+    demap = demap_kernel(spec.modulation, spec.demapper)
+    combine = tf.function(filter_together, jit_compile=True, autograph=False)
+
+    def detect(observation: Observation) -> Any:
+        return demap(combine(observation))
+
+    return detect
+
+
+@lru_cache(maxsize=32)
+def sorted_layers(equalizer: str) -> Any:
+    """Compiled: an `Observation` to (order of detection `[rows, users]` int32, `Layers` in this order).
+
+    Strongest first by |h|^2 summed over the packet's symbols and antennas, equal powers by the user's number.
+    """
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True, autograph=False)
+    def order(channel: Any) -> Any:
+        power = tf.reduce_sum(tf.math.real(channel) ** 2 + tf.math.imag(channel) ** 2, axis=(2, 3))
+        number = tf.range(power.shape[1])
+        stronger = power[:, None, :] > power[:, :, None]
+        equal_and_earlier = (power[:, None, :] == power[:, :, None]) & (number[None, :] < number[:, None])
+        rank = tf.reduce_sum(tf.cast(stronger | equal_and_earlier, tf.int32), axis=2)
+        return tf.argsort(rank, axis=1)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def layers(observation: Observation, turn: Any) -> Layers:
+        ordered = observation._replace(
+            channel=tf.gather(observation.channel, turn, axis=1, batch_dims=1),
+            channel_error=tf.gather(observation.channel_error, turn, axis=1, batch_dims=1),
+        )
+        return filter_in_turn(ordered, equalizer=equalizer)
+
+    def run(observation: Observation) -> tuple[Any, Layers]:
+        turn = order(observation.channel)
+        return turn, layers(observation, turn)
+
+    return run
+
+
+def cancel(soft: SoftSymbols, leakage: tuple[Any, ...], symbols: list[Any]) -> SoftSymbols:
+    """A layer without the symbols decided before it, `symbols` in the order of detection."""
+    matched = soft.matched
+    for gain, decided in zip(leakage, symbols, strict=True):
+        matched = matched - gain * decided
+    return SoftSymbols(matched, soft.snr)
+
+
+@lru_cache(maxsize=32)
+def in_user_order() -> Any:
+    """Compiled: values `[rows, users, ...]` in the order of detection back to the order of the users."""
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True, autograph=False)
+    def restore(values: Any, turn: Any) -> Any:
+        return tf.gather(values, tf.argsort(turn, axis=1), axis=1, batch_dims=1)
+
+    return restore
+
+
+@lru_cache(maxsize=32)
+def successive(spec: DetectorSpec) -> Detector:
+    """Successive interference cancellation symbol by symbol (Verdu, "Multiuser detection", 7.1).
+
+    A user's symbol is decided to the nearest point behind its filter and subtracted as decided, right or wrong, before
+    the next user is looked at; its LLRs are those of this stage, users not yet cancelled counted as noise.
+    """
+    import tensorflow as tf
+
+    demap = demap_kernel(spec.modulation, spec.demapper)
+    filters = sorted_layers(spec.equalizer)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def stage(soft: SoftSymbols, leakage: tuple[Any, ...], symbols: list[Any]) -> tuple[SoftSymbols, Any]:
+        cleaned = cancel(soft, leakage, symbols)
+        return cleaned, nearest_points(cleaned, modulation=spec.modulation)
+
+    def detect(observation: Observation) -> Any:
+        turn, layers = filters(observation)
+        cleaned: list[SoftSymbols] = []
+        symbols: list[Any] = []
+        for soft, leakage in zip(layers.soft, layers.leakage, strict=True):
+            layer, decided = stage(soft, leakage, symbols)
+            cleaned.append(layer)
+            symbols.append(decided)
+        together = SoftSymbols(*(tf.stack(parts, axis=1) for parts in zip(*cleaned, strict=True)))
+        return in_user_order()(demap(together), turn)
+
+    return detect
