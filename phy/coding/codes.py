@@ -1,0 +1,190 @@
+"""The codes of one block, each as `encode` and `decode` of a batch; Sionna's blocks wherever it has one.
+
+A block code takes float32 bits `[n, block_bits]` to `[n, coded_block_bits]` and LLRs ln P(1)/P(0) back to hard bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from phy.coding.plan import TURBO_MEMORY, Coding, PacketPlan, ldpc_mother_bits
+from phy.coding.polar import PolarCode
+from phy.coding.trellis import TrellisEncoder
+from phy.config.coding import CodingConfig
+
+_TURBO_LLR_MAX = 20.0
+"""Sionna's BCJR decoder exponentiates sums of LLRs in float32; it bounds its own messages at the same value."""
+
+
+class BlockCode(Protocol):
+    """One code at one length."""
+
+    xla: bool
+    """Encoder and decoder compile under XLA within seconds."""
+    decoder_floats: int
+    """Rough number of float32 the decoder holds per block."""
+
+    def encode(self, bits: Any) -> Any:
+        """`[n, block_bits]` float32 to `[n, coded_block_bits]` float32."""
+        ...
+
+    def decode(self, llrs: Any) -> Any:
+        """`[n, coded_block_bits]` float32 to `[n, block_bits]` float32 in {0, 1}."""
+        ...
+
+
+def block_code(coding: Coding, plan: PacketPlan, *, bits_per_symbol: int) -> BlockCode:
+    """The code of one block of `plan`."""
+    if coding == "none":
+        return Repetition(plan.block_bits, plan.block_bits)
+    if coding.code == "repetition":
+        return Repetition(plan.block_bits, plan.coded_block_bits)
+    if coding.code == "convolutional":
+        return Convolutional(coding, plan)
+    if coding.code == "turbo":
+        return Turbo(coding, plan)
+    if coding.code == "polar5g":
+        return PolarCode(plan.block_bits, plan.coded_block_bits, list_size=coding.list_size)
+    return Ldpc(coding, plan, bits_per_symbol=bits_per_symbol)
+
+
+class Repetition:
+    """Bits repeated cyclically to any length; the LLRs of one bit add. As long as the block: no code at all."""
+
+    xla = True
+
+    def __init__(self, block_bits: int, coded_bits: int) -> None:
+        self._block_bits, self._coded_bits = block_bits, coded_bits
+        self._times = -(-coded_bits // block_bits)
+        self.decoder_floats = self._times * block_bits
+
+    def encode(self, bits: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.tile(bits, [1, self._times])[:, : self._coded_bits]
+
+    def combine(self, llrs: Any) -> Any:
+        """`[n, coded_bits]` to the sums `[n, block_bits]` over all copies."""
+        import tensorflow as tf
+
+        if self._times == 1:
+            return llrs
+        missing = self._times * self._block_bits - self._coded_bits
+        whole = tf.pad(llrs, [[0, 0], [0, missing]])
+        return tf.reduce_sum(tf.reshape(whole, [-1, self._times, self._block_bits]), axis=1)
+
+    def decode(self, llrs: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.cast(self.combine(llrs) > 0.0, tf.float32)
+
+
+class Convolutional:
+    """Terminated feed-forward code, Viterbi on soft values (`ViterbiDecoder`, polynomials of `ConvEncoder`)."""
+
+    xla = True
+
+    def __init__(self, coding: CodingConfig, plan: PacketPlan) -> None:
+        import tensorflow as tf
+        from sionna.phy.fec.conv import ConvEncoder, ViterbiDecoder
+
+        rate: Literal[2, 3] = 2 if coding.rate > 0.4 else 3
+        encoder = ConvEncoder(rate=1 / rate, constraint_length=coding.constraint_length, terminate=True)
+        self._encode = TrellisEncoder(encoder.gen_poly, recursive=False)
+        self._decode = tf.function(ViterbiDecoder(encoder=encoder, method="soft_llr").__call__)
+        states = 2 ** (coding.constraint_length - 1)
+        # Branch metrics, path metrics and traceback of every step.
+        self.decoder_floats = (2**rate + 2 * states) * (plan.coded_block_bits // rate)
+
+    def encode(self, bits: Any) -> Any:
+        import tensorflow as tf
+
+        coded = self._encode(bits)
+        return tf.reshape(coded, [coded.shape[0], -1])
+
+    def decode(self, llrs: Any) -> Any:
+        return self._decode(llrs)
+
+
+class Turbo:
+    """3GPP turbo code (TS 36.212 5.1.3.2, terminated), `TurboDecoder` with the exact BCJR algorithm.
+
+    The encoder is written out: Sionna's unrolls every bit, and takes 12 s to compile at 1024 bits where this one
+    takes a fraction of a second.
+    """
+
+    xla = True
+
+    def __init__(self, coding: CodingConfig, plan: PacketPlan) -> None:
+        import tensorflow as tf
+        from sionna.phy.fec.turbo import TurboDecoder, TurboEncoder
+
+        outputs: Literal[2, 3] = 2 if coding.rate > 0.4 else 3
+        encoder = TurboEncoder(rate=1 / outputs, constraint_length=TURBO_MEMORY + 1, terminate=True)
+        self._component = TrellisEncoder(encoder.gen_poly, recursive=True)
+        self._interleaver = encoder.internal_interleaver
+        self._decoder = tf.function(TurboDecoder(encoder, num_iter=coding.iterations, algorithm="map").__call__)
+        pattern = np.asarray(encoder.punct_pattern, bool)
+        steps = plan.coded_block_bits // outputs
+        self._sent = np.flatnonzero(np.resize(pattern, (steps, 3)).ravel())
+        # Forward state probabilities, branch metrics and messages of every step, twice.
+        self.decoder_floats = 2 * (2**TURBO_MEMORY + 8) * steps
+
+    def encode(self, bits: Any) -> Any:
+        import tensorflow as tf
+
+        rows, length = bits.shape
+        first, second = self._component(bits), self._component(self._interleaver(bits))
+        body = tf.concat([first[:, :length], second[:, :length, 1:]], axis=2)
+        tails = [tf.reshape(coded[:, length:], [rows, -1]) for coded in (first, second)]
+        return tf.gather(tf.concat([tf.reshape(body, [rows, -1]), *tails], axis=1), self._sent, axis=1)
+
+    def decode(self, llrs: Any) -> Any:
+        import tensorflow as tf
+
+        # Sionna's decoder prints the type of its input whenever it is traced.
+        with contextlib.redirect_stdout(io.StringIO()):
+            return self._decoder(tf.clip_by_value(llrs, -_TURBO_LLR_MAX, _TURBO_LLR_MAX))
+
+
+class Ldpc:
+    """5G LDPC (TS 38.212 5.3.2) with rate matching and interleaver of 5.4.2, flooding belief propagation.
+
+    Below rate 1/5 the code word of rate 1/5 is repeated cyclically, as the circular buffer of 5.4.2.1 does.
+    """
+
+    xla = True
+
+    def __init__(self, coding: CodingConfig, plan: PacketPlan, *, bits_per_symbol: int) -> None:
+        import tensorflow as tf
+        from sionna.phy.fec.ldpc import LDPC5GDecoder, LDPC5GEncoder
+
+        mother_bits = ldpc_mother_bits(plan.block_bits, plan.coded_block_bits, bits_per_symbol)
+        encoder = LDPC5GEncoder(plan.block_bits, mother_bits, num_bits_per_symbol=bits_per_symbol)
+        # The check of its first input would be part of the first trace alone; bits are bits here.
+        encoder._check_input = False
+        filler = encoder.k_ldpc - encoder.k
+        everything_sent = encoder.n_ldpc - filler - 2 * encoder.z == mother_bits
+        decoder = LDPC5GDecoder(
+            encoder,
+            cn_update=coding.check_update,
+            num_iter=coding.iterations,
+            hard_out=True,
+            return_infobits=True,
+            # With no bit punctured at the end Sionna's pruning would slice the whole graph away.
+            prune_pcm=not everything_sent,
+        )
+        self._encoder, self._decoder = tf.function(encoder.__call__), tf.function(decoder.__call__)
+        self._repetition = Repetition(mother_bits, plan.coded_block_bits)
+        # Messages in both directions and the temporaries of their update.
+        self.decoder_floats = 6 * int(decoder.num_edges)
+
+    def encode(self, bits: Any) -> Any:
+        return self._repetition.encode(self._encoder(bits))
+
+    def decode(self, llrs: Any) -> Any:
+        return self._decoder(self._repetition.combine(llrs))

@@ -1,0 +1,186 @@
+"""How a packet is cut into code blocks: pure arithmetic, so that a scenario can be checked without TensorFlow.
+
+A packet of `payload_bits` gets its CRC, then zero filler bits until it is `num_blocks` equal blocks of `block_bits`;
+each becomes `coded_block_bits`, and zero padding completes the last symbol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from phy.config.coding import CRC_BITS, CodingConfig
+
+Coding = Literal["none"] | CodingConfig
+
+LDPC_MAX_RATE = Fraction(948, 1024)
+"""Largest code rate of TS 38.212 5.4.2.1."""
+LDPC_MOTHER_RATE = Fraction(1, 5)
+"""Lowest rate of base graph 2; below it the code word is repeated."""
+TURBO_MEMORY = 3
+"""Shift register of the 3GPP turbo code, TS 36.212 5.1.3.2.1."""
+
+_SMALLEST_BLOCK = {"repetition": 1, "convolutional": 1, "turbo": 40, "polar5g": 12, "ldpc5g": 12}
+_POLAR_MAX_INFORMATION, _POLAR_MIN_CODED, _POLAR_MAX_CODED = 1013, 18, 1088
+_POLAR_RATES = (Fraction(1, 8), Fraction(9, 10))
+_TRELLIS_RATES = (Fraction(1, 2), Fraction(1, 3))
+# A whole packet as one trellis would hold its every state at every bit; the tail costs a longer block nothing.
+_CONVOLUTIONAL_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class PacketPlan:
+    """Sizes of one packet on its way through a code, all in bits.
+
+    `payload_bits + crc_bits + filler_bits = num_blocks * block_bits` and
+    `num_blocks * coded_block_bits + padding_bits = coded_bits`, a multiple of the bits per symbol.
+    """
+
+    payload_bits: int
+    crc_bits: int
+    filler_bits: int
+    num_blocks: int
+    block_bits: int
+    coded_block_bits: int
+    padding_bits: int
+
+    @property
+    def coded_bits(self) -> int:
+        """Bits on the air."""
+        return self.num_blocks * self.coded_block_bits + self.padding_bits
+
+    @property
+    def rate(self) -> float:
+        """Payload bits per bit on the air: code rate less CRC, tails, filler and padding."""
+        return self.payload_bits / self.coded_bits
+
+
+def exact_rate(coding: CodingConfig) -> Fraction:
+    """The fraction that was meant: 0.3333333 is 1/3, and 38.214 counts in 1024ths."""
+    return Fraction(coding.rate).limit_denominator(4096)
+
+
+def plan_packet(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc: str | None) -> PacketPlan:
+    """Sizes of a packet of `payload_bits` >= 1; `crc` names a polynomial of `CRC_BITS`.
+
+    An automatic block length gives as few and equal blocks as the code allows; an explicit one is kept, and filler
+    completes the last block. Raises ValueError with problem and remedy where the code cannot do it.
+    """
+    problem = coding_problem(coding, payload_bits=payload_bits, bits_per_symbol=bits_per_symbol, crc=crc)
+    if problem is not None:
+        raise ValueError("; ".join(problem))
+    crc_bits = 0 if crc is None else CRC_BITS[crc]
+    information = payload_bits + crc_bits
+    if coding == "none":
+        num_blocks, block_bits, coded_block_bits = 1, information, information
+    else:
+        num_blocks, block_bits = _segments(coding, information)
+        coded_block_bits = _coded_block_bits(coding, block_bits, bits_per_symbol)
+    return PacketPlan(
+        payload_bits=payload_bits,
+        crc_bits=crc_bits,
+        filler_bits=num_blocks * block_bits - information,
+        num_blocks=num_blocks,
+        block_bits=block_bits,
+        coded_block_bits=coded_block_bits,
+        padding_bits=-num_blocks * coded_block_bits % bits_per_symbol,
+    )
+
+
+def coding_problem(
+    coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc: str | None
+) -> tuple[str, str] | None:
+    """(problem, remedy) where a code cannot carry such packets, else None."""
+    if payload_bits < 1 or bits_per_symbol < 1:
+        return (f"a packet of {payload_bits} bits at {bits_per_symbol} bits per symbol is empty", "send at least one")
+    if crc is not None and crc not in CRC_BITS:
+        return (f"crc {crc} is not known", f"use one of {', '.join(CRC_BITS)}")
+    if coding == "none":
+        return None
+    return _rate_problem(coding) or _block_problem(coding)
+
+
+def _rate_problem(coding: CodingConfig) -> tuple[str, str] | None:
+    rate = exact_rate(coding)
+    said = f"{coding.code} cannot do rate {coding.rate:.4g}"
+    if coding.code in ("convolutional", "turbo") and rate not in _TRELLIS_RATES:
+        return (f"{said}; it has the rates 1/2 and 1/3", "use rate: 1/2 or 1/3, or code: ldpc5g for any other")
+    if coding.code == "polar5g" and not _POLAR_RATES[0] <= rate <= _POLAR_RATES[1]:
+        return (f"{said}; it has rates from 1/8 to 9/10", "change rate, or use code: ldpc5g")
+    if coding.code == "ldpc5g" and rate > LDPC_MAX_RATE:
+        return (f"{said}; its largest is 948/1024 (TS 38.212 5.4.2.1)", "use rate: 8/9 or less, or coding: none")
+    return None
+
+
+def _block_problem(coding: CodingConfig) -> tuple[str, str] | None:
+    if coding.block_length == "auto":
+        return None
+    smallest, largest = _SMALLEST_BLOCK[coding.code], largest_block(coding)
+    if smallest <= coding.block_length and (largest is None or coding.block_length <= largest):
+        return None
+    limits = f"from {smallest} to {largest}"
+    return (
+        f"{coding.code} at rate {coding.rate:.4g} has blocks {limits} bits, block_length is {coding.block_length}",
+        f"use block_length: auto, or one {limits}",
+    )
+
+
+def largest_block(coding: CodingConfig) -> int | None:
+    """Most information bits of one block at this rate, None without a limit."""
+    if coding.code == "turbo":
+        return 6144
+    if coding.code == "polar5g":
+        return min(_POLAR_MAX_INFORMATION, int(_POLAR_MAX_CODED * exact_rate(coding)))
+    if coding.code == "ldpc5g":
+        # Base graph 1 starts at rate 1/3; base graph 2 serves everything below, up to 3824 bits.
+        return 8448 if exact_rate(coding) >= Fraction(1, 3) else 3824
+    return None
+
+
+def _segments(coding: CodingConfig, information: int) -> tuple[int, int]:
+    if coding.block_length != "auto":
+        return -(-information // coding.block_length), coding.block_length
+    largest = _CONVOLUTIONAL_BLOCK if coding.code == "convolutional" else largest_block(coding) or information
+    num_blocks = -(-information // largest)
+    return num_blocks, max(-(-information // num_blocks), _SMALLEST_BLOCK[coding.code])
+
+
+def _coded_block_bits(coding: CodingConfig, block_bits: int, bits_per_symbol: int) -> int:
+    rate = exact_rate(coding)
+    if coding.code == "convolutional":
+        return (block_bits + coding.constraint_length - 1) * rate.denominator
+    if coding.code == "turbo":
+        # Four tail symbols of three bits (TS 36.212 5.1.3.2.2), punctured with the rest.
+        return (block_bits + -(-4 * TURBO_MEMORY // 3)) * rate.denominator
+    coded = _ceil(block_bits / rate)
+    if coding.code == "polar5g":
+        return max(coded, block_bits + polar_crc_bits(block_bits), _POLAR_MIN_CODED)
+    if coding.code == "ldpc5g":
+        return _whole_symbols(coded, block_bits, bits_per_symbol)
+    return coded
+
+
+def _whole_symbols(coded: int, block_bits: int, bits_per_symbol: int) -> int:
+    """The interleaver of TS 38.212 5.4.2.2 fills whole symbols, where possible without leaving the base graph."""
+    rounded = _ceil(Fraction(coded, bits_per_symbol)) * bits_per_symbol
+    for mother in (Fraction(1, 3), LDPC_MOTHER_RATE):
+        limit = int(block_bits / mother)
+        if coded <= limit < rounded and limit // bits_per_symbol * bits_per_symbol >= block_bits:
+            return limit // bits_per_symbol * bits_per_symbol
+    return rounded
+
+
+def ldpc_mother_bits(block_bits: int, coded_block_bits: int, bits_per_symbol: int) -> int:
+    """Length of the code word that is sent, or repeated cyclically where the rate is below 1/5."""
+    longest = int(block_bits / LDPC_MOTHER_RATE) // bits_per_symbol * bits_per_symbol
+    return min(coded_block_bits, longest)
+
+
+def polar_crc_bits(block_bits: int) -> int:
+    """The polar code's own CRC in the uplink, TS 38.212 6.3.1.2.1."""
+    return 6 if block_bits < 20 else 11
+
+
+def _ceil(value: Fraction) -> int:
+    return -(-value.numerator // value.denominator)
