@@ -35,14 +35,15 @@ class ClusteredCounts:
     @classmethod
     def of(cls, errors: NDArray[np.int64], observations: NDArray[np.int64]) -> ClusteredCounts:
         """Counts of some clusters, both `[num_clusters]`."""
-        e, n = errors.tolist(), observations.tolist()
+        exact = errors.size * int(observations.max(initial=0)) ** 2 < 1 << 63
+        e, n = (errors, observations) if exact else (errors.astype(object), observations.astype(object))
         return cls(
-            errors=sum(e),
-            observations=sum(n),
-            clusters=len(e),
-            squared_errors=sum(x * x for x in e),
-            squared_observations=sum(x * x for x in n),
-            products=sum(x * y for x, y in zip(e, n, strict=True)),
+            errors=int(e.sum()),
+            observations=int(n.sum()),
+            clusters=errors.size,
+            squared_errors=int((e * e).sum()),
+            squared_observations=int((n * n).sum()),
+            products=int((e * n).sum()),
         )
 
     def __add__(self, other: ClusteredCounts) -> ClusteredCounts:

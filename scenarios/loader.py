@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -71,6 +72,14 @@ def load_scenario(
     normalise(document)
     scenario = validate(document, marks=marks)
     return LoadedScenario(scenario=scenario, document=document, marks=marks, source=path)
+
+
+def unswept(loaded: LoadedScenario, paths: Sequence[str]) -> LoadedScenario:
+    """The same scenario whose sweep leaves `paths`, and what lies below them, as they are at the root."""
+    document, marks = deepcopy(loaded.document), dict(loaded.marks)
+    for path in paths:
+        _unsweep(document, marks, path=path, name=str(loaded.source))
+    return replace(loaded, document=document, marks=marks)
 
 
 def validate(

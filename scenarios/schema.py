@@ -1,4 +1,4 @@
-"""The whole scenario: link, learning, privacy, and how the results are swept and shown."""
+"""The whole scenario: link, learning, privacy, measurement, and how the results are swept and shown."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fl.config import LearningConfig
 from phy.config import LinkConfig
 from privacy.config import PrivacyConfig
+from scenarios.link_study.config import MeasureConfig
 
 SCHEMA_VERSION = 1
 """Raised whenever the same YAML would give other numbers; part of every task's identity."""
@@ -53,5 +54,6 @@ class Scenario(Frozen):
     link: LinkConfig = LinkConfig()
     learning: LearningConfig = LearningConfig()
     privacy: Literal["none"] | PrivacyConfig = "none"
+    measure: MeasureConfig | None = Field(default=None, description="error rates of the link alone: phyloop link")
     sweep: SweepBlock | list[SweepBlock] = Field(default_factory=dict)
     report: ReportConfig = ReportConfig()

@@ -1,0 +1,1 @@
+"""`phyloop link`: error rates of a link over its signal-to-noise ratio, without learning."""
