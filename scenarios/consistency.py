@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,12 @@ class Conflict:
     remedy: str
 
 
-def check_consistency(scenario: Scenario, *, where: Where) -> None:
-    """Raise ScenarioError for the first conflict, at the key of it that the user wrote."""
-    for conflict in find_conflicts(scenario):
+def check_consistency(scenario: Scenario, *, where: Where, conflicts: Iterable[Conflict] | None = None) -> None:
+    """Raise ScenarioError for the first conflict, at the key of it that the user wrote.
+
+    `conflicts` of the scenario, those of learning with it if left out.
+    """
+    for conflict in find_conflicts(scenario) if conflicts is None else conflicts:
         written = [(key, place) for key in conflict.keys if (place := where(key)) is not None]
         key, (file, line) = written[0] if written else (conflict.keys[0], (None, None))
         raise ScenarioError(

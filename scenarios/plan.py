@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from .consistency import check_consistency, find_conflicts, resolve_auto
+from .consistency import Conflict, check_consistency, find_conflicts, resolve_auto
 from .errors import KeyPath, ScenarioError, explain, mark_of, schema_keys, shorten, unknown_key
 from .identity import canonical_json, physics_json
 from .loader import LoadedScenario, Mark, normalise, set_path, validate_quickly
@@ -19,6 +20,7 @@ from .schema import Scenario
 MAX_POINTS = 100_000
 
 _NOT_SWEPT = {
+    "measure": "its values are the x axis; of the rest only measure.num_devices can be swept",
     "name": "sweep label to tell points apart",
     "description": "sweep label to tell points apart",
     "sweep": "write several blocks as a list instead",
@@ -50,6 +52,22 @@ class Plan:
     seed: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a scenario is expanded for.
+
+    `conflicts` make a point impossible, `resolve` writes out what `auto` stands for, and two points with the same text
+    of `physics` would compute the same numbers.
+    """
+
+    conflicts: Callable[[Scenario], Iterator[Conflict]] = find_conflicts
+    resolve: Callable[[Scenario], Scenario] = resolve_auto
+    physics: Callable[[Scenario], str] = physics_json
+
+
+LEARNING = Reading()
+
+
 class _Setting(NamedTuple):
     path: str
     value: Any
@@ -59,7 +77,7 @@ class _Setting(NamedTuple):
 _Axis = list[tuple[_Setting, ...]]  # settings made together, one tuple per step
 
 
-def expand(loaded: LoadedScenario) -> Plan:
+def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     """The plan of a scenario: the union of its sweep blocks, in order.
 
     Raises ScenarioError for a sweep that makes no sense, for a point that is no valid or consistent
@@ -82,8 +100,8 @@ def expand(loaded: LoadedScenario) -> Plan:
     for block in axes:
         for steps in product(*block):
             settings = [setting for step in steps for setting in step]
-            points.append(_point(loaded, root, settings, len(points)))
-    _refuse_twins(loaded, points)
+            points.append(_point(loaded, root, settings, len(points), reading))
+    _refuse_twins(loaded, points, reading)
     paths = (setting.path for block in axes for axis in block for setting in axis[0])
     return Plan(
         points=tuple(points),
@@ -203,7 +221,7 @@ def _check_path(loaded: LoadedScenario, path: str, at: KeyPath, seen: dict[str, 
         return _error(loaded, at, problem, remedy, key=path)
 
     top = path.partition(".")[0]
-    if top in _NOT_SWEPT and (path == top or path in schema_keys()):
+    if top in _NOT_SWEPT and (path == top or path in schema_keys()) and path != "measure.num_devices":
         raise refuse(f"{top} cannot be swept", _NOT_SWEPT[top])
     key = schema_keys().get(path)
     if key is None:
@@ -224,7 +242,9 @@ def _check_path(loaded: LoadedScenario, path: str, at: KeyPath, seen: dict[str, 
 # --- the points -------------------------------------------------------------------------------
 
 
-def _point(loaded: LoadedScenario, root: dict[str, Any], settings: list[_Setting], index: int) -> Point:
+def _point(
+    loaded: LoadedScenario, root: dict[str, Any], settings: list[_Setting], index: int, reading: Reading
+) -> Point:
     document = root
     if settings:
         document = dict(root)  # set_path and normalise copy what they change below
@@ -237,16 +257,17 @@ def _point(loaded: LoadedScenario, root: dict[str, Any], settings: list[_Setting
         marks, swept = _point_marks(loaded, settings)
         told = explain(error, document=document, marks=marks, prefer=swept)
         raise _with_settings(told, settings) from None
-    if next(find_conflicts(scenario), None) is not None:
+    if next(reading.conflicts(scenario), None) is not None:
         marks, swept = _point_marks(loaded, settings)
         try:
-            check_consistency(scenario, where=lambda key: _written(key, marks, swept))
+            where = partial(_written, marks=marks, swept=swept)
+            check_consistency(scenario, where=where, conflicts=reading.conflicts(scenario))
         except ScenarioError as told:
             raise _with_settings(told, settings) from None
     return Point(
         index=index,
         settings={setting.path: setting.value for setting in settings},
-        scenario=resolve_auto(scenario),
+        scenario=reading.resolve(scenario),
     )
 
 
@@ -285,10 +306,10 @@ def _with_settings(error: ScenarioError, settings: list[_Setting]) -> ScenarioEr
     return error
 
 
-def _refuse_twins(loaded: LoadedScenario, points: list[Point]) -> None:
+def _refuse_twins(loaded: LoadedScenario, points: list[Point], reading: Reading) -> None:
     first: dict[str, Point] = {}
     for point in points:
-        twin = first.setdefault(physics_json(point.scenario), point)
+        twin = first.setdefault(reading.physics(point.scenario), point)
         if twin is not point:
             raise _error(
                 loaded,
