@@ -1,7 +1,7 @@
 """Flat fading: one complex tap per device and coherence block, drawn by counter, known perfectly or not.
 
     h   = gain * g,  g = 1 (constant), CN(0, 1) (Rayleigh),
-          sqrt(K/(K+1)) + sqrt(1/(K+1)) CN(0, 1) (Rician)
+          sqrt(K/(K+1)) + sqrt(1/(K+1)) CN(0, 1) (Rician), or Nakagami (`phy.propagation.nakagami`)
     h^  = h + gain sqrt(v) CN(0, 1),  v the relative variance of the estimation error
 
 Sionna applies the taps (`ApplyFlatFadingChannel`); they are drawn here because Sionna's generator is one
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from phy.config import LinkConfig
 from phy.power import BlockGains
+from phy.propagation.nakagami import amplitude_pieces, nakagami_taps
 from phy.random import Purpose, complex_normal, round_keys, threefry
 from phy.streaming import pad_rows
 
@@ -60,23 +61,30 @@ class Numbers:
     csi_std: float
     cutoff: float
     noise_std: float
+    nakagami_m: float | None = None
 
     def feed(self) -> tuple[np.uint32, NDArray[np.float32]]:
-        """(block length, the rest)."""
+        """(block length, the rest, the amplitudes of Nakagami fading behind it where there is any)."""
         rest = np.array([self.rician_k, self.csi_std, self.cutoff, self.noise_std], np.float32)
+        if self.nakagami_m is not None:
+            rest = np.concatenate([rest, amplitude_pieces(self.nakagami_m).ravel()])
         return np.uint32(self.block_symbols), rest
 
 
-RICIAN_K, CSI_STD, CUTOFF, NOISE_STD = range(4)
+RICIAN_K, CSI_STD, CUTOFF, NOISE_STD, AMPLITUDES = range(5)
 """Places in the second part of `Numbers.feed`."""
 
 
-def draw_normals(key: Any, device: Any, position: Any) -> Any:
-    """CN(0, 1) `[rows, columns]` for keys `[rows, 2]`, devices `[rows]` and positions `[columns]` (TensorFlow)."""
+def draw_words(key: Any, device: Any, position: Any) -> tuple[Any, Any]:
+    """Two words `[rows, columns]` for keys `[rows, 2]`, devices `[rows]` and positions `[columns]` (TensorFlow)."""
     import tensorflow as tf
 
-    words = threefry((key[:, 0, None], key[:, 1, None]), (position[None, :], device[:, None]), tf.bitwise)
-    return complex_normal(words)
+    return threefry((key[:, 0, None], key[:, 1, None]), (position[None, :], device[:, None]), tf.bitwise)
+
+
+def draw_normals(key: Any, device: Any, position: Any) -> Any:
+    """CN(0, 1) `[rows, columns]`, arguments as in `draw_words`."""
+    return complex_normal(draw_words(key, device, position))
 
 
 def draw_taps(
@@ -92,6 +100,9 @@ def draw_taps(
     scale = tf.cast(gain, tf.complex64)[:, None]
     if spec.fading == "constant":
         taps = tf.repeat(scale, spec.columns, axis=1)
+    elif spec.fading == "nakagami":
+        pieces = tf.reshape(numbers[AMPLITUDES:], [-1, 4])
+        taps = scale * nakagami_taps(draw_words(channel_key, device, position), pieces)
     else:
         scattered = draw_normals(channel_key, device, position)
         if spec.fading == "rician":
@@ -184,6 +195,7 @@ class FlatChannel:
             csi_std=config.csi_error_variance**0.5,
             cutoff=10.0 ** (config.power.cutoff_db / 10.0),
             noise_std=(2.0 * channel.noise_power) ** 0.5,
+            nakagami_m=channel.nakagami_m if channel.fading == "nakagami" else None,
         )
         self._gains = np.asarray(channel.gains(num_devices), np.float32)
         self._last: tuple[tuple[object, ...], BlockGains] | None = None

@@ -75,11 +75,20 @@ class Decoded(NamedTuple):
 class Propagation(Protocol):
     """Small-scale fading between one device and the server's antennas, unit mean power per antenna."""
 
-    num_antennas: int
-    delays_s: NDArray[np.float64]
-    """Delay of each path, `[num_paths]`, the first 0."""
-    powers: NDArray[np.float64]
-    """Mean power of each path, `[num_paths]`, sum 1."""
+    @property
+    def num_antennas(self) -> int:
+        """Antennas of the server."""
+        ...
+
+    @property
+    def delays_s(self) -> NDArray[np.float64]:
+        """Delay of each path, `[num_paths]`, the first 0."""
+        ...
+
+    @property
+    def powers(self) -> NDArray[np.float64]:
+        """Mean power of each path, `[num_paths]`, sum 1."""
+        ...
 
     def taps(self, key: Any, instants_s: Any) -> Any:
         """Path gains `[n, antennas, num_paths, instants]` complex64, keys `[n, 2]`, instants `[n, instants]` [s]."""

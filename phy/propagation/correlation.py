@@ -1,0 +1,42 @@
+"""Second moments of channels over time and frequency: what estimators assume and tests expect.
+
+Both follow R(d) = E[h(x) conj(h(x + d))].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+SPEED_OF_LIGHT_M_S = 299_792_458.0
+
+LOS_ANGLE_TURNS = 1.0 / 8.0
+"""Angle between the direct path and the direction of motion, pi / 4 as Sionna's TDL has it."""
+
+
+def max_doppler_hz(speed_m_s: float, carrier_frequency_hz: float) -> float:
+    """f_D = v f_c / c [Hz]."""
+    return speed_m_s / SPEED_OF_LIGHT_M_S * carrier_frequency_hz
+
+
+def frequency_correlation(delays_s: ArrayLike, powers: ArrayLike, offset_hz: ArrayLike) -> NDArray[np.complex128]:
+    """E[H(f) conj(H(f + offset))] with H(f) = sum_p h_p exp(-2 pi i f tau_p) and uncorrelated paths, elementwise.
+
+    It is sum_p P_p exp(2 pi i offset tau_p), so R(0) is the total power.
+    """
+    delays, power = np.asarray(delays_s, float), np.asarray(powers, float)
+    turns = np.asarray(offset_hz, float)[..., None] * delays
+    return np.asarray((power * np.exp(2j * np.pi * turns)).sum(axis=-1), np.complex128)
+
+
+def clarke_correlation(lag_s: ArrayLike, *, doppler_hz: float, los_power: float) -> NDArray[np.complex128]:
+    """Isotropic scattering of power 1 - `los_power` around a direct path, elementwise.
+
+    R(lag) = (1 - P) J0(2 pi f_D lag) + P exp(-2 pi i f_D cos(theta) lag), theta the angle of the direct path (Clarke,
+    "A statistical theory of mobile-radio reception", Bell Syst. Tech. J. 1968).
+    """
+    from scipy import special
+
+    turns = doppler_hz * np.asarray(lag_s, float)
+    direct = np.exp(-2j * np.pi * turns * np.cos(2.0 * np.pi * LOS_ANGLE_TURNS))
+    return np.asarray((1.0 - los_power) * special.j0(2.0 * np.pi * turns) + los_power * direct, np.complex128)
