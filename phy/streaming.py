@@ -118,7 +118,7 @@ def stream(program: Program) -> Any:
             many_of((), tf.int32),
             tuple(many_of(*row) for row in program.rows),
             tf.TensorSpec([], tf.uint32),
-            tf.TensorSpec([4], tf.float32),
+            tf.TensorSpec([None], tf.float32),
         ],
     )
     def many(payload: Any, block_of: Any, start: Any, valid: Any, rows: Any, block: Any, numbers: Any) -> Any:
