@@ -21,20 +21,29 @@ from phy.channels import (
     draw_taps,
     precoding_weights,
 )
-from phy.config import LinkConfig
+from phy.config import ImpairmentsConfig, LinkConfig
+from phy.impairments import draw_offsets, impair_stream_by
 from phy.link import Superposition, check_payload
 from phy.modulation import modulator
-from phy.power import decide_amplitude
+from phy.packets.layout import fold
+from phy.power import AmplitudeDecision, BlockGains, decide_amplitude
 from phy.random import RECEIVER, Purpose
 from phy.streaming import Cut, Program, stream
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Chain:
-    """What of a superposition is compiled in; `trials` sums of `devices` each in one chunk."""
+    """What of a superposition is compiled in; `trials` sums of `devices` each in one chunk.
+
+    `phase_blocks`: residual phases change from coherence block to coherence block; `symbol_s` is 0 where it plays no
+    part.
+    """
 
     modulation: str
     fading: Fading
+    impairments: ImpairmentsConfig
+    phase_blocks: bool
+    symbol_s: float
     trials: int
     devices: int
     columns: int
@@ -42,7 +51,7 @@ class _Chain:
 
 @lru_cache(maxsize=64)
 def _compiled(chain: _Chain) -> Any:
-    """The chain over chunks: payload in, received sums and numbers of active devices out."""
+    """The chain over chunks: payload in, received sums, numbers of active devices and energies sent out."""
     import tensorflow as tf
     from sionna.phy.channel import ApplyFlatFadingChannel
 
@@ -54,7 +63,7 @@ def _compiled(chain: _Chain) -> Any:
     # Two compiled calls: fused into its readers, XLA would draw every value once per reader.
     @tf.function(jit_compile=True, autograph=False)
     def draw(start: Any, rows_in: Any, block: Any, numbers: Any) -> Any:
-        channel_key, csi_key, device, gain, _, noise_key = rows_in
+        channel_key, csi_key, device, gain, _, noise_key = rows_in[:6]
         receiver = tf.fill([chain.trials], tf.constant(RECEIVER, tf.uint32))
         noise = draw_normals(noise_key, receiver, tf.cast(tf.range(chain.columns), tf.uint32) + start)
         return noise, *draw_taps(
@@ -69,22 +78,45 @@ def _compiled(chain: _Chain) -> Any:
         )
 
     @tf.function(jit_compile=True, autograph=False)
-    def carry(payload: Any, noise: Any, taps: Any, estimate: Any, rows_in: Any, numbers: Any) -> Any:
+    def draw_wrong(start: Any, impairment_key: Any, block: Any) -> Any:
+        position = tf.cast(tf.range(chain.columns), tf.uint32) + start
+        return draw_offsets(
+            impairment_key,
+            config=chain.impairments,
+            sample_s=chain.symbol_s,
+            block=position // block if chain.phase_blocks else None,
+        )
+
+    @tf.function(jit_compile=True, autograph=False)
+    def carry(
+        payload: Any,
+        start: Any,
+        valid: Any,
+        noise: Any,
+        taps: Any,
+        estimate: Any,
+        offsets: Any,
+        rows_in: Any,
+        numbers: Any,
+    ) -> Any:
         gain, level = tf.reshape(rows_in[3], [rows]), rows_in[4]
         weights = precoding_weights(estimate, gain, numbers[CUTOFF], chain.fading.policy)
         weights = tf.reshape(weights, [*shape, chain.fading.columns])
         symbols = tf.cast(payload, tf.complex64) if modem is None else modem.modulate(payload)
         sent = tf.cast(level, tf.complex64)[:, None, None] * weights * symbols
+        sent = impair_stream_by(sent, offsets, config=chain.impairments, start=start, symbol_power=rows_in[7])
+        counted = tf.cast(tf.range(chain.columns) < valid, tf.float32)
+        energy = tf.reduce_sum((tf.math.real(sent) ** 2 + tf.math.imag(sent) ** 2) * counted, axis=2)
         # Devices are the transmit antennas of one receive antenna.
         through = tf.transpose(tf.reshape(taps, [*shape, chain.fading.columns]), [0, 2, 1])[:, :, None, :]
         faded = apply_channel(tf.transpose(sent, [0, 2, 1]), through)[..., 0]
         active = tf.reduce_sum(tf.cast(tf.abs(weights) > 0.0, tf.int32), axis=1)
-        return faded + tf.cast(numbers[NOISE_STD], tf.complex64) * noise, active
+        return faded + tf.cast(numbers[NOISE_STD], tf.complex64) * noise, active, tf.transpose(energy)
 
     def run(payload: Any, start: Any, valid: Any, rows_in: Any, block: Any, numbers: Any) -> Any:
-        del valid  # nothing is counted over the air
         noise, taps, estimate = draw(start, rows_in, block, numbers)
-        return carry(payload, noise, taps, estimate, rows_in, numbers)
+        offsets = draw_wrong(start, rows_in[6], block)
+        return carry(payload, start, valid, noise, taps, estimate, offsets, rows_in, numbers)
 
     width = chain.columns if modem is None else chain.columns // 8
     per_trial_key, per_device_key = ((chain.trials, 2), tf.uint32), ((*shape, 2), tf.uint32)
@@ -99,8 +131,10 @@ def _compiled(chain: _Chain) -> Any:
                 (shape, tf.float32),
                 ((chain.trials,), tf.float32),
                 per_trial_key,
+                per_device_key,
+                (shape, tf.float32),
             ),
-            outputs=(tf.complex64, tf.int32),
+            outputs=(tf.complex64, tf.int32, tf.float32),
         )
     )
 
@@ -131,9 +165,10 @@ class SuperpositionLink:
         num_trials, analog = len(context.trials), self.config.modulation == "analog"
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
-        channel = self._channel
+        channel, impairments = self._channel, self.config.impairments
+        gains = channel.block_gains(context)
         decision = decide_amplitude(
-            channel.block_gains(context),
+            gains,
             max_power=self.config.max_power,
             payload_power=self._payload_bound**2,
             caps=caps,
@@ -147,13 +182,16 @@ class SuperpositionLink:
         chain = _Chain(
             modulation=self.config.modulation,
             fading=channel.spec,
+            impairments=impairments,
+            phase_blocks=impairments.phase_error_deg > 0.0 and self.config.channel.coherence in ("symbol", "packet"),
+            symbol_s=self.config.symbol_s if impairments.cfo_hz > 0.0 else 0.0,
             trials=cut.rows_per_chunk,
             devices=self.num_devices,
             columns=cut.columns,
         )
         per_device = (array.reshape(num_trials, self.num_devices, -1) for array in channel.rows(context))
         channel_key, csi_key, device, gain = per_device
-        received, active = _compiled(chain)(
+        received, active, energy = _compiled(chain)(
             cut.chunks(
                 payload.astype(np.complex64) if analog else payload,
                 cut.columns if analog else cut.columns // 8,
@@ -168,6 +206,8 @@ class SuperpositionLink:
                 cut.by_row(gain[..., 0]),
                 cut.by_row(decision.level.astype(np.float32)),
                 cut.by_row(context.keys(Purpose.NOISE)),
+                cut.by_row(impairment_keys(context, num_devices=self.num_devices)),
+                cut.by_row(clipping_reference(payload, gains, decision, impairments=impairments)),
             ),
             *channel.numbers.feed(),
         )
@@ -176,4 +216,27 @@ class SuperpositionLink:
             received=cut.join(np.asarray(received))[:, : self.num_symbols],
             num_active=num_active[:, : self.num_symbols] if channel.varies else num_active[:, :1],
             decision=decision,
+            airtime_s=decision.active.astype(float) * (self.num_symbols * self.config.symbol_s),
+            energy_j=cut.add_up(np.asarray(energy)).T * self.config.symbol_s,
         )
+
+
+def impairment_keys(context: UplinkContext, *, num_devices: int) -> NDArray[np.uint32]:
+    """Key of what each device does wrong in this round, `[num_trials, num_devices, 2]`."""
+    device = np.arange(num_devices)[None, :]
+    return fold(context.keys(Purpose.IMPAIRMENTS)[:, None], device, np.zeros_like(device))
+
+
+def clipping_reference(
+    payload: NDArray[Any], gains: BlockGains, decision: AmplitudeDecision, *, impairments: ImpairmentsConfig
+) -> NDArray[np.float32]:
+    """Mean power of a weighted symbol of each device `[num_trials, num_devices]`, above which amplifiers clip.
+
+    Weights and payload are independent: the mean of |w|^2 times that of the payload (bits: 1), times the level squared.
+    Zeros where nothing clips.
+    """
+    if impairments.clipping_db is None:
+        return np.zeros(payload.shape[:2], np.float32)
+    bits = payload.dtype == np.uint8
+    content = 1.0 if bits else np.mean(np.real(payload) ** 2 + np.imag(payload) ** 2, axis=2, dtype=np.float64)
+    return np.asarray(decision.level[:, None] ** 2 * gains.weight_power * content, np.float32)

@@ -159,6 +159,66 @@ def test_a_phase_known_badly_turns_the_sum_as_theory_says() -> None:
     assert abs(standard_errors_off(spread, num_devices * (1.0 - mean**2))) < ERRORS_OF_A_CHECK
 
 
+@pytest.mark.parametrize(("coherence", "independent"), [("symbol", 4096), ("packet", 64), ("round", 1)])
+def test_a_residual_phase_turns_the_sum_as_theory_says(coherence: str, independent: int) -> None:
+    """E exp(j phi) = exp(-s^2/2), Var exp(j phi) = 1 - exp(-s^2); K devices have K times both."""
+    degrees, num_devices, num_trials = 30.0, 5, 200
+    config = air(
+        coherence=coherence,
+        snr_max_db=100.0,
+        channel=QUIET,
+        impairments={"phase_error_deg": degrees},
+        packet_size_bytes=8,
+    )
+    heard = superpose(config, np.ones((num_trials, num_devices, 4096)))
+    arrived = heard.received.astype(complex) / heard.decision.amplitude[:, None]
+    blocks = arrived.reshape(num_trials, independent, -1)
+    assert np.ptp(blocks.real, axis=2).max() < 20 * ROUNDING  # one phase for each coherence block
+    each, spread = blocks[:, :, 0], np.deg2rad(degrees)
+    mean = num_devices * np.exp(-(spread**2) / 2)
+    assert abs(standard_errors_off(each.real, mean)) < ERRORS_OF_A_CHECK
+    assert abs(standard_errors_off(each.imag, 0.0)) < ERRORS_OF_A_CHECK
+    expected = num_devices * (1.0 - np.exp(-(spread**2)))
+    assert abs(standard_errors_off(np.abs(each - mean) ** 2, expected)) < ERRORS_OF_A_CHECK
+
+
+def test_a_frequency_offset_turns_a_device_steadily_on_a_single_carrier() -> None:
+    config = air(snr_max_db=100.0, channel=QUIET, impairments={"cfo_hz": 500.0}, bandwidth_hz=1e6)
+    received = superpose(config, np.ones((4, 1, CHUNK_SYMBOLS + 64))).received.astype(complex)
+    step = np.angle((received[:, 1:] * received[:, :-1].conj()).sum(axis=1))
+    assert (np.abs(step) < 2 * np.pi * 5e-4).all()
+    assert len(np.unique(step)) == 4
+    last = CHUNK_SYMBOLS + 63  # in the second chunk
+    np.testing.assert_allclose(np.angle(received[:, last] * np.exp(-1j * step * last)), 0.0, atol=5e-3)
+
+
+def test_the_amplifier_clips_amplitudes_beyond_its_limit() -> None:
+    config = air(snr_max_db=100.0, channel=QUIET, impairments={"clipping_db": 3.0})
+    x = amplitudes(3, 1, 4096)
+    heard = superpose(config, x)
+    limit = np.sqrt((x**2).mean(axis=2) * 10.0**0.3)
+    assert (limit < 0.9).all()
+    expected = heard.decision.amplitude[:, None] * np.clip(x[:, 0], -limit, limit)
+    assert np.abs(heard.received - expected).max() < ROUNDING
+    clipped = heard.energy_j
+    assert clipped is not None
+    np.testing.assert_allclose(clipped, (np.clip(x, -limit[..., None], limit[..., None]) ** 2).sum(2) * 1e-6, rtol=1e-5)
+
+
+def test_energy_and_airtime_are_those_of_the_symbols_sent() -> None:
+    """Under inversion a device of gain h sends A x / h; 13 symbols of 1 us each."""
+    x = amplitudes(3, 2, 13)
+    heard = superpose(air(channel={"gain": (0.5, 2.0)}), x)
+    assert heard.airtime_s is not None
+    assert heard.energy_j is not None
+    np.testing.assert_allclose(heard.airtime_s, 13e-6)
+    sent = heard.decision.level[:, None, None] * x / np.array([0.5, 2.0])[None, :, None]
+    np.testing.assert_allclose(heard.energy_j, (sent**2).sum(axis=2) * 1e-6, rtol=1e-5)
+    bits = compile_air(air("bpsk"), num_devices=2, num_symbols=13)
+    spent = bits.superpose(random_payload(3, 2, 13), context=context(3), caps={})
+    np.testing.assert_allclose(spent.energy_j, spent.decision.level[:, None] ** 2 * np.full((3, 2), 13e-6), rtol=1e-6)
+
+
 @pytest.mark.parametrize("num_devices", [1, 6])
 def test_the_misalignment_under_truncated_inversion_is_as_theory_says(num_devices: int) -> None:
     """Rayleigh h and h^ = h + e are jointly Gaussian: h = h^ / (1 + v) + r with Var r = v / (1 + v).
