@@ -1,0 +1,5 @@
+"""Front-ends: from the symbols of a packet to what the receiver has of it (`phy.seams.Frontend`)."""
+
+from phy.frontends.build import build_frontend
+
+__all__ = ["build_frontend"]
