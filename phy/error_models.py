@@ -151,7 +151,10 @@ class IndependentFlips:
             return theory.awgn_bit_error_rate(esno, bits_per_symbol=self._bits_per_symbol)
         rician_k = 10.0 ** (channel.rician_k_db / 10.0) if channel.fading == "rician" else 0.0
         distinct, where = np.unique(esno, return_inverse=True)
-        rates = theory.fading_bit_error_rate(distinct, bits_per_symbol=self._bits_per_symbol, rician_k=rician_k)
+        nakagami_m = channel.nakagami_m if channel.fading == "nakagami" else None
+        rates = theory.fading_bit_error_rate(
+            distinct, bits_per_symbol=self._bits_per_symbol, rician_k=rician_k, nakagami_m=nakagami_m
+        )
         return rates[where].reshape(esno.shape)
 
     def _flip(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from radio import standard_errors_off
 from scipy import integrate, special, stats
 
-from phy.theory import awgn_bit_error_rate, fading_bit_error_rate
+from phy.theory import awgn_bit_error_rate, fading_bit_error_rate, sic_bit_error_rates
 
 EVERY_ORDER = (1, 2, 4, 6, 8)
 ESNO = 10.0 ** (np.array([-10.0, -3.0, 0.0, 7.0, 13.0, 20.0]) / 10.0)
@@ -92,8 +97,7 @@ def test_rayleigh_has_diversity_one(bits_per_symbol: int) -> None:
 @pytest.mark.parametrize("bits_per_symbol", EVERY_ORDER)
 def test_fading_never_helps_at_high_snr(bits_per_symbol: int) -> None:
     rates = [
-        float(fading_bit_error_rate(1e3, bits_per_symbol=bits_per_symbol, rician_k=k))
-        for k in (0.0, 1.0, 10.0, 100.0)
+        float(fading_bit_error_rate(1e3, bits_per_symbol=bits_per_symbol, rician_k=k)) for k in (0.0, 1.0, 10.0, 100.0)
     ]
     assert rates == sorted(rates, reverse=True)
 
@@ -103,3 +107,130 @@ def test_shapes_are_kept_and_unknown_constellations_refused() -> None:
     assert awgn_bit_error_rate(np.ones((2, 3)), bits_per_symbol=4).shape == (2, 3)
     with pytest.raises(ValueError, match="3 bits per symbol has no closed form here; use 1, 2, 4, 6 or 8"):
         awgn_bit_error_rate(1.0, bits_per_symbol=3)
+
+
+def gamma_average(rate_at: Callable[[float], float], shape: float) -> float:
+    """E[rate_at(x)] for x ~ Gamma(shape, 1), by adaptive quadrature in ln x, where nothing is singular."""
+
+    def integrand(log_x: float) -> float:
+        density = np.exp(shape * log_x - np.exp(log_x) - special.gammaln(shape))
+        return float(rate_at(np.exp(log_x)) * density)
+
+    # Below ln x = -30 / shape lies e^-30, beyond x = 200 e^-150 of the law.
+    ends = np.concatenate([np.linspace(-30.0 / shape, 0.0, 6), [1.5, 3.0, np.log(200.0)]])
+    return sum(integrate.quad(integrand, low, high, epsrel=1e-10)[0] for low, high in itertools.pairwise(ends))
+
+
+@pytest.mark.parametrize("m", [0.5, 0.75, 2.0, 3.5])
+@pytest.mark.parametrize("num_antennas", [1, 3])
+def test_nakagami_rate_is_the_awgn_rate_averaged_over_a_gamma_law(m: float, num_antennas: int) -> None:
+    """L antennas see the sum of L powers Gamma(m, 1/m), which is Gamma(L m, 1/m)."""
+    for bits_per_symbol, esno in ((1, 0.3), (2, 10.0), (4, 100.0)):
+        exact = gamma_average(
+            lambda x, b=bits_per_symbol, e=esno: float(awgn_bit_error_rate(e * x / m, bits_per_symbol=b)),
+            m * num_antennas,
+        )
+        found = fading_bit_error_rate(esno, bits_per_symbol=bits_per_symbol, nakagami_m=m, num_antennas=num_antennas)
+        assert found == pytest.approx(exact, rel=1e-7)
+
+
+@pytest.mark.parametrize("bits_per_symbol", EVERY_ORDER)
+def test_nakagami_with_shape_one_is_rayleigh(bits_per_symbol: int) -> None:
+    for num_antennas in (1, 4):
+        np.testing.assert_allclose(
+            fading_bit_error_rate(ESNO, bits_per_symbol=bits_per_symbol, nakagami_m=1.0, num_antennas=num_antennas),
+            fading_bit_error_rate(ESNO, bits_per_symbol=bits_per_symbol, num_antennas=num_antennas),
+            rtol=1e-12,
+        )
+
+
+def test_nakagami_with_large_shape_tends_to_awgn() -> None:
+    """The power has variance 1 / m, so the difference falls as 1 / m."""
+    awgn = awgn_bit_error_rate(3.0, bits_per_symbol=2)
+    gaps = [abs(fading_bit_error_rate(3.0, bits_per_symbol=2, nakagami_m=m) / awgn - 1.0) for m in (100.0, 1000.0)]
+    assert gaps[1] < gaps[0] / 5.0  # a tenth, up to terms of second order
+
+
+def test_combining_rayleigh_antennas_is_the_textbook_formula() -> None:
+    """Proakis, Digital Communications, (14.4-15): BPSK over L branches."""
+    for num_antennas in (1, 2, 4, 8):
+        mu = np.sqrt(ESNO / (1.0 + ESNO))
+        series = sum(special.binom(num_antennas - 1 + k, k) * ((1.0 + mu) / 2.0) ** k for k in range(num_antennas))
+        expected = ((1.0 - mu) / 2.0) ** num_antennas * series
+        found = fading_bit_error_rate(ESNO, bits_per_symbol=1, num_antennas=num_antennas)
+        # The textbook's 1 - mu cancels: 1e-16 / (1 - mu) relative per power, at most 8 / 0.005 of it.
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_combining_rician_antennas_averages_over_the_noncentral_chi_square_of_all() -> None:
+    num_antennas, k, esno = 3, 2.0, 4.0
+    total = stats.ncx2(2 * num_antennas, 2.0 * k * num_antennas)
+
+    def integrand(x: float) -> float:
+        return float(awgn_bit_error_rate(esno * x / (2.0 * (1.0 + k)), bits_per_symbol=4) * total.pdf(x))
+
+    exact = integrate.quad(integrand, 0.0, 120.0, epsrel=1e-10, limit=200)[0]
+    found = fading_bit_error_rate(esno, bits_per_symbol=4, rician_k=k, num_antennas=num_antennas)
+    assert found == pytest.approx(exact, rel=1e-7)
+    # The same energy at one antenna is worth less: a formula that forgot the branches would fail here.
+    assert abs(float(fading_bit_error_rate(3 * esno, bits_per_symbol=4, rician_k=k)) / exact - 1.0) > 0.1
+
+
+@pytest.mark.parametrize("num_antennas", [1, 2, 4])
+@pytest.mark.parametrize(("fading", "order"), [({}, 1.0), ({"rician_k": 1.0}, 1.0), ({"nakagami_m": 1.5}, 1.5)])
+def test_slope_at_high_snr_is_the_diversity_order(num_antennas: int, fading: dict[str, float], order: float) -> None:
+    rates = fading_bit_error_rate(np.array([1e5, 1e6]), bits_per_symbol=2, num_antennas=num_antennas, **fading)
+    # Terms of order L / SNR relative.
+    assert np.log10(rates[0] / rates[1]) == pytest.approx(order * num_antennas, rel=1e-3)
+
+
+def test_antennas_over_awgn_add_their_snr() -> None:
+    together = awgn_bit_error_rate(ESNO, bits_per_symbol=4, num_antennas=4)
+    np.testing.assert_array_equal(together, awgn_bit_error_rate(4.0 * ESNO, bits_per_symbol=4))
+
+
+def test_a_channel_is_rician_or_nakagami() -> None:
+    with pytest.raises(ValueError, match=r"fading is Rician \(K 2\) or Nakagami \(m 3\), not both; leave one out"):
+        fading_bit_error_rate(1.0, bits_per_symbol=2, rician_k=2.0, nakagami_m=3.0)
+
+
+def cancelled(
+    first_esno: float, second_esno: float, bits_per_symbol: int, *, genie: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Errors per symbol of both users, simulated with complex noise of power one; `genie` subtracts what was sent."""
+    rng = np.random.default_rng(11)
+    num_symbols, axes = 400_000, bits_per_symbol
+    scale = np.array([np.sqrt(first_esno), np.sqrt(second_esno)])[:, None, None] / np.sqrt(axes)
+    bits = rng.integers(0, 2, (2, num_symbols, axes))
+    sent = scale * (1.0 - 2.0 * bits)
+    received = sent.sum(axis=0) + rng.normal(scale=np.sqrt(0.5), size=(num_symbols, axes))
+    decided = received < 0.0
+    cleaned = received - (sent[0] if genie else scale[0] * (1.0 - 2.0 * decided))
+    return (decided != bits[0]).mean(axis=1), ((cleaned < 0.0) != bits[1]).mean(axis=1)
+
+
+@pytest.mark.parametrize("bits_per_symbol", [1, 2])
+@pytest.mark.parametrize(("first_esno", "second_esno"), [(4.0, 1.0), (10.0, 2.0), (3.0, 3.0), (1.0, 4.0), (8.0, 0.1)])
+def test_cancellation_errs_as_simulated(bits_per_symbol: int, first_esno: float, second_esno: float) -> None:
+    expected = sic_bit_error_rates(first_esno, second_esno, bits_per_symbol=bits_per_symbol)
+    for simulated, rate in zip(cancelled(first_esno, second_esno, bits_per_symbol), expected, strict=True):
+        # k = 4: one check in 16 000 fails by chance, and the seed is fixed.
+        assert abs(standard_errors_off(simulated, float(rate))) < 4.0
+
+
+def test_the_simulation_tells_cancellation_from_a_genie() -> None:
+    expected = sic_bit_error_rates(4.0, 1.0, bits_per_symbol=1)
+    assert abs(standard_errors_off(cancelled(4.0, 1.0, 1, genie=True)[1], float(expected[1]))) > 20.0
+
+
+def test_cancellation_without_the_other_user_is_that_user_alone() -> None:
+    for bits_per_symbol in (1, 2):
+        alone = awgn_bit_error_rate(ESNO, bits_per_symbol=bits_per_symbol)
+        np.testing.assert_allclose(sic_bit_error_rates(ESNO, 0.0, bits_per_symbol=bits_per_symbol)[0], alone)
+        # A first user far stronger is always decided right.
+        np.testing.assert_allclose(sic_bit_error_rates(1e6, ESNO, bits_per_symbol=bits_per_symbol)[1], alone)
+
+
+def test_cancellation_of_larger_constellations_is_refused() -> None:
+    with pytest.raises(ValueError, match="4 bits per symbol has no closed form under cancellation; use 1 or 2"):
+        sic_bit_error_rates(1.0, 1.0, bits_per_symbol=4)
