@@ -6,8 +6,8 @@ from fl.config import FlmcConfig, GaussianLinearConfig
 from phy.config import LinkConfig
 
 _LOGISTIC_SAMPLES, _LOGISTIC_DIMENSION = 569, 31
-_SERIES = 8
-_LINK_SERIES = 5
+_SERIES = 12
+_LINK_SERIES = 12
 # Measured on two cores of a 2024 server processor; good to a factor of two, which is what `check` claims.
 _SECONDS_PER_ROUND = 1.6e-3
 _SECONDS_PER_SUPERPOSED_ENTRY = 1.5e-8
@@ -40,9 +40,7 @@ def bytes_per_trial(config: FlmcConfig, link: LinkConfig) -> int:
         data = 2 * 8 * devices * m * (m + 1)
     else:
         data = 2 * 8 * _LOGISTIC_SAMPLES * (_LOGISTIC_DIMENSION + 2)
-    records = (
-        8 * config.rounds * (_SERIES + (_LINK_SERIES * devices if config.scheme == "digital-orthogonal" else 0))
-    )
+    records = 8 * config.rounds * (_SERIES + (_LINK_SERIES * devices if config.scheme == "digital-orthogonal" else 0))
     radio = devices * m * 64 if config.uses_radio else 0
     probe = devices * link.probe_bits // 2 if probes_per_run(config, link) else 0
     samples = 8 * config.rounds * m if config.scheme == "exact" else 0

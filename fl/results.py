@@ -11,6 +11,21 @@ from numpy.typing import NDArray
 CAP_NAMES: tuple[str, ...] = ("none", "power", "lmc", "privacy")
 """Word of each `active_cap` code: which limit held the amplitude down (0 is none)."""
 
+LINK_COUNTS = (
+    "bits",
+    "bit_errors",
+    "packets",
+    "packet_errors",
+    "dropped",
+    "retransmissions",
+    "raw_bits",
+    "raw_bit_errors",
+    "airtime_s",
+    "energy_j",
+    "snr_db",
+)
+"""What is kept of the counts of each round and device."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrialResult:
@@ -21,7 +36,7 @@ class TrialResult:
       `airtime_s` is the latency of each round [s], `energy_j` the energy of all devices [J], and `elapsed_s` and
       `spent_j` are their sums up to and including the round;
     - `link`: arrays `[num_rounds, num_devices]` of the fields of `phy.measurement.LinkCounts` named in
-      `fl.rounds.LINK_COUNTS`, int64 or float64, and of `power_db` where devices adapt their power; empty where no
+      `LINK_COUNTS`, int64 or float64, and of `power_db` where devices adapt their power; empty where no
       device was detected on its own;
     - `privacy`: one array `[num_rounds]` float64 per name (`epsilon`, `delta_target`, `delta_spent`),
       empty without a privacy bound;

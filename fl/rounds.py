@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fl.algorithms.flmc import RoundOutcome, build_flmc
 from fl.config import FlmcConfig
 from fl.metrics import SampleMoments
-from fl.results import TrialResult
+from fl.results import LINK_COUNTS, TrialResult
 from fl.tasks import PosteriorTask, build_task
 from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
@@ -19,21 +19,6 @@ from phy.config import LinkConfig
 from privacy import AmplitudePrivacy, NoPrivacy, PrivacyConfig
 
 _DIVERGED = 1e100
-
-LINK_COUNTS = (
-    "bits",
-    "bit_errors",
-    "packets",
-    "packet_errors",
-    "dropped",
-    "retransmissions",
-    "raw_bits",
-    "raw_bit_errors",
-    "airtime_s",
-    "energy_j",
-    "snr_db",
-)
-"""What is kept of the counts of each round and device."""
 
 SPENT = {"airtime_s": "elapsed_s", "energy_j": "spent_j"}
 """What every round costs, and what it is called when added up from the first round on."""

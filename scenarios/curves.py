@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,9 @@ from scenarios.schema import FigureConfig
 from scenarios.store import canonical_json
 from scenarios.tables import Mean, PointSummary, Rate
 
-RATES = ("bit_error_rate", "packet_error_rate")
+RATES = ("bit_error_rate", "packet_error_rate", "raw_bit_error_rate")
+ROUND_AXES = ("round", "elapsed_s", "spent_j")
+"""What x may be beside a setting: then a curve goes along the run, one spot per round."""
 EVERYWHERE = "everywhere"
 
 
@@ -50,21 +52,34 @@ class Drawing:
     caption: str
 
 
-def arrange(config: FigureConfig, plan: Plan, summaries: Sequence[PointSummary]) -> Drawing:
-    """Sort the points of a run into panels and curves; points without the quantity are left out."""
-    shown = [(s.point, spot) for s in summaries if (spot := _spot(config, plan, s)) is not None]
+def arrange(
+    config: FigureConfig,
+    plan: Plan,
+    summaries: Sequence[PointSummary],
+    *,
+    over_rounds: Iterable[tuple[Point, str, Spot]] = (),
+) -> Drawing:
+    """Sort the points of a run into panels and curves; points without the quantity are left out.
+
+    Where x goes along the run, `over_rounds` says what is drawn: a point, what tells its curve from its others (a
+    device), and a spot.
+    """
+    shown = list(over_rounds)
+    if config.x not in ROUND_AXES:
+        shown = [(s.point, "", spot) for s in summaries if (spot := _spot(config, plan, s)) is not None]
     paths = (config.series,) if isinstance(config.series, str) else config.series
-    paths = (*paths, *_unnamed_paths(config, plan, [point for point, _ in shown]))
+    points = {point.index: point for point, _, _ in shown}
+    paths = (*paths, *_unnamed_paths(config, plan, list(points.values())))
     by_panel: dict[str, dict[str, list[Spot]]] = {}
     titles: dict[str, str] = {}
     looks: dict[str, int] = {}
-    for point, spot in shown:
+    for point, part, spot in shown:
         key, title = _panel(config, point)
         titles[key] = title
         parts = [setting_label(path, value_of(point, path)) for path in paths if applies(path, point)]
         if spot.x is None and applies(config.x, point):  # a line beside a curve of the same series
             parts.append(setting_label(config.x, value_of(point, config.x)))
-        label = ", ".join(dict.fromkeys(part for part in parts if part))
+        label = ", ".join(dict.fromkeys(filter(None, (*parts, part))))
         if not label and not applies(config.x, point):  # no series tells what this line is
             label = setting_label("learning.scheme", point.scenario.learning.scheme)
         looks.setdefault(label, len(looks))
@@ -83,7 +98,7 @@ def arrange(config: FigureConfig, plan: Plan, summaries: Sequence[PointSummary])
         )
         for key, curves in by_panel.items()
     )
-    return Drawing(config=config, panels=panels, caption=_caption(config, plan, [s for _, s in shown]))
+    return Drawing(config=config, panels=panels, caption=_caption(config, plan, [s for _, _, s in shown]))
 
 
 def _panel(config: FigureConfig, point: Point) -> tuple[str, str]:
@@ -170,6 +185,8 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
         return f"No finished trial measured {config.y}."
     few, many = min(s.n for s in spots), max(s.n for s in spots)
     trials = f"{many} trial{'s' if many > 1 else ''}" if few == many else f"{few} to {many} trials"
+    if config.x in ROUND_AXES:
+        return f"{_caption_along(config, spots, trials=trials)} Seed {plan.seed}."
     mark = "bars" if any(isinstance(s.x, str) for s in spots) else "shaded"
     if config.y in RATES:
         text = (
@@ -184,3 +201,18 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
     if any(s.x is None for s in spots):
         text += " Horizontal lines: settings to which the x axis does not apply."
     return f"{text} Seed {plan.seed}."
+
+
+def _caption_along(config: FigureConfig, spots: Sequence[Spot], *, trials: str) -> str:
+    """What a curve along the run is a mean of."""
+    at = "" if config.x == "round" else " and over the x axis is what these rounds took on average"
+    if config.y in RATES:
+        text = (
+            f"Errors over observations of {trials} in each round{at}; shaded: 95 % Clopper-Pearson interval, which "
+            "takes errors as independent."
+        )
+        if any(s.y is None for s in spots):
+            text += " Small triangles: upper limit where no error was seen."
+        return text
+    band = "shaded: 95 % t interval of the mean" if any(s.low is not None for s in spots) else "no band from one trial"
+    return f"Mean over {trials} after each round{at}; {band}."

@@ -23,7 +23,7 @@ from scenarios.errors import ScenarioError
 
 DATABASE = "results.sqlite"
 LOCK = "run.lock"
-STORE_VERSION = 1
+STORE_VERSION = 2
 APPLICATION_ID = 0x7068796C  # "phyl": tells our file from any other SQLite database
 
 # `total` is the sum of an array of counts, kept so that error rates need no blob to be unpacked.
@@ -42,6 +42,7 @@ CREATE TABLE metrics (task INTEGER NOT NULL REFERENCES tasks(id), name TEXT NOT 
 CREATE TABLE rounds {_SERIES_COLUMNS};
 CREATE TABLE link {_SERIES_COLUMNS};
 CREATE TABLE privacy {_SERIES_COLUMNS};
+CREATE TABLE bursts {_SERIES_COLUMNS};
 CREATE TABLE runs (id INTEGER PRIMARY KEY, command TEXT NOT NULL, provenance TEXT NOT NULL,
     started_at TEXT NOT NULL, finished_at TEXT, status TEXT NOT NULL);
 CREATE TABLE scenario (id INTEGER PRIMARY KEY CHECK (id = 1), yaml TEXT NOT NULL, root TEXT NOT NULL,
@@ -81,17 +82,22 @@ def check_identity(path: Path, *, scenario_name: str | None) -> None:
             (application,) = database.execute("PRAGMA application_id").fetchone()
             (version,) = database.execute("PRAGMA user_version").fetchone()
             row = None
-            if application == APPLICATION_ID and version <= STORE_VERSION:
+            if application == APPLICATION_ID and version == STORE_VERSION:
                 row = database.execute("SELECT value FROM meta WHERE key = 'scenario_name'").fetchone()
     except sqlite3.Error as error:
-        raise ScenarioError(
-            file=path, problem=f"is not a phyloop result store ({error})", remedy=refuse
-        ) from error
+        raise ScenarioError(file=path, problem=f"is not a phyloop result store ({error})", remedy=refuse) from error
     if application == APPLICATION_ID and version > STORE_VERSION:
         raise ScenarioError(
             file=path,
             problem=f"was written by a newer phyloop (store version {version}, not {STORE_VERSION})",
             remedy="upgrade phyloop, or choose another folder",
+        )
+    if application == APPLICATION_ID and version < STORE_VERSION:
+        raise ScenarioError(
+            file=path,
+            problem=f"was written by an older phyloop (store version {version}, not {STORE_VERSION}), whose link "
+            "counted less",
+            remedy="run the scenario into a new folder, or read this one with the phyloop that wrote it",
         )
     if row is None:
         raise ScenarioError(file=path, problem="is not a phyloop result store", remedy=refuse)

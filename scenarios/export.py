@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scenarios.errors import ScenarioError
 from scenarios.plan import Plan
@@ -61,7 +62,7 @@ class Replacement:
 
 
 def export(folder: Path, out: Path, *, plan: Plan, task_ids: TaskIds) -> tuple[Path, ...]:
-    """Write metrics.csv, rounds.csv, link.csv and privacy.csv of the run in `folder` into `out`.
+    """Write metrics.csv, rounds.csv, link.csv, privacy.csv and bursts.csv of the run in `folder` into `out`.
 
     Columns as in `scenarios.tables`; UTF-8, a header even where there is no row, counts as integers,
     floats with all digits they need (`nan` and `inf` as such), None as an empty cell. Each file
@@ -102,18 +103,25 @@ def _rows(block: Block, *, head: str, worded: bool) -> str:
 
     One template holds every row with holes for its values, and is filled once.
     """
-    holes = ",".join("%d" if np.issubdtype(array.dtype, np.integer) else "%r" for array in block.data)
+    holes = ",".join(map(_hole, block.data))
     # What is written around the holes must not look like one.
     start = f"{head}{block.trial}".replace("%", "%%")
     metric = "" if block.metric is None else f"{_cell(block.metric)},".replace("%", "%%")
     coded = worded and block.metric in CODED
     text = ",%s" if coded else "," if worded else ""
-    template = _template(block.data[0].shape, start=start, end=f",{metric}{holes}{text}\n")
-    columns: list[Sequence[Any]] = [array.reshape(-1).tolist() for array in block.data]
+    template = _template(block.shape, start=start, end=f",{metric}{holes}{text}\n")
+    columns: list[Sequence[Any]] = [array.reshape(-1).tolist() for array in block.data if array is not None]
     if coded:
         columns.append([word_of(str(block.metric), value) for value in columns[0]])
     values = columns[0] if len(columns) == 1 else list(chain.from_iterable(zip(*columns, strict=True)))
     return template % tuple(values)
+
+
+def _hole(array: NDArray[Any] | None) -> str:
+    """What stands for one value of a column; nothing, where it was not measured."""
+    if array is None:
+        return ""
+    return "%d" if np.issubdtype(array.dtype, np.integer) else "%r"
 
 
 def _template(shape: tuple[int, ...], *, start: str, end: str) -> str:

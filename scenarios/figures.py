@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.curves import Curve, Drawing, Spot, arrange
+from scenarios.curves import ROUND_AXES, Curve, Drawing, Spot, arrange
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.labels import axis_label, format_value, plain_label, setting_label
-from scenarios.plan import Plan
+from scenarios.plan import Plan, Point
 from scenarios.schema import FigureConfig
 from scenarios.tables import PointSummary
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7A4B9A")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
+
+MARKERS_PER_CURVE = 15
+"""A curve along a run has a spot per round; as many markers would hide it."""
 
 STYLE: dict[str, Any] = {
     "svg.hashsalt": "phyloop",  # else element ids are random
@@ -145,11 +148,10 @@ def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str]) -> None:
         high = _column([s.high if s.y is not None else None for s in placed])
         if words:  # nothing lies between two words: no line, bars instead of a band, side by side
             x = x + 0.09 * (curve.series % 7 - 3)
-            axes.errorbar(
-                x, y, yerr=(y - low, high - y), label=label, capsize=3, **{**look, "linestyle": ""}, **marker
-            )
+            axes.errorbar(x, y, yerr=(y - low, high - y), label=label, capsize=3, **{**look, "linestyle": ""}, **marker)
         else:
-            axes.plot(x, y, label=label, **look, **marker)
+            every = max(len(placed) // MARKERS_PER_CURVE, 1)
+            axes.plot(x, y, label=label, markevery=every, **look, **marker)
             axes.fill_between(x, low, high, color=look["color"], alpha=0.16, linewidth=0)
         label = None
         unseen = [(at, s.high) for at, s in zip(x, placed, strict=True) if s.y is None]
@@ -179,9 +181,7 @@ def _finish_axes(axes: Axes, drawing: Drawing, *, words: Sequence[str]) -> None:
     if words:
         names = [setting_label(config.x, word) or word for word in words]
         slanted = sum(map(len, names)) > 30
-        axes.set_xticks(
-            range(len(words)), names, rotation=30 if slanted else 0, ha="right" if slanted else "center"
-        )
+        axes.set_xticks(range(len(words)), names, rotation=30 if slanted else 0, ha="right" if slanted else "center")
         axes.set_xlim(-0.5, len(words) - 0.5)
     elif config.x_scale == "log" and numbers and min(numbers) > 0:
         axes.set_xscale("log")
@@ -202,9 +202,7 @@ def log_limits(spots: Sequence[Spot]) -> tuple[float, float] | None:
     else squeeze all curves against the upper edge.
     """
     levels = [
-        level
-        for s in spots
-        if (level := s.high if s.y is None and s.x is not None else s.y) is not None and level > 0
+        level for s in spots if (level := s.high if s.y is None and s.x is not None else s.y) is not None and level > 0
     ]
     if not levels:
         return None
@@ -217,16 +215,24 @@ def log_limits(spots: Sequence[Spot]) -> tuple[float, float] | None:
 
 
 def write_figures(
-    folder: Path, plan: Plan, *, summaries: Sequence[PointSummary], figures: Sequence[FigureConfig]
+    folder: Path,
+    plan: Plan,
+    *,
+    summaries: Sequence[PointSummary],
+    figures: Sequence[FigureConfig],
+    along: Callable[[FigureConfig], Iterable[tuple[Point, str, Spot]]] = lambda _: (),
 ) -> tuple[FigureFiles, ...]:
-    """Draw each figure into `folder` as PNG (150 dpi) and SVG; ScenarioError if it cannot be written."""
+    """Draw each figure into `folder` as PNG (150 dpi) and SVG; ScenarioError if it cannot be written.
+
+    `along` reads what a figure over rounds, seconds or joules shows.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return tuple(
             _write_figure(
                 folder,
                 f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '-', config.y)}",
-                arrange(config, plan, summaries),
+                arrange(config, plan, summaries, over_rounds=along(config) if config.x in ROUND_AXES else ()),
             )
             for number, config in enumerate(figures, start=1)
         )
@@ -244,12 +250,12 @@ def _write_figure(folder: Path, name: str, drawing: Drawing) -> FigureFiles:
     paths = {kind: folder / f"{name}.{kind}" for kind in ("png", "svg")}
     for kind, path in paths.items():
         with Replacement(path) as file:
-            file.write(_render(figure, kind))
+            file.write(render(figure, kind))
     title = config.title or f"{plain_label(config.y)} over {plain_label(config.x)}"
     return FigureFiles(title=title, caption=drawing.caption, **paths)
 
 
-def _render(figure: Figure, kind: str) -> bytes:
+def render(figure: Figure, kind: str) -> bytes:
     """The bytes of a PNG or SVG file, without a date."""
     from matplotlib import rc_context
 

@@ -37,6 +37,20 @@ AXES: dict[str, str] = {
     "snr_db": "received SNR [dB]",
     "bit_error_rate": "bit error rate",
     "packet_error_rate": "packet error rate",
+    "raw_bit_error_rate": "bit error rate before decoding",
+    "round": "rounds",
+    "elapsed_s": "time on the air [s]",
+    "spent_j": "transmit energy of all devices [J]",
+    "airtime_s": "airtime of a round [s]",
+    "energy_j": "transmit energy of a round, all devices [J]",
+    "total_airtime_s": "airtime of a run [s]",
+    "total_energy_j": "transmit energy of a run, all devices [J]",
+    "squared_error": "squared distance to the posterior mean",
+    "peak_amplitude": "receive amplitude of the strongest device",
+    "num_active": "devices on the air",
+    "power_db": "transmit power over $N_0$ [dB]",
+    "dropped": "packets dropped per device and round",
+    "retransmissions": "retransmissions per device and round",
 }
 """Axis labels with units, of swept paths and metrics; matplotlib mathematics between dollars."""
 

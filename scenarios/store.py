@@ -36,8 +36,8 @@ CHUNK = 500
 """Task ids per query: well below SQLite's limit on bound values (999 before version 3.32)."""
 
 Series = dict[str, NDArray[Any]]
-SeriesTable = Literal["rounds", "link", "privacy"]
-SERIES_TABLES: tuple[SeriesTable, ...] = ("rounds", "link", "privacy")
+SeriesTable = Literal["rounds", "link", "privacy", "bursts"]
+SERIES_TABLES: tuple[SeriesTable, ...] = ("rounds", "link", "privacy", "bursts")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +85,12 @@ class Store:
         """Open `folder` for writing, alone; `create` makes folder and database where missing.
 
         ScenarioError if the folder is a file, cannot be written, holds a database that is not ours, is
-        from a newer phyloop or belongs to another scenario (all found before anything on disk changes),
+        from a newer or older phyloop or belongs to another scenario (all found before anything on disk changes),
         or if another process is writing to it.
         """
         path = folder / DATABASE
         if folder.exists() and not folder.is_dir():
-            raise ScenarioError(
-                file=folder, problem="is a file, not a folder", remedy="name a folder for the results"
-            )
+            raise ScenarioError(file=folder, problem="is a file, not a folder", remedy="name a folder for the results")
         if path.exists():
             check_identity(path, scenario_name=scenario_name)
         elif not create:
@@ -224,8 +222,8 @@ class Store:
     def read_series(self, task_ids: Sequence[str], table: SeriesTable) -> dict[str, Series]:
         """Arrays by name of those of `task_ids` that are stored, checked against their checksums.
 
-        Rounds and privacy `[num_rounds]`, link `[num_rounds, num_devices]`, read-only. ScenarioError if
-        an array is damaged.
+        Rounds and privacy `[num_rounds]`, link `[num_rounds, num_devices]`, bursts `[num_devices]` or
+        `[num_devices, n]`, read-only. ScenarioError if an array is damaged.
         """
         found: dict[str, Series] = {task_id: {} for task_id in self.read_tasks(task_ids)}
         for task_id, name, *blob in self._select(
@@ -292,9 +290,7 @@ class Store:
     def save_scenario(self, *, yaml: str, root: Mapping[str, Any]) -> None:
         """Keep the latest resolved scenario, as text and as plain values."""
         with self._transaction() as database:
-            database.execute(
-                "INSERT OR REPLACE INTO scenario VALUES (1, ?, ?, ?)", (yaml, json.dumps(root), utc_now())
-            )
+            database.execute("INSERT OR REPLACE INTO scenario VALUES (1, ?, ?, ?)", (yaml, json.dumps(root), utc_now()))
 
     def read_scenario(self) -> SavedScenario:
         """The scenario saved last; ScenarioError if a run was killed before it saved any."""

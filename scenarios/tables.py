@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.results import CAP_NAMES
+from fl.results import CAP_NAMES, LINK_COUNTS
 from phy import measurement
 from scenarios.plan import Plan, Point, value_of
 from scenarios.store import SeriesTable, Store, canonical_json
 
 CONFIDENCE = 0.95
-COUNTED = ("bit", "packet")
+COUNTED = ("bit", "packet", "raw_bit")
 """What the link counts, singular; the store holds `<unit>s` and `<unit>_errors`."""
 
 TaskIds = Sequence[Sequence[str]]
@@ -97,11 +97,9 @@ class PointSummary:
 def summarise(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[PointSummary, ...]:
     """One summary per point that has a finished trial, in the order of the plan.
 
-    Rates are called `bit_error_rate` and `packet_error_rate`.
+    Rates are called `bit_error_rate`, `packet_error_rate` and `raw_bit_error_rate`.
     """
-    summaries = (
-        _summarise_point(store, point, task_ids=ids) for point, ids in zip(plan.points, task_ids, strict=True)
-    )
+    summaries = (_summarise_point(store, point, task_ids=ids) for point, ids in zip(plan.points, task_ids, strict=True))
     return tuple(summary for summary in summaries if summary.done + summary.failed)
 
 
@@ -135,10 +133,11 @@ KEYS: dict[str, tuple[str, ...]] = {
     "rounds": ("trial", "round"),
     "link": ("trial", "round", "device"),
     "privacy": ("trial", "round"),
+    "bursts": ("trial", "device"),
 }
 """Columns between the swept paths and what was measured; rounds and devices count from 0."""
 
-LINK_COLUMNS = ("bits", "bit_errors", "packets", "packet_errors", "snr_db")
+LINK_COLUMNS = (*LINK_COUNTS, "power_db")
 """The link table is wide: counts of one device in one round belong side by side."""
 
 WORDED = ("metrics", "rounds")
@@ -171,14 +170,20 @@ def word_of(metric: str, value: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """One metric of one trial, or all counts of its link (`metric` None, one array per `LINK_COLUMNS`).
+    """One metric of one trial, or all counts of its link (`metric` None, one entry per `LINK_COLUMNS`).
 
-    The arrays have one shape: over rounds, over rounds and devices, or no axis at all.
+    The arrays have one shape: over rounds, over rounds and devices, over devices, or no axis at all. None is a
+    column of empty cells.
     """
 
     trial: int
     metric: str | None
-    data: tuple[NDArray[Any], ...]
+    data: tuple[NDArray[Any] | None, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the arrays."""
+        return next(array.shape for array in self.data if array is not None)
 
 
 def blocks(store: Store, *, table: str, task_ids: Sequence[str]) -> Iterator[Block]:
@@ -193,10 +198,30 @@ def blocks(store: Store, *, table: str, task_ids: Sequence[str]) -> Iterator[Blo
     if table == "link":
         for task_id, arrays in store.read_series(task_ids, "link").items():
             if arrays:
-                counts = tuple(arrays[name] for name in LINK_COLUMNS)
+                counts = tuple(arrays.get(name) for name in LINK_COLUMNS)
                 yield Block(trial=records[task_id].trial, metric=None, data=counts)
+        return
+    if table == "bursts":
+        for task_id, arrays in store.read_series(task_ids, "bursts").items():
+            for name, column in burst_columns(arrays):
+                yield Block(trial=records[task_id].trial, metric=name, data=(column,))
         return
     series: SeriesTable = "rounds" if table == "rounds" else "privacy"
     for task_id, arrays in store.read_series(task_ids, series).items():
         for name, values in arrays.items():
             yield Block(trial=records[task_id].trial, metric=name, data=(values,))
+
+
+def burst_columns(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Burst counts `[num_devices]` by name; of the k-th of several, the name ends in its number.
+
+    `in_a_row_1` .. `in_a_row_8`: positions that start so many errors in a row; `label_bits_0`, .. and
+    `label_errors_0`, ..: places in the symbol's label from the first.
+    """
+    for name, values in arrays.items():
+        if values.ndim == 1:
+            yield name, values
+            continue
+        first = 1 if name == "in_a_row" else 0
+        for place in range(values.shape[1]):
+            yield f"{name}_{place + first}", values[:, place]

@@ -16,6 +16,8 @@ from scenarios.export import Replacement
 from scenarios.figures import FigureFiles, write_figures
 from scenarios.labels import plain_label
 from scenarios.plan import Plan, Point, value_of
+from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells, draw_runs, read_bursts, setting_in_words
+from scenarios.round_curves import over_rounds
 from scenarios.store import RunRecord, Store, canonical_json
 from scenarios.tables import CODED, Mean, PointSummary, Rate, TaskIds, summarise, word_of
 
@@ -49,7 +51,13 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
     """
     summaries = summarise(store, plan, task_ids=task_ids)
     scenario = plan.points[0].scenario
-    figures = write_figures(folder / FIGURES, plan, summaries=summaries, figures=scenario.report.figures)
+    figures = write_figures(
+        folder / FIGURES,
+        plan,
+        summaries=summaries,
+        figures=scenario.report.figures,
+        along=lambda config: over_rounds(store, plan, task_ids=task_ids, config=config),
+    )
     html = render_page(folder, plan, task_ids=task_ids, store=store, summaries=summaries, figures=figures)
     path = folder / PAGE
     try:
@@ -80,6 +88,8 @@ def render_page(
     planned = len(plan.points) * plan.trials
     done, failed = sum(s.done for s in summaries), sum(s.failed for s in summaries)
     runs = store.read_runs()
+    bursts = read_bursts(store, plan, task_ids=task_ids)
+    run_lengths = draw_runs(plan, bursts)
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -98,9 +108,12 @@ def render_page(
         done=done,
         failed=failed,
         missing=planned - done - failed,
-        figures=[(figure, _data_uri(figure.svg)) for figure in figures],
+        figures=[(figure, _data_uri(figure.svg.read_bytes())) for figure in figures],
         metrics=metrics_rows(plan, summaries),
         rates=rates_rows(plan, summaries),
+        bursts=bursts_rows(plan, bursts),
+        verdicts=[(setting_in_words(plan, one.point), one.sentence) for one in bursts],
+        run_lengths=None if run_lengths is None else _data_uri(run_lengths),
         failures=_failures(plan, task_ids=task_ids, store=store, summaries=summaries),
         failures_shown=FAILURES_SHOWN,
         yaml=store.read_scenario().yaml,
@@ -147,12 +160,17 @@ def _metric_cell(name: str, mean: Mean | None) -> str | None:
 
 
 def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
-    """A row per point whose devices were detected: counts, rate and interval of bits and packets."""
+    """A row per point whose devices were detected: counts, rate and interval of bits and packets.
+
+    Bits before decoding are shown where they differ from those after it.
+    """
     names = tuple(dict.fromkeys(name for s in summaries for name in s.rates))
+    if all(s.rates.get("raw_bit_error_rate") in (None, s.rates.get("bit_error_rate")) for s in summaries):
+        names = tuple(name for name in names if name != "raw_bit_error_rate")
     heads = tuple(
         head
         for name in names
-        for unit in [name.removesuffix("_error_rate")]
+        for unit in [name.removesuffix("_error_rate").replace("_", " ")]
         for head in (f"{unit}s", f"{unit} errors", plain_label(name))
     )
     return Table(
@@ -163,6 +181,15 @@ def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
             for s in summaries
             if s.rates
         ),
+    )
+
+
+def bursts_rows(plan: Plan, bursts: Sequence[PointBursts]) -> Table:
+    """A row per point whose payloads were compared: how its errors lie together."""
+    return Table(
+        columns=(*map(plain_label, plan.swept_paths), *BURST_HEADS),
+        numeric=(*(False for _ in plan.swept_paths), *(True for _ in BURST_HEADS)),
+        rows=tuple((*_settings(plan, one.point), *burst_cells(one)) for one in bursts),
     )
 
 
@@ -229,9 +256,7 @@ class Failure:
     reason: str
 
 
-def _failures(
-    plan: Plan, *, task_ids: TaskIds, store: Store, summaries: Sequence[PointSummary]
-) -> tuple[Failure, ...]:
+def _failures(plan: Plan, *, task_ids: TaskIds, store: Store, summaries: Sequence[PointSummary]) -> tuple[Failure, ...]:
     """The failed trials, at most `FAILURES_SHOWN` of them."""
     found: list[Failure] = []
     for summary in summaries:
@@ -264,6 +289,6 @@ def _provenance_rows(run: RunRecord) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _data_uri(svg: Path) -> str:
+def _data_uri(svg: bytes) -> str:
     """The picture inside the page. As an image, not as inline SVG: element ids of two figures collide."""
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.read_bytes()).decode("ascii")
+    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")

@@ -54,6 +54,12 @@ def make_trial(
             "bit_errors": np.full(shape, errors, dtype=np.int64),
             "packets": np.full(shape, 10, dtype=np.int64),
             "packet_errors": np.full(shape, min(errors, 10), dtype=np.int64),
+            "dropped": np.zeros(shape, dtype=np.int64),
+            "retransmissions": np.ones(shape, dtype=np.int64),
+            "raw_bits": np.full(shape, 2000, dtype=np.int64),
+            "raw_bit_errors": np.full(shape, 2 * errors, dtype=np.int64),
+            "airtime_s": np.full(shape, 0.5),
+            "energy_j": np.full(shape, 0.25),
             "snr_db": np.linspace(10.0, 11.0, 2 * num_rounds).reshape(shape),
         }
     )
@@ -65,9 +71,27 @@ def make_trial(
             "active_cap": np.arange(num_rounds, dtype=np.float64) % 4,
         },
         link=link,
+        bursts={} if errors is None else bursts_of_two_devices(errors),
         privacy={"epsilon": np.full(num_rounds, 5.0)} if private else {},
         failure=failure,
     )
+
+
+def bursts_of_two_devices(errors: int) -> dict[str, np.ndarray]:
+    """A run of `errors` wrong bits in each of 100 packets of 1000 bits, QPSK, of two devices."""
+    n, starts = 100, np.clip(errors - np.arange(8), 0, None)
+    label = [(errors + 1) // 2, errors // 2]
+    return {
+        "packets": np.full(2, n),
+        "packet_bits": np.full(2, 1000 * n),
+        "packet_errors": np.full(2, errors * n),
+        "packet_errors_squared": np.full(2, errors * errors * n),
+        "bits": np.full(2, 1000 * n),
+        "pairs": np.full(2, 999 * n),
+        "in_a_row": np.tile(starts * n, (2, 1)),
+        "label_bits": np.full((2, 2), 500 * n),
+        "label_errors": np.tile(np.array(label) * n, (2, 1)),
+    }
 
 
 def store_trials(folder: Path, plan: Plan, trials: Mapping[int, Sequence[TrialResult]]) -> None:

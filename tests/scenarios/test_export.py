@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fake_runs import ids_of, make_plan, make_trial, store_trials
-from tidy_frames import link_table, metrics_table, privacy_table, rounds_table
+from tidy_frames import bursts_table, link_table, metrics_table, privacy_table, rounds_table
 
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement, export
@@ -22,6 +22,7 @@ READERS = {
     "rounds": rounds_table,
     "link": link_table,
     "privacy": privacy_table,
+    "bursts": bursts_table,
 }
 
 
@@ -57,7 +58,7 @@ def test_the_files_read_back_as_the_tables(plan: Plan, folder: Path, tmp_path: P
     read = pd.read_csv(
         tmp_path / "out" / f"{table}.csv",
         keep_default_na=False,
-        na_values={"privacy.epsilon": [""], "value": ["nan"], "snr_db": ["nan"]},
+        na_values={"privacy.epsilon": [""], "value": ["nan"], "snr_db": ["nan"], "power_db": [""]},
     )
     with Store.open_existing(folder) as store:
         expected = READERS[table](store, plan, task_ids=ids_of(plan))
@@ -70,7 +71,7 @@ def test_counts_are_written_as_integers_and_floats_with_all_digits(
 ) -> None:
     export(folder, tmp_path, plan=plan, task_ids=ids_of(plan))
     link = (tmp_path / "link.csv").read_text()
-    assert '\n0.1,"a ""quoted"", 100 %d label",0,0,0,1000,1,10,1,10.0\n' in link
+    assert '\n0.1,"a ""quoted"", 100 %d label",0,0,0,1000,1,10,1,0,1,2000,2,0.5,0.25,10.0,\n' in link
     assert ",mse,0.3333333333333333,\n" in (tmp_path / "metrics.csv").read_text()
     assert ",active_cap,1.0,power\n" in (tmp_path / "metrics.csv").read_text()
 

@@ -139,8 +139,10 @@ def test_the_rounds_table_counts_rounds_from_zero_and_names_the_caps(store: Stor
 
 def test_the_link_table_has_a_row_per_device_with_its_counts_side_by_side(store: Store, plan: Plan) -> None:
     table = link_table(store, plan, task_ids=ids_of(plan))
-    counts = ["bits", "bit_errors", "packets", "packet_errors", "snr_db"]
-    assert list(table.columns) == [SNR, "privacy", "trial", "round", "device", *counts]
+    errors = ["bits", "bit_errors", "packets", "packet_errors", "dropped", "retransmissions"]
+    radio = ["raw_bits", "raw_bit_errors", "airtime_s", "energy_j", "snr_db", "power_db"]
+    assert list(table.columns) == [SNR, "privacy", "trial", "round", "device", *errors, *radio]
+    assert table["power_db"].isna().all()  # nobody adapts
     first = table[(table[SNR] == 0.0) & (table["trial"] == 0)]
     assert first["device"].tolist() == [0, 1] * 3
     assert first["round"].tolist() == [0, 0, 1, 1, 2, 2]

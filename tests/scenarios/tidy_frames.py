@@ -32,23 +32,31 @@ def privacy_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFram
     return _tidy(store, plan, table="privacy", task_ids=task_ids)
 
 
+def bursts_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
+    """A row per trial, device and burst count."""
+    return _tidy(store, plan, table="bursts", task_ids=task_ids)
+
+
 def _tidy(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> pd.DataFrame:
     keys = KEYS[table]
     frames = []
     for point, ids in zip(plan.points, task_ids, strict=True):
         swept = dict(zip(plan.swept_paths, swept_values(plan, point), strict=True))
         for block in blocks(store, table=table, task_ids=ids):
-            axes = [axis.reshape(-1) for axis in np.indices(block.data[0].shape)]
+            axes = [axis.reshape(-1) for axis in np.indices(block.shape)]
             columns: dict[str, Any] = {**swept, "trial": block.trial}
             columns |= dict(zip(keys[1:], axes, strict=True))
             if block.metric is None:
-                columns |= {n: a.reshape(-1) for n, a in zip(LINK_COLUMNS, block.data, strict=True)}
+                nothing = np.full(block.shape, np.nan)
+                data = [nothing if a is None else a for a in block.data]
+                columns |= {n: a.reshape(-1) for n, a in zip(LINK_COLUMNS, data, strict=True)}
             else:
-                values = block.data[0].astype(np.float64).reshape(-1)
+                (array,) = block.data
+                values = np.asarray(array, np.float64).reshape(-1)
                 columns |= {"metric": block.metric, "value": values}
                 if table in WORDED:
                     columns["text"] = [word_of(block.metric, value) for value in values]
-            frames.append(pd.DataFrame(columns, index=range(block.data[0].size)))
+            frames.append(pd.DataFrame(columns, index=range(int(np.prod(block.shape)))))
     if not frames:
         return pd.DataFrame(columns=columns_of(plan, table))
     return pd.concat(frames, ignore_index=True)[columns_of(plan, table)]
