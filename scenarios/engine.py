@@ -63,13 +63,7 @@ class InProcess:
 
     def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
         """See `Engine.run`."""
-        with quiet_standard_error():
-            import tensorflow
-
-            # Finding devices is what makes TensorFlow chatter about absent GPUs.
-            tensorflow.config.list_logical_devices()
-        # Several links in one process share a function's name, which TensorFlow takes for retracing.
-        tensorflow.get_logger().setLevel("ERROR")
+        start_tensorflow()
         from fl.rounds import run_trials
 
         for job in jobs:
@@ -85,6 +79,17 @@ class InProcess:
                 on_round=partial(_advance, on_progress, size),
             )
             yield Finished(job=job, results=tuple(results), seconds=time.perf_counter() - started)
+
+
+def start_tensorflow() -> None:
+    """Import TensorFlow and let it find its devices, without the chatter of either."""
+    with quiet_standard_error():
+        import tensorflow
+
+        # Finding devices is what makes TensorFlow chatter about absent GPUs.
+        tensorflow.config.list_logical_devices()
+    # Several links in one process share a function's name, which TensorFlow takes for retracing.
+    tensorflow.get_logger().setLevel("ERROR")
 
 
 def _advance(on_progress: Callable[[int], None], size: int, rounds_done: int) -> None:

@@ -246,13 +246,18 @@ def write_figures(
 
 def _write_figure(folder: Path, name: str, drawing: Drawing) -> FigureFiles:
     config = drawing.config
-    figure = draw(drawing)
-    paths = {kind: folder / f"{name}.{kind}" for kind in ("png", "svg")}
+    paths = write_picture(draw(drawing), folder / name)
+    title = config.title or f"{plain_label(config.y)} over {plain_label(config.x)}"
+    return FigureFiles(title=title, caption=drawing.caption, **paths)
+
+
+def write_picture(figure: Figure, stem: Path) -> dict[str, Path]:
+    """Write `figure` as PNG and SVG beside each other, each whole or not; their paths by kind."""
+    paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")}
     for kind, path in paths.items():
         with Replacement(path) as file:
             file.write(render(figure, kind))
-    title = config.title or f"{plain_label(config.y)} over {plain_label(config.x)}"
-    return FigureFiles(title=title, caption=drawing.caption, **paths)
+    return paths
 
 
 def render(figure: Figure, kind: str) -> bytes:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
@@ -20,6 +20,9 @@ from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells, draw_
 from scenarios.round_curves import over_rounds
 from scenarios.store import RunRecord, Store, canonical_json
 from scenarios.tables import CODED, Mean, PointSummary, Rate, TaskIds, summarise, word_of
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 PAGE = "report.html"
 FIGURES = "figures"
@@ -59,6 +62,11 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
         along=lambda config: over_rounds(store, plan, task_ids=task_ids, config=config),
     )
     html = render_page(folder, plan, task_ids=task_ids, store=store, summaries=summaries, figures=figures)
+    return write_page(folder, html, figures=figures)
+
+
+def write_page(folder: Path, html: str, *, figures: Sequence[FigureFiles]) -> ReportPaths:
+    """Write `report.html` whole or not; ScenarioError if it cannot be written."""
     path = folder / PAGE
     try:
         with Replacement(path) as file:
@@ -72,6 +80,20 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
     return ReportPaths(html=path, figures=tuple(p for f in figures for p in (f.png, f.svg)))
 
 
+def template(name: str) -> Template:
+    """A page of this folder; all text put into it is escaped, and what it names must be given."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
+
+
 def render_page(
     folder: Path,
     plan: Plan,
@@ -81,23 +103,14 @@ def render_page(
     summaries: Sequence[PointSummary],
     figures: Sequence[FigureFiles],
 ) -> str:
-    """The page as HTML; all text is escaped by the template engine."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+    """The page as HTML."""
     scenario = plan.points[0].scenario
     planned = len(plan.points) * plan.trials
     done, failed = sum(s.done for s in summaries), sum(s.failed for s in summaries)
     runs = store.read_runs()
     bursts = read_bursts(store, plan, task_ids=task_ids)
     run_lengths = draw_runs(plan, bursts)
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html.j2").render(
+    return template("page.html.j2").render(
         name=scenario.name,
         description=reflow(scenario.description),
         notes=reflow(scenario.report.notes),
@@ -108,16 +121,16 @@ def render_page(
         done=done,
         failed=failed,
         missing=planned - done - failed,
-        figures=[(figure, _data_uri(figure.svg.read_bytes())) for figure in figures],
+        figures=[(figure, data_uri(figure.svg.read_bytes())) for figure in figures],
         metrics=metrics_rows(plan, summaries),
         rates=rates_rows(plan, summaries),
         bursts=bursts_rows(plan, bursts),
         verdicts=[(setting_in_words(plan, one.point), one.sentence) for one in bursts],
-        run_lengths=None if run_lengths is None else _data_uri(run_lengths),
+        run_lengths=None if run_lengths is None else data_uri(run_lengths),
         failures=_failures(plan, task_ids=task_ids, store=store, summaries=summaries),
         failures_shown=FAILURES_SHOWN,
         yaml=store.read_scenario().yaml,
-        run=_provenance_rows(runs[-1]) if runs else (),
+        run=provenance_rows(runs[-1]) if runs else (),
         runs=runs,
         folder=shlex.quote(str(folder)),
     )
@@ -197,17 +210,17 @@ def format_mean(mean: Mean) -> str:
     """`mean [low, high]`, digits as the interval allows; without an interval the mean alone."""
     if mean.low is None or mean.high is None:
         return f"{mean.mean:.4g}"
-    return _with_interval(mean.mean, low=mean.low, high=mean.high)
+    return with_interval(mean.mean, low=mean.low, high=mean.high)
 
 
 def format_rate(rate: Rate) -> str:
     """`rate [low, high]`; without errors only `< high`."""
     if not rate.errors:
         return f"< {rate.high:.2g}"
-    return _with_interval(rate.value, low=rate.low, high=rate.high)
+    return with_interval(rate.value, low=rate.low, high=rate.high)
 
 
-def _with_interval(value: float, *, low: float, high: float) -> str:
+def with_interval(value: float, *, low: float, high: float) -> str:
     digits = _digits(value, high - low)
     # Alternate form: it keeps trailing zeros, which are digits that were measured.
     shown, bottom, top = (f"{number:#.{digits}g}".rstrip(".") for number in (value, low, high))
@@ -272,7 +285,7 @@ def _failures(plan: Plan, *, task_ids: TaskIds, store: Store, summaries: Sequenc
     return tuple(found[:FAILURES_SHOWN])
 
 
-def _provenance_rows(run: RunRecord) -> tuple[tuple[str, str], ...]:
+def provenance_rows(run: RunRecord) -> tuple[tuple[str, str], ...]:
     """Name and value of everything known about the latest run."""
     known = run.provenance
     versions = known.get("versions", {})
@@ -289,6 +302,6 @@ def _provenance_rows(run: RunRecord) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _data_uri(svg: bytes) -> str:
+def data_uri(svg: bytes) -> str:
     """The picture inside the page. As an image, not as inline SVG: element ids of two figures collide."""
     return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
