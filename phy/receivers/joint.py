@@ -79,15 +79,17 @@ def joint(spec: DetectorSpec) -> Detector:
         return received, channel
 
     @tf.function(jit_compile=True, autograph=False)
-    def gather(found: Any, noise_like: Any) -> Any:
+    def gather(found: Any, channel: Any) -> Any:
         # [chunks, users, bits, symbols of a chunk] to [rows, users, symbols and their bits].
-        rows, num_symbols = noise_like.shape[0], noise_like.shape[-1]
+        rows, _, _, num_symbols = channel.shape
         flat = tf.reshape(tf.transpose(found, [1, 2, 0, 3]), [users, bits, -1])[..., : rows * num_symbols]
-        split = tf.reshape(flat, [users, bits, rows, num_symbols])
-        return tf.reshape(tf.transpose(split, [2, 0, 3, 1]), [rows, users, num_symbols * bits])
+        split = tf.transpose(tf.reshape(flat, [users, bits, rows, num_symbols]), [2, 0, 3, 1])
+        # All points of a silent user are equally likely, but sums of equal terms may round differently.
+        heard = tf.reduce_any(tf.abs(channel) > 0.0, axis=2)[..., None]
+        return tf.reshape(tf.where(heard, split, 0.0), [rows, users, num_symbols * bits])
 
     def detect(observation: Observation) -> Any:
         found = tf.map_fn(part, whiten(observation), fn_output_signature=tf.float32, parallel_iterations=1)
-        return gather(found, observation.received)
+        return gather(found, observation.channel)
 
     return detect
