@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from phy.coding.codes import block_code
+from phy.coding.crc import PacketCrc
 from phy.coding.plan import Coding, PacketPlan, plan_packet
-from phy.seams import Codec
 
 INTERLEAVER_SEED = 38212
 """Key of the Philox generator that draws the permutation of a packet's coded bits, the same for every packet."""
 
 
 @lru_cache(maxsize=64)
-def build_codec(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc: str | None) -> Codec:
-    """The codec of a packet of `payload_bits`, built once per argument list; a `PacketCodec`.
+def build_codec(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc: str | None) -> PacketCodec:
+    """The `phy.seams.Codec` of a packet of `payload_bits`, built once per argument list.
 
     `crc` is a polynomial of `phy.config.CRC_BITS` or None. Raises ValueError with problem and remedy for rates and
     block lengths that the code cannot do; `coding_problem` says the same without TensorFlow.
@@ -31,24 +31,20 @@ def build_codec(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc:
 
 
 class PacketCodec:
-    """One packet through `CRCEncoder`, zero filler, `plan.num_blocks` code blocks, interleaver and zero padding.
+    """One packet through its CRC, zero filler, `plan.num_blocks` code blocks, interleaver and zero padding.
 
     Pure TensorFlow on static shapes; `xla` says whether both directions compile under `jit_compile=True` within
     seconds. `decoder_floats_per_packet` is a rough count of float32 that decoding one packet holds.
     """
 
     def __init__(self, coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, crc: str | None) -> None:
-        from sionna.phy.fec.crc import CRCDecoder, CRCEncoder
-
         self.plan = plan
         self.payload_bits = plan.payload_bits
         self.coded_bits = plan.coded_bits
         self._code = block_code(coding, plan, bits_per_symbol=bits_per_symbol)
         self.xla = self._code.xla
         self.decoder_floats_per_packet = plan.num_blocks * self._code.decoder_floats + plan.coded_bits
-        # An encoder's matrix is as long as its input, and the check is over the CRC bits too: one encoder each.
-        self._crc_encoder = CRCEncoder(crc.upper()) if crc else None
-        self._crc_decoder = CRCDecoder(CRCEncoder(crc.upper())) if crc else None
+        self._crc = PacketCrc(crc, message_bits=plan.payload_bits) if crc else None
         self._permutation = None
         if coding != "none" and coding.interleaver == "random":
             generator = np.random.Generator(np.random.Philox(key=INTERLEAVER_SEED))
@@ -60,8 +56,8 @@ class PacketCodec:
 
         plan, rows = self.plan, bits.shape[0]
         information = tf.cast(bits, tf.float32)
-        if self._crc_encoder is not None:
-            information = self._crc_encoder(information)
+        if self._crc is not None:
+            information = self._crc.append(information)
         information = tf.pad(information, [[0, 0], [0, plan.filler_bits]])
         coded = self._code.encode(tf.reshape(information, [rows * plan.num_blocks, plan.block_bits]))
         coded = tf.reshape(coded, [rows, plan.num_blocks * plan.coded_block_bits])
@@ -80,8 +76,5 @@ class PacketCodec:
         decided = self._code.decode(tf.reshape(coded, [rows * plan.num_blocks, plan.coded_block_bits]))
         information = tf.reshape(decided, [rows, plan.num_blocks * plan.block_bits])
         information = information[:, : plan.payload_bits + plan.crc_bits]
-        accepted = tf.ones([rows], tf.bool)
-        if self._crc_decoder is not None:
-            _, valid = self._crc_decoder(information)
-            accepted = tf.reshape(valid, [rows])
+        accepted = tf.ones([rows], tf.bool) if self._crc is None else self._crc.holds(information)
         return tf.cast(information[:, : plan.payload_bits], tf.int32), accepted

@@ -1,8 +1,9 @@
 """5G polar code: Sionna's encoder, its rate recovery undone, and a list decoder that is fast enough to simulate with.
 
-Sionna's list decoder copies its whole memory once per bit: 18 minutes of graph at 1024 bits, or 27 ms per code word
-in NumPy. The one here is recursive over values instead: a sub-code receives the LLRs of all paths and hands back
-their code words, their metrics and which path each grew from, so that nothing is copied that is not used again.
+Sionna's list decoder copies its whole memory once per bit: at 128 bits it takes 10 s to trace and 5 ms per code word
+(list of 8), at 1024 bits only its NumPy variant is left, 27 ms per code word where this one takes 1 ms. This one is
+recursive over values instead: a sub-code receives the LLRs of all paths and hands back their code words, their
+metrics and which path each grew from, so that nothing is copied that is not used again.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class PolarCode:
     cancellation, which has no use for the CRC.
     """
 
-    xla = False
+    xla = True
 
     def __init__(self, block_bits: int, coded_bits: int, *, list_size: int, joint_bits: int = 4) -> None:
         import tensorflow as tf

@@ -12,14 +12,22 @@ CodeName = Literal["repetition", "convolutional", "turbo", "polar5g", "ldpc5g"]
 LdpcUpdate = Literal["boxplus-phi", "boxplus", "minsum", "offset-minsum"]
 
 
-class CodingConfig(Frozen):
-    """One channel code; keys of other codes are ignored only where they keep their default.
+_OWNERS: dict[str, tuple[CodeName, ...]] = {
+    "iterations": ("ldpc5g", "turbo"),
+    "check_update": ("ldpc5g",),
+    "list_size": ("polar5g",),
+    "constraint_length": ("convolutional",),
+}
 
-    - `repetition`: every bit `1 / rate` times, soft combining;
+
+class CodingConfig(Frozen):
+    """One channel code; a key of another code may stand only with its default.
+
+    - `repetition`: the block repeated cyclically to any rate, soft combining;
     - `convolutional`: terminated, of `constraint_length`, Viterbi on soft values; rates 1/2 and 1/3;
     - `turbo`: 3GPP TS 36.212, BCJR; rates 1/3 and 1/2;
-    - `polar5g`: TS 38.212 5.3.1, SC list decoding with the code's own CRC;
-    - `ldpc5g`: TS 38.212 5.3.2, flooding belief propagation.
+    - `polar5g`: TS 38.212 5.3.1, SC list decoding with the code's own CRC; rates 1/8 to 9/10;
+    - `ldpc5g`: TS 38.212 5.3.2, flooding belief propagation; rates up to 948/1024, below 1/5 by repetition.
     """
 
     code: CodeName
@@ -44,6 +52,17 @@ class CodingConfig(Frozen):
     def _list_is_a_power_of_two(self) -> CodingConfig:
         if self.list_size & (self.list_size - 1):
             raise ValueError(f"list_size {self.list_size} must be a power of two; use 1, 2, 4, 8, 16 or 32")
+        return self
+
+    @model_validator(mode="after")
+    def _keys_belong_to_the_code(self) -> CodingConfig:
+        for key in sorted(self.model_fields_set & _OWNERS.keys()):
+            owners, value = _OWNERS[key], getattr(self, key)
+            if self.code not in owners and value != type(self).model_fields[key].default:
+                raise ValueError(
+                    f"{key} {value} is of {' and '.join(owners)}, the code is {self.code}; "
+                    f"leave {key} out or use code: {owners[0]}"
+                )
         return self
 
 
