@@ -99,10 +99,15 @@ def count_errors(
     Bits beyond `num_bits` are padding and do not count. Returns bit errors `[...]`, packet errors
     `[...]` and the number of packets per payload.
     """
-    wrong = np.bitwise_count(mask_padding(sent ^ received, num_bits)).astype(np.int64)
-    starts = np.arange(0, max(wrong.shape[-1], 1), packet_bytes)
-    per_packet = np.add.reduceat(wrong, starts, axis=-1)
-    return per_packet.sum(axis=-1), (per_packet > 0).sum(axis=-1), len(starts)
+    wrong = np.bitwise_count(mask_padding(sent ^ received, num_bits))
+    whole, rest = divmod(wrong.shape[-1], packet_bytes)
+    packets = wrong[..., : whole * packet_bytes].reshape(*wrong.shape[:-1], whole, packet_bytes)
+    # Summed by blocks: `np.add.reduceat` would hold eight bytes for each one.
+    per_packet = packets.sum(axis=-1, dtype=np.int64)
+    if rest:
+        last = wrong[..., whole * packet_bytes :].sum(axis=-1, dtype=np.int64, keepdims=True)
+        per_packet = np.concatenate([per_packet, last], axis=-1)
+    return per_packet.sum(axis=-1), (per_packet > 0).sum(axis=-1), per_packet.shape[-1]
 
 
 def mask_padding(payload: NDArray[np.uint8], num_bits: int) -> NDArray[np.uint8]:

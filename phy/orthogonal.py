@@ -27,8 +27,11 @@ from phy.link import Reception, check_payload, round_airtime
 from phy.measurement import LinkCounts, count_errors, mask_padding
 from phy.modulation import modulator
 from phy.power import AmplitudeDecision, decide_amplitude
-from phy.random import Purpose, uniform_words
+from phy.random import Purpose, random_bits
 from phy.streaming import Cut, Program, stream
+
+_BYTES_AT_ONCE = 1 << 23
+"""Payload handed to TensorFlow in one call, where one chunk of rows is not more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +139,7 @@ class OrthogonalLink:
         decision = self.decide(context, caps)
         # Scrambled, as on any real link: bits of one sign would use a few points of a large constellation
         # only, with another power and another error rate.
-        scrambling = self._random_bits(self.num_bits, context.keys(Purpose.SCRAMBLING))
+        scrambling = random_bits(context.keys(Purpose.SCRAMBLING), num_devices=self.num_devices, num_bits=self.num_bits)
         sent = mask_padding(payload, self.num_bits) ^ scrambling
         received, counts = self._carry(
             sent,
@@ -163,11 +166,6 @@ class OrthogonalLink:
             round_airtime_s=round_airtime(counts.airtime_s, one_after_another=self.config.multiplexing == "tdma"),
         )
 
-    def _random_bits(self, num_bits: int, keys: NDArray[np.uint32]) -> NDArray[np.uint8]:
-        """Packed uniform bits `[num_trials, num_devices, ceil(num_bits / 8)]`, padding zero."""
-        words = uniform_words(keys, num_devices=self.num_devices, num_words=-(-num_bits // 32))
-        return mask_padding(np.ascontiguousarray(words).view(np.uint8)[..., : -(-num_bits // 8)], num_bits)
-
     def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
         """See `DigitalUplink.probe`: the payload's taps and power, noise of its own.
 
@@ -187,7 +185,7 @@ class OrthogonalLink:
 
     def _probe(self, num_bits: int, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
         return self._carry(
-            self._random_bits(num_bits, context.keys(Purpose.PROBE_BITS)),
+            random_bits(context.keys(Purpose.PROBE_BITS), num_devices=self.num_devices, num_bits=num_bits),
             self._channel_for(num_bits),
             num_bits,
             Purpose.PROBE_NOISE,
@@ -205,30 +203,37 @@ class OrthogonalLink:
         decision: AmplitudeDecision,
     ) -> tuple[NDArray[np.uint8], LinkCounts]:
         rows = len(context.trials) * self.num_devices
-        cut = Cut(
-            rows=rows,
-            symbols=channel.num_symbols,
-            rows_per_chunk=max(CHUNK_SYMBOLS // channel.columns, 1),
-            columns=channel.columns,
-        )
+        rows_per_chunk = max(CHUNK_SYMBOLS // channel.columns, 1)
         level = np.repeat(decision.level.astype(np.float32), self.num_devices)
         noise_key = np.repeat(context.keys(noise_purpose), self.num_devices, axis=0)
         chain = _Chain(
             modulation=self.config.modulation,
             fading=channel.spec,
-            rows=cut.rows_per_chunk,
-            columns=cut.columns,
+            rows=rows_per_chunk,
+            columns=channel.columns,
         )
-        received, energies = _compiled(chain)(
-            cut.chunks(payload.reshape(rows, -1), cut.columns * self._bits_per_symbol // 8),
-            cut.block(),
-            cut.start(),
-            cut.valid(),
-            tuple(cut.by_row(array) for array in (*channel.rows(context), level, noise_key)),
-            *channel.numbers.feed(),
-        )
-        energy = cut.add_up(np.asarray(energies))
-        rows_out = cut.join(np.asarray(received))
+        sent, per_row = payload.reshape(rows, -1), (*channel.rows(context), level, noise_key)
+        rows_out, energy = np.empty_like(sent), np.empty((3, rows))
+        # Whole chunks of rows at a time: what TensorFlow holds of a payload stays bounded.
+        step = rows_per_chunk * max(_BYTES_AT_ONCE // (rows_per_chunk * sent.shape[1]), 1)
+        for first in range(0, rows, step):
+            part = slice(first, min(first + step, rows))
+            cut = Cut(
+                rows=part.stop - first,
+                symbols=channel.num_symbols,
+                rows_per_chunk=rows_per_chunk,
+                columns=channel.columns,
+            )
+            received, energies = _compiled(chain)(
+                cut.chunks(sent[part], cut.columns * self._bits_per_symbol // 8),
+                cut.block(),
+                cut.start(),
+                cut.valid(),
+                tuple(cut.by_row(array[part]) for array in per_row),
+                *channel.numbers.feed(),
+            )
+            energy[:, part] = cut.add_up(np.asarray(energies))
+            rows_out[part] = cut.join(np.asarray(received))[:, : sent.shape[1]]
         return self._account(payload, rows_out, energy, num_bits, channel, decision)
 
     def _account(
@@ -242,7 +247,7 @@ class OrthogonalLink:
     ) -> tuple[NDArray[np.uint8], LinkCounts]:
         """Received bits without padding, and the counts observed on them; silent devices observe nothing."""
         active = decision.active
-        received = rows_out[:, : payload.shape[-1]].reshape(payload.shape)
+        received = rows_out.reshape(payload.shape)
         received = mask_padding(received, num_bits) * active[..., None].astype(np.uint8)
         bit_errors, packet_errors, num_packets = count_errors(
             payload, received, num_bits=num_bits, packet_bytes=self.config.packet_size_bytes

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 RECEIVER = 0xFFFFFFFF
 """Stands for the server where a device number is expected."""
 
+_WORDS_AT_ONCE = 1 << 21
+
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
 
@@ -184,6 +186,20 @@ def uniform_words(
     halves = _words_kernel(num_devices, pairs)(keys, np.uint32(first_pair))
     words = np.stack([np.asarray(half) for half in halves], axis=-1)
     return words.reshape(len(keys), num_devices, 2 * pairs)[:, :, :num_words]
+
+
+def random_bits(keys: NDArray[np.uint32], *, num_devices: int, num_bits: int) -> NDArray[np.uint8]:
+    """Packed uniform bits `[num_trials, num_devices, ceil(num_bits / 8)]`, padding zero, drawn in slices."""
+    num_bytes = -(-num_bits // 8)
+    words = min(-(-num_bits // 32), max(_WORDS_AT_ONCE // num_devices, 2) // 2 * 2)
+    out = np.empty((len(keys), num_devices, num_bytes), np.uint8)
+    for first in range(0, -(-num_bits // 32), words):
+        drawn = uniform_words(keys, num_devices=num_devices, num_words=words, first_pair=first // 2)
+        part = out[..., 4 * first : 4 * (first + words)]
+        part[:] = np.ascontiguousarray(drawn).view(np.uint8)[..., : part.shape[-1]]
+    if num_bits % 8:
+        out[..., -1] &= np.uint8((0xFF << (8 - num_bits % 8)) & 0xFF)
+    return out
 
 
 @lru_cache(maxsize=32)

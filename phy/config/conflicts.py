@@ -163,7 +163,7 @@ def _noma(link: LinkConfig, num_devices: int) -> Iterator[LinkConflict]:
         )
     if link.modulation == "auto" and link.mcs is None:
         return
-    from phy.receivers.problems import receiver_problem
+    from phy.receivers.capability import receiver_problem
 
     found = receiver_problem(link.resolve_mcs())
     if found is not None:
@@ -221,6 +221,6 @@ def _policies(link: LinkConfig) -> Iterator[LinkConflict]:
     if link.power.policy == "closed-loop" and link.power.loop.target == "ber" and link.packets.policy != "accept":
         yield LinkConflict(
             keys=("power.loop.target", "packets.policy"),
-            problem=f"under packets.policy {link.packets.policy} only packets without errors are left to measure ber on",
+            problem=f"under packets.policy {link.packets.policy} ber is measured on intact packets only",
             remedy="write loop.target: bler, or packets.policy: accept",
         )

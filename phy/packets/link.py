@@ -19,7 +19,7 @@ from phy.packets.delivery import Delivery, Transmission, deliver
 from phy.packets.layout import Batch, Clock, all_rows, cut_payload
 from phy.packets.power import gains_of_packets, packet_weights
 from phy.power import AmplitudeDecision, decide_amplitude
-from phy.random import Purpose, uniform_words
+from phy.random import Purpose, random_bits
 from phy.streaming import pad_rows
 
 
@@ -59,7 +59,7 @@ class PacketLink:
         """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
         check_payload(payload, expected=(len(context.trials), self.num_devices, self.num_bytes), dtype="u")
         levels = self._levels(context, caps, self.num_bits)
-        scrambling = self._random_bits(self.num_bits, context.keys(Purpose.SCRAMBLING))
+        scrambling = random_bits(context.keys(Purpose.SCRAMBLING), num_devices=self.num_devices, num_bits=self.num_bits)
         delivery = self._carry(
             mask_padding(payload, self.num_bits) ^ scrambling,
             self.num_bits,
@@ -83,18 +83,13 @@ class PacketLink:
     def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
         """See `DigitalUplink.probe`: the payload's channel and power, noise of its own, every packet accepted."""
         return self._carry(
-            self._random_bits(num_bits, context.keys(Purpose.PROBE_BITS)),
+            random_bits(context.keys(Purpose.PROBE_BITS), num_devices=self.num_devices, num_bits=num_bits),
             num_bits,
             Purpose.PROBE_NOISE,
             context,
             self._levels(context, caps, num_bits).amplitude,
             policy="accept",
         ).counts
-
-    def _random_bits(self, num_bits: int, keys: NDArray[np.uint32]) -> NDArray[np.uint8]:
-        """Packed uniform bits `[num_trials, num_devices, ceil(num_bits / 8)]`, padding zero."""
-        words = uniform_words(keys, num_devices=self.num_devices, num_words=-(-num_bits // 32))
-        return mask_padding(np.ascontiguousarray(words).view(np.uint8)[..., : -(-num_bits // 8)], num_bits)
 
     def _batches(self, num_bits: int) -> tuple[Batch, ...]:
         return cut_payload(num_bits, packet_size_bytes=self.config.packet_size_bytes)

@@ -1,5 +1,4 @@
 """Every bad input ends in one sentence: file, line, key, value, what is allowed, what to do."""
-# ruff: noqa: E501 (whole sentences on one line, as the user sees them)
 
 from __future__ import annotations
 
