@@ -28,7 +28,12 @@ class CsiEstimation(Frozen):
 
 
 class ReceiverConfig(Frozen):
-    """The server's antennas and equaliser; with one device per resource `zf` is maximum-ratio combining."""
+    """The server's antennas and how it combines them.
+
+    With one device per resource both equalisers are maximum-ratio combining; they weigh soft bits differently where
+    channel knowledge is imperfect: `lmmse` counts the variance of the estimate as noise, `zf` takes the estimate as
+    true. Under NOMA `sic` combines by the matched filter (`zf`) or against the users that remain (`lmmse`).
+    """
 
     num_antennas: Annotated[int, Field(ge=1, le=64, strict=True)] = 1
     equalizer: Literal["zf", "lmmse"] = "lmmse"
@@ -40,10 +45,11 @@ class NomaConfig(Frozen):
     Devices are grouped in the order of their numbers. `ladder_db` are their powers relative to each other, strongest
     first, normalised so that a group together has the power that one device has under orthogonal access.
 
-    - `sic`: the strongest is detected symbol by symbol, its symbols are subtracted as decided, then the next;
+    - `sic`: the strongest is detected symbol by symbol, its symbols are subtracted as decided, then the next; strongest
+      by its power over the whole packet;
     - `sic-codeword`: the same with decoding and re-encoding of whole packets before subtraction;
-    - `ml`: joint maximum likelihood over all devices' constellations;
-    - `lmmse`: linear detection with several antennas.
+    - `ml`: joint maximum likelihood over all devices' constellations, at most 4096 combinations;
+    - `lmmse`: linear detection, with at least as many antennas as devices in a group.
     """
 
     group_size: Annotated[int, Field(ge=2, le=8, strict=True)] = 2

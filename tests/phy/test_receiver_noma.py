@@ -222,6 +222,28 @@ def test_soft_values_of_an_earlier_attempt_help(detector: str) -> None:
         assert standard_errors_apart(once[user], twice[user]) > ERRORS_OF_A_CHECK
 
 
+def test_cancelling_decoded_packets_saves_an_ldpc_code_that_cancelling_symbols_loses() -> None:
+    from phy.coding import build_codec
+    from phy.config import CodingConfig
+
+    coding = CodingConfig(code="ldpc5g", rate=0.5, iterations=10)
+    codec = build_codec(coding, payload_bits=400, bits_per_symbol=2, crc="crc16")
+    bits = np.random.default_rng(6).integers(0, 2, (40, 2, 400)).astype(np.int32)
+    coded_bits = codec.encode(tf.constant(bits.reshape(80, 400))).numpy().reshape(40, 2, codec.coded_bits)
+    symbols = modulated(coded_bits, "qpsk")
+    # The first packet arrives at 3 dB over noise and the second, the second at 3 dB once the first is gone.
+    amplitude = np.sqrt([10.0**0.3 * (1.0 + 10.0**0.3), 10.0**0.3])
+    seen = observe(symbols, np.broadcast_to(amplitude[:, None, None], (40, 2, 1, symbols.shape[-1])))
+    packets, by_symbols = (
+        receive(configuration("qpsk", users=2, detector=d, demapper="app"), seen, codec=codec)
+        for d in ("sic-codeword", "sic")
+    )
+    assert packets.accepted.all()
+    assert np.array_equal(packets.bits, bits)
+    assert by_symbols.accepted[:, 0].all()
+    assert by_symbols.accepted[:, 1].mean() < 0.5
+
+
 def test_a_wrong_packet_of_the_first_user_is_subtracted_as_decoded() -> None:
     class Stubborn(Repetition):
         """Decodes every packet to ones and accepts none."""
