@@ -57,6 +57,29 @@ def run(
 
 
 @app.command()
+def link(
+    scenario: ScenarioArgument,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results [default: runs/NAME].")
+    ] = None,
+    overrides: SetOption = None,
+    seed: SeedOption = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option("--max-seconds", metavar="S", min=0.001, help="Computing time per point at most [s]."),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Measure error rates of a link over Eb/N0, Es/N0 or SNR; goes on from what is in the folder."""
+    del debug  # read by main()
+    from scenarios.link_study.commands import link_scenario
+
+    raise typer.Exit(
+        link_scenario(scenario, out=out, overrides=overrides or (), seed=seed, max_seconds=max_seconds)
+    )
+
+
+@app.command()
 def check(
     scenario: ScenarioArgument,
     trials: TrialsOption = None,
@@ -90,7 +113,7 @@ def export(
     folder: FolderArgument,
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the CSV files go.")],
 ) -> None:
-    """Write the tidy tables metrics.csv, rounds.csv, link.csv and privacy.csv."""
+    """Write the tidy tables of a run, or link_points.csv of a link study."""
     from scenarios.commands import export_run
 
     export_run(folder, out)

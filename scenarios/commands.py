@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from scenarios.figure_check import check_figures
+from scenarios.link_study.commands import check_study, export_study_points, refuse_without_learning, report_study
+from scenarios.link_study.store import holds_link_study
 from scenarios.loader import LoadedScenario, library_names, load_scenario, validate_quickly
 from scenarios.plan import Plan, expand, value_of
 from scenarios.progress import shown_progress
@@ -26,6 +28,7 @@ def run_scenario(
     from scenarios.run import RUNS, run_plan
 
     loaded = load_scenario(source, overrides=overrides, trials=trials, seed=seed)
+    refuse_without_learning(loaded)
     plan = expand(loaded)
     check_figures(loaded)
     folder = out if out is not None else RUNS / loaded.scenario.name
@@ -60,6 +63,10 @@ def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None,
     from scenarios.estimate import caps_of, describe_size, estimate
 
     loaded = load_scenario(source, overrides=overrides, trials=trials, seed=seed)
+    if loaded.scenario.measure is not None:
+        check_study(loaded)
+        if "learning" not in loaded.document:
+            return
     plan = expand(loaded)
     check_figures(loaded)
     cost = estimate(plan)
@@ -130,6 +137,9 @@ def reload(folder: Path) -> tuple[LoadedScenario, Plan]:
 
 def report_run(folder: Path) -> None:
     """`phyloop report`."""
+    if holds_link_study(folder):
+        report_study(folder)
+        return
     from scenarios.report import write_report
     from scenarios.run import identify
     from scenarios.store import Store
@@ -142,6 +152,9 @@ def report_run(folder: Path) -> None:
 
 def export_run(folder: Path, out: Path) -> None:
     """`phyloop export`."""
+    if holds_link_study(folder):
+        export_study_points(folder, out)
+        return
     from scenarios.export import export
     from scenarios.run import identify
 

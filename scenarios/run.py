@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenarios.engine import Engine, Finished, Job, batch_size
+from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.identity import physics, physics_json, task_id
+from scenarios.link_study.store import holds_link_study
 from scenarios.loader import LoadedScenario, resolved_yaml
 from scenarios.plan import Plan
 from scenarios.provenance import collect_provenance
@@ -74,6 +76,12 @@ def run_plan(
     What is stored is never computed again, and a batch is stored the moment it is finished: whenever
     this stops, calling it again goes on. Raises ScenarioError for a folder that cannot be used.
     """
+    if holds_link_study(folder):
+        raise ScenarioError(
+            file=folder,
+            problem="holds a study of phyloop link, which a run would mix with its own results",
+            remedy="choose another folder with --out",
+        )
     ids = identify(plan)
     every = [one for point_ids in ids for one in point_ids]
     with Store.open(folder, scenario_name=loaded.scenario.name) as store:

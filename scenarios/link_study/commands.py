@@ -1,0 +1,114 @@
+"""What `phyloop link` does, and what the other commands do with a link study."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from scenarios.errors import ScenarioError
+from scenarios.link_study.closed_form import has_closed_form
+from scenarios.link_study.figures import check_study_figures
+from scenarios.link_study.plan import LinkPlan, expand_link
+from scenarios.link_study.words import TIME_NOTE, axis_sentence, stop_sentence
+from scenarios.loader import LoadedScenario, load_scenario, validate_quickly
+
+
+def link_scenario(
+    source: str, *, out: Path | None, overrides: Sequence[str], seed: int | None, max_seconds: float | None
+) -> int:
+    """`phyloop link`; returns the exit code."""
+    from scenarios.link_study.live import live_table
+    from scenarios.link_study.run import run_study, study_folder, with_limits
+
+    loaded = load_scenario(source, overrides=overrides, seed=seed)
+    plan = expand_link(loaded)
+    check_study_figures(loaded, plan)
+    folder = out if out is not None else study_folder(loaded)
+    rule = with_limits(plan.measure.rule(), max_seconds=max_seconds)
+    started = time.perf_counter()
+    try:
+        with live_table(plan, rule) as listener:
+            outcome = run_study(loaded, plan, folder=folder, rule=rule, listener=listener)
+    except KeyboardInterrupt:
+        command = " ".join(["phyloop", *map(shlex.quote, sys.argv[1:])])
+        print(f"\nphyloop: stopped; every batch so far is kept in {folder}. Go on with: {command}", file=sys.stderr)
+        return 130
+    if outcome.timed:
+        print(f"\n{TIME_NOTE}")
+    found = f", {outcome.found} points needed none" if outcome.found else ""
+    print(f"\n{outcome.batches} batches measured{found} in {time.perf_counter() - started:.0f} s")
+    for path in outcome.report.figures:
+        if path.suffix == ".png":
+            print(f"figure  {path}")
+    print(f"report  {outcome.report.html}")
+    return 0
+
+
+def refuse_without_learning(loaded: LoadedScenario) -> None:
+    """Raise ScenarioError for a scenario that only measures a link: `phyloop run` has nothing to learn there."""
+    if loaded.scenario.measure is not None and "learning" not in loaded.document:
+        raise ScenarioError(
+            problem="this scenario has a measure: section and no learning:, so there is nothing to learn",
+            remedy="use phyloop link, or add learning:",
+            file=loaded.source,
+        )
+
+
+def check_study(loaded: LoadedScenario) -> None:
+    """`phyloop check` of the `measure:` part."""
+    plan = expand_link(loaded)
+    check_study_figures(loaded, plan)
+    console = Console()
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False)
+
+    name, seed = loaded.scenario.name, plan.seed
+    curves = f"{len(plan.curves)} curve{'s' if len(plan.curves) != 1 else ''}"
+    values = len(plan.measure.levels)
+    say(f"[bold]{name}[/bold] is valid: {curves} x {values} values = {plan.num_points} points to measure, seed {seed}")
+    say(axis_sentence(plan))
+    stopping = stop_sentence(plan)
+    say(f"{stopping[0].upper()}{stopping[1:]}.")
+    closed = sum(has_closed_form(curve.link) for curve in plan.curves)
+    say(f"Closed forms are drawn beside {closed} of {curves}.")
+    for sentence in dict.fromkeys(_warnings(plan)):
+        say(f"warning: {sentence}")
+
+
+def _warnings(plan: LinkPlan) -> list[str]:
+    from phy.config.conflicts import link_warnings
+
+    return [sentence for curve in plan.curves for sentence in link_warnings(curve.link)]
+
+
+def reload_study(folder: Path) -> LinkPlan:
+    """The plan of a study, from what its folder keeps. ScenarioError if there is none."""
+    from scenarios.link_study.store import LinkStore
+
+    with LinkStore.open_existing(folder) as store:
+        root = dict(store.read_scenario().root)
+    return expand_link(LoadedScenario(scenario=validate_quickly(root), document=root, marks={}, source=folder))
+
+
+def report_study(folder: Path) -> None:
+    """`phyloop report` of a study."""
+    from scenarios.link_study.report import write_study_report
+    from scenarios.link_study.store import LinkStore
+
+    plan = reload_study(folder)
+    with LinkStore.open_existing(folder) as store:
+        paths = write_study_report(folder, plan, store=store)
+    print(f"report  {paths.html}")
+
+
+def export_study_points(folder: Path, out: Path) -> None:
+    """`phyloop export` of a study."""
+    from scenarios.link_study.export import export_study
+
+    print(export_study(folder, out, plan=reload_study(folder)))

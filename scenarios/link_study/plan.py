@@ -1,0 +1,221 @@
+"""A scenario's sweep as curves, and every value on the axis as a point with an identity of its own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from phy.config import LinkConfig
+from scenarios.errors import KeyPath, ScenarioError, mark_of
+from scenarios.identity import EXECUTION_MODE
+from scenarios.identity import canonical_json as identity_json
+from scenarios.labels import setting_label
+from scenarios.link_study.config import MeasureConfig
+from scenarios.link_study.consistency import find_link_conflicts, measure_of, resolve_link
+from scenarios.link_study.level import Budget, at_level
+from scenarios.loader import LoadedScenario, unswept
+from scenarios.plan import Point, Reading, expand, value_of
+from scenarios.schema import SCHEMA_VERSION, Scenario
+
+MAX_CURVES = 1000
+BATCH_BITS = 1 << 20
+"""Payload bits of all devices in one batch: some 10 to 100 ms of the uncoded link on two cores."""
+PACKET_BATCH_BITS = 1 << 18
+"""The same for links with coding, OFDM or NOMA, which are slower."""
+MAX_TRANSMISSIONS = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchShape:
+    """`transmissions` independent ones per batch, in each `num_bits` payload bits of every device.
+
+    A transmission has its own fades, noise and payload: it is the cluster of the intervals.
+    """
+
+    transmissions: int
+    num_bits: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkPoint:
+    """One value on the axis of one curve; `physics` is everything that determines its counts."""
+
+    value_db: float
+    esno_db: float
+    link: LinkConfig
+    point_id: str
+    physics: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """One point of the sweep: a link, measured at every value in ascending order."""
+
+    index: int
+    label: str
+    point: Point
+    num_devices: int
+    shape: BatchShape
+    budget: Budget
+    points: tuple[LinkPoint, ...]
+
+    @property
+    def link(self) -> LinkConfig:
+        """The link, whose power is that of no point in particular."""
+        return self.point.scenario.link
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkPlan:
+    """All curves of a scenario."""
+
+    curves: tuple[Curve, ...]
+    swept_paths: tuple[str, ...]
+    measure: MeasureConfig
+    seed: int
+
+    @property
+    def num_points(self) -> int:
+        """Points of all curves."""
+        return sum(len(curve.points) for curve in self.curves)
+
+
+def expand_link(loaded: LoadedScenario) -> LinkPlan:
+    """The curves of a scenario with a `measure:` section; sweeps of learning and privacy say nothing here.
+
+    Raises ScenarioError without such a section, and wherever a link cannot be measured.
+    """
+    if loaded.scenario.measure is None:
+        raise ScenarioError(
+            problem="phyloop link needs a measure: section, and this scenario has none",
+            remedy="add for example measure: {over: ebno_db, values: {start: 0, stop: 12, step: 2}}, "
+            "or use phyloop run",
+            file=loaded.source,
+        )
+    ignored = ["learning", "privacy"]
+    if "learning" in loaded.document:  # the sweep may be that of a study with both parts
+        ignored.append("link.power.snr_max_db")
+    loaded = unswept(loaded, ignored)
+    _refuse_swept_power(loaded)
+    plan = expand(loaded, LINK)
+    if len(plan.points) > MAX_CURVES:
+        file, line = mark_of(("sweep",), loaded.marks)
+        raise ScenarioError(
+            problem=f"{len(plan.points)} curves, more than {MAX_CURVES}",
+            remedy="shorten the lists, or zip them",
+            file=file,
+            line=line,
+            key="sweep",
+        )
+    labels = [_label(point, plan.swept_paths) for point in plan.points]
+    if len(set(labels)) < len(labels):  # settings that are said alike
+        labels = [f"{number}: {label}" for number, label in enumerate(labels, start=1)]
+    return LinkPlan(
+        curves=tuple(_curve(point, label) for point, label in zip(plan.points, labels, strict=True)),
+        swept_paths=plan.swept_paths,
+        measure=measure_of(loaded.scenario),
+        seed=plan.seed,
+    )
+
+
+def _refuse_swept_power(loaded: LoadedScenario) -> None:
+    for at in _swept(loaded.document.get("sweep"), ("sweep",)):
+        if at[-1] in ("link.power.snr_max_db", "link.power"):
+            file, line = mark_of(at, loaded.marks)
+            raise ScenarioError(
+                problem="the transmit power follows from measure.values, so sweeping it would change nothing",
+                remedy="leave it out of the sweep, or sweep link.power.policy",
+                file=file,
+                line=line,
+                key=str(at[-1]),
+            )
+
+
+def _swept(node: object, at: KeyPath) -> Iterator[KeyPath]:
+    """Where each swept path stands."""
+    if isinstance(node, list):
+        for number, block in enumerate(node):
+            yield from _swept(block, (*at, number))
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if key == "zip":
+                yield from _swept(value, (*at, key))
+            else:
+                yield (*at, key)
+
+
+def _label(point: Point, paths: tuple[str, ...]) -> str:
+    """The curve in words: the user's own label, or all that the sweep set."""
+    if "label" in point.settings and point.scenario.label:
+        return setting_label("label", point.scenario.label)
+    parts = [setting_label(path, value_of(point, path)) for path in paths if path in point.settings]
+    return ", ".join(filter(None, parts)) or setting_label("link.modulation", point.scenario.link.modulation)
+
+
+def batch_shape(measure: MeasureConfig, link: LinkConfig) -> BatchShape:
+    """Whole packets in as many transmissions as possible, for transmissions are what is independent."""
+    packet_bits = 8 * link.packet_size_bytes
+    if measure.bits_per_batch == "auto":
+        per_device = (BATCH_BITS if link.plain else PACKET_BATCH_BITS) // measure.num_devices
+        packets = max(per_device // packet_bits, 1)
+    else:
+        packets = -(-measure.bits_per_batch // packet_bits)
+    transmissions = min(packets, MAX_TRANSMISSIONS)
+    return BatchShape(transmissions=transmissions, num_bits=-(-packets // transmissions) * packet_bits)
+
+
+def _curve(point: Point, label: str) -> Curve:
+    scenario = point.scenario
+    measure = measure_of(scenario)
+    budget = Budget.of(scenario.link, num_devices=measure.num_devices)
+    shape = batch_shape(measure, scenario.link)
+    return Curve(
+        index=point.index,
+        label=label,
+        point=point,
+        num_devices=measure.num_devices,
+        shape=shape,
+        budget=budget,
+        points=tuple(_point(scenario, measure, budget, shape, value) for value in measure.levels),
+    )
+
+
+def _point(scenario: Scenario, measure: MeasureConfig, budget: Budget, shape: BatchShape, value_db: float) -> LinkPoint:
+    link = at_level(scenario.link, snr_max_db=budget.snr_max_db(value_db, measure.over))
+    physics = _physics(scenario, link, measure.num_devices, shape)
+    return LinkPoint(
+        value_db=value_db,
+        esno_db=budget.esno_db(value_db, measure.over),
+        link=link,
+        physics=physics,
+        point_id=hashlib.sha256(identity_json(physics).encode()).hexdigest(),
+    )
+
+
+def _physics(scenario: Scenario, link: LinkConfig, num_devices: int, shape: BatchShape) -> dict[str, Any]:
+    """All that determines the counts of batch after batch, as plain JSON data.
+
+    The value on the axis is in it as the transmit power: one link measured over Eb/N0 and over Es/N0 shares its points.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "execution_mode": EXECUTION_MODE,
+        "kind": "link",
+        "seed": scenario.seed,
+        "num_devices": num_devices,
+        "transmissions": shape.transmissions,
+        "num_bits": shape.num_bits,
+        "link": link.model_dump(mode="json"),
+    }
+
+
+def _curve_physics(scenario: Scenario) -> str:
+    measure = measure_of(scenario)
+    link = at_level(resolve_link(scenario).link, snr_max_db=0.0)
+    return identity_json(_physics(scenario, link, measure.num_devices, batch_shape(measure, link)))
+
+
+LINK = Reading(conflicts=find_link_conflicts, resolve=resolve_link, physics=_curve_physics)
+"""What `expand` needs to know to make curves of points."""

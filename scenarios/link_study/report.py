@@ -1,0 +1,162 @@
+"""The report page of a link study, and the scenario that its folder keeps."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from phy.independence import FEWEST_ERRORS, assess, verdict
+from scenarios.figures import FigureFiles
+from scenarios.link_study.figures import figures_of, write_study_figures
+from scenarios.link_study.level import PLAIN_LABELS
+from scenarios.link_study.plan import LinkPlan
+from scenarios.link_study.results import CurveResult, read_results
+from scenarios.link_study.store import LinkStore
+from scenarios.link_study.words import TIME_NOTE, axis_sentence, cells, heads, rate, stop_sentence
+from scenarios.loader import LoadedScenario
+from scenarios.report import ReportPaths
+from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells
+from scenarios.report.page import FIGURES, Table, data_uri, provenance_rows, reflow, template, write_page
+
+_NOT_LINK = ("learning", "privacy", "trials")
+
+
+def study_root(loaded: LoadedScenario) -> dict[str, Any]:
+    """The scenario as plain values, to rebuild the plan from; without learning where the file has none."""
+    unused = {name for name in _NOT_LINK if name not in loaded.document}
+    return loaded.scenario.model_dump(mode="json", exclude_none=True, exclude=unused)
+
+
+def resolved_study_yaml(loaded: LoadedScenario) -> str:
+    """The scenario as YAML with every default written out; measuring it gives the same points."""
+    return yaml.safe_dump(study_root(loaded), sort_keys=False, allow_unicode=True)
+
+
+def write_study_report(folder: Path, plan: LinkPlan, *, store: LinkStore) -> ReportPaths:
+    """Draw the figures of a study and write `report.html` into `folder`, at any moment of a study."""
+    results = read_results(store, plan)
+    configured = plan.curves[0].point.scenario.report.figures
+    figures = write_study_figures(folder / FIGURES, plan, results=results, figures=figures_of(plan, configured))
+    return write_page(folder, _render(folder, plan, store, results, figures), figures=figures)
+
+
+def _render(
+    folder: Path,
+    plan: LinkPlan,
+    store: LinkStore,
+    results: Sequence[CurveResult],
+    figures: Sequence[FigureFiles],
+) -> str:
+    scenario = plan.curves[0].point.scenario
+    runs = store.read_runs()
+    points = [point for result in results for point in result.points]
+    finished = sum(point.stop is not None for point in points)
+    skipped = sum(_skipped(plan, result) for result in results)
+    bursts = list(_bursts(results))
+    return template("link.html.j2").render(
+        name=scenario.name,
+        description=reflow(scenario.description),
+        notes=reflow(scenario.report.notes),
+        seed=plan.seed,
+        num_curves=len(plan.curves),
+        planned=plan.num_points,
+        finished=finished,
+        skipped=skipped,
+        missing=plan.num_points - finished - skipped,
+        axis=axis_sentence(plan),
+        stopping=stop_sentence(plan),
+        percent=f"{100 * plan.measure.confidence:g} %",
+        figures=[(figure, data_uri(figure.svg.read_bytes())) for figure in figures],
+        points=_points_table(plan, results),
+        timed=TIME_NOTE if any(p.stop is not None and p.stop.reason == "time" for p in points) else "",
+        devices=_devices_table(plan, results),
+        bursts=Table(
+            columns=("curve", PLAIN_LABELS[plan.measure.over], *BURST_HEADS),
+            numeric=(False, *(True for _ in range(1 + len(BURST_HEADS)))),
+            rows=tuple(bursts),
+        ),
+        verdicts=list(_verdicts(plan, results)),
+        yaml=store.read_scenario().yaml,
+        run=provenance_rows(runs[-1]) if runs else (),
+        runs=runs,
+        folder=shlex.quote(str(folder)),
+    )
+
+
+def plain(label: str) -> str:
+    """A label without matplotlib mathematics."""
+    return label.replace("_0", "₀").replace(r"\ell", "ℓ").replace("$", "")
+
+
+def _skipped(plan: LinkPlan, result: CurveResult) -> int:
+    """Points not needed: above one that ended without any error."""
+    silent = [
+        p.point.value_db
+        for p in result.points
+        if p.stop is not None and not p.measured.tally.bits.errors and not p.measured.tally.packets.errors
+    ]
+    if not silent or not plan.measure.stop.skip_after_zero:
+        return 0
+    seen = {p.point.value_db for p in result.points}
+    return sum(p.value_db > min(silent) and p.value_db not in seen for p in result.curve.points)
+
+
+def _points_table(plan: LinkPlan, results: Sequence[CurveResult]) -> Table:
+    names = heads(plan)
+    return Table(
+        columns=("curve", *names),
+        numeric=(False, *(True for _ in names[:-1]), False),
+        rows=tuple((plain(result.curve.label), *cells(point)) for result in results for point in result.points),
+    )
+
+
+def _devices_table(plan: LinkPlan, results: Sequence[CurveResult]) -> Table:
+    """A row per point and device, where there are several."""
+    names = heads(plan)
+    return Table(
+        columns=("curve", "device", names[0], names[3], names[6]),
+        numeric=(False, *(True for _ in range(4))),
+        rows=tuple(
+            (
+                plain(result.curve.label),
+                str(device + 1),
+                f"{point.point.value_db:g}",
+                rate(point.devices[device].bits),
+                rate(point.devices[device].packets),
+            )
+            for result in results
+            if result.curve.num_devices > 1
+            for device in range(result.curve.num_devices)
+            for point in result.points
+        ),
+    )
+
+
+def _bursts(results: Sequence[CurveResult]) -> Iterator[tuple[str | None, ...]]:
+    """A row for every point that saw an error."""
+    for result in results:
+        for point in result.points:
+            counts = point.measured.bursts
+            if counts is None or not counts.bit_errors.sum():
+                continue
+            one = PointBursts(point=result.curve.point, counts=counts, found=assess(counts), sentence="")
+            yield (plain(result.curve.label), f"{point.point.value_db:g}", *burst_cells(one))
+
+
+def _verdicts(plan: LinkPlan, results: Sequence[CurveResult]) -> Iterator[tuple[str, str]]:
+    """A sentence per curve, at the highest value that saw enough errors to tell."""
+    for result in results:
+        telling = [
+            point
+            for point in result.points
+            if point.measured.bursts is not None and point.measured.bursts.bit_errors.sum() >= FEWEST_ERRORS
+        ]
+        if telling:
+            counts = telling[-1].measured.bursts
+            assert counts is not None  # chosen so; for the type checker
+            at = f"{PLAIN_LABELS[plan.measure.over].removesuffix(' [dB]')} = {telling[-1].point.value_db:g} dB"
+            yield f"{plain(result.curve.label)}, {at}", verdict(counts)

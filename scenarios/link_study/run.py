@@ -1,0 +1,159 @@
+"""Measure what is missing of a link study, store batches as they come, end with figures and a page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from phy.monte_carlo import Stop, StopReason, StopRule, why_stop
+from scenarios.errors import ScenarioError
+from scenarios.export import Replacement
+from scenarios.link_study.batches import Batch, Measured
+from scenarios.link_study.plan import Curve, LinkPlan, LinkPoint
+from scenarios.link_study.radio import PointRadio
+from scenarios.link_study.report import resolved_study_yaml, study_root, write_study_report
+from scenarios.link_study.results import PointResult, result_of
+from scenarios.link_study.store import LinkStore
+from scenarios.loader import LoadedScenario
+from scenarios.provenance import collect_provenance
+from scenarios.report import ReportPaths
+from scenarios.run import RESOLVED, RUNS
+
+COMMIT_EVERY_S = 1.0
+"""An interruption, whatever it is, loses no more than this much work and the batch in hand [s]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listener:
+    """Hears how a study goes: a `curve` begins, a `batch` was added to a point, a `point` is done or `skipped`."""
+
+    curve: Callable[[Curve], None] = lambda _: None
+    batch: Callable[[LinkPoint, Measured], None] = lambda _, __: None
+    point: Callable[[PointResult, int], None] = lambda _, __: None
+    skipped: Callable[[LinkPoint, LinkPoint], None] = lambda _, __: None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOutcome:
+    """What a study came to: batches added now, points that needed none, points that time ended, and the report."""
+
+    batches: int
+    found: int
+    timed: int
+    report: ReportPaths
+
+
+def study_folder(loaded: LoadedScenario) -> Path:
+    """Where results go unless told: a scenario that also learns keeps the plain name for that."""
+    return RUNS / (f"{loaded.scenario.name}-link" if "learning" in loaded.document else loaded.scenario.name)
+
+
+def run_study(
+    loaded: LoadedScenario, plan: LinkPlan, *, folder: Path, rule: StopRule, listener: Listener
+) -> StudyOutcome:
+    """Bring every point of the plan to where `rule` stops, from whatever `folder` holds, and write the report.
+
+    Batches of a point are numbered and each is a pure function of its number, so that a study that was interrupted or
+    asked for more later ends with the same counts as one that was not. Raises ScenarioError for a folder that cannot
+    be used.
+    """
+    added = found = timed = 0
+    with LinkStore.open_study(folder, scenario_name=loaded.scenario.name) as store:
+        text = resolved_study_yaml(loaded)
+        store.save_scenario(yaml=text, root=study_root(loaded))
+        with Replacement(folder / RESOLVED) as file:
+            file.write(text.encode())
+        run = store.record_run(collect_provenance())
+        status = "interrupted"
+        try:
+            for curve in plan.curves:
+                for batches, stop in _measure_curve(store, plan, curve, rule, listener):
+                    added, found = added + batches, found + (batches == 0)
+                    timed += stop.reason == "time"
+            status = "done"
+        finally:
+            store.finish_run(run, status=status)
+        report = write_study_report(folder, plan, store=store)
+    return StudyOutcome(batches=added, found=found, timed=timed, report=report)
+
+
+def _measure_curve(
+    store: LinkStore, plan: LinkPlan, curve: Curve, rule: StopRule, listener: Listener
+) -> Iterator[tuple[int, Stop]]:
+    """Batches added to each point of one curve, from low values to high, and why it ended."""
+    listener.curve(curve)
+    silent: LinkPoint | None = None
+    warm = False
+    for point in curve.points:
+        measured, stop = store.read_point(point.point_id, num_devices=curve.num_devices, shape=curve.shape)
+        if silent is not None and plan.measure.stop.skip_after_zero and not measured.tally.batches:
+            listener.skipped(point, silent)
+            continue
+        before = measured.tally.batches
+        reason = why_stop(measured.tally, rule=rule, elapsed_s=measured.seconds)
+        if reason is None:
+            radio = _radio(curve, point, plan.seed)
+            if not warm:
+                radio.batch(before)  # compiles: that is no time of this point, and would end a short one early
+                warm = True
+            measured, stop = _measure_point(store, radio, (curve, point), measured, rule, listener)
+        elif stop is None:  # stopped between the last batch and the note of why, or asked for less than before
+            stop = stop_for(reason, rule)
+            store.write_batches(point.point_id, (), physics=point.physics, stop=stop)
+        added = measured.tally.batches - before
+        listener.point(result_of(point, measured, stop, confidence=rule.confidence), added)
+        yield added, stop
+        if not measured.tally.bits.errors and not measured.tally.packets.errors:
+            silent = silent or point
+
+
+def _radio(curve: Curve, point: LinkPoint, seed: int) -> PointRadio:
+    try:
+        return PointRadio(curve, point, seed=seed)
+    except ScenarioError as error:
+        error.problem += f" (on the curve {curve.label})"
+        raise
+
+
+def _measure_point(
+    store: LinkStore,
+    radio: PointRadio,
+    where: tuple[Curve, LinkPoint],
+    measured: Measured,
+    rule: StopRule,
+    listener: Listener,
+) -> tuple[Measured, Stop]:
+    """Add batches until the rule stops; what is in hand is stored even if something goes wrong."""
+    curve, point = where
+    waiting: list[Batch] = []
+    stop: Stop | None = None
+    committed = time.monotonic()
+    try:
+        while stop is None:
+            batch = radio.batch(measured.tally.batches)
+            waiting.append(batch)
+            measured = measured.with_batch(batch, curve.shape)
+            reason = why_stop(measured.tally, rule=rule, elapsed_s=measured.seconds)
+            stop = None if reason is None else stop_for(reason, rule)
+            listener.batch(point, measured)
+            if stop is None and time.monotonic() - committed >= COMMIT_EVERY_S:
+                # Forgotten before they are written: an interrupt in between must not write them twice.
+                ready, waiting = waiting, []
+                store.write_batches(point.point_id, ready, physics=point.physics)
+                committed = time.monotonic()
+    finally:
+        store.write_batches(point.point_id, waiting, physics=point.physics, stop=stop)
+    return measured, stop
+
+
+def stop_for(reason: StopReason, rule: StopRule) -> Stop:
+    """The note of why a point ended, with the number of errors that was asked for."""
+    targets = {"bit_errors": rule.bit_errors, "packet_errors": rule.packet_errors}
+    return Stop(reason=reason, target=targets.get(reason))
+
+
+def with_limits(rule: StopRule, *, max_seconds: float | None) -> StopRule:
+    """The rule with another limit on time."""
+    return rule if max_seconds is None else replace(rule, max_seconds=max_seconds)

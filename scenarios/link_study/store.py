@@ -1,0 +1,136 @@
+"""Where batches of a link study are kept: two tables more in the database of a run folder."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.monte_carlo import Stop
+from scenarios.database import DATABASE, check_identity, connect, pack_series, unpack_series
+from scenarios.errors import ScenarioError
+from scenarios.link_study.batches import Batch, Measured, bursts_from_plain, bursts_to_plain
+from scenarios.link_study.plan import BatchShape
+from scenarios.provenance import utc_now
+from scenarios.store import Store, canonical_json
+
+# Batches of a point are numbered from 0 without a gap. `stop` is why the last of them was the last.
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS link_points (id INTEGER PRIMARY KEY, point_id TEXT NOT NULL UNIQUE, physics TEXT NOT NULL,
+    stop TEXT, stopped_at TEXT);
+CREATE TABLE IF NOT EXISTS link_batches (point INTEGER NOT NULL REFERENCES link_points(id), batch INTEGER NOT NULL,
+    seconds REAL NOT NULL, counts_shape TEXT NOT NULL, counts_crc32 INTEGER NOT NULL, counts BLOB NOT NULL,
+    amounts_shape TEXT NOT NULL, amounts_crc32 INTEGER NOT NULL, amounts BLOB NOT NULL, bursts TEXT,
+    PRIMARY KEY (point, batch));
+"""
+
+
+def holds_link_study(folder: Path) -> bool:
+    """Whether `phyloop link` has written into `folder`."""
+    return _tables_with_rows(folder, "link_points")
+
+
+def _tables_with_rows(folder: Path, table: str) -> bool:
+    path = folder / DATABASE
+    if not path.is_file():
+        return False
+    check_identity(path, scenario_name=None)
+    database = connect(path)
+    try:
+        known = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        return known is not None and database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None
+    finally:
+        database.close()
+
+
+class LinkStore(Store):
+    """One open run folder of a link study: `LinkStore.open_study` to write, `open_existing` to read."""
+
+    @classmethod
+    def open_study(cls, folder: Path, *, scenario_name: str) -> Self:
+        """As `Store.open`; ScenarioError also for a folder that holds results of `phyloop run`."""
+        if folder.is_dir() and _tables_with_rows(folder, "tasks"):
+            raise ScenarioError(
+                file=folder,
+                problem="holds results of phyloop run, which a link study would mix with its own",
+                remedy="choose another folder with --out",
+            )
+        store = cls.open(folder, scenario_name=scenario_name)
+        try:
+            store._connection.executescript(SCHEMA)
+        except sqlite3.Error:
+            store.close()
+            raise
+        return store
+
+    def write_batches(
+        self, point_id: str, batches: Sequence[Batch], *, physics: Mapping[str, Any], stop: Stop | None = None
+    ) -> None:
+        """Store batches of one point, and why they were the last if they were, in one transaction."""
+        packed = [(batch, _pack(batch.counts), _pack(batch.amounts)) for batch in batches]
+        with self._transaction() as database:
+            database.execute(
+                "INSERT OR IGNORE INTO link_points (point_id, physics) VALUES (?, ?)",
+                (point_id, canonical_json(physics)),
+            )
+            row = database.execute("SELECT id FROM link_points WHERE point_id = ?", (point_id,)).fetchone()[0]
+            database.executemany(
+                "INSERT INTO link_batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (row, batch.number, batch.seconds, *counts, *amounts, _bursts_text(batch))
+                    for batch, counts, amounts in packed
+                ],
+            )
+            told = None if stop is None else canonical_json(asdict(stop))
+            database.execute(
+                "UPDATE link_points SET stop = ?, stopped_at = ? WHERE id = ?", (told, stop and utc_now(), row)
+            )
+
+    def read_point(self, point_id: str, *, num_devices: int, shape: BatchShape) -> tuple[Measured, Stop | None]:
+        """Everything measured at a point so far, and why it ended; nothing at all for one never begun.
+
+        ScenarioError if a batch is damaged.
+        """
+        measured = Measured.nothing(num_devices)
+        row = None
+        if self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'link_points'").fetchone():
+            query = "SELECT id, stop FROM link_points WHERE point_id = ?"
+            row = self._connection.execute(query, (point_id,)).fetchone()
+        if row is None:
+            return measured, None
+        for number, seconds, *blobs, bursts in self._connection.execute(
+            "SELECT batch, seconds, counts_shape, counts_crc32, counts, amounts_shape, amounts_crc32, amounts, bursts"
+            " FROM link_batches WHERE point = ? ORDER BY batch",
+            (row[0],),
+        ):
+            counts, amounts = unpack_series("<i8", *blobs[:3]), unpack_series("<f8", *blobs[3:])
+            if counts is None or amounts is None or number != measured.tally.batches:
+                raise ScenarioError(
+                    file=self.folder / DATABASE,
+                    problem=f"batch {number} of point {point_id[:12]} is damaged",
+                    remedy="restore the folder from a copy, or measure into a new one",
+                )
+            batch = Batch(
+                number=number,
+                seconds=seconds,
+                counts=counts,
+                amounts=amounts,
+                bursts=bursts_from_plain(json.loads(bursts)) if bursts else None,
+            )
+            measured = measured.with_batch(batch, shape)
+        return measured, Stop(**json.loads(row[1])) if row[1] else None
+
+
+def _pack(array: NDArray[np.int64] | NDArray[np.float64]) -> tuple[object, ...]:
+    ((_, _, shape, crc32, data, _),) = pack_series({"array": array})
+    return shape, crc32, data
+
+
+def _bursts_text(batch: Batch) -> str | None:
+    return None if batch.bursts is None else canonical_json(bursts_to_plain(batch.bursts))
