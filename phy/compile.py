@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from phy.config import LinkConfig
+from phy.config.conflicts import link_conflicts
 from phy.error_models import ErrorFreeUplink, IndependentFlips, NoiselessAir
 from phy.link import AirUplink, DigitalUplink, LinkError
 from phy.orthogonal import OrthogonalLink
 from phy.packets import PacketLink
 from phy.superposition import SuperpositionLink
+from phy.superposition_ofdm import OfdmSuperposition
 
 
 def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> DigitalUplink:
@@ -32,7 +34,7 @@ def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> D
 def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0) -> AirUplink:
     """Uplink over which `num_symbols` of each device per round add up; `payload_bound` as in `SuperpositionLink`.
 
-    Raises LinkError where modulation or error model have no meaning for a sum.
+    Raises LinkError where modulation or error model have no meaning for a sum, or parts of the link exclude each other.
     """
     if config.modulation not in ("bpsk", "analog") or config.access != "superposition":
         raise LinkError(
@@ -46,4 +48,7 @@ def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, paylo
             f"error model {config.error_model} flips bits, but superposition detects no device's bits; "
             "use measured or error_free, or orthogonal access"
         )
-    return SuperpositionLink(config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=payload_bound)
+    for conflict in link_conflicts(config, num_devices=num_devices, payload_bits=num_symbols):
+        raise LinkError(f"{conflict.problem}; {conflict.remedy}")
+    link = SuperpositionLink if config.ofdm == "none" else OfdmSuperposition
+    return link(config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=payload_bound)

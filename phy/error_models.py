@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,9 +18,10 @@ from phy import theory
 from phy.burstiness import measure_bursts
 from phy.channels import UplinkContext
 from phy.config import BITS_PER_SYMBOL, LinkConfig
-from phy.link import Reception, Superposition, check_payload
+from phy.config.delays import line_of_sight_k
+from phy.gains import device_gains
+from phy.link import DigitalUplink, Reception, Superposition, check_payload
 from phy.measurement import LinkCounts, count_errors, empty_counts, mask_padding
-from phy.orthogonal import OrthogonalLink
 from phy.power import AmplitudeDecision
 from phy.random import Purpose, uniform_words
 
@@ -95,13 +96,23 @@ class NoiselessAir:
         )
 
 
+class _MeasuredLink(DigitalUplink, Protocol):
+    """An uplink that can say how it would send."""
+
+    config: LinkConfig
+
+    def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision: ...
+
+
 class IndependentFlips:
     """Orthogonal access whose bits flip independently, at the probed (`iid`) or closed-form (`analytic`) rate.
 
-    The wrapped link supplies power control and, for `iid`, the probe; its payload path is not used.
+    The wrapped link supplies power control and, for `iid`, the probe, at least as long as the payload so that both meet
+    the same fades; its payload path is not used. The closed form is that of the uncoded constellation at the mean
+    Es/N0, as papers have it: it knows neither code nor OFDM.
     """
 
-    def __init__(self, link: OrthogonalLink) -> None:
+    def __init__(self, link: _MeasuredLink) -> None:
         self.num_devices = link.num_devices
         self.num_bits = link.num_bits
         self._link = link
@@ -113,8 +124,9 @@ class IndependentFlips:
         if not self._analytic:
             return self._link.probe(num_bits, context=context, caps=caps)
         decision = self._link.decide(context, caps)
+        rate = self._closed_form(decision, context)
         nothing = np.zeros((len(context.trials), self.num_devices, -(-num_bits // 8)), np.uint8)
-        return self._flip(nothing, num_bits, Purpose.PROBE_NOISE, context, decision, self._closed_form(decision))[1]
+        return self._flip(nothing, num_bits, Purpose.PROBE_NOISE, context, decision, rate)[1]
 
     def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
         """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
@@ -122,9 +134,10 @@ class IndependentFlips:
         check_payload(payload, expected=expected, dtype="u")
         decision = self._link.decide(context, caps)
         if self._analytic:
-            rate = self._closed_form(decision)
+            rate = self._closed_form(decision, context)
         else:
-            counts = self._link.probe(self._link.config.probe_bits, context=context, caps=caps)
+            bits = max(self._link.config.probe_bits, self.num_bits)
+            counts = self._link.probe(bits, context=context, caps=caps)
             rate = np.nan_to_num(counts.bit_error_rate)
         received, counts = self._flip(payload, self.num_bits, Purpose.BIT_FLIPS, context, decision, rate)
         bursts = measure_bursts(
@@ -137,23 +150,27 @@ class IndependentFlips:
         )
         return Reception(payload=received, counts=counts, decision=decision, bursts=bursts)
 
-    def _closed_form(self, decision: AmplitudeDecision) -> NDArray[np.float64]:
+    def _closed_form(self, decision: AmplitudeDecision, context: UplinkContext) -> NDArray[np.float64]:
         """Error rate per device `[num_trials, num_devices]` from `phy.theory`."""
         config = self._link.config
         channel = config.channel
         complex_noise_power = 2.0 * channel.noise_power
         if config.power.policy == "fixed":
-            arriving = decision.level[:, None] * np.asarray(channel.gains(self.num_devices))[None, :]
+            gains = device_gains(channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
+            arriving = decision.level[:, None] * gains.astype(float)
         else:
             arriving = np.repeat(decision.level[:, None], self.num_devices, axis=1)
         esno = arriving**2 / complex_noise_power
+        antennas = config.receiver.num_antennas
         if not channel.fades or config.power.policy != "fixed":
-            return theory.awgn_bit_error_rate(esno, bits_per_symbol=self._bits_per_symbol)
-        rician_k = 10.0 ** (channel.rician_k_db / 10.0) if channel.fading == "rician" else 0.0
+            return theory.awgn_bit_error_rate(esno * antennas, bits_per_symbol=self._bits_per_symbol)
         distinct, where = np.unique(esno, return_inverse=True)
-        nakagami_m = channel.nakagami_m if channel.fading == "nakagami" else None
         rates = theory.fading_bit_error_rate(
-            distinct, bits_per_symbol=self._bits_per_symbol, rician_k=rician_k, nakagami_m=nakagami_m
+            distinct,
+            bits_per_symbol=self._bits_per_symbol,
+            rician_k=line_of_sight_k(channel),
+            nakagami_m=channel.nakagami_m if channel.fading == "nakagami" else None,
+            num_antennas=antennas,
         )
         return rates[where].reshape(esno.shape)
 

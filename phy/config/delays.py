@@ -9,22 +9,39 @@ import json
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.config.channel import ChannelConfig
 
-@lru_cache(maxsize=16)
+
 def power_delay_profile(model: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(delays in units of the RMS delay spread, mean powers of sum 1) of `tdl-a` to `cdl-e`, each `[num_paths]`."""
+    table = _table(model)
+    powers = 10.0 ** (np.asarray(table["powers"], float) / 10.0)
+    return np.asarray(table["delays"], float), powers / powers.sum()
+
+
+def line_of_sight_k(channel: ChannelConfig) -> float:
+    """Rician K (linear) of the channel at one carrier: power of the fixed path over all others, 0 without one."""
+    if channel.fading == "rician":
+        return float(10.0 ** (channel.rician_k_db / 10.0))
+    if not channel.selective or not _table(channel.model)["los"]:
+        return 0.0
+    _, powers = power_delay_profile(channel.model)
+    return float(powers[0] / (1.0 - powers[0]))
+
+
+@lru_cache(maxsize=16)
+def _table(model: str) -> dict[str, Any]:
     spec = find_spec("sionna")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("sionna is not installed; install sionna-no-rt==1.2.2")
     name = f"{model[:3].upper()}-{model[-1].upper()}.json"
     folder = Path(spec.submodule_search_locations[0]) / "phy" / "channel" / "tr38901" / "models"
-    table = json.loads((folder / name).read_text())
-    delays, powers = np.asarray(table["delays"], float), 10.0 ** (np.asarray(table["powers"], float) / 10.0)
-    return delays, powers / powers.sum()
+    return dict(json.loads((folder / name).read_text()))
 
 
 def interference_share(

@@ -46,12 +46,16 @@ class Delivery:
 
     - `payload` `[num_trials, num_devices, num_bytes]` uint8, arbitrary where not delivered;
     - `delivered` `[num_trials, num_devices, num_packets]` bool;
-    - `counts`.
+    - `counts`;
+    - `label_bits`, `label_errors` `[num_trials, num_devices, bits_per_symbol]`: hard decisions before any decoder, and
+      the wrong ones, by place in the symbol's label.
     """
 
     payload: NDArray[np.uint8]
     delivered: NDArray[np.bool_]
     counts: LinkCounts
+    label_bits: NDArray[np.int64]
+    label_errors: NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,6 +212,7 @@ def _account(
     def total(per_row: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(_by_device(per_row, shape=shape, packets=batch.num_packets).sum(axis=2))
 
+    label_errors = total(tally.label_errors)
     uses = total(tally.attempts) * chain.frontend.channel_uses
     transmit, signal, noise = (total(energy) for energy in tally.energy)
     counts = LinkCounts(
@@ -222,7 +227,7 @@ def _account(
         dropped=total(offered & ~delivered),
         retransmissions=total(np.maximum(tally.attempts - 1, 0)),
         raw_bits=total(tally.attempts) * chain.coded_bits,
-        raw_bit_errors=total(tally.label_errors.sum(axis=-1)),
+        raw_bit_errors=label_errors.sum(axis=-1),
         airtime_s=total(tally.attempts) * chain.frontend.airtime_s,
         energy_j=transmit * transmission.symbol_s,
     )
@@ -231,4 +236,10 @@ def _account(
         payload=payload.reshape(*shape, -1),
         delivered=_by_device(delivered, shape=shape, packets=batch.num_packets),
         counts=counts,
+        label_bits=np.repeat(
+            (total(tally.attempts) * (chain.coded_bits // chain.bits_per_symbol))[..., None],
+            chain.bits_per_symbol,
+            axis=-1,
+        ),
+        label_errors=label_errors,
     )

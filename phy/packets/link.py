@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phy.burstiness import measure_bursts
 from phy.channels import UplinkContext
 from phy.config import LinkConfig
 from phy.gains import device_gains
-from phy.link import LinkError, Reception, check_payload
+from phy.link import LinkError, Reception, check_payload, round_airtime
 from phy.measurement import LinkCounts, empty_counts, mask_padding
 from phy.packets.chain import Chain, ChainSpec, compiled_chain, compiled_part
 from phy.packets.closed_loop import PowerLoop
@@ -60,8 +61,9 @@ class PacketLink:
         check_payload(payload, expected=(len(context.trials), self.num_devices, self.num_bytes), dtype="u")
         levels = self._levels(context, caps, self.num_bits)
         scrambling = random_bits(context.keys(Purpose.SCRAMBLING), num_devices=self.num_devices, num_bits=self.num_bits)
+        sent = mask_padding(payload, self.num_bits) ^ scrambling
         delivery = self._carry(
-            mask_padding(payload, self.num_bits) ^ scrambling,
+            sent,
             self.num_bits,
             Purpose.NOISE,
             context,
@@ -70,7 +72,7 @@ class PacketLink:
         )
         if self._loop is not None:
             self._loop[1].hear(context.round_index, delivery.counts)
-        held = np.repeat(delivery.delivered, 8 * self.config.packet_size_bytes // 8, axis=-1)[..., : self.num_bytes]
+        held = np.repeat(delivery.delivered, self.config.packet_size_bytes, axis=-1)[..., : self.num_bytes]
         descrambled = (delivery.payload ^ scrambling) * held.astype(np.uint8)
         return Reception(
             payload=mask_padding(descrambled, self.num_bits),
@@ -78,7 +80,24 @@ class PacketLink:
             decision=levels.decision,
             delivered=delivery.delivered,
             power_db=levels.power_db,
+            bursts=measure_bursts(
+                sent,
+                delivery.payload,
+                num_bits=self.num_bits,
+                packet_bits=8 * self.config.packet_size_bytes,
+                bits_per_symbol=self.config.bits_per_symbol,
+                present=delivery.delivered,
+                label_counts=(delivery.label_bits, delivery.label_errors),
+            ),
+            round_airtime_s=self._round_airtime(delivery.counts.airtime_s),
         )
+
+    def _round_airtime(self, airtime_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Groups of NOMA take turns, and last as long as their busiest device."""
+        if self.config.multiplexing == "ofdma":
+            return round_airtime(airtime_s, one_after_another=False)
+        of_group = airtime_s.reshape(len(airtime_s), -1, self._users).max(axis=-1)
+        return round_airtime(of_group, one_after_another=True)
 
     def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
         """See `DigitalUplink.probe`: the payload's channel and power, noise of its own, every packet accepted."""
@@ -187,7 +206,11 @@ class PacketLink:
         """Every packet to its end; batches of packets one after another."""
         shape = (len(context.trials), self.num_devices)
         total = Delivery(
-            payload=np.zeros_like(payload), delivered=np.zeros((*shape, 0), bool), counts=empty_counts(*shape)
+            payload=np.zeros_like(payload),
+            delivered=np.zeros((*shape, 0), bool),
+            counts=empty_counts(*shape),
+            label_bits=np.zeros((*shape, self.config.bits_per_symbol), np.int64),
+            label_errors=np.zeros((*shape, self.config.bits_per_symbol), np.int64),
         )
         clock = self._clock(num_bits)
         attempts = 1 + (self.config.packets.max_retransmissions if policy.startswith("retransmit") else 0)
@@ -213,6 +236,8 @@ class PacketLink:
                 total,
                 delivered=np.concatenate([total.delivered, part.delivered], axis=-1),
                 counts=total.counts + part.counts,
+                label_bits=total.label_bits + part.label_bits,
+                label_errors=total.label_errors + part.label_errors,
             )
         return total
 
