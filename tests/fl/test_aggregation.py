@@ -101,3 +101,36 @@ def test_over_flipped_signs_the_debiased_sum_is_right_on_average() -> None:
     assert (np.abs(found.mean(axis=0) - K) < 4 * error).all()
     plain = sum_of_devices(flipped, active=np.ones((20_000, K), bool))
     np.testing.assert_allclose(plain.mean(axis=0), (1 - 2 * rate).sum(), atol=4 * error.max())
+
+
+def test_missing_packets_leave_the_sum_unbiased_where_zeros_would_not() -> None:
+    rng = np.random.default_rng(4)
+    values = np.repeat(rng.choice([-1.0, 1.0], (1, K, M)) + np.array([0.2, -0.1, 0.0]), 20_000, axis=0)
+    known = rng.random(values.shape) < 0.6
+    arrived = np.where(known, values, 0.0)  # what a dropped packet leaves in the payload
+    everybody = np.ones(values.shape[:2], bool)
+    estimate = sum_of_devices(arrived, active=everybody, known=known)
+    # Somebody is heard with chance 1 - 0.4^4; then the mean of those heard is the mean of all, each being as likely.
+    heard_at_all = 1 - 0.4**K
+    error = estimate.mean(axis=0) - heard_at_all * values[0].sum(axis=0)
+    assert (np.abs(error) < 4 * estimate.std(axis=0) / np.sqrt(len(values))).all()
+    # The planted fault: missing bits counted as zeros shrink the sum to 0.6 of it.
+    shrunk = sum_of_devices(arrived, active=everybody)
+    assert (np.abs(shrunk.mean(axis=0) - heard_at_all * values[0].sum(axis=0)) > np.abs(error)).any()
+    np.testing.assert_allclose(shrunk.mean(axis=0), 0.6 * values[0].sum(axis=0), atol=4 * 2 * 1.2 / np.sqrt(20_000))
+
+
+def test_a_coordinate_that_nobody_delivered_is_zero_and_others_count_who_did() -> None:
+    values = np.array([[[1.0, 1.0, 1.0], [1.0, -1.0, 1.0], [-1.0, -1.0, 1.0], [9.0, 9.0, 9.0]]])
+    known = np.array([[[1, 1, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1]]], bool)
+    active = np.array([[True, True, True, False]])  # what a silent device says does not count, delivered or not
+    estimate = sum_of_devices(values, active=active, known=known)
+    np.testing.assert_allclose(estimate, [[2.0 * 4 / 2, -1.0 * 4 / 3, 0.0]])
+
+
+def test_if_every_packet_arrived_the_sum_is_that_without_packets_bit_by_bit() -> None:
+    active = np.random.default_rng(2).random((5, K)) < 0.7
+    rate = np.full((5, K), 0.1)
+    whole = sum_of_devices(VALUES, active=active, bit_error_rate=rate)
+    known = np.ones(VALUES.shape, bool)
+    np.testing.assert_array_equal(sum_of_devices(VALUES, active=active, bit_error_rate=rate, known=known), whole)

@@ -20,7 +20,7 @@ from fl.results import TrialResult
 from scenarios.database import DATABASE, STORE_VERSION
 from scenarios.errors import ScenarioError
 from scenarios.provenance import collect_provenance
-from scenarios.store import Store
+from scenarios.store import SERIES_TABLES, Store
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,6 +41,7 @@ def a_result(trial: int, *, failure: str | None = None, rounds: int = 4, devices
             "snr_db": np.linspace(0.0, 1.0, rounds * devices).reshape(shape),
         },
         privacy={"epsilon": np.full(rounds, 5.0)},
+        bursts={"bits": np.full(devices, trial), "in_a_row": np.full((devices, 8), trial)},
         failure=failure,
     )
 
@@ -65,7 +66,7 @@ def test_what_is_written_is_read_back_bit_by_bit(tmp_path: Path) -> None:
         assert metrics["task2"]["mse"] == 2.5
         assert np.isnan(metrics["task2"]["never_measured"])
         assert np.isinf(metrics["task2"]["ratio"])
-        for table in ("rounds", "link", "privacy"):
+        for table in SERIES_TABLES:
             read = store.read_series(["task1"], table)["task1"]
             expected = getattr(a_result(1), table)
             assert list(read) == list(expected)
@@ -148,6 +149,18 @@ def test_a_store_from_a_newer_version_is_refused_untouched(tmp_path: Path) -> No
         Store.open(tmp_path, scenario_name="demo")
     with pytest.raises(ScenarioError, match="newer phyloop"):
         Store.open_existing(tmp_path)
+    assert contents(tmp_path) == before
+
+
+def test_a_store_from_an_older_version_is_refused_untouched(tmp_path: Path) -> None:
+    fill(tmp_path)
+    with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
+        database.execute("DROP TABLE bursts")
+        database.execute("PRAGMA user_version = 1")
+    before = contents(tmp_path)
+    for attempt in (lambda: Store.open(tmp_path, scenario_name="demo"), lambda: Store.open_existing(tmp_path)):
+        with pytest.raises(ScenarioError, match=r"older phyloop \(store version 1, not 2\).*into a new folder"):
+            attempt()
     assert contents(tmp_path) == before
 
 
@@ -301,20 +314,20 @@ def test_after_sigkill_every_committed_batch_is_whole_and_nothing_else_is_there(
             text=True,
         ) as process:
             assert process.stdout is not None
+            heard = ""
             if attempt:  # the first is killed at any moment of its start, the store's birth included
-                assert process.stdout.readline()
+                heard = process.stdout.readline()
+                assert heard
             time.sleep(chance.uniform(0.0, 0.12) if attempt else 0.25)
             process.send_signal(signal.SIGKILL)
-            rest = process.stdout.read().split()
+            rest = (heard + process.stdout.read()).split()
         assert process.returncode == -signal.SIGKILL
         if not (tmp_path / DATABASE).exists():
             continue
         with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
             assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             counts = dict(
-                database.execute(
-                    "SELECT physics, count(*) FROM tasks JOIN points ON points.id = point GROUP BY point"
-                )
+                database.execute("SELECT physics, count(*) FROM tasks JOIN points ON points.id = point GROUP BY point")
             )
         assert set(counts.values()) <= {5}  # whole batches only
         announced = max([next_batch - 1, *map(int, rest)])
