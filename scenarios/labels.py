@@ -89,8 +89,13 @@ WORDS: dict[str, str] = {
 }
 """How a setting that is a word is said."""
 
-SCHEMES: dict[str, str] = {"exact": "exact posterior", "digital-orthogonal": "digital, orthogonal"}
-"""Schemes whose YAML word is not yet what one would say."""
+SPOKEN: dict[str, dict[str, str]] = {
+    "learning.scheme": {"exact": "exact posterior", "digital-orthogonal": "digital, orthogonal"},
+    "link.channel.fading": {"constant": "no fading", "rayleigh": "Rayleigh fading", "rician": "Rician fading"}
+    | {"nakagami": "Nakagami fading"},
+    "link.modulation": {"bpsk": "BPSK", "qpsk": "QPSK"} | {f"{m}qam": f"{m}-QAM" for m in (16, 64, 256)},
+}
+"""Settings whose YAML word is not yet what one would say."""
 
 
 def axis_label(name: str) -> str:
@@ -112,8 +117,8 @@ def setting_label(path: str, value: Any) -> str:
         return "LMC cap by default" if path == "learning.lmc_cap" else ""
     if isinstance(value, Mapping):
         return _mapping_label(path, value)
-    if path == "learning.scheme":
-        return SCHEMES.get(str(value), _without_mathematics(str(value)))
+    if spoken := SPOKEN.get(path, {}).get(str(value)):
+        return spoken
     if path in WORDS and isinstance(value, str):
         return WORDS[path].format(_without_mathematics(value))
     name = _without_mathematics(path.rpartition(".")[2].replace("_", " "))

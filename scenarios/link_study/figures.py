@@ -1,6 +1,7 @@
 """Error rates over the axis: which points make which line, and how they are drawn.
 
-Measured lines are solid with a marker each, closed forms dashed without: nothing depends on colour.
+Measured points have a marker each, joined by solid lines where no closed form shows the way; closed forms are dashed
+without markers. Nothing depends on colour.
 """
 
 from __future__ import annotations
@@ -31,12 +32,15 @@ from scenarios.schema import FigureConfig
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 QUANTITIES = ("bit_error_rate", "packet_error_rate", "raw_bit_error_rate")
 DEVICE = "device"
 """Named among `series`, every device has a line of its own."""
 THEORY = "theory"
 THEORY_COLOUR = "#444444"
+_ARROW = 0.5
+"""Where the arrow of an upper limit ends, over the limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +65,15 @@ class Picture:
 
 def figures_of(plan: LinkPlan, configured: Sequence[FigureConfig]) -> tuple[FigureConfig, ...]:
     """The figures of a study: those the scenario names that are about rates over an axis, or bits and packets."""
-    own = tuple(config for config in configured if config.x in LABELS)
-    return own or tuple(FigureConfig(x=plan.measure.over, y=y) for y in QUANTITIES[:2])
+    own = tuple(logarithmic(config) for config in configured if config.x in LABELS)
+    return own or tuple(FigureConfig(x=plan.measure.over, y=y, y_scale="log") for y in QUANTITIES[:2])
+
+
+def logarithmic(config: FigureConfig) -> FigureConfig:
+    """The same figure on a logarithmic axis, unless it is about something else or says which axis it wants."""
+    if config.x not in LABELS or "y_scale" in config.model_fields_set:
+        return config
+    return config.model_copy(update={"y_scale": "log"})
 
 
 def check_study_figures(loaded: LoadedScenario, plan: LinkPlan) -> None:
@@ -185,7 +196,7 @@ def _caption(plan: LinkPlan, config: FigureConfig, results: Sequence[CurveResult
         )
     )
     if any(spot.y is None for line in lines for spot in line.spots):
-        text += " Triangles: upper limit where no error was seen, which takes errors as independent."
+        text += " Arrows: upper limit where no error was seen, which takes errors as independent."
     if any(line.theory for line in lines):
         text += " Dashed: closed form."
     if any(point.stop is not None and point.stop.reason == "time" for point in points):
@@ -202,7 +213,6 @@ def draw(picture: Picture) -> Figure:
     """The figure; legend below the panels, panels side by side with shared axes."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
     config, count = picture.config, max(len(picture.panels), 1)
     columns = 2 if count in (2, 4) else min(count, 3)
@@ -211,8 +221,10 @@ def draw(picture: Picture) -> Figure:
     labels = list(dict.fromkeys(line.label for line in lines))
     with rc_context(STYLE):
         width = 6.8 if columns == 1 else 3.9 * columns + 0.6
-        per_row = max(1, min(5, int(width / (0.65 + 0.078 * max(map(len, [*labels, THEORY]))))))
-        height = (4.4 if rows == 1 else 3.3 * rows) + 0.22 * -(-(len(labels) + 1) // per_row) + 0.1
+        handles = _legend(labels, lines)
+        per_row = max(1, min(6, int(width / (0.65 + 0.078 * max((len(label) for label in labels), default=1)))))
+        legend_rows = -(-len(handles) // per_row)
+        height = (4.4 if rows == 1 else 3.3 * rows) + 0.22 * legend_rows + 0.1
         figure = Figure(figsize=(width, height), layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for index, axes in enumerate(grid.flat):
@@ -234,12 +246,24 @@ def draw(picture: Picture) -> Figure:
             axes.grid(visible=True, which="minor", color="#eeeeee", linewidth=0.5)
         if config.title:
             figure.suptitle(config.title.replace("$", r"\$"), fontsize=11.5, fontweight="bold")
-        handles = [Line2D([], [], label=label, **_look(number), linestyle="-") for number, label in enumerate(labels)]
-        if any(line.theory for line in lines):
-            handles.append(Line2D([], [], label=THEORY, color=THEORY_COLOUR, linestyle="--", linewidth=1.1))
-        if len(handles) > 1 or any(labels):
-            figure.legend(handles=handles, loc="outside lower center", ncols=per_row, handlelength=2.8)
+        if handles:
+            columns = -(-len(handles) // legend_rows)  # rows of one length: a legend fills column by column
+            figure.legend(handles=handles, loc="outside lower center", ncols=columns, handlelength=2.8)
     return figure
+
+
+def _legend(labels: Sequence[str], lines: Sequence[Line]) -> list[Line2D]:
+    """A handle per line as it is drawn, and one for all closed forms."""
+    from matplotlib.lines import Line2D
+
+    joined = {line.label for line in lines if line.theory is None}
+    handles = [
+        Line2D([], [], label=label, **_look(number), linestyle="-" if label in joined else "")
+        for number, label in enumerate(labels)
+    ]
+    if len(joined) < len(labels) or any(line.theory for line in lines):
+        handles.append(Line2D([], [], label=THEORY, color=THEORY_COLOUR, linestyle="--", linewidth=1.1))
+    return handles
 
 
 def _look(number: int) -> dict[str, Any]:
@@ -263,7 +287,8 @@ def _draw_line(axes: Axes, line: Line) -> None:
     seen = [(s.x, s.y, s.low, s.high) for s in line.spots if s.y is not None]
     if seen:
         x, y = [s[0] for s in seen], np.array([s[1] for s in seen], float)
-        axes.plot(x, y, linestyle="-", zorder=2.2, **look)
+        # Between points a closed form knows the way, and a straight line would only hide it.
+        axes.plot(x, y, linestyle="-" if line.theory is None else "", zorder=2.2, **look)
         if all(s[2] is not None for s in seen):
             low, high = (np.array([s[part] for s in seen], float) for part in (2, 3))
             # The estimate is corrected for stopping, its interval is not: an error bar has no negative length.
@@ -271,16 +296,21 @@ def _draw_line(axes: Axes, line: Line) -> None:
             axes.errorbar(x, y, yerr=bars, linestyle="", color=look["color"], capsize=2.5, elinewidth=1.0, zorder=2.1)
     unseen = [(s.x, s.high) for s in line.spots if s.y is None]
     if unseen:
-        at, limit = zip(*unseen, strict=True)
-        axes.plot(at, limit, linestyle="", marker="_", color=look["color"], markersize=9, markeredgewidth=1.3)
-        axes.plot(at, limit, linestyle="", marker=11, color=look["color"], markersize=6)  # caret below
+        at, limit = np.array(unseen, float).T
+        arrow = limit * (1.0 - _ARROW)
+        axes.errorbar(
+            at, limit, yerr=arrow, uplims=True, linestyle="", elinewidth=1.0, zorder=2.1, **_without_width(look)
+        )
+
+
+def _without_width(look: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in look.items() if key != "linewidth"}
 
 
 def _scale(axes: Axes, config: FigureConfig, lines: Sequence[Line]) -> None:
-    """Logarithmic unless the scenario says otherwise, and as far as measured points go: a closed form has no end."""
+    """As far as measured points go: a closed form has no end."""
     spots = [spot for line in lines for spot in line.spots]
-    linear = config.y_scale == "linear" and "y_scale" in config.model_fields_set
-    if not linear and (limits := log_limits(spots)):
+    if config.y_scale == "log" and (limits := log_limits(spots)):
         axes.set_yscale("log")
         axes.set_ylim(limits[0], min(limits[1], 1.3))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -68,9 +68,10 @@ class _Table:
         row = _row(cells(result))
         self._print(row if added else f"{row}, stored")
 
-    def skipped(self, point: LinkPoint, silent: LinkPoint) -> None:
-        """A row that is not needed."""
-        self._print(f"{point.value_db:g}".rjust(WIDTHS[0]) + f"  skipped, no error was seen at {silent.value_db:g} dB")
+    def skipped(self, points: Sequence[LinkPoint], silent: LinkPoint) -> None:
+        """Rows that are not needed."""
+        values = ", ".join(f"{point.value_db:g}" for point in points)
+        self._print(f"  skipped: {values} dB, for no error was seen at {silent.value_db:g} dB")
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -11,7 +11,7 @@ import yaml
 
 from phy.independence import FEWEST_ERRORS, assess, verdict
 from scenarios.figures import FigureFiles
-from scenarios.link_study.figures import figures_of, write_study_figures
+from scenarios.link_study.figures import figures_of, logarithmic, write_study_figures
 from scenarios.link_study.level import PLAIN_LABELS
 from scenarios.link_study.plan import LinkPlan
 from scenarios.link_study.results import CurveResult, read_results
@@ -28,7 +28,10 @@ _NOT_LINK = ("learning", "privacy", "trials")
 def study_root(loaded: LoadedScenario) -> dict[str, Any]:
     """The scenario as plain values, to rebuild the plan from; without learning where the file has none."""
     unused = {name for name in _NOT_LINK if name not in loaded.document}
-    return loaded.scenario.model_dump(mode="json", exclude_none=True, exclude=unused)
+    report = loaded.scenario.report
+    resolved = report.model_copy(update={"figures": tuple(map(logarithmic, report.figures))})
+    scenario = loaded.scenario.model_copy(update={"report": resolved})
+    return scenario.model_dump(mode="json", exclude_none=True, exclude=unused)
 
 
 def resolved_study_yaml(loaded: LoadedScenario) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,12 +27,15 @@ COMMIT_EVERY_S = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Listener:
-    """Hears how a study goes: a `curve` begins, a `batch` was added to a point, a `point` is done or `skipped`."""
+    """Hears how a study goes: a `curve` begins, a `batch` was added to a point, a `point` is done.
+
+    `skipped`: points that are not needed, and the one below them that saw no error.
+    """
 
     curve: Callable[[Curve], None] = lambda _: None
     batch: Callable[[LinkPoint, Measured], None] = lambda _, __: None
     point: Callable[[PointResult, int], None] = lambda _, __: None
-    skipped: Callable[[LinkPoint, LinkPoint], None] = lambda _, __: None
+    skipped: Callable[[Sequence[LinkPoint], LinkPoint], None] = lambda _, __: None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,11 +88,12 @@ def _measure_curve(
     """Batches added to each point of one curve, from low values to high, and why it ended."""
     listener.curve(curve)
     silent: LinkPoint | None = None
+    skipped: list[LinkPoint] = []
     warm = False
     for point in curve.points:
         measured, stop = store.read_point(point.point_id, num_devices=curve.num_devices, shape=curve.shape)
         if silent is not None and plan.measure.stop.skip_after_zero and not measured.tally.batches:
-            listener.skipped(point, silent)
+            skipped.append(point)
             continue
         before = measured.tally.batches
         reason = why_stop(measured.tally, rule=rule, elapsed_s=measured.seconds)
@@ -107,6 +111,8 @@ def _measure_curve(
         yield added, stop
         if not measured.tally.bits.errors and not measured.tally.packets.errors:
             silent = silent or point
+    if skipped and silent is not None:
+        listener.skipped(skipped, silent)
 
 
 def _radio(curve: Curve, point: LinkPoint, seed: int) -> PointRadio:
