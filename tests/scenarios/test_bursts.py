@@ -96,5 +96,5 @@ def test_lines_of_independent_flips_are_a_distribution_and_marks_are_drawn_over_
 
 
 def test_settings_are_plain_text() -> None:
-    plan = make_plan([{SNR: 0.0, "link.modulation": "qpsk"}], trials=1)
-    assert setting_in_words(plan, plan.points[0]) == "P₀/N₀ = 0 dB, qpsk"
+    plan = make_plan([{SNR: 0.0, "learning.scheme": "digital"}], trials=1)
+    assert setting_in_words(plan, plan.points[0]) == "P₀/N₀ = 0 dB, digital"
