@@ -6,6 +6,9 @@ with the path loss PL of Table 7.4.1-1, shadowing SF normal in decibels with the
 PL_ref the path loss at `reference_distance_m` without shadowing: in line of sight, unless `line_of_sight: never` leaves
 none. Devices stand at 1.5 m; the server at 10 m (UMi street canyon), 25 m (UMa) or 35 m (RMa, with streets of 20 m and
 buildings of 5 m), the defaults of the table. Shadowing and line of sight are independent between devices.
+
+Sionna's scenarios serve as the oracle only: they need TensorFlow and a topology, and in 1.2.2 `distance_3d` of
+`SystemLevelScenario` is the horizontal distance, 10 dB off under the mast of an RMa cell.
 """
 
 from __future__ import annotations
