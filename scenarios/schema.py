@@ -25,7 +25,11 @@ class Frozen(BaseModel):
 
 
 class FigureConfig(Frozen):
-    """One figure: a metric `y` over a swept path `x`, a curve per value of `series`, a panel per `panels`."""
+    """One figure: a metric `y` over a swept path `x`, a curve per value of `series`, a panel per `panels`.
+
+    With `x` `round`, `elapsed_s` or `spent_j` a curve goes along the run and `y` is a number per round; then `series`
+    may name `device` beside swept paths.
+    """
 
     x: str
     y: str
