@@ -1,0 +1,90 @@
+"""When what is sent in one round of superposition over OFDM.
+
+    | pilots of device 0 | ... | pilots of device K - 1 | data of all devices, slot by slot |
+
+Where the channel is estimated, every device first has a slot of its own whose pilot symbols it alone sends; by
+reciprocity of time-division duplex what the server hears there is what the device must undo. Then all devices fill the
+data symbols of whole slots at once, carrier by carrier and symbol by symbol; pilot symbols of these slots stay empty,
+for a receiver of aligned sums has nothing to equalise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from phy.config import OfdmConfig
+from phy.frontends.resource_grid import Grid
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """One round in which each of `num_devices` sends `num_symbols` symbols; `pilots`: the channel is estimated."""
+
+    ofdm: OfdmConfig
+    num_devices: int
+    num_symbols: int
+    pilots: bool
+
+    @cached_property
+    def grid(self) -> Grid:
+        """One slot of one device."""
+        return Grid.of(self.ofdm, num_users=1, num_symbols=self.ofdm.data_symbols_per_slot)
+
+    @property
+    def used_ofdm_symbols(self) -> int:
+        """OFDM symbols that carry data, the last one perhaps on some carriers only."""
+        return -(-self.num_symbols // self.ofdm.num_carriers)
+
+    @property
+    def num_slots(self) -> int:
+        """Slots of data."""
+        return -(-self.num_symbols // self.ofdm.data_symbols_per_slot)
+
+    @property
+    def slot_s(self) -> float:
+        """Duration of a slot [s]."""
+        return self.ofdm.num_symbols * self.ofdm.symbol_s
+
+    @property
+    def pilots_s(self) -> float:
+        """Duration of all devices' pilot slots [s]."""
+        return self.num_devices * self.slot_s if self.pilots else 0.0
+
+    @property
+    def airtime_s(self) -> float:
+        """Duration of the round [s]."""
+        return self.pilots_s + self.num_slots * self.slot_s
+
+    @property
+    def sample_s(self) -> float:
+        """Duration of a sample [s]: by Parseval, that of a resource element's energy."""
+        return 1.0 / (self.ofdm.num_subcarriers * self.ofdm.subcarrier_spacing_hz)
+
+    @property
+    def prefix_share(self) -> float:
+        """Energy of an OFDM symbol with its prefix over that without."""
+        return 1.0 + self.ofdm.cyclic_prefix_length / self.ofdm.num_subcarriers
+
+    @property
+    def pilot_elements(self) -> int:
+        """Resource elements on which one device sends pilots in a round."""
+        return len(self.grid.pilot_rows) * self.ofdm.num_carriers if self.pilots else 0
+
+    def positions(self, first: Any, count: int) -> tuple[Any, Any]:
+        """(place among the data symbols of its slot, number among all symbols since the data began) of `count` OFDM
+        symbols with data from number `first` on, each `[count]` int32 (TensorFlow)."""
+        import tensorflow as tf
+
+        rows = self.grid.data_rows
+        number = tf.cast(first, tf.int32) + tf.range(count)
+        place = number % len(rows)
+        return place, number // len(rows) * self.ofdm.num_symbols + tf.gather(tf.constant(rows, tf.int32), place)
+
+    def pilot_instants_s(self) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Middle of each device's pilot symbols since the round began, `[num_devices, pilot symbols]` [s]."""
+        middles = self.grid.middles_s[self.grid.pilot_rows]
+        return (np.arange(self.num_devices)[:, None] * self.slot_s + middles).astype(np.float32)
