@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from radio import ERRORS_OF_A_CHECK, context, link_config
+from radio import ERRORS_OF_A_CHECK, context, link_config, random_payload, standard_errors_off
 from scipy import stats
 
 from phy.channels import FlatChannel, draw_taps
+from phy.compile import compile_digital
 from phy.config import ChannelConfig
 from phy.propagation import build_propagation
 from phy.propagation.nakagami import amplitude_pieces, nakagami_taps
+from phy.theory import fading_bit_error_rate
 
 KEYS = np.random.default_rng(5).integers(0, 1 << 32, (64, 2), dtype=np.uint32)
 
@@ -136,3 +138,27 @@ def test_another_shape_needs_no_other_code() -> None:
         for m in (0.5, 1.0, 7.0)
     }
     assert len(specs) == 1
+
+
+@pytest.mark.parametrize("m", [0.5, 3.0])
+def test_a_link_over_nakagami_fading_errs_as_the_closed_form_says(m: float) -> None:
+    """QPSK at Es/N0 = P0 / (2 N0), and the analytic error model knows the same rate."""
+    num_blocks, num_bits = 64, 16384
+    payload = random_payload(num_blocks, 1, num_bits)
+    rates = {}
+    for error_model in ("measured", "analytic"):
+        config = link_config(
+            snr_max_db=8.0,
+            fading="nakagami",
+            coherence="symbol",
+            channel={"nakagami_m": m},
+            error_model=error_model,
+        )
+        uplink = compile_digital(config, num_devices=1, num_bits=num_bits)
+        rates[error_model] = uplink.send(payload, context=context(num_blocks), caps={}).counts.bit_error_rate
+    esno = 10.0**0.8 / 2.0
+    expected = float(fading_bit_error_rate(esno, bits_per_symbol=2, nakagami_m=m))
+    rayleigh = float(fading_bit_error_rate(esno, bits_per_symbol=2))
+    for rate in rates.values():
+        assert abs(standard_errors_off(rate, expected)) < ERRORS_OF_A_CHECK
+        assert abs(standard_errors_off(rate, rayleigh)) > 20.0
