@@ -84,6 +84,8 @@ WORDS: dict[str, str] = {
     "link.access": "{}",
     "link.modulation": "{}",
     "link.csi": "{} CSI",
+    "link.coding.code": "{}",
+    "link.channel.model": "{}",
     "privacy.analog_tail": "tail {}",
     "label": "{}",
 }
@@ -93,6 +95,11 @@ SPOKEN: dict[str, dict[str, str]] = {
     "learning.scheme": {"exact": "exact posterior", "digital-orthogonal": "digital, orthogonal"},
     "link.channel.fading": {"constant": "no fading", "rayleigh": "Rayleigh fading", "rician": "Rician fading"}
     | {"nakagami": "Nakagami fading"},
+    "link.access": {"noma": "NOMA"},
+    "link.coding": {"none": "uncoded"},
+    "link.coding.code": {"ldpc5g": "LDPC", "polar5g": "polar"},
+    "link.csi.estimator": {"ls": "LS estimate", "lmmse": "LMMSE estimate"},
+    "link.noma.detector": {"sic": "SIC", "sic-codeword": "code-word SIC", "ml": "joint ML", "lmmse": "LMMSE"},
     "link.modulation": {"bpsk": "BPSK", "qpsk": "QPSK"} | {f"{m}qam": f"{m}-QAM" for m in (16, 64, 256)},
 }
 """Settings whose YAML word is not yet what one would say."""

@@ -19,14 +19,13 @@ from phy.monte_carlo import RateEstimate
 from scenarios.curves import Spot
 from scenarios.errors import ScenarioError, listing, mark_of
 from scenarios.figures import COLOURS, MARKERS, STYLE, FigureFiles, log_limits, write_picture
-from scenarios.labels import axis_label, plain_label, setting_label
+from scenarios.labels import axis_label, plain_label
 from scenarios.link_study.closed_form import DENSE, theory
 from scenarios.link_study.config import Axis
 from scenarios.link_study.level import LABELS, PLAIN_LABELS
-from scenarios.link_study.plan import Curve, LinkPlan
+from scenarios.link_study.plan import Curve, LinkPlan, said
 from scenarios.link_study.results import CurveResult, PointResult
 from scenarios.loader import LoadedScenario
-from scenarios.plan import Point, value_of
 from scenarios.schema import FigureConfig
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def arrange(config: FigureConfig, plan: LinkPlan, results: Sequence[CurveResult]
     looks: dict[str, int] = {}
     for result in results:
         devices: Sequence[int | None] = range(result.curve.num_devices) if DEVICE in series else (None,)
-        title = _setting(result.curve.point, config.panels) if config.panels else ""
+        title = said(result.curve.point, config.panels) if config.panels else ""
         for device in devices:
             label = _line_label(plan, result.curve, series, config.panels, device)
             spots = tuple(_spots(result, config.y, axis, device))
@@ -133,19 +132,15 @@ def arrange(config: FigureConfig, plan: LinkPlan, results: Sequence[CurveResult]
     )
 
 
-def _setting(point: Point, path: str) -> str:
-    return setting_label(path, value_of(point, path))
-
-
 def _line_label(plan: LinkPlan, curve: Curve, series: Sequence[str], panels: str | None, device: int | None) -> str:
     """What tells the line from the others in its panel: the settings in `series` first, then all other swept ones."""
     paths = dict.fromkeys([path for path in (*series, *plan.swept_paths) if path not in (panels, DEVICE)])
     if "label" in paths and curve.point.scenario.label:
         paths = {"label": None}
-    parts = [_setting(curve.point, path) for path in paths if path in curve.point.settings]
+    parts = [said(curve.point, path) for path in paths if path in curve.point.settings]
     if device is not None:
         parts.append(f"device {device + 1}")
-    words = [part for part in parts if part] or [_setting(curve.point, "link.modulation")]
+    words = [part for part in parts if part] or [said(curve.point, "link.modulation")]
     return ", ".join(words)
 
 
@@ -274,7 +269,7 @@ def _look(number: int) -> dict[str, Any]:
         "linewidth": 1.3,
         "marker": MARKERS[number % len(MARKERS)],
         "markersize": 5.5,
-        "markerfacecolor": "white" if number % 2 else colour,
+        "markerfacecolor": "none" if number % 2 else colour,
         "markeredgewidth": 1.2,
     }
 
@@ -311,8 +306,9 @@ def _scale(axes: Axes, config: FigureConfig, lines: Sequence[Line]) -> None:
     """As far as measured points go: a closed form has no end."""
     spots = [spot for line in lines for spot in line.spots]
     if config.y_scale == "log" and (limits := log_limits(spots)):
+        arrows = [0.8 * (1.0 - _ARROW) * spot.high for spot in spots if spot.y is None and spot.high is not None]
         axes.set_yscale("log")
-        axes.set_ylim(limits[0], min(limits[1], 1.3))
+        axes.set_ylim(min([limits[0], *arrows]), min(limits[1], 1.3))
 
 
 def write_study_figures(

@@ -150,8 +150,14 @@ def _label(point: Point, paths: tuple[str, ...]) -> str:
     """The curve in words: the user's own label, or all that the sweep set."""
     if "label" in point.settings and point.scenario.label:
         return setting_label("label", point.scenario.label)
-    parts = [setting_label(path, value_of(point, path)) for path in paths if path in point.settings]
-    return ", ".join(filter(None, parts)) or setting_label("link.modulation", point.scenario.link.modulation)
+    parts = [said(point, path) for path in paths if path in point.settings]
+    return ", ".join(filter(None, parts)) or said(point, "link.modulation")
+
+
+def said(point: Point, path: str) -> str:
+    """A setting in words; of a mapping what the sweep wrote, not the defaults beside it."""
+    written = point.settings.get(path)
+    return setting_label(path, written if isinstance(written, dict) else value_of(point, path))
 
 
 def batch_shape(measure: MeasureConfig, link: LinkConfig) -> BatchShape:
