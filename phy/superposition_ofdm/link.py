@@ -62,7 +62,6 @@ class OfdmSuperposition:
             (self._same_every_round or not config.channel.fades)
             and air.motion(config.channel) == "still"
             and (config.csi == "perfect" or (self._same_every_round and not estimated))
-            and config.channel.cell is None
         )
         self._last: tuple[tuple[object, ...], BlockGains] | None = None
 

@@ -10,19 +10,36 @@ from numpy.typing import NDArray
 
 from phy.channels import UplinkContext
 from phy.compile import compile_air
-from phy.config import ChannelConfig, LinkConfig, PowerConfig
+from phy.config import LinkConfig
 from phy.link import AirUplink, LinkError, Superposition
 
 NUM_TRIALS, NUM_DEVICES, NUM_SYMBOLS, NUM_BYTES = 5, 4, 21, 3
 
+GRID = {"num_subcarriers": 12, "num_symbols": 4, "pilot_symbols": (0, 3), "cyclic_prefix_length": 2}
+IMPAIRED = {"phase_error_deg": 10.0, "cfo_hz": 100.0, "clipping_db": 4.0}
+WAVEFORMS: dict[str, dict[str, Any]] = {
+    "single-carrier": {},
+    "single-carrier-impaired": {"impairments": IMPAIRED},
+    "ofdm": {"ofdm": GRID},
+    "ofdm-estimated": {
+        "ofdm": GRID,
+        "channel": {"model": "tdl-a"},
+        "csi": {"estimator": "lmmse"},
+        "impairments": {**IMPAIRED, "timing_offset_s": 1e-6},
+    },
+}
 
-def build(error_model: str, modulation: str, **power: Any) -> AirUplink:
-    config = LinkConfig(
-        access="superposition",
-        modulation=modulation,  # type: ignore[arg-type]
-        channel=ChannelConfig(fading="rayleigh"),
-        power=PowerConfig(**{"policy": "truncated-inversion", **power}),
-        error_model=error_model,  # type: ignore[arg-type]
+
+def build(error_model: str, modulation: str, waveform: str = "single-carrier", **power: Any) -> AirUplink:
+    config = LinkConfig.model_validate(
+        {
+            "access": "superposition",
+            "modulation": modulation,
+            "channel": {"fading": "rayleigh"},
+            "power": {"policy": "truncated-inversion", **power},
+            "error_model": error_model,
+            **WAVEFORMS[waveform],
+        }
     )
     return compile_air(config, num_devices=NUM_DEVICES, num_symbols=NUM_SYMBOLS)
 
@@ -37,9 +54,14 @@ def modulation(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(params=WAVEFORMS, scope="module")
+def waveform(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def uplink(error_model: str, modulation: str) -> AirUplink:
-    return build(error_model, modulation)
+def uplink(error_model: str, modulation: str, waveform: str) -> AirUplink:
+    return build(error_model, modulation, waveform)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +84,9 @@ def same(first: Superposition, second: Superposition, rows: Any = slice(None)) -
             (first.num_active, second.num_active),
             (first.decision.amplitude, second.decision.amplitude),
             (first.decision.active, second.decision.active),
+            *((getattr(first, name), getattr(second, name)) for name in ("airtime_s", "energy_j")),
         )
+        if a is not None and b is not None
     )
 
 
@@ -80,16 +104,38 @@ def test_what_comes_back_has_the_shapes_and_types_promised(uplink: AirUplink, pa
     assert heard.decision.active.shape == (NUM_TRIALS, NUM_DEVICES)
 
 
-def test_as_many_devices_are_heard_as_are_active(uplink: AirUplink, payload: NDArray[Any]) -> None:
+def test_as_many_devices_are_heard_as_are_active(uplink: AirUplink, waveform: str, payload: NDArray[Any]) -> None:
     heard = uplink.superpose(payload, context=on_air(), caps={})
-    assert np.array_equal(heard.num_active[:, 0], heard.decision.active.sum(axis=1))
+    active = heard.decision.active.sum(axis=1, keepdims=True)
+    assert (heard.num_active <= active).all()
+    if waveform != "ofdm-estimated":  # there a device may be silent on some carriers
+        assert (heard.num_active == active).all()
 
 
+def test_time_and_energy_are_spent_by_a_radio(
+    uplink: AirUplink, error_model: str, waveform: str, payload: NDArray[Any]
+) -> None:
+    heard = uplink.superpose(payload, context=on_air(), caps={})
+    if error_model == "error_free":
+        assert heard.airtime_s is None
+        assert heard.energy_j is None
+        return
+    assert heard.airtime_s is not None
+    assert heard.energy_j is not None
+    assert heard.airtime_s.shape == heard.energy_j.shape == (NUM_TRIALS, NUM_DEVICES)
+    assert heard.airtime_s.dtype == heard.energy_j.dtype == np.float64
+    # Devices that estimate the channel send pilots, be they silent afterwards or not.
+    on_air_at_all = heard.decision.active | (waveform == "ofdm-estimated")
+    assert np.array_equal(heard.airtime_s > 0, on_air_at_all)
+    assert np.array_equal(heard.energy_j > 0, on_air_at_all)
+
+
+@pytest.mark.parametrize("ideal", ["single-carrier", "ofdm"])
 def test_the_normalised_sum_is_that_of_the_active_devices(
-    error_model: str, modulation: str, payload: NDArray[Any]
+    error_model: str, modulation: str, ideal: str, payload: NDArray[Any]
 ) -> None:
     """At 100 dB the noise is 1e-5 of the amplitude per dimension, float32 rounding less: within 1e-3."""
-    heard = build(error_model, modulation, snr_max_db=100.0).superpose(payload, context=on_air(), caps={})
+    heard = build(error_model, modulation, ideal, snr_max_db=100.0).superpose(payload, context=on_air(), caps={})
     symbols = payload
     if modulation == "bpsk":
         symbols = 1.0 - 2.0 * np.unpackbits(payload, axis=-1, count=NUM_SYMBOLS)
@@ -107,18 +153,16 @@ def test_the_payload_handed_in_is_left_alone(uplink: AirUplink, payload: NDArray
 
 
 def test_the_same_context_gives_the_same_numbers(
-    error_model: str, modulation: str, uplink: AirUplink, payload: NDArray[Any]
+    error_model: str, modulation: str, waveform: str, uplink: AirUplink, payload: NDArray[Any]
 ) -> None:
     first = uplink.superpose(payload, context=on_air(), caps={})
     uplink.superpose(payload, context=on_air(round_index=7), caps={})
     assert same(uplink.superpose(payload, context=on_air(), caps={}), first)
-    assert same(build(error_model, modulation).superpose(payload, context=on_air(), caps={}), first)
+    assert same(build(error_model, modulation, waveform).superpose(payload, context=on_air(), caps={}), first)
 
 
 @pytest.mark.parametrize("rows", [[0], [4], [3, 1], [4, 0, 2]], ids=str)
-def test_a_trial_has_the_same_numbers_in_any_batch(
-    uplink: AirUplink, payload: NDArray[Any], rows: list[int]
-) -> None:
+def test_a_trial_has_the_same_numbers_in_any_batch(uplink: AirUplink, payload: NDArray[Any], rows: list[int]) -> None:
     together = uplink.superpose(payload, context=on_air(), caps={})
     assert same(uplink.superpose(payload[rows], context=on_air(*rows), caps={}), together, rows)
 
@@ -148,9 +192,10 @@ def test_a_payload_of_another_shape_or_type_is_refused(uplink: AirUplink, payloa
             uplink.superpose(wrong, context=on_air(), caps={})
 
 
-def test_complex_amplitudes_are_amplitudes(error_model: str) -> None:
+@pytest.mark.parametrize("ideal", ["single-carrier", "ofdm"])
+def test_complex_amplitudes_are_amplitudes(error_model: str, ideal: str) -> None:
     payload = np.full((NUM_TRIALS, NUM_DEVICES, NUM_SYMBOLS), 1j)
-    heard = build(error_model, "analog", snr_max_db=100.0).superpose(payload, context=on_air(), caps={})
+    heard = build(error_model, "analog", ideal, snr_max_db=100.0).superpose(payload, context=on_air(), caps={})
     expected = 1j * heard.decision.amplitude[:, None] * heard.num_active
     # Noise of variance 1 beside amplitudes of up to 1e5: absolute, six standard deviations of |z|.
     assert np.abs(heard.received - expected).max() < 6.0 + 1e-6 * np.abs(expected).max()
