@@ -104,7 +104,10 @@ class TimeDomain:
         return total
 
     def _delay_line(self, taps: Any) -> Any:
-        """h_l at every sample, `[n, antennas, lags, 1 or samples]`."""
+        """h_l at every sample, `[n, antennas, lags, 1 or samples]`.
+
+        Of a moving channel at most `advance` samples late, a time in which it does not move.
+        """
         import tensorflow as tf
 
         ofdm, times = self._grid.ofdm, self._grid.num_ofdm_symbols

@@ -1,0 +1,165 @@
+"""OFDM in samples: Sionna's delay line, the limit of a long prefix, and what a short one costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from launches import FixedPaths, ScatteredPaths, launch, link, observe, residual
+from numpy.typing import NDArray
+from radio import ERRORS_OF_A_CHECK, standard_errors_apart, standard_errors_off
+
+from phy.config import ChannelConfig, CsiEstimation, LinkConfig, OfdmConfig, ReceiverConfig
+from phy.frontends import build_frontend
+from phy.frontends.ofdm_time import pulse
+
+SIZE, SPACING_HZ = 32, 15e3
+SAMPLE_S = 1.0 / (SIZE * SPACING_HZ)
+
+
+def setting(prefix: int, *, domain: str = "time", channel: ChannelConfig | None = None, **more: Any) -> LinkConfig:
+    ofdm = OfdmConfig(
+        num_subcarriers=SIZE,
+        subcarrier_spacing_hz=SPACING_HZ,
+        cyclic_prefix_length=prefix,
+        num_symbols=4,
+        pilot_symbols=more.pop("pilot_symbols", ()),
+        domain=domain,  # type: ignore[arg-type]
+    )
+    return link(channel or ChannelConfig(model="tdl-a", coherence="packet"), ofdm=ofdm, **more)
+
+
+def on_samples(antennas: int = 1) -> ScatteredPaths:
+    """Three paths exactly 0, 3 and 8 samples late."""
+    delays = np.array([0.0, 3.0, 8.0]) * SAMPLE_S
+    return ScatteredPaths(powers=np.array([0.6, 0.3, 0.1]), delays_s=delays, num_antennas=antennas)
+
+
+def steady_on_samples() -> FixedPaths:
+    """The same with gains that never change."""
+    scattered = on_samples()
+    return FixedPaths(gains=np.sqrt(scattered.powers)[None].astype(complex), delays_s=scattered.delays_s)
+
+
+@pytest.mark.parametrize("delays", [[0.0, 3.0, 8.0], [0.0, 0.4, 5.25]])
+def test_the_pulse_is_sionnas(delays: list[float]) -> None:
+    from sionna.phy.channel import cir_to_time_channel, time_lag_discrete_time_channel
+
+    delays_s = np.array(delays) * SAMPLE_S
+    bandwidth_hz = 1.0 / SAMPLE_S
+    first, last = (int(v) for v in time_lag_discrete_time_channel(bandwidth_hz, delays_s.max()))
+    unit = np.eye(3, dtype=np.complex64)[None, None, None, None, None]
+    expected = cir_to_time_channel(bandwidth_hz, unit, delays_s.astype(np.float32)[None, None, None], first, last)
+    ours, our_first = pulse(delays_s, bandwidth_hz=bandwidth_hz)
+    padded = np.zeros((3, last - first + 1))
+    padded[:, our_first - first : our_first - first + ours.shape[1]] = ours
+    np.testing.assert_allclose(padded, np.asarray(expected)[0, 0, 0, 0, 0].real, atol=1e-5)
+
+
+@pytest.mark.parametrize("prefix", [18, 20, 32])
+def test_samples_go_through_sionnas_modulator_delay_line_and_demodulator(prefix: int) -> None:
+    from sionna.phy.channel import ApplyTimeChannel, cir_to_time_channel
+    from sionna.phy.ofdm import OFDMDemodulator, OFDMModulator
+
+    rng = np.random.default_rng(2)
+    gains = rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3))
+    paths = FixedPaths(gains=gains, delays_s=np.array([0.0, 1.3, 5.5]) * SAMPLE_S)
+    sent = launch(2, 4 * SIZE, amplitude=0.7, gain=2.0)
+    config = setting(prefix, receiver=ReceiverConfig(num_antennas=2))
+    frontend: Any = build_frontend(config, num_users=1, num_symbols=4 * SIZE, propagation=paths)
+    got = observe(frontend, sent)
+    assert frontend._domain.advance == 6
+    first, last = -6, 12
+    samples = OFDMModulator(prefix)(sent.symbols.reshape(2, 1, 1, 4, SIZE))
+    num = samples.shape[-1]
+    taps = np.broadcast_to(gains.astype(np.complex64)[None, None, :, None, None, :, None], (2, 1, 2, 1, 1, 3, num + 18))
+    delays = np.broadcast_to(paths.delays_s.astype(np.float32), (2, 1, 1, 3))
+    line = cir_to_time_channel(1.0 / SAMPLE_S, taps, delays, first, last)
+    heard = ApplyTimeChannel(num, last - first + 1)(samples, line)
+    expected = np.asarray(OFDMDemodulator(SIZE, first, prefix)(heard[..., :num]))[:, 0]
+    np.testing.assert_allclose(got.received, 1.4 * expected.reshape(2, 2, 4 * SIZE), atol=2e-4)
+
+
+@pytest.mark.parametrize("noise_power", [0.0, 0.3])
+@pytest.mark.parametrize("csi", ["perfect", CsiEstimation(), CsiEstimation(estimator="lmmse")])
+def test_with_a_long_prefix_and_no_motion_the_two_domains_are_one(csi: Any, noise_power: float) -> None:
+    sent = launch(6, 200, users=2, noise_power=noise_power, amplitude=[1.0, 0.5])
+    pilots = () if csi == "perfect" else (1,)
+    pair = [
+        observe(
+            build_frontend(
+                setting(8, domain=domain, csi=csi, pilot_symbols=pilots, receiver=ReceiverConfig(num_antennas=2)),
+                num_users=2,
+                num_symbols=200,
+                propagation=on_samples(2),
+            ),
+            sent,
+        )
+        for domain in ("frequency", "time")
+    ]
+    for name in ("received", "channel", "channel_error", "signal_energy", "noise_energy"):
+        np.testing.assert_allclose(getattr(pair[1], name), getattr(pair[0], name), rtol=1e-4, atol=1e-4)
+
+
+def interference(prefix: int, *, rows: int = 400) -> NDArray[np.float64]:
+    """Mean |received - H x|^2 of each packet over its second to last OFDM symbols, without noise."""
+    sent = launch(rows, 4 * SIZE)
+    frontend = build_frontend(setting(prefix), num_users=1, num_symbols=4 * SIZE, propagation=steady_on_samples())
+    left = residual(observe(frontend, sent), sent).reshape(rows, 4, SIZE)
+    return (np.abs(left[:, 1:]) ** 2).mean(axis=(1, 2))
+
+
+@pytest.mark.parametrize("prefix", [6, 2, 0])
+def test_a_short_prefix_costs_what_the_late_paths_lose_twice(prefix: int) -> None:
+    # A path e samples beyond the prefix misses e of 32 samples of its own symbol and holds as many of the one before.
+    late = np.clip(np.array([0, 3, 8]) - prefix, 0, None) / SIZE
+    expected = 2.0 * (late * np.array([0.6, 0.3, 0.1])).sum()
+    measured = interference(prefix)
+    assert abs(standard_errors_off(measured, expected)) < ERRORS_OF_A_CHECK
+    # One sample of prefix more or less would not go unnoticed.
+    assert abs(standard_errors_off(measured, expected + 2.0 * 0.1 / SIZE)) > ERRORS_OF_A_CHECK
+    assert interference(8, rows=20).max() < 1e-9
+
+
+def test_the_frequency_domain_hides_what_the_time_domain_shows() -> None:
+    sent = launch(300, 4 * SIZE, noise_power=0.01)
+    left = {
+        domain: (np.abs(residual(observe(
+            build_frontend(setting(1, domain=domain), num_users=1, num_symbols=4 * SIZE, propagation=on_samples()), sent
+        ), sent)) ** 2).mean(axis=(1, 2))
+        for domain in ("frequency", "time")
+    }  # fmt: skip
+    assert abs(standard_errors_off(left["frequency"], 0.01)) < ERRORS_OF_A_CHECK
+    assert standard_errors_apart(left["time"], left["frequency"]) > 10.0
+
+
+@pytest.mark.parametrize("doppler_hz", [50.0, 1000.0])
+def test_motion_inside_a_symbol_leaks_between_carriers_as_the_plain_sum_says(doppler_hz: float) -> None:
+    speed_m_s = doppler_hz / 3.5e9 * 299792458.0
+    channel = ChannelConfig(model="tdl-a", coherence="packet", speed_m_s=speed_m_s)
+    paths = FixedPaths(gains=np.ones((1, 1)), delays_s=np.zeros(1), doppler_hz=doppler_hz)
+    sent = launch(2, 4 * SIZE)
+    config = setting(4, channel=channel)
+    got = observe(build_frontend(config, num_users=1, num_symbols=4 * SIZE, propagation=paths), sent)
+    symbols = sent.symbols.reshape(2, 4, SIZE)
+    samples = np.fft.ifft(np.fft.ifftshift(symbols, axes=-1), norm="ortho")
+    at = (np.arange(4)[:, None] * (SIZE + 4) + 4 + np.arange(SIZE)) * SAMPLE_S
+    turned = samples * np.exp(2j * np.pi * doppler_hz * at)
+    expected = np.fft.fftshift(np.fft.fft(turned, norm="ortho"), axes=-1)
+    # Linear interpolation between knots errs by 0.05^2 / 8 at most.
+    np.testing.assert_allclose(got.received.reshape(2, 4, SIZE), expected, atol=2e-3)
+    middle = np.exp(2j * np.pi * doppler_hz * (np.arange(4) * (SIZE + 4) + 4 + SIZE // 2) * SAMPLE_S)
+    known = got.channel.reshape(2, 4, SIZE)
+    np.testing.assert_allclose(known, np.broadcast_to(middle[None, :, None], known.shape), atol=1e-4)
+
+
+def test_a_channel_that_changes_by_the_symbol_holds_still_within_it() -> None:
+    channel = ChannelConfig(fading="rayleigh", coherence="symbol")
+    sent = launch(3, 6 * SIZE)
+    pair = [
+        observe(build_frontend(setting(4, domain=domain, channel=channel), num_users=1, num_symbols=6 * SIZE), sent)
+        for domain in ("frequency", "time")
+    ]
+    np.testing.assert_allclose(pair[1].received, pair[0].received, atol=1e-5)
+    assert np.unique(pair[0].channel[0, 0, 0]).size == 6
