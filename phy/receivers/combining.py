@@ -77,19 +77,18 @@ def filter_together(observation: Observation) -> SoftSymbols:
 
     matched, gram = _correlations(observation, trusting=False, precise=True)
     users = range(len(matched))
-    zero, one = tf.zeros_like(matched[0]), tf.ones_like(matched[0])
-    table = [
-        [*(gram[k][j] + one if j == k else gram[k][j] for j in users), *(one if j == k else zero for j in users), z]
-        for k, z in enumerate(matched)
-    ]
+    table = [[*_plus_identity(gram, k), z] for k, z in enumerate(matched)]
     for p in users:
+        # In place: the column of the pivot gives way to that of the inverse.
         pivot = _real_reciprocal(table[p][p])
-        pivot_row = [value * pivot for value in table[p]]
+        pivot_row = [pivot if j == p else value * pivot for j, value in enumerate(table[p])]
         table = [
-            pivot_row if k == p else [a - row[p] * b for a, b in zip(row, pivot_row, strict=True)]
+            pivot_row
+            if k == p
+            else [-row[p] * pivot if j == p else a - row[p] * pivot_row[j] for j, a in enumerate(row)]
             for k, row in enumerate(table)
         ]
-    own = [_real_reciprocal(table[k][len(matched) + k]) for k in users]
+    own = [_real_reciprocal(table[k][k]) for k in users]
     filtered = tf.stack([table[k][-1] * own[k] for k in users], axis=1)
     sinr = tf.stack([tf.maximum(tf.math.real(value) - 1.0, 0.0) for value in own], axis=1)
     return SoftSymbols(tf.cast(filtered, tf.complex64), tf.cast(sinr, tf.float32))
@@ -126,8 +125,7 @@ def _eliminated_layers(observation: Observation) -> Layers:
     import tensorflow as tf
 
     matched, gram = _correlations(observation, trusting=False, precise=True)
-    one = tf.ones_like(matched[0])
-    table = [[g + one if j == k else g for j, g in enumerate(row)] for k, row in enumerate(gram)]
+    table = [_plus_identity(gram, k) for k in range(len(gram))]
     for p in reversed(range(1, len(table))):
         pivot = _real_reciprocal(table[p][p])
         for k in range(p):
@@ -150,12 +148,22 @@ def _correlations(observation: Observation, *, trusting: bool, precise: bool) ->
     channel, received = tf.cast(observation.channel, kind), tf.cast(observation.received, kind)
     noise = tf.cast(noise_variance(observation, trusting=trusting), real)
     users = range(channel.shape[1])
-    gram = [[tf.reduce_sum(tf.math.conj(channel[:, k]) * channel[:, j], axis=1) for j in users] for k in users]
+    upper = {
+        (k, j): tf.reduce_sum(tf.math.conj(channel[:, k]) * channel[:, j], axis=1) for k in users for j in users[k:]
+    }
+    gram = [[upper[k, j] if j >= k else tf.math.conj(upper[j, k]) for j in users] for k in users]
     matched = [tf.reduce_sum(tf.math.conj(channel[:, k]) * received, axis=1) for k in users]
     if precise:
         noise = noise + _ROUNDING * tf.add_n([tf.math.real(gram[k][k]) for k in users])
     weight = tf.cast(tf.math.reciprocal(noise), kind)
     return [z * weight for z in matched], [[g * weight for g in row] for row in gram]
+
+
+def _plus_identity(gram: list[list[Any]], k: int) -> list[Any]:
+    """Row k of G + I."""
+    import tensorflow as tf
+
+    return [g + tf.ones_like(g) if j == k else g for j, g in enumerate(gram[k])]
 
 
 def _real_reciprocal(value: Any) -> Any:

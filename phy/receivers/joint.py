@@ -20,7 +20,7 @@ def joint(spec: DetectorSpec) -> Detector:
     """LLRs of the bits of all users under -||y - sum_k h_k x_k||^2 / v, summed (app) or maximised (maxlog) over x.
 
     All M^U vectors x are equally likely (Verdu, "Multiuser detection", 4.1). The same as Sionna's
-    `MaximumLikelihoodDetector`, the oracle of the tests, with the symbols innermost: 4 to 20 times faster on a CPU,
+    `MaximumLikelihoodDetector`, the oracle of the tests, with the symbols innermost: 4 to 10 times faster on a CPU,
     and in memory that does not grow with the packet.
     """
     import tensorflow as tf
