@@ -1,0 +1,135 @@
+"""What every packet link promises: each way of sharing the air, each code, each channel that the schema allows."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from phy.channels import UplinkContext
+from phy.compile import compile_digital
+from phy.config import LinkConfig
+from phy.link import Reception
+from phy.measurement import LinkCounts
+
+DEVICES, PACKETS, PACKET_BYTES = 2, 2, 12
+NUM_BITS = 8 * PACKETS * PACKET_BYTES
+NUM_BYTES = PACKETS * PACKET_BYTES
+
+OFDM = {"num_subcarriers": 24, "num_symbols": 7, "pilot_symbols": [1, 5], "cyclic_prefix_length": 4}
+
+ACCESS: dict[str, dict[str, Any]] = {
+    "tdma": {"access": "orthogonal"},
+    "ofdma": {"access": "orthogonal", "multiplexing": "ofdma", "ofdm": OFDM},
+    "noma": {"access": "noma", "noma": {"detector": "sic"}},
+}
+CODES: dict[str, Any] = {
+    "none": "none",
+    "repetition": {"code": "repetition", "rate": "1/3"},
+    "convolutional": {"code": "convolutional"},
+    "turbo": {"code": "turbo", "rate": "1/3", "iterations": 4},
+    "polar5g": {"code": "polar5g", "list_size": 2},
+    "ldpc5g": {"code": "ldpc5g", "iterations": 8},
+}
+FLAT: dict[str, dict[str, Any]] = {
+    "awgn": {"model": "awgn"},
+    "rayleigh": {"fading": "rayleigh", "coherence": "packet"},
+    "rician": {"fading": "rician", "coherence": "round"},
+    "nakagami": {"fading": "nakagami", "coherence": "run"},
+    "symbol": {"fading": "rayleigh", "coherence": "symbol"},
+    "doppler": {"fading": "rayleigh", "coherence": "doppler", "speed_m_s": 5.0},
+}
+SELECTIVE: dict[str, dict[str, Any]] = {
+    f"{kind}-{letter}": {"model": f"{kind}-{letter}", "coherence": "packet", "speed_m_s": 3.0}
+    for kind in ("tdl", "cdl")
+    for letter in "abcde"
+}
+CHANNELS = {**FLAT, **SELECTIVE}
+
+ALL = list(product(ACCESS, CODES, CHANNELS))
+QUICK = [
+    (access, code, channel)
+    for access, code, channel in ALL
+    if (channel in ("awgn", "tdl-a") and code not in ("none", "ldpc5g"))
+    or (code == "none" and (access == "tdma" or channel in ("rayleigh", "cdl-d")))
+    or (code == "ldpc5g" and access != "tdma" and channel in ("symbol", "tdl-e"))
+]
+
+
+def link_of(access: str, code: str, channel: str, **changes: Any) -> LinkConfig:
+    """BPSK at 60 dB, so that nothing but the chain itself can go wrong."""
+    ofdm = {"ofdm": OFDM} if channel in SELECTIVE else {}
+    return LinkConfig.model_validate(
+        {
+            "modulation": "bpsk",
+            "coding": CODES[code],
+            "channel": CHANNELS[channel],
+            "power": {"policy": "fixed", "snr_max_db": 60},
+            "packets": {"crc": "crc16"},
+            "packet_size_bytes": PACKET_BYTES,
+            **ofdm,
+            **ACCESS[access],
+            **changes,
+        }
+    )
+
+
+def on_air(*trials: int) -> UplinkContext:
+    return UplinkContext(seed=3, trials=trials, round_index=1)
+
+
+def payload_of(num_trials: int) -> NDArray[np.uint8]:
+    return np.random.default_rng(4).integers(0, 256, (num_trials, DEVICES, NUM_BYTES), dtype=np.uint8)
+
+
+def same(first: Reception, second: Reception, rows: Any = slice(None)) -> bool:
+    return np.array_equal(first.payload, second.payload[rows]) and all(
+        np.array_equal(getattr(first.counts, f.name), getattr(second.counts, f.name)[rows]) for f in fields(LinkCounts)
+    )
+
+
+def check_promises(config: LinkConfig) -> None:
+    """Bits come back whole where nothing disturbs; counts are those of the bits; a trial is the same in any batch."""
+    uplink = compile_digital(config, num_devices=DEVICES, num_bits=NUM_BITS)
+    payload = payload_of(3)
+    reception = uplink.send(payload, context=on_air(0, 1, 2), caps={})
+    assert reception.payload.shape == payload.shape
+    wrong = np.unpackbits(payload ^ reception.payload, axis=-1).reshape(3, DEVICES, PACKETS, -1)
+    assert np.array_equal(reception.counts.bit_errors, wrong.sum(axis=(-1, -2)))
+    assert np.array_equal(reception.counts.packet_errors, wrong.any(axis=-1).sum(axis=-1))
+    assert wrong.mean() <= (0.0 if config.channel.model == "awgn" else 0.01)  # a deep fade may eat a packet
+    assert (reception.counts.bits == NUM_BITS).all()
+    assert (reception.counts.airtime_s > 0).all()
+    assert (reception.counts.energy_j > 0).all()
+    assert same(uplink.send(payload, context=on_air(0, 1, 2), caps={}), reception)
+    assert same(uplink.send(payload[[2]], context=on_air(2), caps={}), reception, [2])
+
+
+@pytest.mark.parametrize(("access", "code", "channel"), QUICK)
+def test_every_access_code_and_channel_keeps_the_promises(access: str, code: str, channel: str) -> None:
+    check_promises(link_of(access, code, channel))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("access", "code", "channel"), [one for one in ALL if one not in QUICK])
+def test_every_other_combination_keeps_them_too(access: str, code: str, channel: str) -> None:
+    check_promises(link_of(access, code, channel))
+
+
+def test_a_link_that_swaps_bits_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    from phy.packets import link as module
+
+    deliver = module.deliver
+
+    def swap(*args: Any, **kwargs: Any) -> Any:
+        done = deliver(*args, **kwargs)
+        done.payload[..., 0] ^= 0xC0
+        return done
+
+    monkeypatch.setattr(module, "deliver", swap)
+    with pytest.raises(AssertionError):
+        check_promises(link_of("tdma", "none", "awgn"))
