@@ -193,9 +193,9 @@ class TestRenaming:
 
         monkeypatch.setattr(phy.channels.FlatChannel, "rows", renamed_rows)
         monkeypatch.setattr(GaussianLinear, "gradients", lambda task, theta: gradients(task, theta)[:, order])
-        for module in (fl.codecs.one_bit, phy.orthogonal):
-            words = module.uniform_words
-            monkeypatch.setattr(module, "uniform_words", lambda *a, words=words, **k: words(*a, **k)[:, order])
+        for module, name in ((fl.codecs.one_bit, "uniform_words"), (phy.orthogonal, "random_bits")):
+            draw = getattr(module, name)
+            monkeypatch.setattr(module, name, lambda *a, draw=draw, **k: draw(*a, **k)[:, order])
         return tuple(np.array(self.GAINS)[order])
 
     def options(self, gains: tuple[float, ...], policy: str) -> dict:
