@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phy.config import CellConfig, ChannelConfig
+from phy.propagation.correlation import SPEED_OF_LIGHT_M_S
 from phy.random import Purpose, generator
-
-SPEED_OF_LIGHT_M_S = 299_792_458.0
 
 DEVICE_HEIGHT_M = 1.5
 SERVER_HEIGHT_M = {"umi": 10.0, "uma": 25.0, "rma": 35.0}

@@ -52,11 +52,9 @@ class FlatFading:
         shape = tf.concat([[tf.shape(key)[0], self.num_antennas, 1], tf.shape(instants_s)[1:]], axis=0)
         if self.fading == "constant":
             return tf.ones(shape, tf.complex64)
-        columns = tf.shape(instants_s)[1] if self.per_instant else tf.constant(1)
-        if instants_s.shape[1] is not None:
-            columns = instants_s.shape[1] if self.per_instant else 1
-        drawn = _draw_kernel(self)(key, tf.range(columns, dtype=tf.int32))
-        return drawn if self.per_instant else tf.broadcast_to(drawn, shape)
+        columns = tf.shape(instants_s)[1] if self.per_instant else 1
+        drawn = _draw_kernel(self)(key, tf.range(columns))
+        return tf.broadcast_to(drawn, shape)
 
     def time_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
         """Ones; where every instant is a new draw, the power of the fixed path at any lag but 0."""
