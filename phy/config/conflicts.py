@@ -143,6 +143,12 @@ def _superposition(link: LinkConfig) -> Iterator[LinkConflict]:
             problem="superposition over OFDM is simulated carrier by carrier",
             remedy="write domain: frequency, or access: orthogonal",
         )
+    if isinstance(link.csi, CsiEstimation) and link.channel.coherence == "symbol" and link.channel.fades:
+        yield LinkConflict(
+            keys=("channel.coherence", "csi.estimator", "access"),
+            problem="pilots sent before the data tell nothing about a channel of coherence symbol",
+            remedy="write coherence: round, or csi: perfect",
+        )
     if link.ofdm == "none" and link.channel.coherence == "doppler":
         yield LinkConflict(
             keys=("channel.coherence", "access"),

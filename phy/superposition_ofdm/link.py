@@ -32,7 +32,8 @@ class OfdmSuperposition:
     of given variance (one per coherence block, for every carrier anew where the channel has several paths), or
     estimated from its own pilots, sent at amplitude sqrt(P0) before the data and free of impairments (what
     impairments model is what is left after synchronisation). Packet and round are one coherence here; `run` and
-    `doppler` keep their realisation over rounds, which move on by the duration of a round.
+    `doppler` keep their realisation over rounds, which move on by the duration of a round. The airtime of a device is
+    that of the round, the pilot slots of the others included.
 
     `payload_bound` as in `SuperpositionLink`; `propagation` is that of the channel unless another is handed in. Raises
     LinkError for several antennas, a grid in the time domain, estimation without pilots or of a channel that changes
@@ -101,12 +102,11 @@ class OfdmSuperposition:
         truncated = self.config.power.policy == "truncated-inversion"
         num_active = cut.join(np.asarray(active)).astype(np.int64)
         sent = cut.add_up(np.asarray(energy)).T + layout.pilot_elements * self.config.max_power
-        on_air = decision.active if not layout.pilots else np.ones_like(decision.active)
         return Superposition(
             received=cut.join(np.asarray(received))[:, : self.num_symbols],
             num_active=num_active[:, : self.num_symbols if truncated else 1],
             decision=decision,
-            airtime_s=on_air.astype(float) * layout.airtime_s,
+            airtime_s=np.where(decision.active, layout.airtime_s, layout.pilots_s),
             energy_j=sent * (layout.prefix_share * layout.sample_s),
         )
 

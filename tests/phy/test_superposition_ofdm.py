@@ -400,3 +400,16 @@ def test_the_layout_counts_slots_as_drawn() -> None:
     place, number = layout.positions(np.uint32(3), 5)
     assert place.numpy().tolist() == [3, 4, 0, 1, 2]
     assert number.numpy().tolist() == [4, 6, 7, 9, 10]
+
+
+def test_what_is_known_of_a_run_is_known_in_every_round() -> None:
+    """Under coherence run the error of variance v stays: a device is off by one angle, arg(1 + e), in all rounds."""
+    config = air(coherence="run", csi_error=0.1, policy="fixed", snr_max_db=100.0, channel=QUIET)
+    link = compile_air(config, num_devices=1, num_symbols=24)
+    first, second = (
+        link.superpose(np.ones((300, 1, 24)), context=context(300, round_index=i), caps={}).received for i in (0, 1)
+    )
+    assert np.abs(first - second).max() < 1e-4
+    assert np.abs(first - first[:, :1]).max() < 1e-4  # one path: one error for all carriers
+    error = np.abs(first[:, 0] - 1.0) ** 2
+    assert abs(standard_errors_off(error, 0.05)) < ERRORS_OF_A_CHECK  # to first order E (Im e)^2 = v / 2
