@@ -105,7 +105,7 @@ def dealt(inputs: np.ndarray, labels: np.ndarray, num_devices: int = 20) -> list
 def assert_same_bits(one: TrialResult, other: TrialResult) -> None:
     """Every number of two results is equal to the last bit; NaN equals NaN."""
     assert (one.trial, one.failure) == (other.trial, other.failure)
-    for part in ("metrics", "rounds", "link", "privacy"):
+    for part in ("metrics", "rounds", "link", "privacy", "bursts"):
         left, right = getattr(one, part), getattr(other, part)
         assert left.keys() == right.keys(), part
         for name in left:
