@@ -196,6 +196,10 @@ _FORMS = {
         "must be a dotted path or a list of them",
         "write for example learning.scheme",
     ),
+    "measure.bits_per_batch": (
+        "must be auto or a whole number of bits",
+        "write auto, or for example 1000000",
+    ),
     "sweep": (
         "must be a mapping of dotted paths to lists, or a list of such mappings",
         "write for example learning.scheme: [analog, digital]",

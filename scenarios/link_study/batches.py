@@ -58,11 +58,13 @@ def batch_of(counts: LinkCounts, *, number: int, seconds: float, bursts: Burstin
 class Measured:
     """All batches of a point so far.
 
-    `tally` over all devices and `devices` one by one; `last` and `last_devices` are the batch that ended it; `counts`
+    `tally` over all devices and `devices` one by one; `earlier` is the tally before the batch `last`, `last_devices`;
+    `counts`
     `[len(COUNTS), num_devices]` and `amounts` `[len(AMOUNTS), num_devices]` are sums.
     """
 
     tally: LinkTally
+    earlier: LinkTally
     last: LinkTally
     devices: tuple[LinkTally, ...]
     last_devices: tuple[LinkTally, ...]
@@ -76,6 +78,7 @@ class Measured:
         """Before the first batch."""
         return cls(
             tally=LinkTally(),
+            earlier=LinkTally(),
             last=LinkTally(),
             devices=(LinkTally(),) * num_devices,
             last_devices=(LinkTally(),) * num_devices,
@@ -94,6 +97,7 @@ class Measured:
             bursts = self.bursts + bursts
         return Measured(
             tally=self.tally + whole,
+            earlier=self.tally,
             last=whole,
             devices=tuple(a + b for a, b in zip(self.devices, columns, strict=True)),
             last_devices=columns,

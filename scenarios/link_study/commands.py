@@ -30,6 +30,8 @@ def link_scenario(
     check_study_figures(loaded, plan)
     folder = out if out is not None else study_folder(loaded)
     rule = with_limits(plan.measure.rule(), max_seconds=max_seconds)
+    for sentence in dict.fromkeys(_warnings(plan)):
+        print(f"phyloop: warning: {sentence}.", file=sys.stderr)
     started = time.perf_counter()
     try:
         with live_table(plan, rule) as listener:

@@ -48,8 +48,10 @@ class _Table:
 
     def curve(self, curve: Curve) -> None:
         """A heading and the column heads."""
-        number = f"{curve.index + 1} of {len(self._plan.curves)}"
-        self._print(f"\n{plain(curve.label)}  (curve {number}, {curve.num_devices} x {curve.shape.num_bits:,} bits)")
+        devices = f"{curve.num_devices} device{'s' if curve.num_devices > 1 else ''}"
+        bits = f"{curve.shape.transmissions * curve.shape.num_bits:,} bits a batch"
+        number = f"curve {curve.index + 1} of {len(self._plan.curves)}"
+        self._print(f"\n{plain(curve.label)}  ({number}, {devices}, {bits})")
         self._print(_row(heads(self._plan)))
 
     def batch(self, point: LinkPoint, measured: Measured) -> None:

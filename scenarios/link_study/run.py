@@ -103,7 +103,8 @@ def _measure_curve(
                 radio.batch(before)  # compiles: that is no time of this point, and would end a short one early
                 warm = True
             measured, stop = _measure_point(store, radio, (curve, point), measured, rule, listener)
-        elif stop is None:  # stopped between the last batch and the note of why, or asked for less than before
+        elif stop is None or _ends_here(measured, rule, reason):
+            # Killed before the note of why, or this rule would have ended it at the same batch as another did.
             stop = stop_for(reason, rule)
             store.write_batches(point.point_id, (), physics=point.physics, stop=stop)
         added = measured.tally.batches - before
@@ -113,6 +114,11 @@ def _measure_curve(
             silent = silent or point
     if skipped and silent is not None:
         listener.skipped(skipped, silent)
+
+
+def _ends_here(measured: Measured, rule: StopRule, reason: StopReason) -> bool:
+    """Whether counting under `rule` alone would have ended with exactly these batches."""
+    return reason != "time" and why_stop(measured.earlier, rule=rule, elapsed_s=0.0) is None
 
 
 def _radio(curve: Curve, point: LinkPoint, seed: int) -> PointRadio:

@@ -1,0 +1,234 @@
+"""A `measure:` section as curves and points: what the axes mean, what tells points apart, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from phy.config import LinkConfig
+from scenarios.errors import ScenarioError
+from scenarios.link_study.config import MeasureConfig, ValueRange
+from scenarios.link_study.level import Budget
+from scenarios.link_study.plan import LinkPlan, batch_shape, expand_link
+from scenarios.loader import load_scenario
+
+BASE = """\
+name: small-link
+seed: 5
+link: {modulation: qpsk, power: {policy: fixed}, packet_size_bytes: 32}
+measure:
+  values: [0, 2, 4]
+"""
+
+
+def plan_of(tmp_path: Path, text: str = BASE, *overrides: str) -> LinkPlan:
+    path = tmp_path / "s.yaml"
+    path.write_text(text)
+    return expand_link(load_scenario(path, overrides=overrides))
+
+
+def link(**parts: Any) -> LinkConfig:
+    return LinkConfig.model_validate({"modulation": "qpsk", "power": {"policy": "fixed"}, **parts})
+
+
+# --- levels ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("over", ["ebno_db", "esno_db", "snr_db"])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"modulation": "256qam", "channel": {"gain": 0.04, "noise_power": 3.0}},
+        {"coding": {"code": "ldpc5g", "rate": 0.5}, "receiver": {"num_antennas": 4}},
+        {"modulation": "auto", "mcs": 10},
+        {"channel": {"gain": [0.1, 0.2, 0.3]}},
+    ],
+)
+def test_the_power_that_is_set_gives_the_level_that_was_asked_for(parts: dict[str, Any], over: Any) -> None:
+    config = link(**parts)
+    num_devices = len(config.channel.gain) if isinstance(config.channel.gain, tuple) else 1
+    budget = Budget.of(config, num_devices=num_devices)
+    noise = config.channel.noise_power
+    power = noise * 10 ** (budget.snr_max_db(7.0, over) / 10)
+    resolved = config.resolve_mcs()
+    bits = resolved.bits_per_symbol * (resolved.coding.rate if resolved.coding != "none" else 1.0)
+    # The definition, written again: mean gain^2 P0 over the complex noise power 2 N0.
+    esno = np.mean(np.square(config.channel.gains(num_devices))) * power / (2 * noise)
+    expected = {"ebno_db": esno / bits, "esno_db": esno, "snr_db": esno * config.receiver.num_antennas}[over]
+    assert 10 * np.log10(expected) == pytest.approx(7.0)
+    assert budget.value_db(budget.esno_db(7.0, over), over) == pytest.approx(7.0)
+
+
+def test_a_range_includes_its_end_and_has_round_values() -> None:
+    assert ValueRange(start=0, stop=0.3, step=0.1).listed() == (0.0, 0.1, 0.2, 0.3)
+    assert ValueRange(start=-1, stop=1.4, step=1).listed() == (-1.0, 0.0, 1.0)
+
+
+def test_values_are_measured_in_ascending_order(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, BASE, "measure.values=[4, -2, 1]")
+    assert [point.value_db for point in plan.curves[0].points] == [-2.0, 1.0, 4.0]
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bits_per_batch", "packet_bytes", "expected"),
+    [(256, 32, (1, 256)), (257, 32, (2, 256)), (1 << 20, 32, (256, 4096)), (1_000_000, 2312, (55, 18496))],
+)
+def test_a_batch_is_whole_packets_in_as_many_transmissions_as_possible(
+    bits_per_batch: int, packet_bytes: int, expected: tuple[int, int]
+) -> None:
+    measure = MeasureConfig(values=(0.0,), bits_per_batch=bits_per_batch)
+    shape = batch_shape(measure, link(access="orthogonal", packet_size_bytes=packet_bytes))
+    assert (shape.transmissions, shape.num_bits) == expected
+
+
+@pytest.mark.parametrize("num_devices", [1, 7, 5000])
+@pytest.mark.parametrize("packet_bytes", [1, 32, 2312, 1 << 20])
+def test_an_automatic_batch_stays_within_memory(num_devices: int, packet_bytes: int) -> None:
+    measure = MeasureConfig(values=(0.0,), num_devices=num_devices)
+    shape = batch_shape(measure, link(access="orthogonal", packet_size_bytes=packet_bytes))
+    assert shape.num_bits % (8 * packet_bytes) == 0
+    # No more than aimed at by a factor of two, unless a single packet of each device is more.
+    assert shape.transmissions * shape.num_bits * num_devices <= max(2 << 20, 8 * packet_bytes * num_devices)
+
+
+# --- identity -------------------------------------------------------------------------------------
+
+
+def ids(plan: LinkPlan) -> list[str]:
+    return [point.point_id for curve in plan.curves for point in curve.points]
+
+
+def test_names_stopping_and_figures_are_no_part_of_a_point(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    for override in (
+        "measure.stop.bit_errors=7",
+        "measure.confidence=0.9",
+        "description=other",
+        "report.notes=other",
+        "link.power.snr_max_db=3",
+        "link.access=orthogonal",
+    ):
+        assert ids(plan_of(tmp_path, BASE, override)) == ids(plan), override
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "seed=6",
+        "link.modulation=bpsk",
+        "link.packet_size_bytes=33",
+        "link.channel.fading=rayleigh",
+        "measure.num_devices=2",
+        "measure.bits_per_batch=4096",
+        "measure.values=[1, 3]",
+    ],
+)
+def test_whatever_changes_counts_makes_other_points(tmp_path: Path, override: str) -> None:
+    assert not set(ids(plan_of(tmp_path, BASE, override))) & set(ids(plan_of(tmp_path)))
+
+
+def test_the_same_level_on_two_axes_is_one_point(tmp_path: Path) -> None:
+    over_ebno = plan_of(tmp_path, BASE, "link.modulation=bpsk")
+    over_snr = plan_of(tmp_path, BASE, "link.modulation=bpsk", "measure.over=snr_db")
+    assert ids(over_ebno) == ids(over_snr)
+
+
+def test_a_sweep_makes_curves_and_learning_makes_none(tmp_path: Path) -> None:
+    text = BASE + "sweep: {link.modulation: [bpsk, qpsk], learning.scheme: [analog, digital]}\n"
+    plan = plan_of(tmp_path, text)
+    assert [curve.label for curve in plan.curves] == ["BPSK", "QPSK"]
+    assert plan.swept_paths == ("link.modulation",)
+
+
+def test_a_label_of_the_sweep_names_the_curve(tmp_path: Path) -> None:
+    text = BASE + "sweep: {zip: {link.modulation: [bpsk, qpsk], label: [slow, fast]}}\n"
+    assert [curve.label for curve in plan_of(tmp_path, text).curves] == ["slow", "fast"]
+
+
+def test_a_scenario_with_both_parts_may_sweep_the_power_for_learning(tmp_path: Path) -> None:
+    text = BASE + "learning: {rounds: 300}\nsweep: {link.power.snr_max_db: [0, 10]}\n"
+    assert len(plan_of(tmp_path, text).curves) == 1
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            ("[0, 2, 4]", "[0]\n  over: ebno"),
+            "s.yaml:6: measure.over = ebno: must be ebno_db, esno_db or snr_db",
+        ),
+        (("values: [0, 2, 4]", "over: snr_db"), "measure.values: it is needed and missing"),
+        (("[0, 2, 4]", "[0, x]"), "s.yaml:5: measure.values[1] = x: must be a number"),
+        (("[0, 2, 4]", "[0, 2, 0]"), "0 stands twice in the list; write each value once"),
+        (("[0, 2, 4]", "{start: 4, stop: 0}"), "stop 0 is below start 4; swap them"),
+        (("[0, 2, 4]", "{start: 0, stop: 100, step: 0.01}"), "10001 values, at most 1000; widen it"),
+        (("[0, 2, 4]", "[200]"), "s.yaml:5: measure.values[0] = 200: must be at most 150"),
+        (("[0, 2, 4]", "3"), "s.yaml:5: measure.values = 3: must be a list"),
+        (("[0, 2, 4]", "[0]\n  stop: {bit_errors: 1}"), "s.yaml:6: measure.stop.bit_errors = 1: must be at least 2"),
+        (("[0, 2, 4]", "[0]\n  stop: {max_seconds: 0}"), "must be above 0"),
+        (("[0, 2, 4]", "[0]\n  stop: {biterrors: 9}"), "did you mean measure.stop.bit_errors"),
+        (
+            ("[0, 2, 4]", "[0]\n  bits_per_batch: 255"),
+            "s.yaml:6: measure.bits_per_batch = 255: less than one packet of 256 bits",
+        ),
+        (("[0, 2, 4]", "[0]\n  bits_per_batch: some"), "must be auto or a whole number"),
+        (
+            ("modulation: qpsk", "modulation: auto"),
+            "s.yaml:3: link.modulation = auto: modulation auto is what a learning",
+        ),
+        (("modulation: qpsk", "modulation: analog"), "no device's bits are detected"),
+        (
+            ("modulation: qpsk", "access: superposition, modulation: bpsk"),
+            "s.yaml:3: link.access = superposition: under",
+        ),
+        (
+            ("modulation: qpsk", "modulation: qpsk, error_model: iid"),
+            "measured on the simulated link, not on a stand-in",
+        ),
+        (("policy: fixed", "policy: closed-loop"), "s.yaml:3: link.power.policy = closed-loop: a closed loop moves"),
+        (
+            ("modulation: qpsk", "modulation: qpsk, channel: {gain: [1, 2]}"),
+            "lists 2 devices, measure.num_devices is 1",
+        ),
+        (("modulation: qpsk", "modulation: qpsk, access: noma"), "1 devices cannot form groups of 2"),
+        (
+            ("measure:\n  values: [0, 2, 4]", "trials: 3"),
+            "phyloop link needs a measure: section, and this scenario has none",
+        ),
+        (
+            ("[0, 2, 4]", "[0]\nsweep: {link.power.snr_max_db: [0, 3]}"),
+            "s.yaml:6: link.power.snr_max_db: the transmit power",
+        ),
+        (
+            ("[0, 2, 4]", "[0]\nsweep: {measure.values: [[0], [1]]}"),
+            "s.yaml:6: measure.values: measure cannot be swept",
+        ),
+        (("[0, 2, 4]", "[0]\nsweep: {link.modulation: [qpsk, 8psk]}"), "s.yaml:6: link.modulation = 8psk: must be"),
+    ],
+)
+def test_bad_input_is_one_sentence_with_place_value_and_remedy(
+    tmp_path: Path, change: tuple[str, str], expected: str
+) -> None:
+    assert change[0] in BASE
+    text = BASE.replace(*change)
+    with pytest.raises(ScenarioError) as caught:
+        plan_of(tmp_path, text)
+    assert expected in str(caught.value)
+    assert "; " in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_power_out_of_reach_says_how_much_and_what_to_do(tmp_path: Path) -> None:
+    text = BASE.replace("modulation: qpsk", "modulation: qpsk, channel: {gain: 2e-9}").replace("[0, 2, 4]", "[149]")
+    with pytest.raises(ScenarioError, match="needs a transmit power of 329 dB over N0, at most 300 dB"):
+        plan_of(tmp_path, text)

@@ -1,0 +1,393 @@
+"""`phyloop link` end to end: counts against theory, going on from what is stored, and what it leaves behind."""
+
+from __future__ import annotations
+
+import csv
+import random
+import signal
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import phyloop, start_phyloop, write_scenario
+
+from phy.monte_carlo import StopRule
+from scenarios.database import DATABASE
+from scenarios.errors import ScenarioError
+from scenarios.link_study.closed_form import bit_error_rate
+from scenarios.link_study.commands import reload_study, report_study
+from scenarios.link_study.export import NAME, export_study
+from scenarios.link_study.plan import LinkPlan, expand_link
+from scenarios.link_study.results import CurveResult, read_results
+from scenarios.link_study.run import Listener, run_study
+from scenarios.link_study.store import LinkStore
+from scenarios.loader import LoadedScenario, load_scenario
+
+SMALL = """\
+name: small-link
+seed: 5
+link: {modulation: qpsk, channel: {model: flat, coherence: packet}, power: {policy: fixed}, packet_size_bytes: 32}
+measure:
+  over: ebno_db
+  values: [0, 4, 6, 30, 40]
+  bits_per_batch: 65536
+  stop: {bit_errors: 300, max_bits: 1e6}
+sweep: {link.channel.fading: [constant, rayleigh]}
+report: {notes: Two links.}
+"""
+
+
+def load(folder: Path, text: str = SMALL, *overrides: str) -> tuple[LoadedScenario, LinkPlan]:
+    loaded = load_scenario(write_scenario(folder, text), overrides=overrides)
+    return loaded, expand_link(loaded)
+
+
+def measure(folder: Path, text: str = SMALL, *overrides: str, run: str = "run", **rule: Any) -> int:
+    """Batches added."""
+    loaded, plan = load(folder, text, *overrides)
+    limits = plan.measure.rule() if not rule else StopRule(**rule)
+    return run_study(loaded, plan, folder=folder / run, rule=limits, listener=Listener()).batches
+
+
+def results(run: Path) -> tuple[CurveResult, ...]:
+    with LinkStore.open_existing(run) as store:
+        return read_results(store, reload_study(run))
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    """The exported table, without the time that things took."""
+    path = export_study(run, run / "csv", plan=reload_study(run))
+    with path.open() as file:
+        table = list(csv.DictReader(file))
+    for row in table:
+        del row["seconds"]
+    return table
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    assert measure(folder) > 0
+    return folder / "run"
+
+
+# --- what is measured -----------------------------------------------------------------------------
+
+
+def test_theory_lies_within_the_interval_and_half_a_decibel_off_does_not(finished: Path) -> None:
+    awgn = results(finished)[0]
+    seen = [point for point in awgn.points if point.rates.bits is not None and point.rates.bits.errors > 250]
+    assert len(seen) == 3
+    for point in seen:
+        found = point.rates.bits
+        assert found is not None
+        expected = bit_error_rate(awgn.curve, point.point.esno_db)
+        shifted = bit_error_rate(awgn.curve, point.point.esno_db + 0.5)
+        assert expected is not None
+        assert shifted is not None
+        # Of 95 % intervals one in twenty misses: the seed is fixed, and a margin of its own width covers that.
+        width = found.high - found.low
+        assert found.low - width < expected < found.high + width
+        # The planted fault: half a decibel of noise too little.
+        assert not found.low - width < shifted < found.high + width
+
+
+def test_the_level_on_the_axis_is_the_one_observed(finished: Path) -> None:
+    for row in rows(finished):
+        # Noise energy of n symbols varies by 1 / sqrt(n): below 0.05 dB for 32768; a fade per packet (4 standard
+        # errors over 256 packets) by 1.1 dB.
+        tolerance = 0.05 if row["link.channel.fading"] == "constant" else 1.1
+        assert abs(float(row["measured_esno_db"]) - float(row["esno_db"])) < tolerance
+
+
+def test_points_tell_why_they_stopped_and_hopeless_ones_are_skipped(finished: Path) -> None:
+    awgn, rayleigh = results(finished)
+    told = {p.point.value_db: (p.stop.reason, p.stop.target) for p in awgn.points if p.stop is not None}
+    assert told == {0: ("bit_errors", 300), 4: ("bit_errors", 300), 6: ("bit_errors", 300), 30: ("max_bits", None)}
+    assert awgn.points[-1].rates.bits is not None
+    assert awgn.points[-1].rates.bits.rate is None
+    assert [p.point.value_db for p in rayleigh.points] == [0, 4, 6, 30, 40]
+
+
+def test_errors_that_share_a_fade_have_a_wider_interval(finished: Path) -> None:
+    awgn, rayleigh = (result.points[2].rates.bits for result in results(finished))
+    assert awgn is not None
+    assert rayleigh is not None
+    assert awgn.design_effect < 1.5
+    assert rayleigh.design_effect > 5.0
+
+
+def test_several_devices_are_counted_one_by_one(tmp_path: Path) -> None:
+    text = SMALL.replace("coherence: packet}", "coherence: packet, gain: [1.0, 0.5]}")
+    measure(tmp_path, text, "measure.num_devices=2", "measure.values=[4]", "sweep={}")
+    (curve,) = results(tmp_path / "run")
+    near, far = curve.points[0].devices
+    assert near.bits is not None
+    assert far.bits is not None
+    # 6 dB apart, around a mean power gain of one.
+    for device, found in enumerate((near.bits, far.bits)):
+        expected = bit_error_rate(curve.curve, curve.points[0].point.esno_db, device=device)
+        assert expected is not None
+        width = found.high - found.low
+        assert found.low - width < expected < found.high + width
+    assert far.bits.low > near.bits.high
+    table = rows(tmp_path / "run")
+    assert [row["device"] for row in table] == ["all", "0", "1"]
+    assert int(table[0]["bits"]) == int(table[1]["bits"]) + int(table[2]["bits"])
+
+
+# --- going on -------------------------------------------------------------------------------------
+
+
+def test_measuring_again_adds_nothing(finished: Path) -> None:
+    before = rows(finished)
+    assert measure(finished.parent) == 0
+    assert rows(finished) == before
+
+
+def test_more_errors_add_only_missing_batches_and_equal_a_fresh_study(tmp_path: Path) -> None:
+    first = measure(tmp_path, SMALL, "measure.stop.bit_errors=100", run="grown")
+    more = measure(tmp_path, SMALL, run="grown")
+    fresh = measure(tmp_path, SMALL, run="fresh")
+    assert 0 < more < fresh == first + more
+    assert rows(tmp_path / "grown") == rows(tmp_path / "fresh")
+
+
+def test_fewer_errors_than_stored_keep_the_counts_and_the_reason(tmp_path: Path) -> None:
+    awgn = ("measure.values=[6]", "sweep={}")
+    assert measure(tmp_path, SMALL, *awgn) > 1
+    before = rows(tmp_path / "run")
+    assert measure(tmp_path, SMALL, *awgn, "measure.stop.bit_errors=50") == 0
+    assert rows(tmp_path / "run") == before
+
+
+def test_more_time_goes_on_where_time_ran_out(tmp_path: Path) -> None:
+    short = measure(tmp_path, SMALL, "measure.values=[8]", bit_errors=10_000, max_bits=1e6, max_seconds=1e-6)
+    assert short == 2  # one batch on each curve: the clock is read after a batch
+    assert {row["stop"] for row in rows(tmp_path / "run")} == {"time"}
+    more = measure(tmp_path, SMALL, "measure.values=[8]", bit_errors=10_000, max_bits=1e6)
+    assert more > 0
+    measure(tmp_path, SMALL, "measure.values=[8]", run="fresh", bit_errors=10_000, max_bits=1e6)
+    assert rows(tmp_path / "run") == rows(tmp_path / "fresh")
+
+
+def test_another_value_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    measure(tmp_path, SMALL, "measure.values=[0, 4]")
+    before = rows(tmp_path / "run")
+    measure(tmp_path, SMALL, "measure.values=[0, 2, 4]")
+    after = rows(tmp_path / "run")
+    assert [row for row in after if row["ebno_db"] != "2.0"] == before
+    assert len(after) == 6
+
+
+def test_another_seed_gives_other_counts(finished: Path, tmp_path: Path) -> None:
+    measure(tmp_path, SMALL, "seed=6", "measure.values=[0]")
+    ours = {row["bit_errors"] for row in rows(tmp_path / "run")}
+    assert not ours & {row["bit_errors"] for row in rows(finished)}
+
+
+def test_an_interrupt_in_the_middle_of_a_point_keeps_its_batches(tmp_path: Path) -> None:
+    loaded, plan = load(tmp_path)
+    seen = 0
+
+    def stop_after_three(*_: object) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 3:
+            raise KeyboardInterrupt
+
+    rule = StopRule(bit_errors=100_000, max_bits=1e6)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(loaded, plan, folder=tmp_path / "run", rule=rule, listener=Listener(batch=stop_after_three))
+    with LinkStore.open_existing(tmp_path / "run") as store:
+        (curve, _) = read_results(store, plan)
+    assert curve.points[0].measured.tally.batches == 3
+    assert curve.points[0].stop is None
+
+
+LONGER = (
+    SMALL.replace("bits_per_batch: 65536", "bits_per_batch: 8192")
+    .replace("stop: {bit_errors: 300, max_bits: 1e6}", "stop: {packet_errors: 100000, max_bits: 3e6}")
+    .replace("[0, 4, 6, 30, 40]", "[0, 6]")
+)
+
+
+def stored_batches(run: Path) -> int:
+    if not (run / DATABASE).exists():
+        return 0
+    database = sqlite3.connect(run / DATABASE, timeout=20)
+    try:
+        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'link_batches'").fetchone():
+            return 0
+        return int(database.execute("SELECT count(*) FROM link_batches").fetchone()[0])
+    finally:
+        database.close()
+
+
+def test_sigkill_loses_no_stored_batch_and_the_study_ends_as_if_undisturbed(tmp_path: Path) -> None:
+    scenario, run = write_scenario(tmp_path, LONGER), tmp_path / "run"
+    moments = random.Random(2022)
+    kept = kills = 0
+    for _ in range(2):
+        process = start_phyloop("link", scenario, "--out", run)
+        deadline = time.monotonic() + 90
+        while process.poll() is None and stored_batches(run) <= kept and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(moments.uniform(0.0, 0.5))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        kills += process.returncode == -signal.SIGKILL
+        after = stored_batches(run)
+        assert after >= kept
+        kept = after
+    assert kills == 2, "the studies ended before they could be killed: make them longer"
+    result = phyloop("link", scenario, "--out", run)
+    assert result.returncode == 0, result.stderr
+    measure(tmp_path, LONGER, run="undisturbed")
+    assert rows(run) == rows(tmp_path / "undisturbed")
+
+
+def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
+    scenario, run = write_scenario(tmp_path, LONGER.replace("3e6", "1e9")), tmp_path / "run"
+    process = start_phyloop("link", scenario, "--out", run)
+    deadline = time.monotonic() + 60
+    while not stored_batches(run) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Go on with: phyloop link" in said
+    assert "Traceback" not in said
+    assert "no fading  (curve 1 of 2, 1 device, 8,192 bits a batch)" in out
+
+
+# --- what it leaves behind ------------------------------------------------------------------------
+
+
+def test_a_study_leaves_figures_a_page_and_a_scenario(finished: Path) -> None:
+    assert {p.name for p in finished.glob("figures/*")} == {
+        f"{number}_error_rate.{kind}" for number in ("01-bit", "02-packet") for kind in ("png", "svg")
+    }
+    page = (finished / "report.html").read_text()
+    assert "<b>9</b> of <b>10</b> points finished, <b>1</b> skipped" in page
+    assert "received energy per payload bit" in page
+    assert "300 bit errors" in page
+    assert "Independent flips would be" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    loaded = load_scenario(finished / "scenario.yaml")
+    assert "learning" not in loaded.document
+    plan, ours = expand_link(loaded), reload_study(finished)
+    assert [p.point_id for c in plan.curves for p in c.points] == [p.point_id for c in ours.curves for p in c.points]
+
+
+def test_the_report_is_drawn_again_as_it_was(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.read_bytes() for path in finished.glob("figures/*.svg")}
+    report_study(finished)
+    assert "report.html" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in finished.glob("figures/*.svg")} == before
+
+
+def test_time_that_ran_out_is_said_in_table_and_caption(tmp_path: Path) -> None:
+    measure(tmp_path, SMALL, "measure.values=[8]", bit_errors=10_000, max_bits=1e6, max_seconds=1e-6)
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "time*" in page
+    assert "how far such a point came depends on the machine" in page
+
+
+def test_exported_rates_are_those_of_the_counts(finished: Path) -> None:
+    table = rows(finished)
+    assert len(table) == 9
+    assert list(table[0])[:5] == ["link.channel.fading", "curve", "ebno_db", "esno_db", "snr_db"]
+    for row in table:
+        errors, bits = int(row["bit_errors"]), int(row["bits"])
+        assert bits == int(row["transmissions"]) * 256
+        assert row["raw_bit_errors"] == row["bit_errors"]
+        if errors:
+            # Corrected for stopping on 300 errors by no more than one error or so.
+            assert float(row["bit_error_rate"]) == pytest.approx(errors / bits, rel=2 / 300)
+            assert float(row["bit_error_rate_low"]) < float(row["bit_error_rate"]) < float(row["bit_error_rate_high"])
+        else:
+            assert row["bit_error_rate"] == ""
+        assert float(row["bit_error_rate_theory"]) >= 0
+
+
+def test_run_and_link_point_to_each_other(tmp_path: Path, finished: Path) -> None:
+    only_link = write_scenario(tmp_path, SMALL, "link.yaml")
+    only_learning = write_scenario(tmp_path, "name: a\n", "learning.yaml")
+    for arguments, expected in (
+        (("run", only_link), "use phyloop link, or add learning:"),
+        (("link", only_learning), "or use phyloop run"),
+        (("link", only_link, "--set", "measure.values=[]"), "measure.values"),
+        (("run", "flmc-snr", "--out", finished, "--set", "name=small-link"), "holds a study of phyloop link"),
+    ):
+        result = phyloop(*arguments)
+        assert result.returncode == 2
+        assert expected in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_folder_with_results_of_a_run_is_refused(tmp_path: Path) -> None:
+    loaded, plan = load(tmp_path)
+    with LinkStore.open(tmp_path / "run", scenario_name="small-link") as store:
+        store._connection.execute("INSERT INTO points (physics) VALUES ('{}')")
+        store._connection.execute(
+            "INSERT INTO tasks (task_id, point, trial, status, seconds, finished_at) VALUES ('a', 1, 0, 'done', 1, '')"
+        )
+    with pytest.raises(ScenarioError, match="holds results of phyloop run"):
+        run_study(loaded, plan, folder=tmp_path / "run", rule=StopRule(), listener=Listener())
+
+
+def test_a_damaged_batch_is_said_in_one_sentence(tmp_path: Path) -> None:
+    measure(tmp_path, SMALL, "measure.values=[0]")
+    with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
+        database.execute("UPDATE link_batches SET counts = substr(counts, 2)")
+    database.close()
+    with pytest.raises(ScenarioError, match=r"batch 0 of point .* is damaged; restore the folder"):
+        results(tmp_path / "run")
+
+
+def test_check_says_how_many_points_and_what_x_means(tmp_path: Path) -> None:
+    result = phyloop("check", write_scenario(tmp_path, SMALL))
+    assert result.returncode == 0, result.stderr
+    said = " ".join(result.stdout.split())
+    assert "2 curves x 5 values = 10 points to measure, seed 5" in said
+    assert "Eb/N0 is the received energy per payload bit at one antenna over the complex noise power" in said
+    assert "A point stops on 300 bit errors, or at 1e+06 bits, or after 60 s." in said
+    assert "Closed forms are drawn beside 2 of 2 curves." in said
+
+
+def test_a_link_that_cannot_be_built_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from phy.link import LinkError
+
+    def refuse(*_: object, **__: object) -> None:
+        raise LinkError("this link cannot be; choose another")
+
+    monkeypatch.setattr("phy.compile.compile_digital", refuse)
+    with pytest.raises(ScenarioError, match=r"this link cannot be .*no fading.*; choose another"):
+        measure(tmp_path)
+
+
+def test_a_study_gives_the_same_bits_whatever_the_batch_before_it(tmp_path: Path) -> None:
+    """Batch 3 alone is batch 3 of a study: nothing is carried from one batch to the next."""
+    from scenarios.link_study.radio import PointRadio
+
+    _, plan = load(tmp_path)
+    curve = plan.curves[1]
+    fresh = PointRadio(curve, curve.points[1], seed=plan.seed).batch(3)
+    walked = PointRadio(curve, curve.points[1], seed=plan.seed)
+    for number in range(3):
+        walked.batch(number)
+    again = walked.batch(3)
+    assert np.array_equal(fresh.counts, again.counts)
+    assert np.array_equal(fresh.amounts, again.amounts)
+    other = walked.batch(4)
+    assert not np.array_equal(fresh.counts, other.counts)
+
+
+def test_the_exported_file_has_the_promised_name(finished: Path, tmp_path: Path) -> None:
+    result = phyloop("export", finished, "--out", tmp_path / "csv")
+    assert result.returncode == 0, result.stderr
+    assert [path.name for path in (tmp_path / "csv").iterdir()] == [NAME]
