@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LinkConfig
+from phy.gains import device_gains
 from phy.power import BlockGains
 from phy.propagation.nakagami import amplitude_pieces, nakagami_taps
 from phy.random import Purpose, complex_normal, round_keys, threefry
@@ -197,7 +198,7 @@ class FlatChannel:
             noise_std=(2.0 * channel.noise_power) ** 0.5,
             nakagami_m=channel.nakagami_m if channel.fading == "nakagami" else None,
         )
-        self._gains = np.asarray(channel.gains(num_devices), np.float32)
+        self._channel = channel
         self._last: tuple[tuple[object, ...], BlockGains] | None = None
 
     def rows(self, context: UplinkContext) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -208,7 +209,8 @@ class FlatChannel:
             for p in (Purpose.CHANNEL, Purpose.CSI)
         )
         device = np.tile(np.arange(self.num_devices, dtype=np.uint32), num_trials)
-        return channel_key, csi_key, device, np.tile(self._gains, num_trials)
+        gain = device_gains(self._channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
+        return channel_key, csi_key, device, gain.ravel()
 
     def block_gains(self, context: UplinkContext) -> BlockGains:
         """What power control sees of this round's block; taps are drawn in chunks and forgotten."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from scenarios.consistency import find_warnings
 from scenarios.figure_check import check_figures
 from scenarios.link_study.commands import check_study, export_study_points, refuse_without_learning, report_study
 from scenarios.link_study.store import holds_link_study
@@ -32,6 +33,8 @@ def run_scenario(
     plan = expand(loaded)
     check_figures(loaded)
     folder = out if out is not None else RUNS / loaded.scenario.name
+    for sentence in _warnings(plan):
+        print(f"phyloop: warning: {sentence}.", file=sys.stderr)
     started = time.perf_counter()
     try:
         with shown_progress(len(plan.points) * plan.trials) as progress:
@@ -58,6 +61,11 @@ def run_scenario(
     return 0
 
 
+def _warnings(plan: Plan) -> list[str]:
+    """Each warning about a point of the plan once."""
+    return list(dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario)))
+
+
 def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None, seed: int | None) -> None:
     """`phyloop check`."""
     from scenarios.estimate import caps_of, describe_size, estimate
@@ -82,6 +90,8 @@ def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None,
         f"{cost.memory_bytes / 1e9:.1f} GB memory, {cost.disk_bytes / 1e6:.0f} MB on disk",
         highlight=False,
     )
+    for sentence in _warnings(plan):
+        console.print(f"warning: {sentence}", highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for path in plan.swept_paths:
         table.add_column(path.rsplit(".", 1)[-1], no_wrap=True)

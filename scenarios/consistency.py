@@ -125,6 +125,13 @@ def _learning(scenario: Scenario) -> Iterator[Conflict]:
             problem=f"debias needs scheme digital-orthogonal, the scheme is {learning.scheme}",
             remedy="leave debias out, or use scheme: digital-orthogonal",
         )
+    if learning.debias and scenario.link.packets.policy != "accept":
+        yield Conflict(
+            keys=("learning.debias", "link.packets.policy"),
+            problem=f"debias divides by what the errors of all packets shrink, but under packets.policy "
+            f"{scenario.link.packets.policy} wrong ones are left out",
+            remedy="leave debias out, or write packets.policy: accept",
+        )
 
 
 def _access(scenario: Scenario) -> Iterator[Conflict]:

@@ -11,7 +11,7 @@ from phy.config import LinkConfig
 from privacy.config import PrivacyConfig
 from scenarios.link_study.config import MeasureConfig
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised whenever the same YAML would give other numbers; part of every task's identity."""
 
 SweepBlock = dict[str, Any]

@@ -25,6 +25,7 @@ class LinkConflict:
 
 def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> Iterator[LinkConflict]:
     """Everything about a link that cannot be simulated; `access` and `modulation` may still be `auto`."""
+    yield from _cell(link, num_devices)
     yield from _needs_ofdm(link)
     yield from _sharing(link, num_devices)
     if link.access == "superposition":
@@ -59,7 +60,25 @@ def link_warnings(link: LinkConfig) -> Iterator[str]:
     )
 
 
+def _cell(link: LinkConfig, num_devices: int) -> Iterator[LinkConflict]:
+    if link.channel.cell is None:
+        return
+    from phy.cell import check_cell
+
+    try:
+        check_cell(link.channel.cell, link.channel, num_devices=num_devices)
+    except ValueError as error:
+        problem, _, remedy = str(error).partition("; ")
+        yield LinkConflict(keys=("channel.cell",), problem=problem, remedy=remedy)
+
+
 def _needs_ofdm(link: LinkConfig) -> Iterator[LinkConflict]:
+    if isinstance(link.csi, CsiEstimation) and link.channel.coherence == "symbol" and link.channel.fades:
+        yield LinkConflict(
+            keys=("channel.coherence", "csi.estimator", "access"),
+            problem="pilots tell nothing about the symbols around them on a channel of coherence symbol",
+            remedy="write coherence: packet or round, or csi: perfect",
+        )
     if link.ofdm != "none":
         if isinstance(link.csi, CsiEstimation) and not link.ofdm.pilot_symbols:
             yield LinkConflict(
@@ -142,12 +161,6 @@ def _superposition(link: LinkConfig) -> Iterator[LinkConflict]:
             keys=("ofdm.domain", "access"),
             problem="superposition over OFDM is simulated carrier by carrier",
             remedy="write domain: frequency, or access: orthogonal",
-        )
-    if isinstance(link.csi, CsiEstimation) and link.channel.coherence == "symbol" and link.channel.fades:
-        yield LinkConflict(
-            keys=("channel.coherence", "csi.estimator", "access"),
-            problem="pilots sent before the data tell nothing about a channel of coherence symbol",
-            remedy="write coherence: round, or csi: perfect",
         )
     if link.ofdm == "none" and link.channel.coherence == "doppler":
         yield LinkConflict(

@@ -121,7 +121,6 @@ class LinkConfig(Frozen):
             and self.packets.crc in ("auto", "none")
             and not self.channel.selective
             and self.channel.coherence != "doppler"
-            and self.channel.cell is None
             and self.ofdm == "none"
             and not isinstance(self.csi, CsiEstimation)
             and self.receiver.num_antennas == 1

@@ -107,6 +107,7 @@ class Chain:
         import tensorflow as tf
 
         from phy.modulation import pack_bits, unpack_bits
+        from phy.receivers import label_errors
 
         spec, rows = self._spec, self.rows
 
@@ -122,9 +123,8 @@ class Chain:
 
         @tf.function(jit_compile=True, autograph=False)
         def compare(llrs: Any, coded: Any) -> Any:
-            sent = tf.reshape(coded, [rows, spec.users, self.num_symbols, self.bits_per_symbol]) > 0
-            decided = tf.reshape(llrs, sent.shape) > 0.0
-            return tf.reduce_sum(tf.cast(sent != decided, tf.int32), axis=2)
+            sent = tf.reshape(coded, [rows, spec.users, self.coded_bits])
+            return label_errors(llrs, sent, bits_per_symbol=self.bits_per_symbol)
 
         @tf.function(jit_compile=True, autograph=False)
         def pack(bits: Any) -> Any:
