@@ -33,7 +33,7 @@ NOISE = {
     "repetition": 0.6,
     "ldpc5g": 0.45,
     "successive-cancellation": 0.6,
-    "ldpc5g-repeated": 1.7,
+    "ldpc5g-repeated": 2.0,
     "ldpc5g-minsum": 1.35,
 }
 
