@@ -26,7 +26,7 @@ def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict
     return {
         "schema_version": SCHEMA_VERSION,
         "execution_mode": execution_mode,
-        **{name: _canonical(part) for name, part in parts.items()},
+        **{name: without_minus_zero(part) for name, part in parts.items()},
     }
 
 
@@ -53,9 +53,10 @@ def _prefix(physics_json: str) -> Any:
     return hashlib.sha256(f'{{"physics":{physics_json},"trial":'.encode())
 
 
-def _canonical(value: Any) -> Any:
+def without_minus_zero(value: Any) -> Any:
+    """The same plain data with 0.0 for -0.0, which is equal and has another text."""
     if isinstance(value, dict):
-        return {key: _canonical(item) for key, item in value.items()}
+        return {key: without_minus_zero(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_canonical(item) for item in value]
+        return [without_minus_zero(item) for item in value]
     return value + 0.0 if isinstance(value, float) else value  # -0.0 + 0.0 is 0.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from phy.config import LinkConfig
 from scenarios.errors import KeyPath, ScenarioError, mark_of
-from scenarios.identity import EXECUTION_MODE
+from scenarios.identity import EXECUTION_MODE, without_minus_zero
 from scenarios.identity import canonical_json as identity_json
 from scenarios.labels import setting_label
 from scenarios.link_study.config import MeasureConfig
@@ -213,7 +213,7 @@ def _physics(scenario: Scenario, link: LinkConfig, num_devices: int, shape: Batc
         "num_devices": num_devices,
         "transmissions": shape.transmissions,
         "num_bits": shape.num_bits,
-        "link": link.model_dump(mode="json"),
+        "link": without_minus_zero(link.model_dump(mode="json")),
     }
 
 

@@ -114,6 +114,8 @@ def test_names_stopping_and_figures_are_no_part_of_a_point(tmp_path: Path) -> No
         "report.notes=other",
         "link.power.snr_max_db=3",
         "link.access=orthogonal",
+        "link.power.cutoff_db=-10.0",
+        "measure.values=[-0.0, 2, 4]",
     ):
         assert ids(plan_of(tmp_path, BASE, override)) == ids(plan), override
 
