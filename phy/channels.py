@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LinkConfig
-from phy.gains import device_gains
+from phy.gains import check_gains, device_gains
 from phy.power import BlockGains
 from phy.propagation.nakagami import amplitude_pieces, nakagami_taps
 from phy.random import Purpose, complex_normal, round_keys, threefry
@@ -177,6 +177,7 @@ class FlatChannel:
 
     def __init__(self, config: LinkConfig, *, num_devices: int, num_symbols: int, packet_symbols: int) -> None:
         channel = config.channel
+        check_gains(channel, num_devices=num_devices)
         perfect = config.csi_error_variance == 0.0
         drawn = channel.fades or not perfect
         self.num_devices = num_devices

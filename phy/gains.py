@@ -11,7 +11,7 @@ from phy.config import ChannelConfig
 def device_gains(
     channel: ChannelConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]
 ) -> NDArray[np.float32]:
-    """Root-mean-square amplitude gain h, `[num_trials, num_devices]`; ValueError for a list of another length."""
+    """Root-mean-square amplitude gain h, `[num_trials, num_devices]`. Raises ValueError as `check_gains` does."""
     listed = np.broadcast_to(np.asarray(channel.gains(num_devices), np.float32), (len(trials), num_devices))
     if channel.cell is None:
         return np.ascontiguousarray(listed)
@@ -19,3 +19,12 @@ def device_gains(
 
     relative = large_scale_gains(channel.cell, channel, num_devices=num_devices, trials=trials, seed=seed)
     return np.asarray(listed * relative, np.float32)
+
+
+def check_gains(channel: ChannelConfig, *, num_devices: int) -> None:
+    """Raise ValueError where `device_gains` cannot give every device a gain, before any round is on the air."""
+    channel.gains(num_devices)
+    if channel.cell is not None:
+        from phy.cell import check_cell
+
+        check_cell(channel.cell, channel, num_devices=num_devices)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phy.burstiness import measure_bursts
 from phy.channels import UplinkContext
 from phy.config import LinkConfig
-from phy.gains import device_gains
+from phy.gains import check_gains, device_gains
 from phy.link import LinkError, Reception, check_payload, round_airtime
 from phy.measurement import LinkCounts, empty_counts, mask_padding
 from phy.packets.chain import Chain, ChainSpec, compiled_chain, compiled_part
@@ -38,7 +38,7 @@ class PacketLink:
     """Packets of all devices through coding, front-end and receiver; see `DigitalUplink`.
 
     `num_bits` is the payload of one device in one round. Devices are grouped under NOMA in the order of their numbers.
-    Raises LinkError where groups do not come out even.
+    Raises LinkError where groups do not come out even, ValueError where a device has no gain.
     """
 
     def __init__(self, config: LinkConfig, *, num_devices: int, num_bits: int) -> None:
@@ -49,6 +49,7 @@ class PacketLink:
         self._users = config.noma.group_size if config.access == "noma" else 1
         if num_devices % self._users:
             raise LinkError(f"{num_devices} devices cannot form NOMA groups of {self._users}; use a multiple of that")
+        check_gains(config.channel, num_devices=num_devices)
         self._loop: tuple[tuple[object, ...], PowerLoop] | None = None
         self._last_gains: dict[tuple[object, ...], NDArray[np.float64]] = {}
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phy.channels import CHUNK_SYMBOLS, UplinkContext
 from phy.config import CsiError, CsiEstimation, LinkConfig, OfdmConfig
 from phy.frontends import air
-from phy.gains import device_gains
+from phy.gains import check_gains, device_gains
 from phy.link import LinkError, Superposition, check_payload
 from phy.packets.layout import fold
 from phy.power import BlockGains, decide_amplitude
@@ -37,7 +37,7 @@ class OfdmSuperposition:
 
     `payload_bound` as in `SuperpositionLink`; `propagation` is that of the channel unless another is handed in. Raises
     LinkError for several antennas, a grid in the time domain, estimation without pilots or of a channel that changes
-    with every symbol, and a policy that needs the devices' error rates.
+    with every symbol, and a policy that needs the devices' error rates; ValueError where a device has no gain.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class OfdmSuperposition:
         propagation: Propagation | None = None,
     ) -> None:
         ofdm = _checked_grid(config)
+        check_gains(config.channel, num_devices=num_devices)
         self.num_devices = num_devices
         self.num_symbols = num_symbols
         self.config = config

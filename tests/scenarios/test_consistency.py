@@ -110,7 +110,7 @@ def test_the_key_the_user_wrote_is_blamed() -> None:
 def test_auto_becomes_explicit(scheme: str, access: str, modulation: str, cap: str) -> None:
     made = resolve_auto(scenario(learning={"scheme": scheme}))
     assert (made.link.access, made.link.modulation, made.learning.lmc_cap) == (access, modulation, cap)
-    assert resolve_auto(made) is made
+    assert resolve_auto(made) == made
     assert list(find_conflicts(made)) == []
 
 

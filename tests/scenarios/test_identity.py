@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from scenarios.errors import schema_keys
 from scenarios.identity import canonical_json, physics, physics_json, task_id
 from scenarios.loader import validate_quickly
-from scenarios.schema import Scenario
+from scenarios.schema import SCHEMA_VERSION, Scenario
 
 FULL: dict[str, Any] = {
     "name": "a",
@@ -20,60 +20,152 @@ FULL: dict[str, Any] = {
     "privacy": {"epsilon": 5},
 }
 
-# Another valid value for every leaf of `physics(FULL)` that no generic step (next number, not) finds.
-OTHER_WORDS: dict[str, str] = {
-    "access": "superposition",
-    "modulation": "qpsk",
-    "model": "awgn",
-    "fading": "rayleigh",
-    "coherence": "run",
-    "policy": "fixed",
-    "error_model": "iid",
-    "scheme": "exact",
-    "lmc_cap": "printed",
-    "analog_tail": "as-printed",
-}
-ONLY_CHOICE = {("link", "coding"), ("learning", "algorithm")}
-
-
-def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    if isinstance(value, dict | list):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in items:
-            yield from leaves(item, (*path, key))
-    else:
-        yield path, value
-
-
-def changed(document: Any, path: tuple[Any, ...], value: Any) -> Any:
-    copy = json.loads(json.dumps(document))
-    here = copy
-    for part in path[:-1]:
-        here = here[part]
-    here[path[-1]] = value
-    return copy
-
-
-BASE = {
-    key: value for key, value in physics(validate_quickly(FULL)).items() if not key.endswith(("version", "mode"))
-}
-LEAVES = [
-    (path, value) for path, value in leaves(BASE) if path not in ONLY_CHOICE and path[:2] != ("learning", "task")
+# Scenarios that together write every key that determines numbers: a value, and another as valid beside the rest.
+TWO_OF_EACH: tuple[dict[str, tuple[Any, Any]], ...] = (
+    {
+        "seed": (0, 1),
+        "link.access": ("orthogonal", "noma"),
+        "link.modulation": ("bpsk", "qpsk"),
+        "link.channel.model": ("flat", "tdl-a"),
+        "link.channel.gain": (0.5, 0.25),
+        "link.channel.noise_power": (1.0, 2.0),
+        "link.csi": ({"error_variance": 0.1}, "perfect"),
+        "link.csi.error_variance": (0.1, 0.2),
+        "link.receiver.num_antennas": (1, 2),
+        "link.receiver.equalizer": ("lmmse", "zf"),
+        "link.power.policy": ("inversion", "fixed"),
+        "link.power.snr_max_db": (20.0, 20.125),
+        "link.power.cutoff_db": (-10.0, -9.875),
+        "link.error_model": ("measured", "iid"),
+        "link.bandwidth_hz": (1e6, 2e6),
+        "link.packet_size_bytes": (2312, 100),
+        "link.probe_bits": (4096, 8192),
+        "learning.scheme": ("digital-orthogonal", "exact"),
+        "learning.num_devices": (20, 21),
+        "learning.rounds": (300, 301),
+        "learning.burn_in": (200, 201),
+        "learning.step_size": (1e-4, "auto"),
+        "learning.gradient_bound": (30.0, 31.0),
+        "learning.quantizer_slope": (0.05, 0.0625),
+        "learning.lmc_cap": ("none", "printed"),
+        "learning.debias": (False, True),
+        "privacy": ({"epsilon": 5}, "none"),
+        "privacy.epsilon": (5.0, 5.125),
+        "privacy.delta": (0.01, 0.0125),
+        "privacy.analog_tail": ("corrected", "as-printed"),
+    },
+    {
+        "link.coding": ({"code": "ldpc5g"}, "none"),
+        "link.coding.code": ("ldpc5g", "turbo"),
+        "link.coding.rate": (0.5, 1 / 3),
+        "link.coding.block_length": ("auto", 128),
+        "link.coding.iterations": (20, 19),
+        "link.coding.interleaver": ("none", "random"),
+        "link.coding.demapper": ("app", "maxlog"),
+        "link.packets.policy": ("retransmit", "retransmit-combine"),
+        "link.packets.crc": ("crc16", "crc24a"),
+        "link.packets.max_retransmissions": (3, 2),
+        "link.channel.fading": ("rayleigh", "rician"),
+        "link.channel.coherence": ("packet", "symbol"),
+    },
+    {"link.coding.code": ("ldpc5g", "polar5g"), "link.coding.check_update": ("boxplus-phi", "minsum")},
+    {"link.coding.code": ("polar5g", "repetition"), "link.coding.list_size": (8, 4)},
+    {"link.coding.code": ("convolutional", "repetition"), "link.coding.constraint_length": (5, 6)},
+    {"link.mcs": (9, 8)},
+    {"link.channel.fading": ("rician", "rayleigh"), "link.channel.rician_k_db": (6.0, 6.125)},
+    {"link.channel.fading": ("nakagami", "rayleigh"), "link.channel.nakagami_m": (2.0, 2.5)},
+    {
+        "link.channel.model": ("tdl-a", "cdl-a"),
+        "link.channel.coherence": ("round", "doppler"),
+        "link.channel.delay_spread_s": (1e-7, 2e-7),
+        "link.channel.carrier_frequency_hz": (3.5e9, 3.6e9),
+        "link.channel.speed_m_s": (3.0, 4.0),
+        "link.csi.estimator": ("ls", "lmmse"),
+        "link.multiplexing": ("tdma", "ofdma"),
+        "link.ofdm": ({"dc_null": False}, "none"),
+        "link.ofdm.num_subcarriers": (72, 73),
+        "link.ofdm.subcarrier_spacing_hz": (15e3, 30e3),
+        "link.ofdm.cyclic_prefix_length": (6, 7),
+        "link.ofdm.num_symbols": (14, 15),
+        "link.ofdm.guard_carriers": ([0, 0], [0, 1]),
+        "link.ofdm.dc_null": (False, True),
+        "link.ofdm.pilot_symbols": ([2, 11], [3, 11]),
+        "link.ofdm.domain": ("frequency", "time"),
+        "link.impairments.phase_error_deg": (0.0, 5.0),
+        "link.impairments.timing_offset_s": (0.0, 1e-7),
+        "link.impairments.cfo_hz": (0.0, 10.0),
+        "link.impairments.clipping_db": (6.0, 5.0),
+    },
+    {
+        "link.channel.cell": ({"shadowing": True}, None),
+        "link.channel.cell.scenario": ("umi", "uma"),
+        "link.channel.cell.line_of_sight": ("by-chance", "never"),
+        "link.channel.cell.min_distance_m": (35.0, 36.0),
+        "link.channel.cell.radius_m": (250.0, 251.0),
+        "link.channel.cell.reference_distance_m": (100.0, 101.0),
+        "link.channel.cell.shadowing": (True, False),
+        "link.channel.cell.positions_m": ([[40, 30]], [[40, 31]]),
+    },
+    {
+        "link.noma.detector": ("sic", "ml"),
+        "link.noma.group_size": (2, 4),
+    },
+    {"link.noma.ladder_db": ([0, -6], [0, -7])},
+    {
+        "link.power.policy": ("closed-loop", "closed-loop"),
+        "link.power.loop.target": ("ber", "bler"),
+        "link.power.loop.target_rate": (0.01, 0.02),
+        "link.power.loop.db_per_decade": (3.0, 4.0),
+        "link.power.loop.max_step_db": (3.0, 4.0),
+        "link.power.loop.initial_snr_db": (0.0, 1.0),
+        "link.power.loop.min_snr_db": (-30.0, -29.0),
+    },
+)
+PAIRS = [
+    (number, key)
+    for number, settings in enumerate(TWO_OF_EACH)
+    for key, (one, other) in settings.items()
+    if one != other
 ]
 
 
-@pytest.mark.parametrize(
-    ("path", "value"), LEAVES, ids=lambda one: ".".join(map(str, one)) if isinstance(one, tuple) else ""
-)
-def test_every_physics_key_changes_the_identity(path: tuple[Any, ...], value: Any) -> None:
-    if isinstance(value, bool):
-        other: Any = not value
-    elif isinstance(value, str):
-        other = OTHER_WORDS[path[-1]]
-    else:
-        other = value + (1 if isinstance(value, int) else 0.125)
-    assert physics_json(validate_quickly({"name": "a", **changed(BASE, path, other)})) != physics_json(
-        validate_quickly(FULL)
+def nested(settings: dict[str, Any]) -> dict[str, Any]:
+    """A scenario of dotted keys; a shorter key that is a word stands in place of all below it."""
+    document: dict[str, Any] = {"name": "a"}
+    for key in sorted(settings):
+        *parents, leaf = key.split(".")
+        here: Any = document
+        for part in parents:
+            here = here.setdefault(part, {}) if isinstance(here, dict) else here
+        if isinstance(here, dict):
+            here[leaf] = dict(settings[key]) if isinstance(settings[key], dict) else settings[key]
+    return document
+
+
+@pytest.mark.parametrize(("number", "key"), PAIRS, ids=lambda one: str(one))
+def test_every_physics_key_changes_the_identity(number: int, key: str) -> None:
+    settings = {name: one for name, (one, _) in TWO_OF_EACH[number].items()}
+    there = nested(settings | {key: TWO_OF_EACH[number][key][1]})
+    if key == "link.coding.code":
+        there["link"]["coding"] = {"code": there["link"]["coding"]["code"]}
+    assert physics_json(validate_quickly(there)) != physics_json(validate_quickly(nested(settings)))
+
+
+def test_no_physics_key_is_left_out_of_these() -> None:
+    parts = ("seed", "link", "learning", "privacy")
+    keys = {key for key in schema_keys() if key.split(".")[0] in parts}
+    leaves = {key for key in keys if not any(other.startswith(f"{key}.") for other in keys)}
+    one_choice = {"learning.algorithm"}
+    elsewhere = {key for key in leaves if key.startswith("learning.task.")}  # tested below
+    assert leaves - one_choice - elsewhere <= {key for _, key in PAIRS}
+
+
+def test_an_mcs_index_is_the_modulation_and_the_rate_it_stands_for() -> None:
+    learning = {"scheme": "digital-orthogonal"}
+    written = {"modulation": "qpsk", "coding": {"code": "ldpc5g", "rate": "679/1024"}}
+    by_index = validate_quickly({"name": "a", "learning": learning, "link": {"mcs": 9}})
+    assert physics_json(by_index) == physics_json(
+        validate_quickly({"name": "a", "learning": learning, "link": written})
     )
 
 
@@ -124,7 +216,7 @@ def test_minus_zero_is_zero() -> None:
 def test_the_execution_mode_and_the_schema_version_are_part_of_it() -> None:
     scenario = Scenario(name="a")
     assert physics(scenario) != physics(scenario, execution_mode="eager-float32")
-    assert physics(scenario)["schema_version"] == 1
+    assert physics(scenario)["schema_version"] == SCHEMA_VERSION == 2
 
 
 def test_physics_survives_json() -> None:
