@@ -73,7 +73,7 @@ def test_what_comes_back_has_the_shapes_and_types_promised(uplink: DigitalUplink
     for f in fields(LinkCounts):
         value = getattr(reception.counts, f.name)
         assert value.shape == SHAPE
-        assert value.dtype == (np.float64 if f.name.endswith("energy") else np.int64)
+        assert value.dtype == (np.float64 if f.name.endswith(("energy", "_s", "_j")) else np.int64)
     decision = reception.decision
     assert decision.level.shape == decision.amplitude.shape == decision.limit.shape == (NUM_TRIALS,)
     assert decision.active.shape == SHAPE
