@@ -80,6 +80,29 @@ def link(
 
 
 @app.command()
+def verify(
+    fast: Annotated[bool, typer.Option("--fast", help="Coarser intervals and fewer cards: a minute or two.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="A card, or a file that is one; repeatable.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Say what each card claims, and run none.")] = False,
+    seed: SeedOption = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for verify.csv and verify.md.")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Measure scenarios with known answers and compare: exit code 1 if one is off."""
+    from scenarios.verify.commands import list_cards
+    from scenarios.verify.commands import verify as verify_cards
+
+    if listed:
+        list_cards()
+        return
+    raise typer.Exit(verify_cards(only=only or (), fast=fast, seed=seed, out=out, debug=debug))
+
+
+@app.command()
 def check(
     scenario: ScenarioArgument,
     trials: TrialsOption = None,

@@ -59,5 +59,8 @@ class Scenario(Frozen):
     learning: LearningConfig = LearningConfig()
     privacy: Literal["none"] | PrivacyConfig = "none"
     measure: MeasureConfig | None = Field(default=None, description="error rates of the link alone: phyloop link")
+    card: dict[str, Any] | None = Field(
+        default=None, description="what phyloop verify expects of this scenario; changes no number"
+    )
     sweep: SweepBlock | list[SweepBlock] = Field(default_factory=dict)
     report: ReportConfig = ReportConfig()
