@@ -113,7 +113,7 @@ class DigitalUplink(Protocol):
         ...
 
     def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
-        """Counts on `num_bits` known bits per device over the channel that `send` meets in this round."""
+        """Counts on at least `num_bits` known bits per device over the channel that `send` meets in this round."""
         ...
 
 

@@ -50,22 +50,23 @@ class PacketLink:
         if num_devices % self._users:
             raise LinkError(f"{num_devices} devices cannot form NOMA groups of {self._users}; use a multiple of that")
         check_gains(config.channel, num_devices=num_devices)
+        self._payload = cut_payload(num_bits, packet_size_bytes=self.config.packet_size_bytes)
         self._loop: tuple[tuple[object, ...], PowerLoop] | None = None
-        self._last_gains: dict[tuple[object, ...], NDArray[np.float64]] = {}
+        self._last_gains: tuple[tuple[object, ...], dict[tuple[Batch, ...], NDArray[np.float64]]] | None = None
 
     def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
         """Power control of this round's packets."""
-        return self._levels(context, caps, self.num_bits).decision
+        return self._levels(context, caps, self._payload).decision
 
     def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
         """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
         check_payload(payload, expected=(len(context.trials), self.num_devices, self.num_bytes), dtype="u")
-        levels = self._levels(context, caps, self.num_bits)
+        levels = self._levels(context, caps, self._payload)
         scrambling = random_bits(context.keys(Purpose.SCRAMBLING), num_devices=self.num_devices, num_bits=self.num_bits)
         sent = mask_padding(payload, self.num_bits) ^ scrambling
         delivery = self._carry(
             sent,
-            self.num_bits,
+            self._payload,
             Purpose.NOISE,
             context,
             levels.amplitude,
@@ -101,18 +102,19 @@ class PacketLink:
         return round_airtime(of_group, one_after_another=True)
 
     def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
-        """See `DigitalUplink.probe`: the payload's channel and power, noise of its own, every packet accepted."""
-        return self._carry(
-            random_bits(context.keys(Purpose.PROBE_BITS), num_devices=self.num_devices, num_bits=num_bits),
-            num_bits,
-            Purpose.PROBE_NOISE,
-            context,
-            self._levels(context, caps, num_bits).amplitude,
-            policy="accept",
-        ).counts
+        """See `DigitalUplink.probe`: the payload's channel and power, noise of its own, every packet accepted.
 
-    def _batches(self, num_bits: int) -> tuple[Batch, ...]:
-        return cut_payload(num_bits, packet_size_bytes=self.config.packet_size_bytes)
+        Whole packets like the payload's own, as many as hold `num_bits`: a packet of another length would have another
+        code and another error rate.
+        """
+        like = self._payload[0]
+        probe = replace(like, num_packets=-(-num_bits // like.payload_bits))
+        whole = 8 * like.num_bytes * probe.num_packets
+        payload = random_bits(context.keys(Purpose.PROBE_BITS), num_devices=self.num_devices, num_bits=whole)
+        padding = np.uint8(0xFF << (8 * like.num_bytes - like.payload_bits) & 0xFF)
+        payload[..., like.num_bytes - 1 :: like.num_bytes] &= padding
+        levels = self._levels(context, caps, (probe,))
+        return self._carry(payload, (probe,), Purpose.PROBE_NOISE, context, levels.amplitude, policy="accept").counts
 
     def _chain(self, batch: Batch) -> Chain:
         packets = self.config.packets
@@ -127,30 +129,27 @@ class PacketLink:
             )
         )
 
-    def _clock(self, num_bits: int) -> Clock:
-        batches = self._batches(num_bits)
-        each = [self._chain(batch).frontend.airtime_s for batch in batches]
-        total = sum(one * batch.num_packets for one, batch in zip(each, batches, strict=True))
+    def _clock(self) -> Clock:
+        each = [self._chain(batch).frontend.airtime_s for batch in self._payload]
+        total = sum(one * batch.num_packets for one, batch in zip(each, self._payload, strict=True))
         turns = self.num_devices // self._users if self.config.multiplexing == "tdma" else 1
         return Clock(coherence=self.config.channel.coherence, packet_s=each[0], round_s=total * turns)
 
     def _gains(self, context: UplinkContext) -> NDArray[np.float32]:
         return device_gains(self.config.channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
 
-    def _levels(self, context: UplinkContext, caps: Mapping[str, ArrayLike], num_bits: int) -> _Levels:
-        power, channel = self.config.power, self.config.channel
-        gain = self._gains(context).astype(float)[..., None]
-        num_packets = sum(batch.num_packets for batch in self._batches(num_bits))
+    def _levels(self, context: UplinkContext, caps: Mapping[str, ArrayLike], batches: tuple[Batch, ...]) -> _Levels:
+        """Decided over the payload's packets, whichever packets are to be sent."""
+        power = self.config.power
         bounded = any(np.isfinite(np.asarray(cap, float)).any() for cap in caps.values())
-        if channel.fades and (bounded or power.policy in ("inversion", "truncated-inversion")):
-            mean_gain = gain * self._small_scale(context, num_bits)
-        else:
-            # At full power and without a cap nothing depends on the fades: the amplitude reported is the mean one.
-            mean_gain = np.repeat(gain, num_packets, axis=-1)
-        weights = packet_weights(mean_gain, gain, power)
+        # At full power and without a cap nothing depends on the fades: the amplitude reported is the mean one.
+        measured = self.config.channel.fades and (bounded or power.policy in ("inversion", "truncated-inversion"))
+        mean_gain, weights = self._weights(context, self._payload, measured=measured)
         decision = decide_amplitude(
             gains_of_packets(mean_gain, weights), max_power=self.config.max_power, payload_power=1.0, caps=caps
         )
+        if batches != self._payload:
+            _, weights = self._weights(context, batches, measured=measured)
         amplitude = decision.level[:, None, None] * weights
         if self._users > 1:
             shares = np.tile(np.sqrt(self.config.noma.power_shares), self.num_devices // self._users)
@@ -161,6 +160,17 @@ class PacketLink:
             amplitude = amplitude * 10.0 ** ((power_db - power.snr_max_db) / 20.0)[..., None]
         return _Levels(decision=decision, amplitude=amplitude, power_db=power_db)
 
+    def _weights(
+        self, context: UplinkContext, batches: tuple[Batch, ...], *, measured: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(mean gain, weight) of every packet, each `[num_trials, num_devices, num_packets]`."""
+        gain = self._gains(context).astype(float)[..., None]
+        if measured:
+            mean_gain = gain * self._small_scale(context, batches)
+        else:
+            mean_gain = np.repeat(gain, sum(batch.num_packets for batch in batches), axis=-1)
+        return mean_gain, packet_weights(mean_gain, gain, self.config.power)
+
     def _power_loop(self, context: UplinkContext) -> PowerLoop:
         which = (context.seed, context.trials)
         if self._loop is None or self._loop[0] != which:
@@ -169,18 +179,21 @@ class PacketLink:
             self._loop = (which, PowerLoop(power.loop, snr_max_db=power.snr_max_db, shape=shape))
         return self._loop[1]
 
-    def _small_scale(self, context: UplinkContext, num_bits: int) -> NDArray[np.float64]:
+    def _small_scale(self, context: UplinkContext, batches: tuple[Batch, ...]) -> NDArray[np.float64]:
         """Root of the mean |h|^2 that each packet meets at first, `[num_trials, num_devices, num_packets]`."""
-        which = (context.seed, context.trials, context.round_index, num_bits)
-        if which not in self._last_gains:
-            self._last_gains = {which: self._measure_small_scale(context, num_bits)}
-        return self._last_gains[which]
+        which = (context.seed, context.trials, context.round_index)
+        if self._last_gains is None or self._last_gains[0] != which:
+            self._last_gains = (which, {})
+        found = self._last_gains[1]
+        if batches not in found:
+            found[batches] = self._measure_small_scale(context, batches)
+        return found[batches]
 
-    def _measure_small_scale(self, context: UplinkContext, num_bits: int) -> NDArray[np.float64]:
+    def _measure_small_scale(self, context: UplinkContext, batches: tuple[Batch, ...]) -> NDArray[np.float64]:
         shape = (len(context.trials), self.num_devices)
-        clock = self._clock(num_bits)
+        clock = self._clock()
         parts = []
-        for batch in self._batches(num_bits):
+        for batch in batches:
             chain = self._chain(batch)
             rows = all_rows(shape[0], self.num_devices // self._users, batch)
             keys = clock.channel_keys(Purpose.CHANNEL, rows, users=self._users, attempt=0, context=context)
@@ -197,7 +210,7 @@ class PacketLink:
     def _carry(
         self,
         payload: NDArray[np.uint8],
-        num_bits: int,
+        batches: tuple[Batch, ...],
         noise_purpose: Purpose,
         context: UplinkContext,
         amplitude: NDArray[np.float64],
@@ -213,9 +226,9 @@ class PacketLink:
             label_bits=np.zeros((*shape, self.config.bits_per_symbol), np.int64),
             label_errors=np.zeros((*shape, self.config.bits_per_symbol), np.int64),
         )
-        clock = self._clock(num_bits)
+        clock = self._clock()
         attempts = 1 + (self.config.packets.max_retransmissions if policy.startswith("retransmit") else 0)
-        for batch in self._batches(num_bits):
+        for batch in batches:
             transmission = Transmission(
                 chain=self._chain(batch),
                 batch=batch,

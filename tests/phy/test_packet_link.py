@@ -191,3 +191,24 @@ def test_antennas_combine_as_the_closed_form_says() -> None:
     # Two branches of mean gamma: p = ((1 - m) / 2)^2 (2 + m), m = sqrt(g / (1 + g)), g = 10^0.5 / 2 (Proakis 13.4-15).
     mu = np.sqrt(10**0.5 / 2 / (1 + 10**0.5 / 2))
     assert abs(standard_errors_off(rates, ((1 - mu) / 2) ** 2 * (2 + mu))) < 4
+
+
+@pytest.mark.parametrize("policy", ["fixed", "inversion"])
+def test_a_probe_errs_as_often_as_the_payload(policy: str) -> None:
+    # Coded packets over fades that last the round: another packet length or power would have another error rate.
+    config = link(
+        6.0,
+        channel={"fading": "rayleigh", "coherence": "round"},
+        power={"policy": policy, "snr_max_db": 8.0},
+        coding={"code": "convolutional"},
+        packets={"crc": "none"},
+    )
+    uplink = compile_digital(config, num_devices=4, num_bits=100)
+    apart = []
+    for index in range(30):
+        where = context(20, round_index=index)
+        sent = uplink.send(random_payload(20, 4, 100), context=where, caps={}).counts
+        probed = uplink.probe(900, context=where, caps={})
+        assert (probed.bits == 900).all()
+        apart.append((sent.bit_error_rate - probed.bit_error_rate).mean())
+    assert abs(standard_errors_off(np.array(apart), 0.0)) < 4
