@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from phy.config import Access, CsiEstimation, Modulation
 from phy.config.conflicts import link_conflicts, link_warnings
 
@@ -92,10 +94,11 @@ def resolve_auto(scenario: Scenario) -> Scenario:
 
 
 def _value(scenario: Scenario, key: str) -> Any:
+    """What stands at the key, None for a section: there the key is the trouble, not what is in it."""
     value: Any = scenario
     for part in key.split("."):
         value = getattr(value, part, None)
-    return value
+    return None if isinstance(value, BaseModel) else value
 
 
 def _devices(scenario: Scenario) -> Iterator[Conflict]:

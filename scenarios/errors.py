@@ -187,6 +187,18 @@ _FORMS = {
         "must be a number above 0, or a list of such numbers, one per device",
         "write for example 0.04",
     ),
+    "link.channel.cell.positions_m": (
+        "must be a list of [x, y] in metres within 100 km, one per device",
+        "write for example [[40, 30], [-80, 10]]",
+    ),
+    "link.coding.block_length": (
+        "must be auto or a whole number of bits from 8 to 8448",
+        "write auto, or for example 1024",
+    ),
+    "link.ofdm.guard_carriers": (
+        "must be a list of two whole numbers, guards on the left and on the right",
+        "write for example [5, 6]",
+    ),
     "learning.step_size": ("must be a number above 0, or auto", "write for example 1e-4, or auto"),
     "learning.task": (
         "must be gaussian-linear or logistic, or a mapping with that name",
@@ -337,7 +349,8 @@ def _blamed(
     prefer: Collection[KeyPath],
 ) -> KeyPath:
     """The written key that a sentence about several keys speaks of first, swept ones before others."""
-    candidates = [(*path, word) for word in re.findall(r"[a-z_0-9]+", problem) if (*path, word) in marks]
+    named = [(*path, *word.split(".")) for word in re.findall(r"[a-z_0-9]+(?:\.[a-z_0-9]+)*", problem)]
+    candidates = [key for key in named if key in marks]
     return min(candidates, key=lambda one: one not in prefer, default=path)
 
 

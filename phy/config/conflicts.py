@@ -69,7 +69,14 @@ def _cell(link: LinkConfig, num_devices: int) -> Iterator[LinkConflict]:
         check_cell(link.channel.cell, link.channel, num_devices=num_devices)
     except ValueError as error:
         problem, _, remedy = str(error).partition("; ")
-        yield LinkConflict(keys=("channel.cell",), problem=problem, remedy=remedy)
+        keys = (
+            "channel.cell.positions_m",
+            "channel.cell.radius_m",
+            "channel.cell.reference_distance_m",
+            "channel.cell",
+            "channel.carrier_frequency_hz",
+        )
+        yield LinkConflict(keys=_named_first(keys, problem), problem=problem, remedy=remedy)
 
 
 def _needs_ofdm(link: LinkConfig) -> Iterator[LinkConflict]:
@@ -187,11 +194,8 @@ def _noma(link: LinkConfig, num_devices: int) -> Iterator[LinkConflict]:
     found = receiver_problem(link.resolve_mcs())
     if found is not None:
         problem, remedy = found
-        yield LinkConflict(
-            keys=("noma.detector", "noma.group_size", "noma", "receiver.num_antennas", "access"),
-            problem=problem,
-            remedy=remedy,
-        )
+        keys = ("noma.detector", "noma.group_size", "noma.ladder_db", "noma", "receiver.num_antennas", "access")
+        yield LinkConflict(keys=_named_first(keys, f"{problem} {remedy}"), problem=problem, remedy=remedy)
 
 
 def _coding(link: LinkConfig, payload_bits: int) -> Iterator[LinkConflict]:
@@ -243,3 +247,8 @@ def _policies(link: LinkConfig) -> Iterator[LinkConflict]:
             problem=f"under packets.policy {link.packets.policy} ber is measured on intact packets only",
             remedy="write loop.target: bler, or packets.policy: accept",
         )
+
+
+def _named_first(keys: tuple[str, ...], sentence: str) -> tuple[str, ...]:
+    """The same keys, those that a sentence names before the others."""
+    return tuple(sorted(keys, key=lambda key: key.rpartition(".")[2] not in sentence))

@@ -45,11 +45,13 @@ class OfdmConfig(Frozen):
         if len(set(self.pilot_symbols)) < len(self.pilot_symbols):
             raise ValueError(f"pilots collide: pilot_symbols {list(self.pilot_symbols)} names a symbol twice; drop one")
         if len(self.pilot_symbols) >= self.num_symbols:
-            raise ValueError("every symbol of the slot is a pilot, none is left for data; remove a pilot symbol")
+            raise ValueError(
+                f"pilot_symbols names all {self.num_symbols} symbols of a slot, none is left for data; remove one"
+            )
         if self.num_carriers < 2:
             raise ValueError(
-                f"{self.num_subcarriers} subcarriers less guards and DC leave {max(self.num_carriers, 0)} for data; "
-                "raise num_subcarriers or narrow guard_carriers"
+                f"num_subcarriers {self.num_subcarriers} less guard_carriers {list(self.guard_carriers)} and DC leave "
+                f"{max(self.num_carriers, 0)} for data, 2 are needed; raise num_subcarriers or narrow guard_carriers"
             )
         if self.cyclic_prefix_length > self.num_subcarriers:
             raise ValueError(

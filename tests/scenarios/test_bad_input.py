@@ -9,23 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sentences import sentence_about
 
 from scenarios.errors import ScenarioError, schema_keys, shorten
 from scenarios.loader import load_scenario
 from scenarios.plan import expand
 from scenarios.yaml_marks import MAX_BYTES, parse_yaml
-
-
-def sentence_about(text: str | bytes, folder: Path, *, overrides: tuple[str, ...] = ()) -> str:
-    file = folder / "s.yaml"
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(ScenarioError) as caught:
-        expand(load_scenario(file, overrides=overrides))
-    sentence = str(caught.value)
-    assert "\n" not in sentence
-    assert sentence.endswith(".")
-    return sentence.removeprefix(f"{folder}/")
-
 
 BILLION_LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
@@ -42,7 +31,7 @@ SENTENCES = {
     ),
     "a key like no other": (
         "name: a\nlink:\n  power:\n    zzz: 3\n",
-        "s.yaml:4: link.power.zzz = 3: unknown key; the keys of link.power are policy, snr_max_db and cutoff_db.",
+        "s.yaml:4: link.power.zzz = 3: unknown key; the keys of link.power are policy, snr_max_db, cutoff_db and loop.",
     ),
     "a key of another task": (
         "name: a\nlearning:\n  task: {name: logistic, dimension: 3}\n",
@@ -137,8 +126,9 @@ SENTENCES = {
     ),
     "three errors, the first by line": (
         "name: a\nlink: {bogus_: 1}\ntrials: 0\nseed: -1\n",
-        "s.yaml:2: link.bogus_ = 1: unknown key; the keys of link are access, modulation, coding, channel, csi, "
-        "power, error_model, packet_size_bytes and probe_bits (2 more errors to mend after this).",
+        "s.yaml:2: link.bogus_ = 1: unknown key; the keys of link are access, modulation, mcs, coding, packets, "
+        "channel, ofdm, csi, receiver, noma, multiplexing, impairments, power, error_model, bandwidth_hz, "
+        "packet_size_bytes and probe_bits (2 more errors to mend after this).",
     ),
     "a section that is no mapping": (
         "name: a\nlink: 5\n",
@@ -338,9 +328,7 @@ def complaint(file: Path, raw: bytes) -> str:
 
 @given(raw=st.binary(max_size=200))
 @settings(max_examples=150, deadline=None)
-def test_random_bytes_raise_nothing_but_scenario_errors(
-    raw: bytes, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_random_bytes_raise_nothing_but_scenario_errors(raw: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.getbasetemp() / "garbage.yaml"
     assert complaint(file, raw).startswith(str(file))
 
