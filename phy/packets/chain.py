@@ -12,6 +12,7 @@ from phy.seams import Codec, Frontend, Launch
 _UNCODED_SYMBOLS = 1 << 16
 _CODED_SYMBOLS = 1 << 14
 _DECODER_FLOATS = 1 << 24
+_TRIALS_AT_ONCE = 16
 
 
 def compiled_part(config: LinkConfig) -> LinkConfig:
@@ -32,7 +33,7 @@ def compiled_part(config: LinkConfig) -> LinkConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainSpec:
-    """What of a packet link is compiled in."""
+    """What of a packet link is compiled in; `rows_per_trial` is about how many packets a trial has in a round."""
 
     config: LinkConfig
     users: int
@@ -40,6 +41,7 @@ class ChainSpec:
     payload_bits: int
     crc: str | None
     combine: bool
+    rows_per_trial: int
 
 
 @dataclass(kw_only=True)
@@ -86,6 +88,9 @@ class Chain:
             min(
                 (_CODED_SYMBOLS if coded else _UNCODED_SYMBOLS) // max(per_row, 1),
                 _DECODER_FLOATS // max(spec.users * raw.decoder_floats_per_packet, 1),
+                # Small rounds would fill a large chunk with padding. Not the batch's own size: a trial's numbers must
+                # not depend on how many others share its batch.
+                _TRIALS_AT_ONCE * spec.rows_per_trial,
             ),
             1,
         )

@@ -118,6 +118,7 @@ class PacketLink:
 
     def _chain(self, batch: Batch) -> Chain:
         packets = self.config.packets
+        num_packets = next(one.num_packets for one in self._payload if one.payload_bits == batch.payload_bits)
         return compiled_chain(
             ChainSpec(
                 config=compiled_part(self.config),
@@ -126,6 +127,8 @@ class PacketLink:
                 payload_bits=batch.payload_bits,
                 crc=packets.crc_name(batch.payload_bits),
                 combine=packets.policy == "retransmit-combine",
+                # Of the payload, for probes too; a power of two, so that payloads of about one length share their code.
+                rows_per_trial=1 << (self.num_devices // self._users * num_packets - 1).bit_length(),
             )
         )
 
