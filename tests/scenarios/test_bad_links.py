@@ -169,7 +169,7 @@ SENTENCES = {
     ),
     "pilots for a channel that is gone by then": (
         LINK
-        + "  csi: {estimator: ls}\n  ofdm: {num_symbols: 14}\n  channel:\n    fading: rayleigh\n    coherence: symbol\n",
+        + "  csi: {estimator: ls}\n  ofdm: {dc_null: true}\n  channel:\n    fading: rayleigh\n    coherence: symbol\n",
         "s.yaml:8: link.channel.coherence = symbol: pilots tell nothing about the symbols around them on a "
         "channel of coherence symbol; write coherence: packet or round, or csi: perfect.",
     ),
