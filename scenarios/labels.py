@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scenarios.errors import schema_keys
+
 AXES: dict[str, str] = {
     "link.power.snr_max_db": "maximum SNR $P_0/N_0$ [dB]",
     "link.channel.noise_power": "noise power $N_0$ per real dimension [W]",
@@ -13,6 +15,21 @@ AXES: dict[str, str] = {
     "link.csi.error_variance": "channel estimation error variance, relative to gain²",
     "link.power.cutoff_db": "truncation threshold [dB]",
     "link.packet_size_bytes": "packet size [bytes]",
+    "link.mcs": "MCS index",
+    "link.coding.rate": "code rate",
+    "link.coding.iterations": "decoder iterations",
+    "link.channel.delay_spread_s": "RMS delay spread [s]",
+    "link.channel.speed_m_s": "speed [m/s]",
+    "link.channel.carrier_frequency_hz": "carrier frequency [Hz]",
+    "link.channel.nakagami_m": "Nakagami m",
+    "link.ofdm.cyclic_prefix_length": "cyclic prefix [samples]",
+    "link.receiver.num_antennas": "receive antennas",
+    "link.impairments.phase_error_deg": "residual phase error, standard deviation [°]",
+    "link.impairments.timing_offset_s": "largest timing offset [s]",
+    "link.impairments.cfo_hz": "largest carrier-frequency offset [Hz]",
+    "link.impairments.clipping_db": "clipping level over RMS [dB]",
+    "link.packets.max_retransmissions": "retransmissions at most",
+    "link.power.loop.target_rate": "target error rate",
     "privacy.epsilon": "privacy bound per round ε",
     "privacy.delta": "privacy slack per round δ",
     "learning.quantizer_slope": "quantizer slope $a$",
@@ -62,6 +79,19 @@ SYMBOLS: dict[str, tuple[str, str]] = {
     "link.csi.error_variance": ("CSI error", ""),
     "link.power.cutoff_db": ("cutoff", " dB"),
     "link.packet_size_bytes": ("packets of", " bytes"),
+    "link.mcs": ("MCS", ""),
+    "link.channel.delay_spread_s": ("delay spread", " s"),
+    "link.channel.speed_m_s": ("speed", " m/s"),
+    "link.channel.carrier_frequency_hz": ("carrier", " Hz"),
+    "link.channel.nakagami_m": ("m", ""),
+    "link.ofdm.cyclic_prefix_length": ("prefix", " samples"),
+    "link.receiver.num_antennas": ("antennas", ""),
+    "link.impairments.phase_error_deg": ("phase error", "°"),
+    "link.impairments.timing_offset_s": ("timing offset", " s"),
+    "link.impairments.cfo_hz": ("CFO", " Hz"),
+    "link.impairments.clipping_db": ("clipping", " dB"),
+    "link.packets.max_retransmissions": ("retransmissions", ""),
+    "link.power.loop.target_rate": ("target", ""),
     "privacy.epsilon": ("ε", ""),
     "privacy.delta": ("δ", ""),
     "learning.quantizer_slope": ("$a$", ""),
@@ -99,6 +129,8 @@ SPOKEN: dict[str, dict[str, str]] = {
     "link.coding": {"none": "uncoded"},
     "link.coding.code": {"ldpc5g": "LDPC", "polar5g": "polar"},
     "link.csi.estimator": {"ls": "LS estimate", "lmmse": "LMMSE estimate"},
+    "link.packets.policy": {"accept": "accept all", "drop": "drop", "retransmit": "retransmit"}
+    | {"retransmit-combine": "retransmit and combine"},
     "link.noma.detector": {"sic": "SIC", "sic-codeword": "code-word SIC", "ml": "joint ML", "lmmse": "LMMSE"},
     "link.modulation": {"bpsk": "BPSK", "qpsk": "QPSK"} | {f"{m}qam": f"{m}-QAM" for m in (16, 64, 256)},
 }
@@ -136,12 +168,15 @@ def setting_label(path: str, value: Any) -> str:
 
 
 def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
-    """Of a privacy bound its ε, the rest being the same all over a study; of others every entry."""
+    """Of a privacy bound its ε, the rest being the same all over a study; of others what is not the default."""
     if path == "privacy" and "epsilon" in value:
         return setting_label("privacy.epsilon", value["epsilon"])
     if "name" in value:
         return _without_mathematics(str(value["name"]))
-    return ", ".join(filter(None, (setting_label(f"{path}.{key}", entry) for key, entry in value.items())))
+    known = schema_keys()
+    named = {key: known[f"{path}.{key}"].field.default for key in value if f"{path}.{key}" in known}
+    chosen = {key: entry for key, entry in value.items() if key not in named or entry != named[key]} or value
+    return ", ".join(filter(None, (setting_label(f"{path}.{key}", entry) for key, entry in chosen.items())))
 
 
 def format_value(value: Any) -> str:
