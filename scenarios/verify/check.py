@@ -24,7 +24,8 @@ _FARTHEST_DB = 40.0
 class Check:
     """`measured` in `[low, high]`, which has to meet the band `expected`; counts None where nothing is counted.
 
-    `resolves` says what difference would surely be noticed, `enough` whether that is as fine as the card asks.
+    `resolves` says what difference would surely be noticed, tolerances included; `enough` whether the interval is as
+    narrow as the card asks.
     """
 
     what: str
@@ -92,17 +93,18 @@ class Reference:
             low, high = (middle, high) if self.rate(middle) > rate else (low, middle)
         return (low + high) / 2.0
 
-    def resolves_db(self, counts: ClusteredCounts) -> float:
-        """The shift that would surely be noticed: the whole interval and the tolerance [dB]; infinite without data."""
+    def width_db(self, counts: ClusteredCounts) -> float:
+        """Width of the interval of the error rate, as a shift of the link [dB]; infinite without data."""
         if counts.errors < MIN_ERRORS or counts.clusters < 2:
             return float("inf")
         found = estimate_rate(counts, confidence=CONFIDENCE)
-        return self.shift_db(found.low) - self.shift_db(found.high) + max(self.better_db, self.worse_db)
+        return self.shift_db(found.low) - self.shift_db(found.high)
 
     def check(self, counts: ClusteredCounts, *, resolves_db: float, where: str) -> Check:
         """Counts against this reference."""
         found = estimate_rate(counts, confidence=CONFIDENCE)
-        resolved = self.resolves_db(counts)
+        width = self.width_db(counts)
+        resolved = width + max(self.better_db, self.worse_db)
         return Check(
             what=f"{where}: {self.what}",
             measured=float("nan") if found.rate is None else found.rate,
@@ -110,7 +112,7 @@ class Reference:
             high=found.high,
             expected=(self.rate(self.better_db), self.rate(-self.worse_db)),
             resolves=f"{resolved:.2f} dB" if np.isfinite(resolved) else "nothing",
-            enough=resolved <= resolves_db,
+            enough=width <= resolves_db,
             errors=counts.errors,
             observations=counts.observations,
         )

@@ -35,7 +35,7 @@ def verify(*, only: Sequence[str], fast: bool, seed: int | None, out: Path | Non
     seconds = time.perf_counter() - started
     console = Console(highlight=False)
     print_table(verdicts, console if console.is_terminal else Console(highlight=False, width=400))
-    console.print(f"\n{INTERVAL_NOTE}", highlight=False)
+    console.print(f"\n{INTERVAL_NOTE}", highlight=False, soft_wrap=not console.is_terminal)
     console.print(summary(verdicts, seconds=seconds), highlight=False, soft_wrap=True)
     if out is not None:
         write_csv(out / CSV_NAME, verdicts)

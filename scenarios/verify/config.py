@@ -13,11 +13,15 @@ Decibels = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
 
 
 class ClosedForm(Frozen):
-    """The closed form of `phyloop link`; with `as_if`, that of the link with these keys of `link:` replaced."""
+    """The closed form of `phyloop link`; with `as_if`, that of the link with these keys of `link:` replaced.
+
+    `worse_db`: a loss that the model of the channel brings and its card explains.
+    """
 
     kind: Literal["closed-form"]
     quantity: Quantity = "bit_error_rate"
     as_if: dict[str, Any] = Field(default_factory=dict)
+    worse_db: Decibels = 0.0
 
 
 class DiversityOrder(Frozen):
@@ -153,8 +157,9 @@ Expectation = Annotated[
 class CardConfig(Frozen):
     """What `phyloop verify` makes of a scenario.
 
-    A statistical check is measured until a shift of `resolves_db` would surely be seen (twice that under `--fast`), and
-    fails where it does not come to that: no card passes for want of data.
+    A statistical check is measured until its whole interval is no wider than a shift of the link by `resolves_db` (twice
+    that under `--fast`), so that such a shift would surely be seen, and fails where it does not come to that: no card
+    passes for want of data.
     """
 
     claim: Annotated[str, Field(min_length=10)]

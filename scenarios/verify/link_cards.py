@@ -46,7 +46,7 @@ def measure_link(
 
 def _fine(measured: Measured, refs: list[Reference], resolves_db: float) -> bool:
     """Whether there is data, and every reference is told apart from its neighbours."""
-    return bool(measured.tally.batches) and all(ref.resolves_db(_counts(measured, ref)) <= resolves_db for ref in refs)
+    return bool(measured.tally.batches) and all(ref.width_db(_counts(measured, ref)) <= resolves_db for ref in refs)
 
 
 def _counts(measured: Measured, ref: Reference) -> ClusteredCounts:

@@ -43,6 +43,8 @@ def references(expected: LinkExpectation, curve: Curve, point: LinkPoint) -> Ite
         better = expected.within_db
     elif isinstance(expected, FiniteLength):
         worse = expected.within_db
+    elif isinstance(expected, ClosedForm):
+        worse = expected.worse_db
     what = {"finite-length": "PER, best code", "union-bound": "BER, union bound"}.get(
         expected.kind, SHORT["packet_error_rate" if packets else "bit_error_rate"]
     )
