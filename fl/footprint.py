@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fl.config import FlmcConfig, GaussianLinearConfig
-from phy.config import LinkConfig
+from phy.coding.plan import plan_packet
+from phy.config import CodingConfig, LinkConfig
 
 _LOGISTIC_SAMPLES, _LOGISTIC_DIMENSION = 569, 31
 _SERIES = 12
@@ -16,6 +17,11 @@ _SECONDS_PER_ONE_BIT_ENTRY = 2e-8
 _SECONDS_PER_FADE = 2e-8
 _SECONDS_PER_PROBED_BIT = 2.5e-8
 _SECONDS_PER_SAMPLE_ENTRY = 2.5e-9
+_SECONDS_PER_PACKET_CALL = 5e-3
+_SECONDS_PER_SUPERPOSED_SLOT = 2e-5
+_SECONDS_PER_SYMBOL_AND_ANTENNA = 4e-8
+_SECONDS_PER_CARRIER_AND_ANTENNA = 1.3e-7
+_SECONDS_PER_DECODED_BIT = {"repetition": 2e-8, "convolutional": 5e-8, "turbo": 4.5e-7, "polar5g": 8e-8, "ldpc5g": 1e-7}
 
 
 def dimension(config: FlmcConfig) -> int:
@@ -56,10 +62,51 @@ def seconds_per_trial(config: FlmcConfig, link: LinkConfig, *, batch: int) -> fl
     if not isinstance(config.task, GaussianLinearConfig):
         per_round += _LOGISTIC_SAMPLES * _LOGISTIC_DIMENSION * _SECONDS_PER_SAMPLE_ENTRY
     if config.uses_radio:
+        if not config.superposes and not link.plain:
+            return rounds * (per_round + devices * m * _SECONDS_PER_ONE_BIT_ENTRY) + _packet_seconds(
+                config, link, batch
+            )
         entry = _SECONDS_PER_SUPERPOSED_ENTRY if config.superposes else _SECONDS_PER_DETECTED_ENTRY
         one_bit = 0.0 if config.scheme == "analog" else _SECONDS_PER_ONE_BIT_ENTRY
         # Symbols travel in groups of eight.
         per_round += devices * (-(-m // 8) * 8 * entry + m * one_bit)
         per_round += devices * _SECONDS_PER_FADE * link.channel.fades
+        if link.ofdm != "none":
+            grids = -(-m // link.ofdm.data_symbols_per_slot)
+            per_round += devices * grids * _SECONDS_PER_SUPERPOSED_SLOT + _SECONDS_PER_PACKET_CALL / batch
     probed = probes_per_run(config, link) * devices * link.probe_bits * _SECONDS_PER_PROBED_BIT
     return rounds * per_round + probed
+
+
+def _packet_seconds(config: FlmcConfig, link: LinkConfig, batch: int) -> float:
+    """Rough time of all packets of one trial, first attempts and probes [s]."""
+    packet_bits = min(8 * link.packet_size_bytes, dimension(config))
+    payloads = config.rounds * -(-dimension(config) // packet_bits)
+    if link.error_model != "measured":
+        payloads = 0
+    probed = max(link.probe_bits, dimension(config)) if link.error_model == "iid" else link.probe_bits
+    packets = payloads + probes_per_run(config, link) * -(-probed // packet_bits)
+    plan = plan_packet(
+        link.coding,
+        payload_bits=packet_bits,
+        bits_per_symbol=link.bits_per_symbol,
+        crc=link.packets.crc_name(packet_bits),
+    )
+    symbols = plan.coded_bits // link.bits_per_symbol
+    if link.ofdm == "none":
+        on_air = symbols * _SECONDS_PER_SYMBOL_AND_ANTENNA
+    else:
+        slots = -(-symbols // link.ofdm.data_symbols_per_slot)
+        on_air = slots * link.ofdm.data_symbols_per_slot * _SECONDS_PER_CARRIER_AND_ANTENNA
+    decoding = 0.0
+    if isinstance(link.coding, CodingConfig):
+        coding = link.coding
+        work = {
+            "convolutional": 2.0 ** (coding.constraint_length - 5),
+            "turbo": coding.iterations,
+            "polar5g": coding.list_size,
+            "ldpc5g": coding.iterations,
+        }
+        decoding = packet_bits * _SECONDS_PER_DECODED_BIT[coding.code] * work.get(coding.code, 1.0)
+    per_packet = on_air * link.receiver.num_antennas + decoding
+    return packets * (config.num_devices * per_packet + _SECONDS_PER_PACKET_CALL / batch)

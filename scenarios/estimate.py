@@ -20,6 +20,7 @@ LIBRARIES_BYTES = 650 << 20
 _BYTES_STORED_PER_NUMBER = 6
 _START_SECONDS = 8.0
 _SECONDS_PER_COMPILATION = 1.5
+_SECONDS_PER_CHAIN = 8.0
 _SECONDS_PER_FIGURE = 1.0
 _REFERENCE_CHAIN_SECONDS = 4.0
 
@@ -60,7 +61,11 @@ def estimate(plan: Plan) -> Cost:
         series = 4 + (5 * learning.num_devices if learning.scheme == "digital-orthogonal" else 0)
         disk += plan.trials * learning.rounds * series * _BYTES_STORED_PER_NUMBER
     scenarios = [point.scenario for point in plan.points]
-    seconds += _SECONDS_PER_COMPILATION * len({_compiled_in(scenario) for scenario in scenarios})
+    compiled = {
+        _compiled_in(scenario): scenario.link.ofdm == "none" and (scenario.link.plain or scenario.learning.superposes)
+        for scenario in scenarios
+    }
+    seconds += sum(_SECONDS_PER_COMPILATION if short else _SECONDS_PER_CHAIN for short in compiled.values())
     seconds += _REFERENCE_CHAIN_SECONDS * any(s.learning.task.name == "logistic" for s in scenarios)
     seconds += _SECONDS_PER_FIGURE * sum(1 + 2 * (f.panels is not None) for f in scenarios[0].report.figures)
     return Cost(seconds=seconds, memory_bytes=LIBRARIES_BYTES + memory, disk_bytes=disk)
@@ -70,6 +75,11 @@ def _compiled_in(scenario: Scenario) -> tuple[object, ...]:
     """What needs compiled code of its own."""
     learning, link = scenario.learning, scenario.link
     channel = (link.channel.fading, link.channel.coherence, link.csi_error_variance > 0, link.power.policy)
+    if learning.scheme == "digital-orthogonal" and not link.plain:
+        static = link.model_copy(update={"power": None, "error_model": None, "probe_bits": None, "packets": None})
+        return (learning.num_devices, dimension(learning), static, link.packets.crc_name(dimension(learning)))
+    if learning.superposes and link.ofdm != "none":
+        return (learning.scheme, learning.num_devices, link.ofdm, link.csi, link.impairments, link.channel.model)
     return (learning.scheme, link.modulation, link.error_model, learning.num_devices, dimension(learning), channel)
 
 
@@ -92,7 +102,7 @@ def caps_of(scenario: Scenario) -> Caps | None:
 
 
 def _power_cap(learning: FlmcConfig, link: LinkConfig) -> float | None:
-    if link.channel.fades or link.csi_error_variance > 0:
+    if link.channel.fades or link.channel.cell is not None or link.csi_error_variance > 0:
         return None
     bound = learning.gradient_bound if learning.scheme == "analog" else 1.0
     gains = link.channel.gains(learning.num_devices)
@@ -109,9 +119,7 @@ def _lmc_cap(learning: FlmcConfig, link: LinkConfig) -> float | None:
     return float(lmc_cap(learning, eta=eta, noise_power=link.channel.noise_power)[0])
 
 
-def _privacy_cap(
-    learning: FlmcConfig, link: LinkConfig, privacy: PrivacyConfig | None
-) -> tuple[float, float | None]:
+def _privacy_cap(learning: FlmcConfig, link: LinkConfig, privacy: PrivacyConfig | None) -> tuple[float, float | None]:
     if privacy is None:
         return float("inf"), None
     from fl.algorithms.flmc import round_privacy
