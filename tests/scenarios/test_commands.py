@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -54,6 +55,8 @@ def test_exported_tables_are_tidy_and_consistent_with_each_other(finished: Path,
         "variance_ratio",
         "amplitude",
         "active_cap",
+        "total_airtime_s",
+        "total_energy_j",
     }
     link = rows_of(tables["link.csv"])
     assert {r["learning.scheme"] for r in link} == {"digital-orthogonal"}
@@ -118,15 +121,20 @@ def test_report_is_drawn_again_from_the_folder_alone(finished: Path) -> None:
     assert (finished / "report.html").exists()
 
 
+def cpu_seconds_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_help_and_check_answer_within_a_second(tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path)
     for arguments in (("--help",), ("check", "flmc-snr"), ("check", scenario), ("list",), ("schema",)):
         seconds = []
         for _ in range(3):
-            started = time.perf_counter()
+            before = cpu_seconds_of_children()
             assert phyloop(*arguments).returncode == 0
-            seconds.append(time.perf_counter() - started)
-        # Best of three: the other test process may hold the second core.
+            seconds.append(cpu_seconds_of_children() - before)
+        # Time of the processor, and the best of three: others may hold the cores and their caches.
         assert min(seconds) < 1.0, (arguments, seconds)
 
 
