@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 RUNS ?= runs
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test setup lint bench slow lock clean help
+.PHONY: demo test verify setup lint bench slow lock clean help
 
 help:            ## this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -20,6 +20,9 @@ test: $(STAMP)   ## set up and pass all tests
 
 slow: $(STAMP)   ## the full-size studies, minutes long
 	$(BIN)/python -m pytest -m slow
+
+verify: $(STAMP) ## every card with a known answer, minutes long
+	$(BIN)/phyloop verify
 
 setup: $(STAMP)  ## the set-up alone
 

@@ -75,11 +75,12 @@ class NomaConfig(Frozen):
 
 
 class ImpairmentsConfig(Frozen):
-    """What transmitters do wrong, drawn per device (and coherence block or round, see each).
+    """What transmitters do wrong, drawn per device and round.
 
-    - `phase_error_deg`: standard deviation of the residual phase after compensation, per packet or coherence block;
-    - `timing_offset_s`: arrival offset, uniform from 0 to this, per round (needs OFDM);
-    - `cfo_hz`: carrier-frequency offset, uniform within plus and minus this, per round;
+    - `phase_error_deg`: standard deviation of the residual phase after compensation; under superposition on a single
+      carrier per coherence block, where that is shorter than a round;
+    - `timing_offset_s`: arrival offset, uniform from 0 to this (needs OFDM);
+    - `cfo_hz`: carrier-frequency offset, uniform within plus and minus this;
     - `clipping_db`: the power amplifier limits the envelope at this much above its RMS; left out: linear.
     """
 
