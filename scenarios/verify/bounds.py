@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from math import exp, log2, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def best_packet_error_rate(snr: float, *, coded_bits: int, information_bits: int) -> float:
@@ -19,14 +21,20 @@ def best_packet_error_rate(snr: float, *, coded_bits: int, information_bits: int
     """
     from scipy import special
 
-    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    nodes, weights = _gauss_hermite()
     llr = 2.0 * snr + 2.0 * np.sqrt(snr) * nodes
     density = 1.0 - np.logaddexp(0.0, -llr) / np.log(2.0)
-    weights = weights / weights.sum()
     capacity = float(weights @ density)
     dispersion = float(weights @ (density - capacity) ** 2)
     margin = coded_bits * capacity - information_bits + log2(coded_bits) / 2.0
     return float(special.ndtr(-margin / sqrt(coded_bits * dispersion)))
+
+
+@cache
+def _gauss_hermite() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Nodes and weights of the mean over N(0, 1)."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    return nodes, weights / weights.sum()
 
 
 def union_bound(snr: float, *, free_distance: int, bit_weights: Sequence[int]) -> float:

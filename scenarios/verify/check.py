@@ -11,7 +11,7 @@ from phy.monte_carlo import ClusteredCounts, estimate_rate
 
 FAMILY = 0.999
 """Confidence in the table as a whole: a faultless simulator fails somewhere in one run of a thousand."""
-MAX_CHECKS = 100
+MAX_CHECKS = 125
 """Checks that share it (Bonferroni); tests hold the cards to this number."""
 CONFIDENCE = 1.0 - (1.0 - FAMILY) / MAX_CHECKS
 """Confidence of the interval of each check."""

@@ -25,9 +25,9 @@ class ClosedForm(Frozen):
 
 
 class DiversityOrder(Frozen):
-    """Slope of BPSK over independent Rayleigh antennas between the first and the last value: their number.
+    """Slope of BPSK over L independent Rayleigh antennas between the first and the last value, as in the closed form.
 
-    Measured against log(1 + SNR), where it lies between L and L (1 + 1 / SNR) at any SNR.
+    Measured against log(1 + SNR) per antenna, where it is L and a little: the order without going to high SNR.
     """
 
     kind: Literal["diversity-order"]
@@ -157,9 +157,9 @@ Expectation = Annotated[
 class CardConfig(Frozen):
     """What `phyloop verify` makes of a scenario.
 
-    A statistical check is measured until its whole interval is no wider than a shift of the link by `resolves_db` (twice
-    that under `--fast`), so that such a shift would surely be seen, and fails where it does not come to that: no card
-    passes for want of data.
+    A statistical check is measured until its whole interval is no wider than a shift of the link by `resolves_db`
+    (twice that under `--fast`), so that such a shift would surely be seen, and fails where it does not come to that: no
+    card passes for want of data.
     """
 
     claim: Annotated[str, Field(min_length=10)]

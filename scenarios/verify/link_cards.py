@@ -7,6 +7,7 @@ from math import log, log1p
 
 from phy.monte_carlo import ClusteredCounts, estimate_rate
 from scenarios.link_study.batches import Measured
+from scenarios.link_study.closed_form import bit_error_rate
 from scenarios.link_study.plan import Curve, LinkPoint, expand_link
 from scenarios.link_study.radio import PointRadio
 from scenarios.loader import LoadedScenario
@@ -62,16 +63,20 @@ def _diversity(curve: Curve, found: list[tuple[LinkPoint, Measured]]) -> Check:
     if curve.link.modulation != "bpsk" or curve.link.channel.fading != "rayleigh" or snr[0] >= snr[1]:
         raise ValueError("the slope is that of BPSK over Rayleigh fading between two values")
     run = log1p(snr[1]) - log1p(snr[0])
+    known = [bit_error_rate(curve, point.esno_db) for point in (first, last)]
+    if known[0] is None or known[1] is None:
+        raise ValueError("the slope is that of a link with a closed form")
+    slope = log(float(known[0] / known[1])) / run
     above, below = (estimate_rate(one.tally.bits, confidence=CONFIDENCE) for one in (at_first, at_last))
     if above.rate is None or below.rate is None:
         raise ValueError("a slope needs errors at both of its ends")
     low, high = log(above.low / below.high) / run, log(above.high / max(below.low, 1e-300)) / run
     return Check(
-        what=f"{curve.label}, {first.value_db:g} to {last.value_db:g} dB: slope",
+        what=f"{curve.label}, {first.value_db:g} to {last.value_db:g} dB: slope of order {num_antennas}",
         measured=log(above.rate / below.rate) / run,
         low=low,
         high=high,
-        expected=(float(num_antennas), num_antennas * (1.0 + 1.0 / snr[0])),
+        expected=(slope, slope),
         resolves=f"{high - low:.2f} of an order",
         enough=high - low <= _WIDEST_ORDER,
         errors=at_first.tally.bits.errors + at_last.tally.bits.errors,

@@ -32,7 +32,7 @@ CSV_HEADS = (
     "seconds",
 )
 INTERVAL_NOTE = (
-    f"Intervals hold at {100 * CONFIDENCE:.3f} % each, widened for bursts, so that the table as a whole holds at "
+    f"Intervals hold at {100 * CONFIDENCE:.4f} % each, widened for bursts, so that the table as a whole holds at "
     f"{100 * FAMILY:g} % (Bonferroni). resolves: the difference that would surely be noticed."
 )
 

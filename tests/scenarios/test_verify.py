@@ -1,0 +1,306 @@
+"""`phyloop verify`: every card of the fast set passes, and each fails where a fault is planted."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import phyloop
+
+from phy.monte_carlo import ClusteredCounts
+from scenarios.errors import ScenarioError
+from scenarios.link_study.level import Budget
+from scenarios.link_study.plan import expand_link
+from scenarios.verify.bounds import best_packet_error_rate, log_linear, union_bound
+from scenarios.verify.cards import Card, card_names, load_card
+from scenarios.verify.check import CONFIDENCE, FAMILY, MAX_CHECKS, Check, Reference
+from scenarios.verify.run import Verdict, run_cards
+
+NAMES = card_names()
+FAST = tuple(name for name in NAMES if load_card(name).config.fast)
+
+
+def checks(name: str, *overrides: str, fast: bool = True) -> list[Check]:
+    """All checks of a card, with keys of its scenario overridden but not what is expected of it."""
+    return [verdict.check for verdict in verdicts(load_card(name, overrides=overrides), fast=fast)]
+
+
+def verdicts(card: Card, *, fast: bool = True) -> list[Verdict]:
+    return list(run_cards([card], fast=fast, debug=True))
+
+
+def failures(name: str, *overrides: str) -> list[str]:
+    return [check.verdict for check in checks(name, *overrides) if not check.passed]
+
+
+# --- the cards ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_card_is_a_scenario_that_says_its_claim_and_its_source(name: str) -> None:
+    card = load_card(name)
+    assert card.name == name
+    if card.loaded.scenario.measure is not None:
+        assert expand_link(card.loaded).num_points > 0  # and so it runs under phyloop link as it stands
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_a_card_of_the_fast_set_passes(name: str) -> None:
+    found = checks(name)
+    assert found
+    assert [f"{check.what}: {check.verdict}" for check in found if not check.passed] == []
+
+
+def test_the_table_as_a_whole_holds_at_its_confidence() -> None:
+    """One card shows the worst of its taps: each of them shares in the confidence."""
+    assert pytest.approx(1.0 - FAMILY) == (1.0 - CONFIDENCE) * MAX_CHECKS
+    curves = [expand_link(c.loaded) for c in map(load_card, NAMES) if c.loaded.scenario.measure is not None]
+    points = sum(plan.num_points for plan in curves)
+    others = {"noma-cancellation": 4, "mrc-diversity": 3, "ldpc-1024-512": 2, "tdl-a-profile": 25}
+    assert points + sum(others.values()) + 12 + 8 + 8 <= MAX_CHECKS  # brackets of codes, sums, caps
+
+
+# --- planted faults -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["awgn-packet-errors", "rician-6db", "ldpc-five-iterations", "noma-cancellation"])
+@pytest.mark.parametrize("error_db", [-0.5, 0.5])
+def test_half_a_decibel_of_power_is_caught(name: str, error_db: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Budget.snr_max_db
+    monkeypatch.setattr(Budget, "snr_max_db", lambda self, value, over: honest(self, value, over) + error_db)
+    assert ("FAIL: too low" if error_db > 0 else "FAIL: too high") in failures(name)
+
+
+def test_one_decoder_iteration_less_is_caught() -> None:
+    assert failures("ldpc-five-iterations", "link.coding.iterations=4") == ["FAIL: too high"]
+    assert failures("ldpc-five-iterations", "link.coding.iterations=6") == ["FAIL: too low"]
+
+
+def test_another_rule_at_the_check_nodes_is_caught() -> None:
+    assert failures("ldpc-five-iterations", "link.coding.check_update=minsum") == ["FAIL: too high"]
+
+
+def test_a_shorter_list_is_caught() -> None:
+    assert "FAIL: too high" in failures("polar-128-64", "link.coding.list_size=2")
+
+
+def test_a_shorter_register_is_caught() -> None:
+    assert failures("convolutional-140-64", "link.coding.constraint_length=5") == ["FAIL: too high"]
+
+
+def test_a_prefix_too_short_is_caught() -> None:
+    assert failures("ofdm-long-prefix", "link.ofdm.cyclic_prefix_length=1") == ["FAIL: too high"]
+
+
+def test_a_floor_elsewhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interference of a prefix that is longer by two samples in the air than in the prediction."""
+    import phy.config.delays as delays
+
+    honest = delays.interference_share
+    shorter = 2.0 / (64 * 30e3)
+    monkeypatch.setattr(
+        delays,
+        "interference_share",
+        lambda *profile, prefix_s, useful_s: honest(*profile, prefix_s=prefix_s - shorter, useful_s=useful_s),
+    )
+    assert set(failures("ofdm-short-prefix")) == {"FAIL: too low"}
+
+
+@pytest.fixture
+def fresh_code() -> Iterator[None]:
+    """Compiled links of the fast path hold the modulator that they were traced with."""
+    from phy import modulation, orthogonal
+
+    def clear() -> None:
+        modulation.modulator.cache_clear()
+        orthogonal._compiled.cache_clear()
+
+    clear()
+    yield
+    clear()
+
+
+@pytest.mark.usefixtures("fresh_code")
+def test_labels_that_are_not_gray_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two bits of an axis are sent as b0 and b0 + b1 and read back so: neighbours then differ in both."""
+    import tensorflow as tf
+
+    from phy.modulation import Modulator, pack_bits, unpack_bits
+
+    send, detect = Modulator.modulate_bits, Modulator.detect
+
+    def swapped(bits: Any) -> Any:
+        label = tf.reshape(bits, [*bits.shape[:-1], bits.shape[-1] // 4, 4])
+        first, second = label[..., :2], label[..., 2:]
+        return tf.reshape(tf.concat([first, tf.bitwise.bitwise_xor(first, second)], axis=-1), bits.shape)
+
+    monkeypatch.setattr(Modulator, "modulate_bits", lambda self, bits: send(self, swapped(bits)))
+    monkeypatch.setattr(Modulator, "detect", lambda self, y: pack_bits(swapped(unpack_bits(detect(self, y)))))
+    card = load_card("awgn-uncoded", overrides=["sweep={link.modulation: [16qam]}"])
+    assert {verdict.check.verdict for verdict in verdicts(card)} == {"FAIL: too high"}
+
+
+@pytest.mark.parametrize("error_db", [-0.5, 0.5])
+def test_a_sum_that_arrives_half_a_decibel_off_is_caught(error_db: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    import phy.superposition as superposition
+
+    honest = superposition.decide_amplitude
+    factor = 10.0 ** (error_db / 20.0)
+
+    def wrong(*arguments: Any, **options: Any) -> Any:
+        decision = honest(*arguments, **options)
+        return replace(decision, level=decision.level * factor, amplitude=decision.amplitude * factor)
+
+    monkeypatch.setattr(superposition, "decide_amplitude", wrong)
+    # What is sent weaker or stronger than the formula says leaves a share of the sum behind as error.
+    assert "FAIL: too high" in failures("superposition-sums")
+
+
+def test_a_faster_device_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    import phy.propagation.build as build
+
+    honest = build.max_doppler_hz
+    build._build.cache_clear()
+    monkeypatch.setattr(build, "max_doppler_hz", lambda *arguments: 1.15 * honest(*arguments))
+    found = failures("tdl-a-doppler")
+    build._build.cache_clear()
+    assert found
+
+
+@pytest.mark.parametrize("override", ["link.channel.model=tdl-b", "link.channel.model=tdl-c"])
+def test_another_profile_is_caught(override: str) -> None:
+    card = load_card("tdl-a-profile", overrides=[override])
+    assert any(not verdict.check.passed for verdict in run_cards([card], fast=True))
+
+
+@pytest.mark.parametrize("override", ["link.channel.gain=0.0402", "learning.step_size=1.3e-4", "privacy.epsilon=5.01"])
+def test_a_cap_off_in_its_last_digit_is_caught(override: str) -> None:
+    assert failures("flmc-caps-analog", override)
+
+
+def test_one_retransmission_less_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    import scenarios.verify.references as references
+
+    honest = references._residual
+    monkeypatch.setattr(references, "_residual", lambda link, esno_db: honest(link, esno_db) ** 1.2)
+    assert set(failures("retransmission")) == {"FAIL: too high"}
+
+
+def test_a_card_without_data_does_not_pass() -> None:
+    found = failures("rician-6db", "measure.stop.max_bits=1", "measure.bits_per_batch=768")
+    assert found == ["FAIL: too little data"]
+
+
+# --- references and bounds ------------------------------------------------------------------------
+
+
+def test_the_width_of_an_interval_is_the_shift_between_its_ends() -> None:
+    reference = Reference(what="", packets=False, rate=lambda shift_db: 0.01 * 10.0 ** (-shift_db / 10.0))
+    counts = ClusteredCounts.of(np.full(1000, 10), np.full(1000, 1000))
+    check = reference.check(counts, resolves_db=1.0, where="")
+    assert reference.width_db(counts) == pytest.approx(10.0 * np.log10(check.high / check.low), abs=2e-3)
+    assert check.passed
+    assert not reference.check(counts, resolves_db=0.1, where="").enough
+
+
+def test_tolerances_lie_on_their_own_side() -> None:
+    def rate(shift_db: float) -> float:
+        return 0.01 * 10.0 ** (-shift_db / 10.0)
+
+    counts = ClusteredCounts.of(np.full(1000, 11), np.full(1000, 1000))  # 0.41 dB worse, interval 0.4 dB
+    better, worse = (
+        Reference(what="", packets=False, rate=rate, **{side: 0.5}).check(counts, resolves_db=1.0, where="")
+        for side in ("better_db", "worse_db")
+    )
+    assert better.verdict == "FAIL: too high"
+    assert worse.passed
+
+
+def test_the_best_code_of_great_length_is_limited_by_capacity() -> None:
+    """Rate 1/2 over BI-AWGN: Eb/N0 = 0.187 dB (Richardson and Urbanke, "Modern coding theory", 4.1)."""
+
+    def rate(ebno_db: float) -> float:
+        return best_packet_error_rate(10.0 ** (ebno_db / 10.0), coded_bits=1_000_000_000, information_bits=500_000_000)
+
+    assert rate(0.18) > 0.999
+    assert rate(0.194) < 0.001
+
+
+def test_the_union_bound_starts_with_its_lightest_paths() -> None:
+    from scipy import special
+
+    expected = 36 * special.ndtr(-np.sqrt(10 * 4.0))
+    assert union_bound(4.0, free_distance=10, bit_weights=[36]) == pytest.approx(expected)
+    assert union_bound(4.0, free_distance=10, bit_weights=[36, 211]) == pytest.approx(expected, rel=0.02)
+    assert union_bound(0.01, free_distance=10, bit_weights=[36, 211, 1404]) == 0.5
+
+
+@pytest.mark.parametrize(("x", "y"), [(1.0, 0.1), (1.5, 10**-1.5), (2.0, 0.01), (2.5, 1e-3), (0.5, 10**-0.5)])
+def test_published_points_are_joined_by_straight_lines_of_the_logarithm(x: float, y: float) -> None:
+    assert log_linear(x, [(1.0, 0.1), (2.0, 0.01), (3.0, 1e-4)]) == pytest.approx(y)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_the_command_tells_cards_and_writes_the_table(tmp_path: Path) -> None:
+    result = phyloop("verify", "--fast", "--only", "flmc-caps-digital", "--only", "tdl-a-profile", "--out", tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "2 cards, 7 checks: all pass" in result.stdout
+    with (tmp_path / "verify.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["verdict"] for row in rows] == ["pass"] * 7
+    assert float(rows[0]["measured"]) == pytest.approx(0.711, abs=5e-4)
+    text = (tmp_path / "verify.md").read_text()
+    assert text.count("\n| ") == 8
+    assert "all pass" in text
+
+
+def card_file(folder: Path, change: Callable[[str], str]) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(change(load_card("flmc-caps-analog").path.read_text()))
+    return path
+
+
+def test_a_card_that_fails_ends_the_command_with_one(tmp_path: Path) -> None:
+    mine = card_file(tmp_path, lambda text: text.replace("gain: 0.04", "gain: 0.05"))
+    result = phyloop("verify", "--only", mine)
+    assert result.returncode == 1, result.stderr
+    assert "1 FAIL (flmc-caps-analog)" in result.stdout
+    assert "FAIL: too high" in result.stdout
+
+
+def test_the_list_names_every_card_and_its_source() -> None:
+    result = phyloop("verify", "--list")
+    assert result.returncode == 0
+    assert all(name in result.stdout for name in NAMES)
+    assert "error_rate_references" in result.stdout
+
+
+def test_an_unknown_card_is_told_with_those_that_are_near() -> None:
+    with pytest.raises(ScenarioError, match=r"no card has this name; did you mean .*rician-6db"):
+        load_card("rician-6")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda text: text.replace("binds: lmc", "binds: mac"), r"card.expect.0.amplitude-caps.binds"),
+        (lambda text: text.replace("claim:", "claims:"), r"card.claim"),
+    ],
+)
+def test_a_card_that_is_not_valid_is_told_where(tmp_path: Path, change: Callable[[str], str], sentence: str) -> None:
+    with pytest.raises(ScenarioError, match=sentence):
+        load_card(card_file(tmp_path, change))
+
+
+def test_a_scenario_without_a_card_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "plain.yaml"
+    path.write_text("name: plain\n")
+    with pytest.raises(ScenarioError, match="a card needs a card: section"):
+        load_card(path)
