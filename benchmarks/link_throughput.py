@@ -53,9 +53,7 @@ def our_send(modulation: str, fading: str, num_bits: int) -> Callable[[], Any]:
     uplink = compile_digital(config, num_devices=1, num_bits=num_bits)
     payload = np.random.default_rng(1).integers(0, 256, (1, 1, num_bits // 8), dtype=np.uint8)
     rounds = itertools.count()
-    return lambda: uplink.send(
-        payload, context=UplinkContext(seed=1, trials=(0,), round_index=next(rounds)), caps={}
-    )
+    return lambda: uplink.send(payload, context=UplinkContext(seed=1, trials=(0,), round_index=next(rounds)), caps={})
 
 
 def sionna_chain(modulation: str, fading: str, num_bits: int, *, xla: bool) -> Callable[[], Any]:

@@ -26,6 +26,4 @@ def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     """Columns as wide as their widest cell, the first to the left, numbers to the right."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     for row in [header, tuple("-" * width for width in widths), *rows]:
-        print(
-            "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-        )
+        print("  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]))

@@ -27,9 +27,7 @@ def require_probability(**values: float) -> None:
     """Raise PrivacyError unless every named value lies strictly between 0 and 1."""
     for name, value in values.items():
         if not 0 < value < 1:
-            raise PrivacyError(
-                f"{name} is {value}, but it must lie strictly between 0 and 1; give one such as 0.01."
-            )
+            raise PrivacyError(f"{name} is {value}, but it must lie strictly between 0 and 1; give one such as 0.01.")
 
 
 def require_amplitude(amplitude: float) -> None:

@@ -227,9 +227,7 @@ def digital_amplitude_cap(
         return float(ndtri(min(max(spent(log_relative), 1e-16), 1 - 1e-16))) - goal
 
     goal = float(ndtri(delta))
-    low = math.log(
-        _linear_cap(epsilon, delta, entry_bound=entry_bound, dimension=dimension, num_devices=num_devices)
-    )
+    low = math.log(_linear_cap(epsilon, delta, entry_bound=entry_bound, dimension=dimension, num_devices=num_devices))
     while margin(low) > 0:
         low -= 0.7
     high = low + 0.2

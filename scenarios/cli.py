@@ -31,9 +31,7 @@ TrialsOption = Annotated[int | None, typer.Option("--trials", metavar="N", help=
 SeedOption = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of every random draw.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="PATH=VALUE", help="Override one key, e.g. link.power.snr_max_db=20; repeatable."
-    ),
+    typer.Option("--set", metavar="PATH=VALUE", help="Override one key, e.g. link.power.snr_max_db=20; repeatable."),
 ]
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")]
 
@@ -74,9 +72,7 @@ def link(
     del debug  # read by main()
     from scenarios.link_study.commands import link_scenario
 
-    raise typer.Exit(
-        link_scenario(scenario, out=out, overrides=overrides or (), seed=seed, max_seconds=max_seconds)
-    )
+    raise typer.Exit(link_scenario(scenario, out=out, overrides=overrides or (), seed=seed, max_seconds=max_seconds))
 
 
 @app.command()

@@ -82,9 +82,7 @@ def unswept(loaded: LoadedScenario, paths: Sequence[str]) -> LoadedScenario:
     return replace(loaded, document=document, marks=marks)
 
 
-def validate(
-    document: dict[str, Any], *, marks: Mapping[KeyPath, Mark], prefer: Collection[KeyPath] = ()
-) -> Scenario:
+def validate(document: dict[str, Any], *, marks: Mapping[KeyPath, Mark], prefer: Collection[KeyPath] = ()) -> Scenario:
     """Plain data as a Scenario; raises ScenarioError with the place `marks` gives."""
     try:
         return validate_quickly(document)
@@ -263,9 +261,7 @@ def _parse_override(text: str) -> tuple[str, Any, Collection[KeyPath]]:
     except ScenarioError as error:  # a line of a command line helps nobody, the key does
         raise replace(error, line=None, key=path, value=value) from None
     if marked is None:
-        raise ScenarioError(
-            problem="the override has no value", remedy=f"write {path}=value", file=OVERRIDE, key=path
-        )
+        raise ScenarioError(problem="the override has no value", remedy=f"write {path}=value", file=OVERRIDE, key=path)
     return path, marked.data, marked.lines
 
 

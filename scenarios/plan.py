@@ -92,9 +92,7 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     axes = [_axes(loaded, block, at) for at, block in blocks] or [[]]
     total = sum(prod(len(axis) for axis in block) for block in axes)
     if total > MAX_POINTS:
-        raise _error(
-            loaded, ("sweep",), f"{total} points, more than {MAX_POINTS}", "shorten the lists, or zip them"
-        )
+        raise _error(loaded, ("sweep",), f"{total} points, more than {MAX_POINTS}", "shorten the lists, or zip them")
     root = {key: value for key, value in loaded.document.items() if key != "sweep"}
     points: list[Point] = []
     for block in axes:

@@ -54,9 +54,7 @@ def read_yaml(path: Path) -> Marked:
     text = _read_text(path)
     marked = parse_yaml(text, file=path)
     if marked is None:
-        raise ScenarioError(
-            problem="the file is empty", remedy="write at least name: and learning:", file=path, line=1
-        )
+        raise ScenarioError(problem="the file is empty", remedy="write at least name: and learning:", file=path, line=1)
     if not isinstance(marked.data, dict):
         raise ScenarioError(
             problem="the top level is not a mapping",
@@ -160,9 +158,7 @@ class _Composer:
         self.anchors: dict[str, _Node] = {}
         self.count = 0
 
-    def refuse(
-        self, problem: str, remedy: str, event: Any, path: KeyPath = (), value: Any = None
-    ) -> ScenarioError:
+    def refuse(self, problem: str, remedy: str, event: Any, path: KeyPath = (), value: Any = None) -> ScenarioError:
         return ScenarioError(
             problem=problem,
             remedy=remedy,
@@ -271,9 +267,7 @@ class _Composer:
             return text
         if _INT.fullmatch(text):
             if len(text) > MAX_DIGITS:
-                raise self.refuse(
-                    f"a number of more than {MAX_DIGITS} digits", "write fewer digits", event, path, text
-                )
+                raise self.refuse(f"a number of more than {MAX_DIGITS} digits", "write fewer digits", event, path, text)
             return int(text)
         if _FLOAT.fullmatch(text):
             return float(text)

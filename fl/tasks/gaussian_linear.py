@@ -22,9 +22,7 @@ class GaussianLinear:
     is drawn from the prior.
     """
 
-    def __init__(
-        self, config: GaussianLinearConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]
-    ) -> None:
+    def __init__(self, config: GaussianLinearConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]) -> None:
         m = self.dimension = config.dimension
         num_trials = len(trials)
         self._seed, self._trials = seed, trials

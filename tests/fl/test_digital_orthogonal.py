@@ -21,9 +21,7 @@ MODELS = ("measured", "iid", "analytic")
 def points(error_model: str, *, snr_max_db: float, num_trials: int = 100, debias: bool = False) -> list:
     return run_trials(
         paper_config("digital-orthogonal", rounds=160, burn_in=60, debias=debias),
-        link=paper_link(
-            "digital-orthogonal", channel={"gain": 1.0}, snr_max_db=snr_max_db, error_model=error_model
-        ),
+        link=paper_link("digital-orthogonal", channel={"gain": 1.0}, snr_max_db=snr_max_db, error_model=error_model),
         privacy=None,
         seed=SEED,
         trials=range(num_trials),

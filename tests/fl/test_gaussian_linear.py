@@ -20,12 +20,8 @@ def log_posterior(inputs: np.ndarray, labels: np.ndarray, theta: np.ndarray) -> 
 
 
 @pytest.mark.parametrize(("num_samples", "num_devices"), [(1200, 20), (UNEVEN, 20), (UNEVEN, 7), (25, 20), (9, 1)])
-def test_device_gradients_add_up_to_minus_the_slope_of_the_log_posterior(
-    num_samples: int, num_devices: int
-) -> None:
-    task = build_task(
-        GaussianLinearConfig(num_samples=num_samples), num_devices=num_devices, seed=SEED, trials=TRIALS
-    )
+def test_device_gradients_add_up_to_minus_the_slope_of_the_log_posterior(num_samples: int, num_devices: int) -> None:
+    task = build_task(GaussianLinearConfig(num_samples=num_samples), num_devices=num_devices, seed=SEED, trials=TRIALS)
     theta = np.random.default_rng(1).normal(size=(len(TRIALS), 5))
     total = task.gradients(theta).sum(axis=1)
     for row, trial in enumerate(TRIALS):
@@ -63,9 +59,7 @@ def test_the_posterior_is_that_of_the_formula() -> None:
         inputs, labels = dataset(SEED, trial, num_samples=UNEVEN)
         precision = inputs.T @ inputs + np.eye(5)
         np.testing.assert_allclose(task.posterior.covariance[row] @ precision, np.eye(5), atol=1e-12)
-        np.testing.assert_allclose(
-            task.posterior.mean[row], np.linalg.solve(precision, inputs.T @ labels), rtol=1e-10
-        )
+        np.testing.assert_allclose(task.posterior.mean[row], np.linalg.solve(precision, inputs.T @ labels), rtol=1e-10)
         eigenvalues = np.linalg.eigvalsh(precision)
         assert task.strong_convexity[row] == pytest.approx(eigenvalues[0], rel=1e-10)
         assert task.smoothness[row] == pytest.approx(eigenvalues[-1], rel=1e-10)

@@ -67,9 +67,7 @@ def test_the_mse_is_what_the_digest_says(point: Published) -> None:
 def test_an_amplitude_off_by_half_a_db_is_caught(
     point: Published, error_db: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        phy.superposition, "decide_amplitude", off_by(error_db, phy.superposition.decide_amplitude)
-    )
+    monkeypatch.setattr(phy.superposition, "decide_amplitude", off_by(error_db, phy.superposition.decide_amplitude))
     with pytest.raises(AssertionError, match="comparison failed"):
         assert_mse_is_the_published(point)
 

@@ -161,13 +161,9 @@ class TestFailure:
             for name in kept:
                 np.testing.assert_array_equal(kept[name], whole[name][:6], err_msg=f"{part}.{name}")
 
-    def test_a_gradient_beyond_all_bounds_is_clipped_and_fails_nothing(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_gradient_beyond_all_bounds_is_clipped_and_fails_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(GaussianLinear, "gradients", lambda *_: np.full((2, 20, 5), np.inf))
-        states = trajectory(
-            paper_config("noiseless", rounds=2, burn_in=0), link=paper_link("digital"), trials=(0, 1)
-        )
+        states = trajectory(paper_config("noiseless", rounds=2, burn_in=0), link=paper_link("digital"), trials=(0, 1))
         # eta K l = 1.28e-4 * 20 * 30, besides a noise of sqrt(2 eta) = 0.016, never 7 times that.
         np.testing.assert_allclose(states[0], -0.0768, atol=7 * np.sqrt(2 * 1.28e-4))
 
@@ -265,9 +261,7 @@ class TestPairs:
         # round of a tiny step it still is.
         tiny = {"step_size": 1e-12, "rounds": 2, "burn_in": 0, "lmc_cap": "none"}
         errors = {
-            scheme: np.stack(
-                [r.rounds["squared_error"] for r in run(scheme, TRIALS, learning=tiny, snr_max_db=60.0)]
-            )
+            scheme: np.stack([r.rounds["squared_error"] for r in run(scheme, TRIALS, learning=tiny, snr_max_db=60.0)])
             for scheme in ("digital", "analog", "digital-orthogonal")
         }
         for scheme in errors:
@@ -314,9 +308,7 @@ class TestFading:
         active = np.stack([result.rounds["num_active"] for result in results])
         # |h^|^2 / gain^2 is exponential of mean 1.05, and must reach 10^-0.6.
         share = np.exp(-(10**-0.6) / 1.05)
-        assert active.mean() / 20 == pytest.approx(
-            share, abs=4 * np.sqrt(share * (1 - share) / (20 * active.size))
-        )
+        assert active.mean() / 20 == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / (20 * active.size)))
 
     def test_the_amplitude_of_a_run_is_the_mean_over_rounds_on_the_air(self) -> None:
         options = HARSH | {"power": {"policy": "truncated-inversion", "cutoff_db": 3.0}}

@@ -154,9 +154,9 @@ def test_power_control_sees_the_gains_of_the_whole_block(policy: str, coherence:
     seen = which.block_gains(context(3))
     _, estimate = taps(which, context(3))
     estimate = np.broadcast_to(estimate, (6, estimate.shape[1] if which.varies else num_symbols))
-    weights = precoding_weights(
-        estimate, np.tile([0.5, 2.0], 3).astype(np.float32), np.float32(0.1), policy
-    ).numpy()[:, :num_symbols]
+    weights = precoding_weights(estimate, np.tile([0.5, 2.0], 3).astype(np.float32), np.float32(0.1), policy).numpy()[
+        :, :num_symbols
+    ]
     reached = np.abs(estimate[:, :num_symbols] * weights)
     # Float32 sums of 1001 positive terms.
     np.testing.assert_allclose(seen.weight_power.ravel(), (np.abs(weights) ** 2).mean(axis=1), rtol=1e-5)

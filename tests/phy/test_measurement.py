@@ -95,9 +95,7 @@ def test_errors_are_those_counted_bit_by_bit(num_bytes: int, packet_bytes: int, 
     rng = np.random.default_rng(seed)
     sent, received = rng.integers(0, 256, (2, 3, num_bytes), dtype=np.uint8)
     received = np.where(rng.random((3, num_bytes)) < 0.7, sent, received)
-    bit_errors, packet_errors, num_packets = count_errors(
-        sent, received, num_bits=num_bits, packet_bytes=packet_bytes
-    )
+    bit_errors, packet_errors, num_packets = count_errors(sent, received, num_bits=num_bits, packet_bytes=packet_bytes)
     for row in range(3):
         wrong = [
             sum((int(sent[row, i // 8]) ^ int(received[row, i // 8])) >> (7 - i % 8) & 1 for i in packet)

@@ -85,9 +85,7 @@ def test_inversion_makes_everybody_arrive_at_the_amplitude_decided() -> None:
 def test_qam_holds_the_power_on_average() -> None:
     """Random 16-QAM symbols have energies of mean 1 and variance 0.32, so a block varies around P0."""
     uplink = compile_digital(link_config("16qam", snr_max_db=12.0), num_devices=NUM_DEVICES, num_bits=NUM_BITS)
-    counts = uplink.send(
-        random_payload(NUM_TRIALS, NUM_DEVICES, NUM_BITS), context=context(NUM_TRIALS), caps={}
-    ).counts
+    counts = uplink.send(random_payload(NUM_TRIALS, NUM_DEVICES, NUM_BITS), context=context(NUM_TRIALS), caps={}).counts
     error = np.sqrt(0.32 / counts.symbols.sum())
     assert abs(counts.transmit_energy.sum() / counts.symbols.sum() / P0 - 1.0) < 4.0 * error  # k = 4
 
@@ -179,9 +177,7 @@ def test_truncated_inversion_silences_as_many_devices_as_theory_says() -> None:
         "bpsk", policy="truncated-inversion", fading="rayleigh", cutoff_db=cutoff_db, channel={"gain": GAINS}
     )
     uplink = compile_digital(config, num_devices=num_devices, num_bits=8)
-    decision = uplink.send(
-        random_payload(num_trials, num_devices, 8), context=context(num_trials), caps={}
-    ).decision
+    decision = uplink.send(random_payload(num_trials, num_devices, 8), context=context(num_trials), caps={}).decision
     p = np.exp(-(10.0 ** (cutoff_db / 10.0)))
     error = np.sqrt(p * (1.0 - p) / num_trials)
     assert (np.abs(decision.active.mean(axis=0) - p) < 4.0 * error).all()  # k = 4, for each device

@@ -139,9 +139,7 @@ def test_streams_of_another_purpose_round_or_device_are_uncorrelated(other: dict
 
 
 def test_no_two_streams_share_a_key() -> None:
-    keys = np.concatenate(
-        [round_keys(2022, range(40), purpose, index) for purpose in Purpose for index in range(40)]
-    )
+    keys = np.concatenate([round_keys(2022, range(40), purpose, index) for purpose in Purpose for index in range(40)])
     # 24 000 keys of 64 bits: two correct ones coincide with probability 1e-11.
     assert len(np.unique(keys.astype(np.uint64) @ np.array([1 << 32, 1], np.uint64))) == len(keys)
 

@@ -66,9 +66,7 @@ def test_the_files_read_back_as_the_tables(plan: Plan, folder: Path, tmp_path: P
     pd.testing.assert_frame_equal(read, expected, check_dtype=False, check_exact=True)
 
 
-def test_counts_are_written_as_integers_and_floats_with_all_digits(
-    plan: Plan, folder: Path, tmp_path: Path
-) -> None:
+def test_counts_are_written_as_integers_and_floats_with_all_digits(plan: Plan, folder: Path, tmp_path: Path) -> None:
     export(folder, tmp_path, plan=plan, task_ids=ids_of(plan))
     link = (tmp_path / "link.csv").read_text()
     assert '\n0.1,"a ""quoted"", 100 %d label",0,0,0,1000,1,10,1,0,1,2000,2,0.5,0.25,10.0,\n' in link

@@ -88,9 +88,7 @@ def test_shorthands_are_read(tmp_path: Path) -> None:
 
 
 def test_a_task_without_a_name_is_the_default_task(tmp_path: Path) -> None:
-    assert (
-        load(tmp_path, "name: a\nlearning: {task: {num_samples: 50}}\n").scenario.learning.task.num_samples == 50
-    )  # type: ignore[union-attr]
+    assert load(tmp_path, "name: a\nlearning: {task: {num_samples: 50}}\n").scenario.learning.task.num_samples == 50  # type: ignore[union-attr]
 
 
 def test_a_base_lies_under_the_file_and_marks_tell_whose_value_won(tmp_path: Path) -> None:
@@ -182,9 +180,7 @@ def test_trials_from_the_command_line_are_checked(tmp_path: Path) -> None:
         ("[{learning.rounds: [300]}, {label: [a]}]", "learning.rounds=500", [{"label": ["a"]}]),
     ],
 )
-def test_an_override_replaces_the_sweep_over_its_path(
-    sweep: str, override: str, left: object, tmp_path: Path
-) -> None:
+def test_an_override_replaces_the_sweep_over_its_path(sweep: str, override: str, left: object, tmp_path: Path) -> None:
     assert load(tmp_path, f"name: a\nsweep: {sweep}\n", overrides=[override]).document["sweep"] == left
 
 

@@ -20,7 +20,8 @@ def block_errors(ebno_db: float, *, iterations: int, blocks: int) -> int:
 
     config.seed = 38212
     points = Constellation("qam", 2)
-    source, mapper, demapper, channel = BinarySource(), Mapper(constellation=points), Demapper("app", constellation=points), AWGN()  # fmt: skip
+    source, channel = BinarySource(), AWGN()
+    mapper, demapper = Mapper(constellation=points), Demapper("app", constellation=points)
     encoder = LDPC5GEncoder(512, 1024)
     decoder = LDPC5GDecoder(encoder, num_iter=iterations)
 
