@@ -33,7 +33,10 @@ def compiled_part(config: LinkConfig) -> LinkConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainSpec:
-    """What of a packet link is compiled in; `rows_per_trial` is about how many packets a trial has in a round."""
+    """What of a packet link is compiled in.
+
+    `num_devices` share the carriers, `rows_per_trial` is about how many packets a trial has in a round.
+    """
 
     config: LinkConfig
     users: int

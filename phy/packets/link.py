@@ -123,7 +123,7 @@ class PacketLink:
             ChainSpec(
                 config=compiled_part(self.config),
                 users=self._users,
-                num_devices=self.num_devices,
+                num_devices=self.num_devices if self.config.multiplexing == "ofdma" else 1,
                 payload_bits=batch.payload_bits,
                 crc=packets.crc_name(batch.payload_bits),
                 combine=packets.policy == "retransmit-combine",
