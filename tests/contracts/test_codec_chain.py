@@ -19,7 +19,8 @@ CODES: dict[str, Coding] = {
     "repetition": CodingConfig(code="repetition", rate=0.4, interleaver="random"),
     "convolutional": CodingConfig(code="convolutional", rate=1 / 3, constraint_length=7),
     "turbo": CodingConfig(code="turbo", rate=1 / 2, iterations=3, interleaver="random"),
-    "polar5g": CodingConfig(code="polar5g", rate=0.4, list_size=4),
+    # Its automatic block of 339 bits would be traced for 10 s; short ones are the same code.
+    "polar5g": CodingConfig(code="polar5g", rate=0.4, list_size=4, block_length=60),
     "successive-cancellation": CodingConfig(code="polar5g", rate=0.7, list_size=1, block_length=50),
     "ldpc5g": CodingConfig(code="ldpc5g", rate=8 / 9, interleaver="random"),
     "ldpc5g-minsum": CodingConfig(code="ldpc5g", rate=0.2, check_update="minsum", block_length=500),
@@ -36,6 +37,12 @@ NOISE = {
     "ldpc5g-repeated": 2.0,
     "ldpc5g-minsum": 1.35,
 }
+
+
+@pytest.fixture(scope="module", params=CODES)
+def name(request: pytest.FixtureRequest) -> str:
+    """Of the module, so that all tests of a code follow each other and share what is traced."""
+    return str(request.param)
 
 
 def codec_of(name: str, packet: tuple[int, int, str | None]) -> PacketCodec:
@@ -66,7 +73,6 @@ def on_air(coded: Any, *, noise: float = 0.0, seed: int = 5) -> Any:
 
 
 @pytest.mark.parametrize("packet", PACKETS, ids=lambda packet: f"{packet[0]}-bits")
-@pytest.mark.parametrize("name", CODES)
 def test_without_noise_every_packet_comes_back(name: str, packet: tuple[int, int, str | None]) -> None:
     codec = codec_of(name, packet)
     encode, decode = traced(codec)
@@ -80,14 +86,9 @@ def test_without_noise_every_packet_comes_back(name: str, packet: tuple[int, int
     assert accepted.numpy().all()
 
 
-@pytest.mark.parametrize("name", CODES)
 def test_long_packets_come_back_under_xla(name: str) -> None:
     payload_bits, bits_per_symbol, crc = LONG
-    coding = CODES[name]
-    if name == "polar5g":
-        # Its automatic block compiles for 10 s; many short ones are the same code.
-        coding = CodingConfig(code="polar5g", rate=0.4, list_size=4, block_length=60)
-    codec = build_codec(coding, payload_bits=payload_bits, bits_per_symbol=bits_per_symbol, crc=crc)
+    codec = build_codec(CODES[name], payload_bits=payload_bits, bits_per_symbol=bits_per_symbol, crc=crc)
     assert codec.xla
     bits = payloads(2, codec.payload_bits)
     coded = tf.function(codec.encode, jit_compile=True)(tf.constant(bits))
@@ -96,7 +97,6 @@ def test_long_packets_come_back_under_xla(name: str) -> None:
     assert accepted.numpy().all()
 
 
-@pytest.mark.parametrize("name", CODES)
 def test_sizes_are_those_of_the_plan(name: str) -> None:
     for payload_bits, bits_per_symbol, crc in PACKETS:
         codec = codec_of(name, (payload_bits, bits_per_symbol, crc))
@@ -105,7 +105,6 @@ def test_sizes_are_those_of_the_plan(name: str) -> None:
         assert codec.decoder_floats_per_packet >= codec.coded_bits
 
 
-@pytest.mark.parametrize("name", CODES)
 def test_a_packet_is_accepted_only_if_it_is_right(name: str) -> None:
     encode, decode = traced(codec_of(name, PACKETS[2]))
     bits = payloads(64, 100)
@@ -116,7 +115,6 @@ def test_a_packet_is_accepted_only_if_it_is_right(name: str) -> None:
     assert 0 < accepted.numpy().sum() < 64
 
 
-@pytest.mark.parametrize("name", CODES)
 def test_a_row_does_not_know_the_batch_it_is_in(name: str) -> None:
     encode, decode = traced(codec_of(name, PACKETS[2]))
     bits = payloads(64, 100)

@@ -40,7 +40,11 @@ INSTANTS = np.array([0.0, 2e-4, 1e-3, 4e-3], np.float32)
 ERRORS_OF_A_CHECK = 4.0
 """k: a measured mean lies within k standard errors; a correct program fails one check in 16 000, seeds are fixed."""
 
-every_channel = pytest.mark.parametrize("name", CHANNELS)
+
+@pytest.fixture(scope="module", params=CHANNELS)
+def name(request: pytest.FixtureRequest) -> str:
+    """Of the module, so that all tests of a channel follow each other and share what is drawn."""
+    return str(request.param)
 
 
 def propagation(name: str) -> Propagation:
@@ -75,7 +79,6 @@ def drawn(name: str) -> NDArray[np.complex64]:
     return found
 
 
-@every_channel
 def test_shapes_and_types_are_as_the_seam_says(name: str) -> None:
     which = propagation(name)
     paths = len(which.delays_s)
@@ -88,7 +91,6 @@ def test_shapes_and_types_are_as_the_seam_says(name: str) -> None:
     assert which.powers.sum() == pytest.approx(1.0, abs=1e-12)
 
 
-@every_channel
 def test_every_antenna_has_unit_mean_power_split_as_declared(name: str) -> None:
     power = np.abs(drawn(name).astype(complex)) ** 2
     declared = propagation(name).powers
@@ -103,7 +105,6 @@ def test_every_antenna_has_unit_mean_power_split_as_declared(name: str) -> None:
         assert abs(off) < ERRORS_OF_A_CHECK + 0.5  # some 150 paths in all
 
 
-@every_channel
 def test_the_power_check_sees_a_path_stronger_by_a_decibel(name: str) -> None:
     power = np.abs(drawn(name).astype(complex)) ** 2 * 10.0**0.1
     if power.std() < 1e-6:
@@ -111,7 +112,6 @@ def test_the_power_check_sees_a_path_stronger_by_a_decibel(name: str) -> None:
     assert abs(standard_errors_off(power.sum(axis=2).mean(axis=(1, 2)), 1.0)) > ERRORS_OF_A_CHECK
 
 
-@every_channel
 def test_a_row_is_the_same_in_any_company(name: str) -> None:
     which, keys = propagation(name), some_keys(ROWS)
     some = np.array([5, 1000, 17, 18, 19, 900, 77, 0])
@@ -119,7 +119,6 @@ def test_a_row_is_the_same_in_any_company(name: str) -> None:
     assert np.array_equal(alone, drawn(name)[some])
 
 
-@every_channel
 def test_another_key_is_another_fade(name: str) -> None:
     h = drawn(name)[:, 0]
     if not ChannelConfig(**CHANNELS[name]).fades:
@@ -130,7 +129,6 @@ def test_another_key_is_another_fade(name: str) -> None:
     assert not np.array_equal(taps(propagation(name), some_keys(8, stream=1), INSTANTS), drawn(name)[:8])
 
 
-@every_channel
 def test_instants_are_evaluated_one_by_one(name: str) -> None:
     """Chunks of a packet meet the channel of the whole packet (new draws per symbol: a packet is one call)."""
     which, keys = propagation(name), some_keys(8)
@@ -146,7 +144,6 @@ def test_instants_are_evaluated_one_by_one(name: str) -> None:
     np.testing.assert_allclose(taps(which, keys, grid[shuffled]), whole[..., shuffled], atol=1e-5)
 
 
-@every_channel
 def test_each_row_has_its_own_time(name: str) -> None:
     which, keys = propagation(name), some_keys(8)
     starts = np.array([0.0, 1.0, 0.25, 60.0, 2.0, 3.0, 4.0, 5.0], np.float32)[:, None]
@@ -161,7 +158,6 @@ def autocorrelation(name: str, lag: int) -> NDArray[np.complex128]:
     return (h[..., 0] * h[..., lag].conj()).sum(axis=2).mean(axis=1)
 
 
-@every_channel
 def test_time_correlation_is_as_declared(name: str) -> None:
     declared = propagation(name).time_correlation(INSTANTS.astype(float))
     assert declared.dtype == np.complex128
@@ -175,7 +171,7 @@ def test_time_correlation_is_as_declared(name: str) -> None:
                 assert abs(standard_errors_off(measured, expected)) < ERRORS_OF_A_CHECK
 
 
-@pytest.mark.parametrize("name", ["tdl-a", "tdl-e", "rician, doppler", "cdl-b"])
+@pytest.mark.parametrize("name", ["tdl-a", "tdl-e", "rician, doppler", "cdl-b"], scope="module")
 def test_the_time_correlation_check_sees_ten_percent_of_speed(name: str) -> None:
     faster = build_propagation(ChannelConfig(**{**CHANNELS[name], "speed_m_s": 33.0}), num_antennas=ANTENNAS)
     declared = faster.time_correlation(INSTANTS.astype(float))
@@ -189,7 +185,7 @@ def test_the_time_correlation_check_sees_ten_percent_of_speed(name: str) -> None
     assert max(off) > ERRORS_OF_A_CHECK
 
 
-@pytest.mark.parametrize("name", ["tdl-a", "tdl-e", "cdl-b", "cdl-d"])
+@pytest.mark.parametrize("name", ["tdl-a", "tdl-e", "cdl-b", "cdl-d"], scope="module")
 def test_frequency_correlation_is_the_transform_of_the_delay_profile(name: str) -> None:
     which = propagation(name)
     h = drawn(name)[..., 0].astype(complex)
@@ -204,7 +200,9 @@ def test_frequency_correlation_is_the_transform_of_the_delay_profile(name: str) 
             assert abs(standard_errors_off(product.real, wrong.real)) > ERRORS_OF_A_CHECK
 
 
-@pytest.mark.parametrize("name", [name for name in CHANNELS if name.startswith(("rayleigh", "nakagami", "tdl-a"))])
+@pytest.mark.parametrize(
+    "name", [name for name in CHANNELS if name.startswith(("rayleigh", "nakagami", "tdl-a"))], scope="module"
+)
 def test_antennas_and_paths_fade_independently(name: str) -> None:
     h = drawn(name)[..., 0].astype(complex)
     h = h.reshape(ROWS, -1)
