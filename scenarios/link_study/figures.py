@@ -139,7 +139,7 @@ def _line_label(plan: LinkPlan, curve: Curve, series: Sequence[str], panels: str
         paths = {"label": None}
     parts = [said(curve.point, path) for path in paths if path in curve.point.settings]
     if device is not None:
-        parts.append(f"device {device + 1}")
+        parts.append(f"device {device}")
     words = [part for part in parts if part] or [said(curve.point, "link.modulation")]
     return ", ".join(words)
 

@@ -126,7 +126,7 @@ def _devices_table(plan: LinkPlan, results: Sequence[CurveResult]) -> Table:
         rows=tuple(
             (
                 plain(result.curve.label),
-                str(device + 1),
+                str(device),
                 f"{point.point.value_db:g}",
                 rate(point.devices[device].bits),
                 rate(point.devices[device].packets),

@@ -109,7 +109,7 @@ def test_panels_and_series_say_what_tells_curves_apart(tmp_path: Path) -> None:
 def test_every_device_may_have_a_line_of_its_own(tmp_path: Path) -> None:
     drawn = picture(tmp_path, series=("link.modulation", "device"), panels="link.channel.fading")
     lines = drawn.panels[0][1]
-    assert [line.label for line in lines[:2]] == ["BPSK, device 1", "BPSK, device 2"]
+    assert [line.label for line in lines[:2]] == ["BPSK, device 0", "BPSK, device 1"]
     assert lines[0].spots[0].y == pytest.approx(100 / 2560)
     assert lines[1].spots[0].y is None
 
