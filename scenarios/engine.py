@@ -83,6 +83,8 @@ class InProcess:
 
 def start_tensorflow() -> None:
     """Import TensorFlow and let it find its devices, without the chatter of either."""
+    # Before the import, which is when native code reads it: its errors (oneDNN's, XLA's) come at any later moment.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with quiet_standard_error():
         import tensorflow
 
@@ -100,7 +102,6 @@ def _advance(on_progress: Callable[[int], None], size: int, rounds_done: int) ->
 @contextmanager
 def quiet_standard_error() -> Iterator[None]:
     """Hold back what native code writes to standard error; show it only if the block raises."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as aside:
