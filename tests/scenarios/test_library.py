@@ -29,7 +29,7 @@ def test_the_library_holds_a_link_without_a_code() -> None:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_library_study_is_measured_to_its_report(name: str, tmp_path: Path) -> None:
-    tiny = ("measure.values=[0, 20]", "measure.bits_per_batch=auto", "link.packet_size_bytes=64")
+    tiny = ("measure.values=[0, 20]", "measure.bits_per_batch=128", "link.packet_size_bytes=16")
     loaded = load_scenario(name, overrides=tiny)
     plan = expand_link(loaded)
     rule = StopRule(max_bits=1.0)
