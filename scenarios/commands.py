@@ -14,6 +14,7 @@ from rich.table import Table
 
 from scenarios.consistency import find_warnings
 from scenarios.figure_check import check_figures
+from scenarios.labels import setting_cell
 from scenarios.link_study.commands import check_study, export_study_points, refuse_without_learning, report_study
 from scenarios.link_study.store import holds_link_study
 from scenarios.loader import LoadedScenario, library_names, load_scenario, validate_quickly
@@ -99,7 +100,7 @@ def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None,
         table.add_column(head, justify="left" if head == "binds" else "right", no_wrap=True)
     for point in plan.points:
         caps = caps_of(point.scenario)
-        settings = [_cell(value_of(point, path)) for path in plan.swept_paths]
+        settings = [setting_cell(path, value_of(point, path)) for path in plan.swept_paths]
         if caps is None:
             table.add_row(*settings, "", "", "", "no radio", "")
             continue
@@ -111,13 +112,11 @@ def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None,
 
 
 def _cell(value: object) -> str:
-    """A setting or a cap in a narrow column; empty where it is not known before the run."""
+    """A cap in a narrow column; empty where it is not known before the run."""
     if value is None:
         return ""
     if isinstance(value, float):
         return "none" if value == float("inf") else f"{value:.4g}"
-    if isinstance(value, dict):
-        return " ".join(f"{key}={_cell(entry)}" for key, entry in value.items() if not isinstance(entry, str))
     return str(value)
 
 

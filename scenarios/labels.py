@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
 from scenarios.errors import schema_keys
 
 AXES: dict[str, str] = {
@@ -92,6 +95,10 @@ SYMBOLS: dict[str, tuple[str, str]] = {
     "link.impairments.clipping_db": ("clipping", " dB"),
     "link.packets.max_retransmissions": ("retransmissions", ""),
     "link.power.loop.target_rate": ("target", ""),
+    "link.power.loop.db_per_decade": ("slope", " dB/decade"),
+    "link.power.loop.max_step_db": ("largest step", " dB"),
+    "link.power.loop.initial_snr_db": ("start", " dB"),
+    "link.power.loop.min_snr_db": ("lowest", " dB"),
     "privacy.epsilon": ("ε", ""),
     "privacy.delta": ("δ", ""),
     "learning.quantizer_slope": ("$a$", ""),
@@ -129,12 +136,17 @@ SPOKEN: dict[str, dict[str, str]] = {
     "link.coding": {"none": "uncoded"},
     "link.coding.code": {"ldpc5g": "LDPC", "polar5g": "polar"},
     "link.csi.estimator": {"ls": "LS estimate", "lmmse": "LMMSE estimate"},
+    "link.power.loop.target": {"ber": "target on bits", "bler": "target on packets"},
     "link.packets.policy": {"accept": "accept all", "drop": "drop", "retransmit": "retransmit"}
     | {"retransmit-combine": "retransmit and combine"},
     "link.noma.detector": {"sic": "SIC", "sic-codeword": "code-word SIC", "ml": "joint ML", "lmmse": "LMMSE"},
     "link.modulation": {"bpsk": "BPSK", "qpsk": "QPSK"} | {f"{m}qam": f"{m}-QAM" for m in (16, 64, 256)},
 }
 """Settings whose YAML word is not yet what one would say."""
+
+
+KINDS = ("name", "code", "policy")
+"""Keys that say which one of several things a mapping is: said even where it is the default."""
 
 
 def axis_label(name: str) -> str:
@@ -167,16 +179,41 @@ def setting_label(path: str, value: Any) -> str:
     return f"{symbol} = {format_value(value)}{unit}"
 
 
+def setting_cell(path: str, value: Any) -> str:
+    """A setting as plain text in a column of its path: words and mappings as legends say them, numbers without name."""
+    if isinstance(value, Mapping):
+        return setting_label(path, value).replace("_0", "₀").replace(r"\ell", "ℓ").replace("$", "")
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(setting_cell(path, entry) for entry in value) + "]"
+    if isinstance(value, str):
+        return SPOKEN.get(path, {}).get(value, value)
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
-    """Of a privacy bound its ε, the rest being the same all over a study; of others what is not the default."""
-    if path == "privacy" and "epsilon" in value:
-        return setting_label("privacy.epsilon", value["epsilon"])
-    if "name" in value:
-        return _without_mathematics(str(value["name"]))
+    """What kind of thing it is and what is not the default; of a privacy bound its ε is the kind."""
     known = schema_keys()
-    named = {key: known[f"{path}.{key}"].field.default for key in value if f"{path}.{key}" in known}
-    chosen = {key: entry for key, entry in value.items() if key not in named or entry != named[key]} or value
-    return ", ".join(filter(None, (setting_label(f"{path}.{key}", entry) for key, entry in chosen.items())))
+    kinds = ("epsilon",) if path == "privacy" else KINDS
+    chosen = {
+        key: entry
+        for key, entry in value.items()
+        if key in kinds or f"{path}.{key}" not in known or entry != _default(known[f"{path}.{key}"].field)
+    }
+    if not chosen:
+        return f"default {_without_mathematics(path.rpartition('.')[2].replace('_', ' '))}"
+    parts = (
+        _without_mathematics(str(entry)) if key == "name" else setting_label(f"{path}.{key}", entry)
+        for key, entry in chosen.items()
+    )
+    return ", ".join(filter(None, parts))
+
+
+def _default(field: FieldInfo) -> Any:
+    """The default of a key as plain data."""
+    default = field.get_default(call_default_factory=True)
+    return default.model_dump(mode="json") if isinstance(default, BaseModel) else default
 
 
 def format_value(value: Any) -> str:

@@ -6,19 +6,19 @@ import base64
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.figures import FigureFiles, write_figures
-from scenarios.labels import plain_label
+from scenarios.labels import plain_label, setting_cell
 from scenarios.plan import Plan, Point, value_of
 from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells, draw_runs, read_bursts, setting_in_words
 from scenarios.round_curves import over_rounds
-from scenarios.store import RunRecord, Store, canonical_json
+from scenarios.store import RunRecord, Store
 from scenarios.tables import CODED, Mean, PointSummary, Rate, TaskIds, summarise, word_of
 
 if TYPE_CHECKING:
@@ -241,20 +241,7 @@ def _rate_cells(rate: Rate | None) -> tuple[str | None, ...]:
 
 
 def _settings(plan: Plan, point: Point) -> tuple[str | None, ...]:
-    return tuple(_setting_cell(value_of(point, path)) for path in plan.swept_paths)
-
-
-def _setting_cell(value: Any) -> str | None:
-    """A setting as the YAML file would say it."""
-    if value is None:
-        return None
-    if isinstance(value, Mapping):
-        # Words in a mapping are options that the resolved scenario names; here they would only widen the table.
-        numbers = {key: entry for key, entry in value.items() if not isinstance(entry, str)}
-        return ", ".join(f"{key} {_setting_cell(entry)}" for key, entry in (numbers or value).items())
-    if isinstance(value, (list, tuple)):
-        return canonical_json(value)
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return tuple(setting_cell(path, value_of(point, path)) or None for path in plan.swept_paths)
 
 
 # --- failures and provenance ----------------------------------------------------------------------

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from fake_runs import FIGURE, make_plan
 
+from phy.config.coding import CodingConfig
+from phy.config.power import PowerConfig
 from scenarios.curves import Drawing, arrange
 from scenarios.errors import ScenarioError
 from scenarios.figures import draw, log_limits, write_figures
-from scenarios.labels import axis_label, setting_label
+from scenarios.labels import axis_label, setting_cell, setting_label
 from scenarios.plan import Plan
 from scenarios.schema import FigureConfig
 from scenarios.tables import Mean, PointSummary, rate_interval
@@ -181,10 +183,32 @@ def test_figures_that_cannot_be_written_are_an_error_for_the_user() -> None:
         ("learning.other_thing", 0.25, "other thing = 0.25"),
         ("label", "costs $5", r"costs \$5"),
         ("link.csi", {"error_variance": 0.1}, "CSI error = 0.1"),
+        ("privacy", {"epsilon": 5.0, "delta": 0.02}, "ε = 5, δ = 0.02"),
+        ("link.coding", CodingConfig(code="polar5g").model_dump(mode="json"), "polar"),
+        ("link.power", PowerConfig(policy="fixed").model_dump(mode="json"), "fixed power"),
+        ("link.power", PowerConfig(policy="closed-loop").model_dump(mode="json"), "closed-loop power"),
+        (
+            "link.power",
+            {"policy": "closed-loop", "loop": {"max_step_db": 1.0}},
+            "closed-loop power, largest step = 1 dB",
+        ),
     ],
 )
 def test_settings_are_said_in_words(path: str, value: object, label: str) -> None:
     assert setting_label(path, value) == label
+
+
+@pytest.mark.parametrize(
+    ("path", "values", "cells"),
+    [
+        ("link.coding", [{"code": "polar5g"}, {"code": "ldpc5g"}, "none"], ["polar", "LDPC", "uncoded"]),
+        ("link.power", [{"policy": "closed-loop"}, {"policy": "fixed"}], ["closed-loop power", "fixed power"]),
+        (SNR, [20.0, 0.5, None], ["20", "0.5", ""]),
+        ("link.power", [{"snr_max_db": 40.0}], ["P₀/N₀ = 40 dB"]),
+    ],
+)
+def test_each_setting_of_a_sweep_has_its_own_cell(path: str, values: list[object], cells: list[str]) -> None:
+    assert [setting_cell(path, value) for value in values] == cells
 
 
 def test_an_unknown_metric_is_called_by_its_name() -> None:
