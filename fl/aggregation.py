@@ -36,7 +36,8 @@ def sum_of_devices(
 
     `bit_error_rate` `[num_trials, num_devices]` undoes the shrinkage of detected signs, E[x^] = (1 - 2 p) x;
     the factor 1 - 2 p is kept above `SMALLEST_DEBIAS_FACTOR`. `known` `[num_trials, num_devices, m]` says which
-    values arrived: the others do not count, and the sum over the K_a devices heard is scaled by K / K_a.
+    values arrived: the others do not count, and the sum over the K_a devices heard is scaled by K / K_a: unbiased where
+    all devices are missing equally often, else drawn towards those that are heard.
     """
     weights = active.astype(float)
     if bit_error_rate is not None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phy.config import CellConfig, ChannelConfig
-from phy.propagation.correlation import SPEED_OF_LIGHT_M_S
+from phy.config.base import SPEED_OF_LIGHT_M_S
 from phy.random import Purpose, generator
 
 DEVICE_HEIGHT_M = 1.5

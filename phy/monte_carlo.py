@@ -8,13 +8,18 @@ noise and payload, all devices together); errors inside a cluster may depend on 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 StopReason = Literal["bit_errors", "packet_errors", "relative_width", "max_bits", "time"]
+Independent = Literal["bits", "packets", "transmissions"]
+"""The smallest unit of a link that errs independently of the next one of its kind."""
+
+WORST_BIT_ERROR_RATE = 0.5
+"""Of a packet in error, where its bits err together: what guessing gives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +156,8 @@ def estimate_rate(counts: ClusteredCounts, *, confidence: float = 0.95, unbiased
     positive counts estimated from survey data", Survey Methodology 1998): Clopper and Pearson's on the effective sample
     n / deff, with deff >= 1 the variance between clusters over the binomial one, widened by the ratio of Student
     quantiles where clusters are few. One cluster alone tells nothing of its spread: its errors count as one.
-    Without any error the observations are taken as independent, for nothing was seen of how errors cluster.
+    Without any error the observations are taken as independent, for nothing was seen of how errors cluster; where they
+    are not, `high` is `silent_limit` instead.
     Raises ValueError without any observation.
     """
     from scipy import special
@@ -169,6 +175,15 @@ def estimate_rate(counts: ClusteredCounts, *, confidence: float = 0.95, unbiased
     low, high = _clopper_pearson(e / deff, n / deff, confidence)
     rate = (e / n if unbiased is None else unbiased) if e else None
     return RateEstimate(errors=e, observations=n, rate=rate, low=low, high=high, design_effect=deff)
+
+
+def silent_limit(units: int, *, confidence: float = 0.95, worst: float = 1.0) -> float:
+    """One-sided upper limit of an error rate after `units` >= 1 independent units without an error.
+
+    `worst` (1 - (1 - confidence)^(1 / units)): a share q of bad units hides with chance (1 - q)^units, and each of them
+    holds at most the share `worst` of errors.
+    """
+    return float(-worst * np.expm1(np.log1p(-confidence) / units))
 
 
 def _design_effect(counts: ClusteredCounts) -> float:
@@ -229,7 +244,12 @@ def unbiased_rate(*, errors: int, observations: int, last_batch: int, target: in
 
 
 def estimate_rates(
-    tally: LinkTally, *, last: LinkTally, stop: Stop | None, confidence: float = 0.95
+    tally: LinkTally,
+    *,
+    last: LinkTally,
+    stop: Stop | None,
+    confidence: float = 0.95,
+    independent: Independent = "bits",
 ) -> tuple[RateEstimate | None, RateEstimate | None]:
     """Bit and packet error rate of a point that ended with the batch `last` for the reason `stop`.
 
@@ -237,6 +257,10 @@ def estimate_rates(
     error rate is corrected by the same factor, which is exact for independent packets: given which packets are wrong,
     errors per wrong packet are unbiased, and the rate is their mean times the packet error rate. Stopped on bit errors
     the packet error rate is left as counted, and so are both in all other cases.
+
+    Without an error the upper limit is `silent_limit` of what is `independent`. Packets count as one unit each, or as
+    one per transmission. Bits do if they are independent; else the limit is that of the packets that the receiver
+    holds (of transmissions), half of whose bits may be wrong.
     """
     bits, packets = tally.bits, tally.packets
     bit_rate = packet_rate = None
@@ -248,10 +272,22 @@ def estimate_rates(
                 bit_rate = factor * bits.errors / bits.observations
         elif stop.reason == "bit_errors":
             bit_rate = _unbiased(bits, last.bits, stop.target)
-    return (
-        estimate_rate(bits, confidence=confidence, unbiased=bit_rate) if bits.observations else None,
-        estimate_rate(packets, confidence=confidence, unbiased=packet_rate) if packets.observations else None,
+    found = [
+        estimate_rate(counts, confidence=confidence, unbiased=rate) if counts.observations else None
+        for counts, rate in ((bits, bit_rate), (packets, packet_rate))
+    ]
+    held = max(packets.observations - packets.errors, 1)
+    units = [bits.observations if independent == "bits" else held, packets.observations]
+    if independent == "transmissions":
+        units = [min(unit, packets.clusters) for unit in units]
+    worst = 1.0 if independent == "bits" else WORST_BIT_ERROR_RATE
+    bit, packet = (
+        replace(one, high=silent_limit(max(unit, 1), confidence=confidence, worst=share))
+        if one is not None and not one.errors
+        else one
+        for one, unit, share in zip(found, units, (worst, 1.0), strict=True)
     )
+    return bit, packet
 
 
 def _unbiased(counts: ClusteredCounts, last: ClusteredCounts, target: int) -> float | None:

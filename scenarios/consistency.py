@@ -66,6 +66,7 @@ def find_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield from _error_model(scenario)
         yield from _power(scenario)
         yield from _link(scenario)
+        yield from _privacy(scenario)
 
 
 def find_warnings(scenario: Scenario) -> Iterator[str]:
@@ -226,6 +227,26 @@ def _power(scenario: Scenario) -> Iterator[Conflict]:
             problem="on orthogonal access truncated inversion silences a device for a whole round, but the "
             f"channel's coherence is {link.channel.coherence}",
             remedy="write coherence: round or run, or another power policy",
+        )
+
+
+def _privacy(scenario: Scenario) -> Iterator[Conflict]:
+    """The bounds of Zhang et al. 2022 know one uncoded look at every symbol, at one antenna."""
+    if scenario.privacy == "none":
+        return
+    link, learning = resolve_auto(scenario).link, scenario.learning
+    if not learning.superposes and not link.plain:
+        yield Conflict(
+            keys=("privacy", "link.coding", "link.receiver.num_antennas", "link.packets", "link.ofdm", "link.channel"),
+            problem="the privacy bound (16) holds for one uncoded symbol per bit at one antenna; codes, antennas, "
+            "repetitions and unequal carriers tell the server more than it credits",
+            remedy="write privacy: none, or leave coding, packets, ofdm, receiver and noma out",
+        )
+    if learning.superposes and link.ofdm != "none" and (link.impairments.cfo_hz or link.impairments.clipping_db):
+        yield Conflict(
+            keys=("privacy", "link.impairments.cfo_hz", "link.impairments.clipping_db"),
+            problem="clipping and frequency offsets spill symbols over other carriers, which the bound ignores",
+            remedy="write privacy: none, or leave cfo_hz and clipping_db out",
         )
 
 

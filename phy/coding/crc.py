@@ -14,7 +14,10 @@ _SEGMENT_BITS = 4096
 
 
 class PacketCrc:
-    """CRC of TS 38.212 5.1 by its name in `phy.config.CRC_BITS`.
+    """CRC of TS 38.212 5.1 by its name in `phy.config.CRC_BITS`, sent inverted.
+
+    The plain remainder of the word of all zeros is zero, and zeros are what a decoder makes of no signal at all: it
+    would accept silence. Inverted check bits refuse it, and change nothing else.
 
     The remainder is linear: with segments m_j of S bits, m(x) = sum_j m_j(x) x^(S (J - 1 - j)), each segment's own
     remainder is moved by x^(S (J - 1 - j)) mod g(x) and they add up. Leading zeros change nothing.
@@ -46,13 +49,13 @@ class PacketCrc:
         """`[n, message_bits]` to `[n, message_bits + degree]`."""
         import tensorflow as tf
 
-        return tf.concat([message, self.parity(message)], axis=1)
+        return tf.concat([message, 1.0 - self.parity(message)], axis=1)
 
     def holds(self, protected: Any) -> Any:
         """Whether the last bits of `[n, message_bits + degree]` are the check sum of the others, `[n]` bool."""
         import tensorflow as tf
 
-        expected = self.parity(protected[:, : -self._degree])
+        expected = 1.0 - self.parity(protected[:, : -self._degree])
         return tf.reduce_all(tf.equal(expected, protected[:, -self._degree :]), axis=1)
 
 

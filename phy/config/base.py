@@ -11,6 +11,8 @@ Access = Literal["auto", "orthogonal", "superposition", "noma"]
 Modulation = Literal["auto", "bpsk", "qpsk", "16qam", "64qam", "256qam", "analog"]
 ErrorModel = Literal["measured", "iid", "analytic", "error_free"]
 
+SPEED_OF_LIGHT_M_S = 299_792_458.0
+
 BITS_PER_SYMBOL: dict[str, int] = {"bpsk": 1, "qpsk": 2, "16qam": 4, "64qam": 6, "256qam": 8}
 
 # The limits are far beyond any radio and keep squares and ratios inside single precision.
@@ -35,5 +37,5 @@ def _read_fraction(value: Any) -> Any:
         return value
 
 
-CodeRate = Annotated[float, BeforeValidator(_read_fraction), Field(gt=0.0, le=1.0, allow_inf_nan=False)]
+CodeRate = Annotated[float, BeforeValidator(_read_fraction), Field(ge=0.001, le=1.0, allow_inf_nan=False)]
 """Information bits over coded bits; a fraction such as `1/2` may be written."""

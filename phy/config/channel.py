@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from phy.config.base import AmplitudeGain, Decibels, Frozen, Watts
+from phy.config.base import SPEED_OF_LIGHT_M_S, AmplitudeGain, Decibels, Frozen, Watts
 
 ChannelModel = Literal[
     "awgn", "flat", "tdl-a", "tdl-b", "tdl-c", "tdl-d", "tdl-e", "cdl-a", "cdl-b", "cdl-c", "cdl-d", "cdl-e"
@@ -107,6 +107,11 @@ class ChannelConfig(Frozen):
     def selective(self) -> bool:
         """Whether the channel has several delays."""
         return self.model.startswith(("tdl", "cdl"))
+
+    @property
+    def max_doppler_hz(self) -> float:
+        """Largest Doppler shift v f / c of a channel that moves, else 0 [Hz]."""
+        return self.speed_m_s * self.carrier_frequency_hz / SPEED_OF_LIGHT_M_S
 
     @property
     def fades(self) -> bool:

@@ -13,6 +13,9 @@ from phy.config.coding import CodingConfig
 from phy.config.delays import interference_share, power_delay_profile
 from phy.config.link import LinkConfig
 
+MAX_LAGS = 1024
+"""Longest filter that the time domain unrolls."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LinkConflict:
@@ -27,6 +30,7 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
     """Everything about a link that cannot be simulated; `access` and `modulation` may still be `auto`."""
     yield from _cell(link, num_devices)
     yield from _needs_ofdm(link)
+    yield from _waveform(link)
     yield from _sharing(link, num_devices)
     if link.access == "superposition":
         yield from _superposition(link)
@@ -39,7 +43,21 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
 def link_warnings(link: LinkConfig) -> Iterator[str]:
     """What will hurt: one sentence each."""
     channel, ofdm = link.channel, link.ofdm
-    if ofdm == "none" or not channel.selective or channel.delay_spread_s == 0:
+    if ofdm == "none":
+        return
+    if link.impairments.timing_offset_s > ofdm.prefix_s:
+        yield (
+            f"link.impairments.timing_offset_s: up to {link.impairments.timing_offset_s * 1e6:.3g} us is beyond the "
+            f"prefix of {ofdm.prefix_s * 1e6:.3g} us, but timing offsets turn phases only; the interference between "
+            "symbols that such an offset causes is left out"
+        )
+    if ofdm.domain == "frequency" and channel.max_doppler_hz > 0.02 * ofdm.subcarrier_spacing_hz:
+        yield (
+            f"link.channel.speed_m_s: a Doppler shift of {channel.max_doppler_hz:.3g} Hz is "
+            f"{channel.max_doppler_hz / ofdm.subcarrier_spacing_hz:.0%} of the subcarrier spacing; domain: frequency "
+            "leaves out the interference between carriers it causes; write domain: time to see it"
+        )
+    if not channel.selective or channel.delay_spread_s == 0:
         return
     delays, powers = power_delay_profile(channel.model)
     delays_s = delays * channel.delay_spread_s
@@ -119,6 +137,35 @@ def _needs_ofdm(link: LinkConfig) -> Iterator[LinkConflict]:
             problem="ofdma splits the carriers of an OFDM grid, the link has none",
             remedy="add an ofdm: section, or write multiplexing: tdma",
         )
+
+
+def _waveform(link: LinkConfig) -> Iterator[LinkConflict]:
+    channel, ofdm = link.channel, link.ofdm
+    if ofdm == "none":
+        return
+    if link.bandwidth_hz != LinkConfig.model_fields["bandwidth_hz"].default:
+        yield LinkConflict(
+            keys=("bandwidth_hz", "ofdm"),
+            problem="bandwidth_hz is that of a single carrier, and OFDM has its own: num_subcarriers x spacing",
+            remedy="leave bandwidth_hz out",
+        )
+    doppler_hz = channel.max_doppler_hz
+    if doppler_hz > 0.5 * ofdm.subcarrier_spacing_hz:
+        yield LinkConflict(
+            keys=("channel.speed_m_s", "channel.carrier_frequency_hz", "ofdm.subcarrier_spacing_hz"),
+            problem=f"the Doppler shift of {doppler_hz:.3g} Hz is more than half the subcarrier spacing of "
+            f"{ofdm.subcarrier_spacing_hz:.3g} Hz, so no carrier stays where it is",
+            remedy="lower speed_m_s, or widen ofdm.subcarrier_spacing_hz",
+        )
+    if ofdm.domain == "time" and channel.selective:
+        delays, _ = power_delay_profile(channel.model)
+        lags = delays.max() * channel.delay_spread_s * ofdm.num_subcarriers * ofdm.subcarrier_spacing_hz
+        if lags > MAX_LAGS:
+            yield LinkConflict(
+                keys=("channel.delay_spread_s", "ofdm.domain", "ofdm.num_subcarriers"),
+                problem=f"in the time domain {channel.model} is a filter of {lags:.0f} samples, at most {MAX_LAGS}",
+                remedy="write domain: frequency, or lower delay_spread_s or the sampling rate",
+            )
 
 
 def _sharing(link: LinkConfig, num_devices: int) -> Iterator[LinkConflict]:
@@ -229,11 +276,19 @@ def _policies(link: LinkConfig) -> Iterator[LinkConflict]:
             problem=f"error model {link.error_model} has no packets, which policy {link.packets.policy} needs",
             remedy="write error_model: measured, or leave packets.policy out",
         )
-    if link.error_model == "analytic" and link.power.policy == "closed-loop":
+    if link.error_model in ("iid", "analytic") and link.power.policy == "closed-loop":
         yield LinkConflict(
             keys=("power.policy", "error_model"),
-            problem="the closed form of error model analytic knows no closed loop",
+            problem="the closed form of error model analytic knows no closed loop"
+            if link.error_model == "analytic"
+            else "the flips of error model iid are no measurement for a closed loop to follow",
             remedy="write error_model: measured, or policy: fixed",
+        )
+    if link.error_model in ("iid", "analytic") and link.power.policy == "truncated-inversion" and not link.plain:
+        yield LinkConflict(
+            keys=("power.policy", "error_model"),
+            problem=f"truncated-inversion leaves out packets, which error model {link.error_model} does not know",
+            remedy="write error_model: measured, or policy: inversion or fixed",
         )
     if link.error_model == "analytic" and link.access == "noma":
         yield LinkConflict(

@@ -92,6 +92,8 @@ class LinkConfig(Frozen):
                 f"mcs {self.mcs} is {modulation}, but modulation is {self.modulation}; leave modulation or mcs out"
             )
         coding = self.coding
+        if "coding" in self.model_fields_set and coding == "none":
+            raise ValueError(f"mcs {self.mcs} means code ldpc5g, but coding is none; leave coding or mcs out")
         if isinstance(coding, CodingConfig) and coding.code != "ldpc5g":
             raise ValueError(f"mcs {self.mcs} means code ldpc5g, the code is {coding.code}; leave code or mcs out")
         if isinstance(coding, CodingConfig) and "rate" in coding.model_fields_set and coding.rate != rate:

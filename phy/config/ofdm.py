@@ -63,7 +63,9 @@ class OfdmConfig(Frozen):
     @property
     def num_carriers(self) -> int:
         """Carriers in use: all but guards and DC."""
-        return self.num_subcarriers - sum(self.guard_carriers) - int(self.dc_null)
+        low, high = self.guard_carriers
+        dc_in_use = low <= self.num_subcarriers // 2 < self.num_subcarriers - high
+        return self.num_subcarriers - low - high - int(self.dc_null and dc_in_use)
 
     @property
     def symbol_s(self) -> float:

@@ -27,8 +27,6 @@ _TURN_BETWEEN_KNOTS = 0.05
 """Phase [rad] that the fastest path may turn between two instants with linear interpolation in between; the error of
 that interpolation is at most its square over 8, 70 dB below the path."""
 
-_SPEED_OF_LIGHT_M_S = 299792458.0
-
 
 def pulse(delays_s: NDArray[np.float64], *, bandwidth_hz: float) -> tuple[NDArray[np.float64], int]:
     """(sinc(l - tau_p W) `[paths, lags]`, first lag), without lags at the ends that hold nothing."""
@@ -57,7 +55,7 @@ class TimeDomain:
         self.advance = int(np.clip((prefix - latest) // 2, 0, max(-self._first_lag, 0)))
         self._grid = grid
         self._motion = air.motion(channel)
-        doppler_hz = channel.speed_m_s * channel.carrier_frequency_hz / _SPEED_OF_LIGHT_M_S
+        doppler_hz = channel.max_doppler_hz
         turn = 2.0 * np.pi * doppler_hz * ofdm.symbol_s
         self._knots = int(np.ceil(turn / _TURN_BETWEEN_KNOTS)) if self._motion == "moving" else 0
         if self._motion == "moving":

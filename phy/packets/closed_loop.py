@@ -19,16 +19,23 @@ def adapt_power(
         P <- clip(P + clip(s log10(r / r0), -d, d), P_min, P_max),   s = `db_per_decade`, d = `max_step_db`
 
     Over a channel whose error rate falls by one decade per s dB or less the fixed point r = r0 is approached without
-    overshoot. Where no error was seen, r = (0 + 1/2) / (n + 1), so that a short clean round steps down less
-    than a long one; where nothing was measured, the power stays.
+    overshoot. A round without errors counts as half an error, r = (1/2) / (n + 1). Where the target is too small to
+    show in one round, n r0 < 1, such a round steps down by P / (1 - P) of what a single error would step up,
+    P = 1 - (1 - r0)^n, so that both balance at the target, as in the outer loop of link adaptation. Where nothing was
+    measured, the power stays.
     """
     if loop.target == "ber":
         errors, observed = counts.bit_errors, counts.bits
     else:
         errors, observed = counts.packet_errors, counts.packets
-    rate = np.where(errors > 0, errors / np.maximum(observed, 1), 0.5 / (observed + 1.0))
-    step = np.clip(loop.db_per_decade * np.log10(rate / loop.target_rate), -loop.max_step_db, loop.max_step_db)
-    moved = np.clip(snr_db + step, loop.min_snr_db, snr_max_db)
+    seen, target = np.maximum(observed, 1).astype(float), loop.target_rate
+    erring = np.maximum(errors, 1) / seen
+    upwards = np.clip(loop.db_per_decade * np.log10(1.0 / (seen * target)), 0.0, loop.max_step_db)
+    # Where one error is within the target there is nothing to balance, and the odds would overflow.
+    odds = np.expm1(-np.where(upwards > 0, seen, 0.0) * np.log1p(-target))
+    clean = np.minimum(loop.db_per_decade * np.log10(0.5 / (seen + 1.0) / target), -odds * upwards)
+    step = np.where(errors > 0, loop.db_per_decade * np.log10(erring / target), clean)
+    moved = np.clip(snr_db + np.clip(step, -loop.max_step_db, loop.max_step_db), loop.min_snr_db, snr_max_db)
     return np.asarray(np.where(observed > 0, moved, snr_db))
 
 

@@ -14,6 +14,18 @@ from numpy.typing import NDArray
 from phy.channels import UplinkContext
 from phy.random import Purpose, threefry
 
+TURNS_OF_A_REALISATION = 4096.0
+"""Doppler periods after which a moving channel is drawn anew: instants then step by at most 2^-11 of a period."""
+
+
+def split_time(start_s: NDArray[np.float64], *, doppler_hz: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """(realisations left behind, time since the present one was drawn [s]) at `start_s` since the first was drawn."""
+    if doppler_hz == 0.0:
+        return np.zeros(start_s.shape, np.int64), start_s
+    epoch_s = TURNS_OF_A_REALISATION / doppler_hz
+    epoch = np.floor(start_s / epoch_s)
+    return epoch.astype(np.int64), np.asarray(start_s - epoch * epoch_s, float)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
@@ -82,11 +94,16 @@ class Clock:
 
     `coherence` as in `ChannelConfig`; a packet lasts `packet_s`, a round `round_s`. A retransmission comes one round's
     packets later, and meets a new channel where packets do.
+
+    Time is single precision where the channel is drawn. A realisation that moves with `doppler_hz` is therefore left
+    after `TURNS_OF_A_REALISATION`, at a packet's start, for an independent one: until then a packet's instants keep
+    their order, and no correlation is left between the two.
     """
 
     coherence: str
     packet_s: float
     round_s: float
+    doppler_hz: float = 0.0
 
     @property
     def same_every_round(self) -> bool:
@@ -101,18 +118,28 @@ class Clock:
         per_packet = self.coherence in ("packet", "symbol")
         number = (rows.packet + 1 if per_packet else np.zeros_like(rows.packet))[:, None]
         keys = fold(keys, rows.devices(users), number)
+        epoch = self._elapsed(rows, attempt=attempt, context=context)[0]
+        if epoch.any():
+            later = np.broadcast_to(epoch[:, None], keys.shape[:-1])
+            keys = np.where((later > 0)[..., None], fold(keys, np.zeros_like(later), later), keys)
         if per_packet and attempt:
             keys = fold(keys, np.full(keys.shape[:-1], attempt), np.zeros(keys.shape[:-1], np.int64))
         return keys
 
     def start_s(self, rows: Rows, *, attempt: int, context: UplinkContext) -> NDArray[np.float32]:
         """Time since the realisation was drawn, at the first symbol of each row's packet [s]."""
+        return self._elapsed(rows, attempt=attempt, context=context)[1].astype(np.float32)
+
+    def _elapsed(
+        self, rows: Rows, *, attempt: int, context: UplinkContext
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """(realisations left behind, time since the present one was drawn [s]) of each row."""
         if self.coherence in ("packet", "symbol"):
-            return np.zeros(len(rows), np.float32)
+            return np.zeros(len(rows), np.int64), np.zeros(len(rows))
         start = rows.packet * self.packet_s + attempt * self.round_s
         if self.same_every_round:
             start = start + context.round_index * self.round_s
-        return start.astype(np.float32)
+        return split_time(np.asarray(start, float), doppler_hz=self.doppler_hz)
 
 
 def row_keys(purpose: Purpose, rows: Rows, *, attempt: int, context: UplinkContext) -> NDArray[np.uint32]:

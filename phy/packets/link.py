@@ -136,7 +136,12 @@ class PacketLink:
         each = [self._chain(batch).frontend.airtime_s for batch in self._payload]
         total = sum(one * batch.num_packets for one, batch in zip(each, self._payload, strict=True))
         turns = self.num_devices // self._users if self.config.multiplexing == "tdma" else 1
-        return Clock(coherence=self.config.channel.coherence, packet_s=each[0], round_s=total * turns)
+        return Clock(
+            coherence=self.config.channel.coherence,
+            packet_s=each[0],
+            round_s=total * turns,
+            doppler_hz=self.config.channel.max_doppler_hz,
+        )
 
     def _gains(self, context: UplinkContext) -> NDArray[np.float32]:
         return device_gains(self.config.channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
@@ -149,7 +154,10 @@ class PacketLink:
         measured = self.config.channel.fades and (bounded or power.policy in ("inversion", "truncated-inversion"))
         mean_gain, weights = self._weights(context, self._payload, measured=measured)
         decision = decide_amplitude(
-            gains_of_packets(mean_gain, weights), max_power=self.config.max_power, payload_power=1.0, caps=caps
+            gains_of_packets(mean_gain, weights, self._uses()),
+            max_power=self.config.max_power,
+            payload_power=1.0,
+            caps=caps,
         )
         if batches != self._payload:
             _, weights = self._weights(context, batches, measured=measured)
@@ -159,9 +167,18 @@ class PacketLink:
             amplitude = amplitude * shares[:, None]
         power_db = None
         if power.policy == "closed-loop":
-            power_db = self._power_loop(context).snr_db(context.round_index)
-            amplitude = amplitude * 10.0 ** ((power_db - power.snr_max_db) / 20.0)[..., None]
+            wanted_db = self._power_loop(context).snr_db(context.round_index)
+            amplitude = amplitude * 10.0 ** ((wanted_db - power.snr_max_db) / 20.0)[..., None]
+            # As really sent: caps and the ladder of NOMA may hold it below what the loop wants.
+            with np.errstate(divide="ignore"):
+                power_db = 10.0 * np.log10(amplitude[..., 0] ** 2 / self.config.channel.noise_power)
         return _Levels(decision=decision, amplitude=amplitude, power_db=power_db)
+
+    def _uses(self) -> NDArray[np.int64]:
+        """Channel uses of every packet of the payload, `[num_packets]`."""
+        return np.concatenate(
+            [np.full(batch.num_packets, self._chain(batch).frontend.channel_uses) for batch in self._payload]
+        )
 
     def _weights(
         self, context: UplinkContext, batches: tuple[Batch, ...], *, measured: bool

@@ -28,14 +28,19 @@ def packet_weights(
     return np.where(mean_gain**2 >= cutoff * large_scale_gain**2, inverse, 0.0)
 
 
-def gains_of_packets(mean_gain: NDArray[np.float64], weights: NDArray[np.float64]) -> BlockGains:
-    """What `decide_amplitude` needs, from `[num_trials, num_devices, num_packets]` arrays; a packet counts as one."""
+def gains_of_packets(
+    mean_gain: NDArray[np.float64], weights: NDArray[np.float64], uses: NDArray[np.int64]
+) -> BlockGains:
+    """What `decide_amplitude` needs, from `[num_trials, num_devices, num_packets]` arrays.
+
+    `uses` `[num_packets]`: channel uses of each packet, by which it weighs in means over the block.
+    """
     reached = mean_gain * weights
     peak = reached.max(axis=-1)
     return BlockGains(
-        weight_power=(weights**2).mean(axis=-1),
-        gain_sum=reached.sum(axis=-1),
+        weight_power=(weights**2 * uses).sum(axis=-1) / uses.sum(),
+        gain_sum=(reached * uses).sum(axis=-1),
         gain_peak=peak,
         arrival_peak=peak,
-        active_symbols=(weights > 0).sum(axis=-1).astype(float),
+        active_symbols=((weights > 0) * uses).sum(axis=-1).astype(float),
     )

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 from phy.config import ChannelConfig
 from phy.propagation.cdl import clustered_delay_line
-from phy.propagation.correlation import max_doppler_hz
 from phy.propagation.flat import FlatFading
 from phy.propagation.tdl import FLAT_WAVES, TDL_WAVES, flat_profile, tapped_delay_line, tdl_profile
 from phy.seams import Propagation
@@ -30,7 +29,7 @@ def build_propagation(channel: ChannelConfig, *, num_antennas: int) -> Propagati
 
 @lru_cache(maxsize=64)
 def _build(channel: ChannelConfig, num_antennas: int) -> Propagation:
-    doppler_hz = max_doppler_hz(channel.speed_m_s, channel.carrier_frequency_hz)
+    doppler_hz = channel.max_doppler_hz
     rician_k = 10.0 ** (channel.rician_k_db / 10.0) if channel.fading == "rician" else 0.0
     if channel.model.startswith("tdl"):
         return tapped_delay_line(

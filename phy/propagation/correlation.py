@@ -8,15 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-SPEED_OF_LIGHT_M_S = 299_792_458.0
-
 LOS_ANGLE_TURNS = 1.0 / 8.0
 """Angle between the direct path and the direction of motion, pi / 4 as Sionna's TDL has it."""
-
-
-def max_doppler_hz(speed_m_s: float, carrier_frequency_hz: float) -> float:
-    """f_D = v f_c / c [Hz]."""
-    return speed_m_s / SPEED_OF_LIGHT_M_S * carrier_frequency_hz
 
 
 def frequency_correlation(delays_s: ArrayLike, powers: ArrayLike, offset_hz: ArrayLike) -> NDArray[np.complex128]:

@@ -14,7 +14,7 @@ from phy.config import CsiError, CsiEstimation, LinkConfig, OfdmConfig
 from phy.frontends import air
 from phy.gains import check_gains, device_gains
 from phy.link import LinkError, Superposition, check_payload
-from phy.packets.layout import fold
+from phy.packets.layout import fold, split_time
 from phy.power import BlockGains, decide_amplitude
 from phy.random import Purpose
 from phy.seams import Propagation
@@ -143,12 +143,14 @@ class OfdmSuperposition:
     def _who(self, context: UplinkContext) -> Who:
         device = np.arange(self.num_devices)[None, :]
 
+        lasting, num_trials = self._same_every_round, len(context.trials)
+        elapsed_s = np.array(context.round_index * self.layout.airtime_s if lasting else 0.0)
+        epoch, start_s = split_time(elapsed_s, doppler_hz=self.config.channel.max_doppler_hz)
+
         def keys(purpose: Purpose, *, lasting: bool) -> NDArray[np.uint32]:
             of_trial = context.keys(purpose, same_every_round=lasting)
-            return fold(of_trial[:, None], device, np.zeros_like(device))
+            return fold(of_trial[:, None], device, np.full_like(device, epoch))
 
-        lasting, num_trials = self._same_every_round, len(context.trials)
-        start_s = context.round_index * self.layout.airtime_s if lasting else 0.0
         return Who(
             channel_key=keys(Purpose.CHANNEL, lasting=lasting),
             csi_key=keys(Purpose.CSI, lasting=lasting),

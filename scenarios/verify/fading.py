@@ -61,10 +61,8 @@ def measure_doppler(loaded: LoadedScenario, expected: DopplerCorrelation, *, res
     """Correlation of the taps over time; `resolves_db` is read as that much of the Doppler frequency."""
     from scipy import special
 
-    from phy.propagation.correlation import max_doppler_hz
-
     channel = loaded.scenario.link.channel
-    doppler_hz = max_doppler_hz(channel.speed_m_s, channel.carrier_frequency_hz)
+    doppler_hz = channel.max_doppler_hz
     taps = _Taps(channel, seed=loaded.scenario.seed)
     share = 10.0 ** (resolves_db / 10.0) - 1.0
     instants = np.array([0.0, *expected.turns]) / doppler_hz

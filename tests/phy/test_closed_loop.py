@@ -15,7 +15,8 @@ from phy.packets.closed_loop import PowerLoop, adapt_power
 
 
 def counts(errors: object, bits: object, *, packet_errors: object = 0, packets: object = 0) -> LinkCounts:
-    whole = [np.atleast_2d(np.asarray(value, np.int64)) for value in (errors, bits, packet_errors, packets)]
+    given = (errors, bits, packet_errors, packets)
+    whole = np.broadcast_arrays(*(np.atleast_2d(np.asarray(value, np.int64)) for value in given))
     return replace(
         empty_counts(*whole[0].shape), bit_errors=whole[0], bits=whole[1], packet_errors=whole[2], packets=whole[3]
     )
@@ -79,3 +80,23 @@ def test_the_same_round_can_be_asked_again_and_unheard_rounds_start_anew() -> No
     assert powers.snr_db(0).item() == 5
     assert powers.snr_db(1).item() == powers.snr_db(1).item() > 5
     assert powers.snr_db(7).item() == 5
+
+
+@pytest.mark.parametrize(("packets", "target_rate"), [(1, 0.1), (4, 0.1), (1, 0.02)])
+def test_rounds_too_short_to_show_the_target_settle_there_all_the_same(packets: int, target_rate: float) -> None:
+    # A packet error rate that falls by a decade per 6 dB: 10^(-P / 6 dB) below one.
+    loop = LoopConfig(target="bler", target_rate=target_rate, db_per_decade=1.0, initial_snr_db=8.0)
+    draw = np.random.default_rng(11)
+    powers = PowerLoop(loop, snr_max_db=30, shape=(1, 400))
+    rates = []
+    for index in range(600):
+        rate = np.minimum(10 ** (-powers.snr_db(index)[0] / 6.0), 1.0)
+        rates.append(rate.mean())
+        powers.hear(index, counts(0, 0, packet_errors=draw.binomial(packets, rate), packets=packets))
+    assert np.mean(rates[300:]) == pytest.approx(target_rate, rel=0.35)
+
+
+def test_a_link_without_errors_never_raises_its_power() -> None:
+    loop = LoopConfig(target="bler", target_rate=0.1)
+    moved = adapt_power(np.full((1, 1), 10.0), counts(0, 100, packet_errors=0, packets=1), loop=loop, snr_max_db=40)
+    assert moved.item() < 10.0

@@ -62,7 +62,15 @@ def test_check_sums_of_any_length_are_sionnas(name: str, length: int) -> None:
     from sionna.phy.fec.crc import CRCEncoder
 
     message = tf.constant(random_bits(3, length), tf.float32)
-    assert np.array_equal(PacketCrc(name, message_bits=length).append(message), CRCEncoder(name.upper())(message))
+    plain = CRCEncoder(name.upper())(message).numpy()
+    plain[:, length:] = 1.0 - plain[:, length:]
+    assert np.array_equal(PacketCrc(name, message_bits=length).append(message), plain)
+
+
+@pytest.mark.parametrize("name", CRC_BITS)
+def test_silence_does_not_pass_for_a_packet(name: str) -> None:
+    crc = PacketCrc(name, message_bits=60)
+    assert not crc.holds(tf.zeros([1, 60 + CRC_BITS[name]])).numpy().any()
 
 
 @pytest.mark.parametrize("name", CRC_BITS)

@@ -132,6 +132,23 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         "measured",
     ),
     "a closed form of a closed loop": (link(error_model="analytic", power=LOOP), "power.policy", "no closed", "fixed"),
+    "a closed loop on flips": (link(error_model="iid", power=LOOP), "power.policy", "no measurement", "fixed"),
+    "flips of packets that stay silent": (
+        link(error_model="iid", coding={"code": "convolutional"}, power={"policy": "truncated-inversion"}),
+        "power.policy",
+        "does not know",
+        "fixed",
+    ),
+    "a bandwidth beside that of OFDM": (link(bandwidth_hz=2e6, ofdm={}), "bandwidth_hz", "single carrier", "leave"),
+    "carriers that run away": (
+        link(
+            ofdm={"subcarrier_spacing_hz": 1000.0},
+            channel={"model": "tdl-a", "speed_m_s": 150.0, "carrier_frequency_hz": 28e9},
+        ),
+        "channel.speed_m_s",
+        "half the subcarrier spacing",
+        "lower",
+    ),
     "a closed form of NOMA": (link("noma", error_model="analytic"), "error_model", "no closed form", "iid"),
     "a loop on intact packets": (
         link(power=LOOP, packets={"policy": "drop"}),

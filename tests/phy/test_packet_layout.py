@@ -90,3 +90,18 @@ def test_a_row_has_the_same_keys_in_any_batch() -> None:
     ):
         together = draw(many, context(3))[many.trial == 2]
         assert np.array_equal(together, draw(one, context((2,))))
+
+
+def test_a_moving_channel_is_drawn_anew_before_single_precision_would_freeze_it() -> None:
+    moving = Clock(coherence="doppler", packet_s=1.0, round_s=10.0, doppler_hz=100.0)
+    rows = all_rows(1, 1, cut_payload(48, packet_size_bytes=2)[0])
+    keys, starts = set(), []
+    for index in (0, 3, 4, 5, 1_000_000):
+        later = context(1, round_index=index)
+        starts.append(moving.start_s(rows, attempt=0, context=later))
+        drawn = moving.channel_keys(Purpose.CHANNEL, rows, users=1, attempt=0, context=later)
+        keys |= {tuple(key) for key in drawn.reshape(-1, 2).tolist()}
+    # 4096 periods of 10 ms: packets at 0, 1, 2, 30, 31, 32, 40 s share one realisation, those from 40.96 s on the next.
+    assert len(keys) == 3
+    assert np.max(starts) < 40.96
+    assert np.spacing(np.float32(40.96)) * 100.0 <= 2**-11
