@@ -60,8 +60,9 @@ class StopConfig(Frozen):
 
     Every target that is given has to be reached: `bit_errors`, `packet_errors`, `relative_width` (width of the interval
     of the bit error rate over the rate); given none, `packet_errors: 100` is meant. `max_bits` (payload bits of all
-    devices) and `max_seconds` (computing time of the point) end it earlier. After a point without any error, higher
-    values on the same curve are skipped unless `skip_after_zero` is false.
+    devices) and `max_seconds` (computing time of the point) end it earlier. After a point that saw no error among all
+    of `max_bits`, and in at least 1000 independent packets, higher values on the same curve are skipped unless
+    `skip_after_zero` is false.
     """
 
     bit_errors: Annotated[int, Field(ge=2, le=10_000_000, strict=True)] | None = None

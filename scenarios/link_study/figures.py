@@ -191,7 +191,7 @@ def _caption(plan: LinkPlan, config: FigureConfig, results: Sequence[CurveResult
         )
     )
     if any(spot.y is None for line in lines for spot in line.spots):
-        text += " Arrows: upper limit where no error was seen, which takes errors as independent."
+        text += f" {_arrows(results, config.y)}"
     if any(line.theory for line in lines):
         text += " Dashed: closed form."
     if any(point.stop is not None and point.stop.reason == "time" for point in points):
@@ -199,6 +199,21 @@ def _caption(plan: LinkPlan, config: FigureConfig, results: Sequence[CurveResult
     if any(point.stop is None for point in points):
         text += " Some points are not finished."
     return f"{text} Points share random numbers, so neighbours err alike. Seed {plan.seed}."
+
+
+def _arrows(results: Sequence[CurveResult], quantity: str) -> str:
+    """What the upper limits take as independent."""
+    kinds = {result.curve.independent for result in results}
+    units = "transmissions" if "transmissions" in kinds else "packets"
+    if quantity == "packet_error_rate":
+        return f"Arrows: one-sided upper limit where no error was seen, from the number of independent {units}."
+    if kinds == {"bits"}:
+        return "Arrows: one-sided upper limit where no error was seen; bits of this link err independently."
+    besides = " (independent bits where nothing else joins them)" if "bits" in kinds else ""
+    return (
+        f"Arrows: one-sided upper limit where no error was seen, from the number of independent {units}, half of whose "
+        f"bits may be wrong{besides}."
+    )
 
 
 # --- how ------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phy.config import LinkConfig
+from phy.monte_carlo import Independent
 from scenarios.errors import KeyPath, ScenarioError, mark_of
 from scenarios.identity import EXECUTION_MODE, without_minus_zero
 from scenarios.identity import canonical_json as identity_json
@@ -65,6 +66,21 @@ class Curve:
     def link(self) -> LinkConfig:
         """The link, whose power is that of no point in particular."""
         return self.point.scenario.link
+
+    @property
+    def independent(self) -> Independent:
+        """What errs independently on this link; on the safe side where devices or packets of it share a draw.
+
+        Bits where an uncoded link meets the same channel always, or a new one at every symbol.
+        """
+        link = self.link
+        constant = not link.channel.fades and not link.csi_error_variance
+        shared = (link.access == "noma" and self.num_devices > 1) or not link.impairments.none
+        if shared or link.channel.cell is not None:
+            return "transmissions"
+        if link.plain and (constant or link.channel.coherence == "symbol"):
+            return "bits"
+        return "packets" if constant or link.channel.coherence in ("symbol", "packet") else "transmissions"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from scenarios.figures import FigureFiles
 from scenarios.link_study.figures import figures_of, logarithmic, write_study_figures
 from scenarios.link_study.level import PLAIN_LABELS
 from scenarios.link_study.plan import LinkPlan
-from scenarios.link_study.results import CurveResult, read_results
+from scenarios.link_study.results import CurveResult, is_silent, read_results
 from scenarios.link_study.store import LinkStore
 from scenarios.link_study.words import TIME_NOTE, axis_sentence, cells, heads, rate, stop_sentence
 from scenarios.loader import LoadedScenario
@@ -96,11 +96,9 @@ def plain(label: str) -> str:
 
 
 def _skipped(plan: LinkPlan, result: CurveResult) -> int:
-    """Points not needed: above one that ended without any error."""
+    """Points not needed: above one that saw no error among enough."""
     silent = [
-        p.point.value_db
-        for p in result.points
-        if p.stop is not None and not p.measured.tally.bits.errors and not p.measured.tally.packets.errors
+        p.point.value_db for p in result.points if is_silent(p.measured, p.stop, independent=result.curve.independent)
     ]
     if not silent or not plan.measure.stop.skip_after_zero:
         return 0

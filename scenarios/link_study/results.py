@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from phy.monte_carlo import RateEstimate, Stop, estimate_rates
+from phy.monte_carlo import Independent, RateEstimate, Stop, estimate_rates
 from scenarios.link_study.batches import Measured
 from scenarios.link_study.plan import Curve, LinkPlan, LinkPoint
 from scenarios.link_study.store import LinkStore
@@ -44,11 +44,30 @@ class CurveResult:
     points: tuple[PointResult, ...]
 
 
-def result_of(point: LinkPoint, measured: Measured, stop: Stop | None, *, confidence: float) -> PointResult:
-    """Rates and intervals of one point."""
-    bits, packets = estimate_rates(measured.tally, last=measured.last, stop=stop, confidence=confidence)
+ENOUGH_SILENCE = 1000
+"""Packets (transmissions, where they err together) without an error that make higher values not worth their time."""
+
+
+def is_silent(measured: Measured, stop: Stop | None, *, independent: Independent) -> bool:
+    """Whether no error was seen among all the bits that the rule allows, of enough independent packets.
+
+    A point that time ended is not: how far it came says nothing of the link.
+    """
+    tally = measured.tally
+    units = tally.packets.clusters if independent == "transmissions" else tally.packets.observations
+    errors = tally.bits.errors + tally.packets.errors
+    return stop is not None and stop.reason == "max_bits" and not errors and units >= ENOUGH_SILENCE
+
+
+def result_of(
+    point: LinkPoint, measured: Measured, stop: Stop | None, *, confidence: float, independent: Independent
+) -> PointResult:
+    """Rates and intervals of one point of a curve; without an error the limits are those of what is `independent`."""
+    bits, packets = estimate_rates(
+        measured.tally, last=measured.last, stop=stop, confidence=confidence, independent=independent
+    )
     per_device = (
-        estimate_rates(tally, last=last, stop=None, confidence=confidence)
+        estimate_rates(tally, last=last, stop=None, confidence=confidence, independent=independent)
         for tally, last in zip(measured.devices, measured.last_devices, strict=True)
     )
     return PointResult(
@@ -66,7 +85,7 @@ def read_results(store: LinkStore, plan: LinkPlan) -> tuple[CurveResult, ...]:
         CurveResult(
             curve=curve,
             points=tuple(
-                result_of(point, measured, stop, confidence=plan.measure.confidence)
+                result_of(point, measured, stop, confidence=plan.measure.confidence, independent=curve.independent)
                 for point in curve.points
                 for measured, stop in [
                     store.read_point(point.point_id, num_devices=curve.num_devices, shape=curve.shape)

@@ -14,7 +14,7 @@ from scenarios.link_study.batches import Batch, Measured
 from scenarios.link_study.plan import Curve, LinkPlan, LinkPoint
 from scenarios.link_study.radio import PointRadio
 from scenarios.link_study.report import resolved_study_yaml, study_root, write_study_report
-from scenarios.link_study.results import PointResult, result_of
+from scenarios.link_study.results import PointResult, is_silent, result_of
 from scenarios.link_study.store import LinkStore
 from scenarios.loader import LoadedScenario
 from scenarios.provenance import collect_provenance
@@ -108,9 +108,10 @@ def _measure_curve(
             stop = stop_for(reason, rule)
             store.write_batches(point.point_id, (), physics=point.physics, stop=stop)
         added = measured.tally.batches - before
-        listener.point(result_of(point, measured, stop, confidence=rule.confidence), added)
+        found = result_of(point, measured, stop, confidence=rule.confidence, independent=curve.independent)
+        listener.point(found, added)
         yield added, stop
-        if not measured.tally.bits.errors and not measured.tally.packets.errors:
+        if is_silent(measured, stop, independent=curve.independent):
             silent = silent or point
     if skipped and silent is not None:
         listener.skipped(skipped, silent)

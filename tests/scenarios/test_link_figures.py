@@ -60,7 +60,13 @@ def results(plan: LinkPlan, errors: tuple[int | None, ...]) -> tuple[CurveResult
         CurveResult(
             curve=curve,
             points=tuple(
-                result_of(point, counted(curve, seen), Stop(reason="max_bits"), confidence=0.95)
+                result_of(
+                    point,
+                    counted(curve, seen),
+                    Stop(reason="max_bits"),
+                    confidence=0.95,
+                    independent=curve.independent,
+                )
                 for point, seen in zip(curve.points, errors, strict=True)
                 if seen is not None
             ),
@@ -147,7 +153,7 @@ def test_the_same_results_give_the_same_picture(tmp_path: Path) -> None:
 
 def test_the_caption_says_what_the_bars_are(tmp_path: Path) -> None:
     caption = picture(tmp_path).caption
-    for words in ("95 % interval", "Korn and Graubard", "Arrows: upper limit", "Dashed: closed form", "Seed 0"):
+    for words in ("95 % interval", "Korn and Graubard", "Arrows: one-sided upper limit", "Dashed: closed form", "Seed 0"):
         assert words in caption
 
 

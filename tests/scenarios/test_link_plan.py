@@ -101,6 +101,24 @@ def test_an_automatic_batch_stays_within_memory(num_devices: int, packet_bytes: 
 # --- identity -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ((), "bits"),
+        (("link.channel.fading=rayleigh", "link.channel.coherence=symbol"), "bits"),
+        (("link.channel.fading=rayleigh", "link.channel.coherence=packet"), "packets"),
+        (("link.channel.fading=rayleigh", "link.channel.coherence=round"), "transmissions"),
+        (("link.coding.code=ldpc5g", "link.coding.rate=1/2"), "packets"),
+        (("link.channel.cell.scenario=umi",), "transmissions"),
+    ],
+)
+def test_what_errs_independently_is_known_of_the_link(
+    tmp_path: Path, overrides: tuple[str, ...], expected: str
+) -> None:
+    curve = plan_of(tmp_path, BASE, "link.modulation=qpsk", *overrides).curves[0]
+    assert curve.independent == expected
+
+
 def ids(plan: LinkPlan) -> list[str]:
     return [point.point_id for curve in plan.curves for point in curve.points]
 

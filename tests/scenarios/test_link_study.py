@@ -112,6 +112,12 @@ def test_points_tell_why_they_stopped_and_hopeless_ones_are_skipped(finished: Pa
     assert [p.point.value_db for p in rayleigh.points] == [0, 4, 6, 30, 40]
 
 
+def test_few_silent_packets_skip_nothing(tmp_path: Path) -> None:
+    # max_bits is one batch of 32 packets of 256 bytes, too few to give up on higher values.
+    options = ("measure.values=[30,40]", "measure.stop.max_bits=65536", "link.packet_size_bytes=256")
+    assert measure(tmp_path, SMALL, "link.channel.fading=constant", *options) == 2
+
+
 def test_errors_that_share_a_fade_have_a_wider_interval(finished: Path) -> None:
     awgn, rayleigh = (result.points[2].rates.bits for result in results(finished))
     assert awgn is not None
