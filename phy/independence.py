@@ -7,6 +7,7 @@ places in the symbol's label that err at other rates.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ SIGNIFICANCE = 0.01
 """Chance that independent flips are called bursty, shared by the three tests (Bonferroni)."""
 
 FEWEST_ERRORS = 30
+FEWEST_PACKETS_IN_ERROR = 20
 TOLERATED_VARIANCE = 0.10
 TOLERATED_CORRELATION = 0.02
 TOLERATED_LABEL_RATIO = 1.10
@@ -38,8 +40,11 @@ class Independence:
 
     - `outcome`: whether independent flips are a fair stand-in, or the errors are too few to tell;
     - `bits`, `errors`, `packets`: among how much;
+    - `bad_packets`: packets in error, or the fewest that the sums allow where their number was not given
+      (`bad_packets_counted` False): the sum over devices of (sum e)^2 / sum e^2, rounded up;
     - `variance_ratio` and its 95 % interval `low`, `high`: errors per packet against binomial ones, each device
-      about its own mean; None where no device has two full packets and errors in them;
+      about its own mean; None where no device has two full packets and errors in them, or with fewer than 20 packets
+      in error;
     - `lag1_correlation`: of neighbouring error indicators, each device about its own rate;
     - `run_length`, `independent_run_length`: wrong bits per run, and what independent flips would give;
     - `label_rates`: error rate per place in the label;
@@ -50,6 +55,8 @@ class Independence:
     bits: int
     errors: int
     packets: int
+    bad_packets: int
+    bad_packets_counted: bool
     variance_ratio: float | None
     low: float | None
     high: float | None
@@ -60,16 +67,19 @@ class Independence:
     p_values: tuple[float, float, float]
 
 
-def assess(bursts: Burstiness) -> Independence:
+def assess(bursts: Burstiness, *, bad_packets: int | None = None) -> Independence:
     """Test the counts `[..., num_devices]` against independent flips at each device's mean rate.
+
+    `bad_packets` is the number of packets in error of all devices, if it is known. Fewer than 20 tell nothing.
 
     Axes before the devices (trials) are added up first: the mean rate is that over all of them.
 
     - Packets: sum over devices of sum_i (X_i - mean)^2 over its expectation (N - 1) n p (1 - p), by chi-square
       with the degrees of freedom that match its variance under independence (Satterthwaite, Biometrics Bulletin
       1946), or, where fewer than 25 coincidences of two errors in a packet are expected, by the Poisson law of
-      their number. The interval follows from the same law and so is exact only near ratio 1; for bursts, whose
-      packets vary more than normal numbers, it is too narrow.
+      their number. The interval follows from the same law where independence explains the ratio. Where it does not,
+      the sum of squares rests on the packets in error alone: chi-square with (sum e)^2 / sum e^2 degrees of freedom,
+      the number of packets in error if all are equally bad and fewer if a few hold most errors.
     - Neighbours: adjacent pairs of errors against sum of pairs p^2, of variance pairs p^2 (1 - p)^2.
     - Label: errors per place against bits p, chi-square with one degree of freedom less than places.
     """
@@ -77,7 +87,10 @@ def assess(bursts: Burstiness) -> Independence:
 
     one = bursts.over_trials()
     errors, bits = int(one.bit_errors.sum()), int(one.bits.sum())
-    ratio, low, high, packets_p = _packets(one, special)
+    effective = _effective_packets(one)
+    bad = math.ceil(effective - 1e-9) if bad_packets is None else bad_packets
+    few = bad < FEWEST_PACKETS_IN_ERROR
+    ratio, low, high, packets_p = (None, None, None, 1.0) if few else _packets(one, effective, special)
     rate = np.nan_to_num(one.bit_error_rate)
     pairs, together = float((one.pairs * rate**2).sum()), int(one.in_a_row[..., 1].sum())
     deviation = float(np.sqrt((one.pairs * (rate * (1.0 - rate)) ** 2).sum()))
@@ -98,7 +111,7 @@ def assess(bursts: Burstiness) -> Independence:
         or (small[2] and uneven)
     )
     outcome: Literal["fair", "unfair", "unknown"] = "fair"
-    if errors < FEWEST_ERRORS or (not unfair and (high is None or high > WIDEST_INTERVAL)):
+    if few or errors < FEWEST_ERRORS or (not unfair and (high is None or high > WIDEST_INTERVAL)):
         outcome = "unknown"
     elif unfair:
         outcome = "unfair"
@@ -108,6 +121,8 @@ def assess(bursts: Burstiness) -> Independence:
         bits=bits,
         errors=errors,
         packets=int(one.packets.sum()),
+        bad_packets=bad,
+        bad_packets_counted=bad_packets is not None,
         variance_ratio=ratio,
         low=low,
         high=high,
@@ -119,7 +134,13 @@ def assess(bursts: Burstiness) -> Independence:
     )
 
 
-def _packets(one: Burstiness, special: Any) -> tuple[float | None, float | None, float | None, float]:
+def _effective_packets(one: Burstiness) -> float:
+    """The sum over devices of (sum e)^2 / sum e^2: by Cauchy and Schwarz never above the packets in error."""
+    errors = one.packet_errors.astype(float)
+    return float((errors**2 / np.maximum(one.packet_errors_squared, 1)).sum())
+
+
+def _packets(one: Burstiness, effective: float, special: Any) -> tuple[float | None, float | None, float | None, float]:
     """(variance ratio, its interval, p-value) over devices with two packets and an error."""
     s: NDArray[np.float64] = one.packet_errors.astype(float)
     use = (one.packets > 1) & (s > 0) & (s < one.packet_bits)
@@ -138,13 +159,23 @@ def _packets(one: Burstiness, special: Any) -> tuple[float | None, float | None,
         many = special.chdtri(2 * coincidences + 2, tail) / 2.0
         limits = (ratio + 2.0 * (c - coincidences) / expected for c in (few, many))
         p_value = _two_sided(int(coincidences), expected=max(chance, 1e-300), deviation=None, special=special)
+        if p_value < SIGNIFICANCE / 3:
+            return ratio, *_chi_square_limits(ratio, effective, special), p_value
         return ratio, max(next(limits), 0.0), next(limits), p_value
     # Variance of each device's sum given its errors, 2 (N - 1) (1 - 1 / S) binomial^2: one error tells nothing.
     variance = float((2.0 * (n_packets - 1) * (1.0 - 1.0 / s) * binomial**2).sum())
     freedom = 2.0 * expected**2 / variance
-    low, high = (float(freedom * ratio / special.chdtri(freedom, q)) for q in (tail, 1.0 - tail))
     above = float(special.chdtrc(freedom, freedom * ratio))
-    return ratio, low, high, min(1.0, 2.0 * min(above, 1.0 - above))
+    p_value = min(1.0, 2.0 * min(above, 1.0 - above))
+    if p_value < SIGNIFICANCE / 3:
+        freedom = min(freedom, effective)
+    return ratio, *_chi_square_limits(ratio, freedom, special), p_value
+
+
+def _chi_square_limits(ratio: float, freedom: float, special: Any) -> tuple[float, float]:
+    tail = (1.0 - CONFIDENCE) / 2.0
+    low, high = (float(freedom * ratio / special.chdtri(freedom, q)) for q in (tail, 1.0 - tail))
+    return low, high
 
 
 def _two_sided(count: int, *, expected: float, deviation: float | None, special: Any) -> float:
@@ -170,17 +201,22 @@ def _labels_p(one: Burstiness, special: Any) -> float:
     return float(special.chdtrc(places - 1, statistic))
 
 
-def verdict(bursts: Burstiness) -> str:
-    """One sentence: whether independent flips at each device's mean rate are a fair stand-in, with the numbers."""
-    found = assess(bursts)
+def verdict(bursts: Burstiness, *, bad_packets: int | None = None) -> str:
+    """One sentence: whether independent flips at each device's mean rate are a fair stand-in, with the numbers.
+
+    `bad_packets` as in `assess`.
+    """
+    found = assess(bursts, bad_packets=bad_packets)
+    bad = f"{'' if found.bad_packets_counted or not found.errors else 'at least '}{found.bad_packets:,} in error"
     if found.outcome == "unknown":
-        seen = f"{found.errors:,} errors in {found.packets:,} full packets ({found.bits:,} bits)"
-        return f"Too few errors to tell whether independent flips would be a fair stand-in: {seen}."
+        seen = f"{found.errors:,} errors in {found.packets:,} full packets ({found.bits:,} bits), {bad}"
+        few = "packets in error" if found.errors >= FEWEST_ERRORS else "errors"
+        return f"Too few {few} to tell whether independent flips would be a fair stand-in: {seen}."
     parts = []
     if found.variance_ratio is not None:
         parts.append(
             f"errors per packet vary {_short(found.variance_ratio)} times as much as binomial ones (95 % interval "
-            f"{_short(found.low)} to {_short(found.high)}, {found.packets:,} packets)"
+            f"{_short(found.low)} to {_short(found.high)}, {found.packets:,} packets, {bad})"
         )
     parts.append(
         f"neighbouring errors correlate by {found.lag1_correlation:.2g} (runs of {found.run_length:.4g} wrong bits "

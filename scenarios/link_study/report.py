@@ -14,7 +14,7 @@ from scenarios.figures import FigureFiles
 from scenarios.link_study.figures import figures_of, logarithmic, write_study_figures
 from scenarios.link_study.level import PLAIN_LABELS
 from scenarios.link_study.plan import LinkPlan
-from scenarios.link_study.results import CurveResult, is_silent, read_results
+from scenarios.link_study.results import CurveResult, PointResult, is_silent, read_results
 from scenarios.link_study.store import LinkStore
 from scenarios.link_study.words import TIME_NOTE, axis_sentence, cells, heads, rate, stop_sentence
 from scenarios.loader import LoadedScenario
@@ -144,8 +144,17 @@ def _bursts(results: Sequence[CurveResult]) -> Iterator[tuple[str | None, ...]]:
             counts = point.measured.bursts
             if counts is None or not counts.bit_errors.sum():
                 continue
-            one = PointBursts(point=result.curve.point, counts=counts, found=assess(counts), sentence="")
+            one = PointBursts(
+                point=result.curve.point,
+                counts=counts,
+                found=assess(counts, bad_packets=_bad_packets(point)),
+                sentence="",
+            )
             yield (plain(result.curve.label), f"{point.point.value_db:g}", *burst_cells(one))
+
+
+def _bad_packets(point: PointResult) -> int:
+    return int(point.measured.count("packet_errors").sum())
 
 
 def _verdicts(plan: LinkPlan, results: Sequence[CurveResult]) -> Iterator[tuple[str, str]]:
@@ -160,4 +169,4 @@ def _verdicts(plan: LinkPlan, results: Sequence[CurveResult]) -> Iterator[tuple[
             counts = telling[-1].measured.bursts
             assert counts is not None  # chosen so; for the type checker
             at = f"{PLAIN_LABELS[plan.measure.over].removesuffix(' [dB]')} = {telling[-1].point.value_db:g} dB"
-            yield f"{plain(result.curve.label)}, {at}", verdict(counts)
+            yield f"{plain(result.curve.label)}, {at}", verdict(counts, bad_packets=_bad_packets(telling[-1]))

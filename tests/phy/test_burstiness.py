@@ -17,7 +17,7 @@ from phy import burstiness
 from phy.burstiness import MAX_RUN, Burstiness, measure_bursts
 from phy.compile import compile_digital
 from phy.config import LinkConfig
-from phy.independence import assess, verdict
+from phy.independence import Independence, assess, verdict
 from phy.link import LinkError, known_bits, round_airtime
 
 
@@ -303,10 +303,39 @@ def test_an_error_free_link_has_no_bursts() -> None:
 def test_too_few_errors_are_said_to_be_too_few() -> None:
     assert verdict(bursts_of(np.zeros((1, 4096), bool), packet_bits=64)) == (
         "Too few errors to tell whether independent flips would be a fair stand-in: 0 errors in 64 full packets "
-        "(4,096 bits)."
+        "(4,096 bits), 0 in error."
     )
     one_packet = np.random.default_rng(1).random((1, 4096)) < 0.1
-    assert verdict(bursts_of(one_packet, packet_bits=4096)).startswith("Too few errors to tell")
+    assert verdict(bursts_of(one_packet, packet_bits=4096)).startswith("Too few packets in error to tell")
+
+
+def test_one_packet_in_error_gives_no_ratio() -> None:
+    wrong = np.zeros((1, 400, 256), bool)
+    wrong[0, 7] = np.random.default_rng(4).random(256) < 0.5
+    bursts = bursts_of(wrong.reshape(1, -1), packet_bits=256)
+    found = assess(bursts, bad_packets=1)
+    assert (found.outcome, found.variance_ratio, found.low, found.high) == ("unknown", None, None, None)
+    assert assess(bursts).bad_packets == 1
+    assert verdict(bursts, bad_packets=1).startswith("Too few packets in error to tell")
+    assert "(102,400 bits), 1 in error." in verdict(bursts, bad_packets=1)
+
+
+def test_the_interval_of_bursts_covers_the_ratio_that_many_packets_have() -> None:
+    # Each packet of 256 bits is bad with chance 0.1, and then errs at a rate that is uniform from 0 to 1/2.
+    rng, packets, trials = np.random.default_rng(6), 500, 200
+
+    def one(packets: int) -> Independence:
+        rate = np.where(rng.random(packets) < 0.1, rng.random(packets) / 2.0, 0.0)
+        return assess(bursts_of((rng.random((packets, 256)) < rate[:, None]).reshape(1, -1), packet_bits=256))
+
+    # E[p] = 0.025, E[p^2] = 0.1 / 12: 1 + 255 (E[p^2] - E[p]^2) / (E[p] (1 - E[p])).
+    ratio = 1 + 255 * (0.1 / 12 - 0.025**2) / (0.025 * 0.975)
+    found = [one(packets) for _ in range(trials)]
+    covered = sum(f.low is not None and f.high is not None and f.low <= ratio <= f.high for f in found)
+    # 95 %, less 4 standard errors of 200 trials.
+    assert covered / trials > 0.95 - 0.062
+    # Chi-square over all 499 packets would have been some 2.7 times narrower and wrong every other time.
+    assert np.mean([f.high / f.low for f in found if f.low is not None and f.high is not None]) > 1.5
 
 
 def test_flips_at_a_rate_that_changes_from_packet_to_packet_are_no_fair_stand_in() -> None:
