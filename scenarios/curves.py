@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scenarios.labels import setting_label
 from scenarios.plan import Plan, Point, value_of
@@ -18,6 +19,16 @@ RATES = ("bit_error_rate", "packet_error_rate", "raw_bit_error_rate")
 ROUND_AXES = ("round", "elapsed_s", "spent_j")
 """What x may be beside a setting: then a curve goes along the run, one spot per round."""
 EVERYWHERE = "everywhere"
+
+FEWEST = 5
+"""Trials a t interval is drawn from: of fewer it is so wide that it hides the curves and leaves physics."""
+
+NEVER_NEGATIVE = (
+    *("mse", "wasserstein2", "variance_ratio", "squared_error", "amplitude", "peak_amplitude", "num_active"),
+    *("airtime_s", "energy_j", "total_airtime_s", "total_energy_j", "elapsed_s", "spent_j"),
+    *("dropped", "retransmissions"),
+)
+"""Quantities whose interval ends at zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +151,23 @@ def _spot(config: FigureConfig, plan: Plan, summary: PointSummary) -> Spot | Non
         return Spot(x=x, y=y, low=found.low, high=found.high, n=summary.done)
     if found is None or not np.isfinite(found.mean):
         return None
-    return Spot(x=x, y=found.mean, low=found.low, high=found.high, n=found.trials)
+    low, high = band(config.y, found)
+    return Spot(x=x, y=found.mean, low=low, high=high, n=found.trials)
+
+
+def band(quantity: str, mean: Mean, *, values: NDArray[np.float64] | None = None) -> tuple[float | None, float | None]:
+    """The part of the interval of a mean that its quantity can take; none from fewer than `FEWEST` trials.
+
+    Of a quantity under a cap (`power_db`) no more than the range of `values`, the trials themselves.
+    """
+    low, high = mean.low, mean.high
+    if low is None or high is None or mean.trials < FEWEST:
+        return None, None
+    if quantity in NEVER_NEGATIVE:
+        low = max(low, 0.0)
+    if quantity == "power_db" and values is not None:
+        low, high = max(low, float(values.min())), min(high, float(values.max()))
+    return low, high
 
 
 def _is_reference(path: str, plan: Plan, point: Point) -> bool:
@@ -196,8 +223,7 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
         if any(s.y is None for s in spots):
             text += " Small triangles: upper limit where no error was seen."
     else:
-        band = f"{mark}: 95 % t interval of the mean" if many > 1 else "no band from a single trial"
-        text = f"Mean over {trials} per point; {band}."
+        text = f"Mean over {trials} per point; {_band_in_words(spots, mark=mark)}."
     if any(s.x is None for s in spots):
         text += " Horizontal lines: settings to which the x axis does not apply."
     return f"{text} Seed {plan.seed}."
@@ -214,5 +240,12 @@ def _caption_along(config: FigureConfig, spots: Sequence[Spot], *, trials: str) 
         if any(s.y is None for s in spots):
             text += " Small triangles: upper limit where no error was seen."
         return text
-    band = "shaded: 95 % t interval of the mean" if any(s.low is not None for s in spots) else "no band from one trial"
-    return f"Mean over {trials} after each round{at}; {band}."
+    return f"Mean over {trials} after each round{at}; {_band_in_words(spots, mark='shaded')}."
+
+
+def _band_in_words(spots: Sequence[Spot], *, mark: str) -> str:
+    """What the band is, and which points have none."""
+    if max(s.n for s in spots) < FEWEST:
+        return f"no band, a t interval is drawn from {FEWEST} trials on"
+    fewer = f" (none from fewer than {FEWEST} trials)" if min(s.n for s in spots) < FEWEST else ""
+    return f"{mark}: 95 % t interval of the mean{fewer}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.curves import RATES, Spot
+from scenarios.curves import RATES, Spot, band
 from scenarios.plan import Plan, Point
 from scenarios.schema import FigureConfig
 from scenarios.store import Series, Store
@@ -108,7 +108,7 @@ class _Trials:
                 spot = (
                     self._rate(curve, index, x=float(x[index]), n=n)
                     if y is None
-                    else _mean(y[:, curve, index], x=float(x[index]))
+                    else _mean(self._config.y, y[:, curve, index], x=float(x[index]))
                 )
                 if spot is not None:
                     yield word, spot
@@ -126,14 +126,15 @@ class _Trials:
         return Spot(x=x, y=rate.value if errors else None, low=rate.low, high=rate.high, n=n)
 
 
-def _mean(values: NDArray[np.float64], *, x: float) -> Spot | None:
+def _mean(quantity: str, values: NDArray[np.float64], *, x: float) -> Spot | None:
     measured = values[~np.isnan(values)]
     if measured.size == 0:
         return None
     mean = mean_interval(measured)
     if not np.isfinite(mean.mean):
         return None
-    return Spot(x=x, y=mean.mean, low=mean.low, high=mean.high, n=mean.trials)
+    low, high = band(quantity, mean, values=measured)
+    return Spot(x=x, y=mean.mean, low=low, high=high, n=mean.trials)
 
 
 def _mean_over_devices(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,10 +7,11 @@ import math
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scenarios.curves import NEVER_NEGATIVE
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.figures import FigureFiles, write_figures
@@ -169,6 +170,8 @@ def _metric_cell(name: str, mean: Mean | None) -> str | None:
         return None
     if name in CODED:
         return word_of(name, mean.mean) or "mixed"
+    if name in NEVER_NEGATIVE and mean.low is not None:
+        mean = replace(mean, low=max(mean.low, 0.0))
     return format_mean(mean)
 
 
