@@ -108,7 +108,7 @@ def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None,
         table.add_row(*settings, *amplitudes, caps.binding, _cell(caps.loss_bound))
     console.print("\nReceive amplitude A at most:", highlight=False)
     # A table cut to a narrow window loses digits: let long lines wrap instead.
-    Console(width=max(console.width, 160), soft_wrap=True).print(table)
+    Console(width=max(console.width, 1000), soft_wrap=True).print(table)
 
 
 def _cell(value: object) -> str:

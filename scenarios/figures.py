@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 from scenarios.curves import ROUND_AXES, Curve, Drawing, Spot, arrange
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
-from scenarios.labels import axis_label, format_value, plain_label, setting_label
+from scenarios.labels import SPOKEN, axis_label, format_value, plain_label
 from scenarios.plan import Plan, Point
 from scenarios.schema import FigureConfig
 from scenarios.tables import PointSummary
@@ -74,19 +75,21 @@ def draw(drawing: Drawing) -> Figure:
     labels = list(dict.fromkeys(curve.label for _, curves in drawing.panels for curve in curves))
     with rc_context(STYLE):
         width = 6.4 if columns == 1 else 3.6 * columns + 0.6
-        per_row = _legend_columns(labels, width=width)
-        legend_height = 0.22 * -(-len(labels) // per_row) + 0.1 if any(labels) else 0.0
-        figure = Figure(figsize=(width, (4.0 if rows == 1 else 3.1 * rows) + legend_height), layout="constrained")
+        per_row, wrapped, legend_height = legend_layout(labels, width=width)
+        titles = [wrap(title, width=width / columns - 0.6) for title, _ in drawing.panels]
+        title_lines = max((title.count("\n") for title in titles), default=0)
+        height = (4.0 if rows == 1 else 3.1 * rows) + 0.18 * rows * title_lines + legend_height
+        figure = Figure(figsize=(width, height), layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         words = _categories(drawing)
-        for axes, (title, curves) in zip(grid.flat, drawing.panels, strict=False):
+        for axes, title, (_, curves) in zip(grid.flat, titles, drawing.panels, strict=False):
             for curve in curves:
                 _draw_curve(axes, curve, words=words)
             axes.set_title(title)
         for axes in grid.flat[count:]:
             axes.set_visible(False)
         for axes in grid.flat[:count]:
-            _finish_axes(axes, drawing, words=words)
+            _finish_axes(axes, drawing, words=words, width=width / columns - 1.0)
         for index, axes in enumerate(grid.flat[:count]):
             if index == 0 and rows > 1:  # one label for all rows: beside a single low panel it may not fit
                 figure.supylabel(axis_label(config.y), fontsize=10.5)
@@ -96,7 +99,8 @@ def draw(drawing: Drawing) -> Figure:
                 axes.set_xlabel(axis_label(config.x))
                 axes.tick_params(labelbottom=True)
         if config.title:
-            figure.suptitle(config.title.replace("$", r"\$"), fontsize=11.5, fontweight="bold")
+            title = wrap(config.title.replace("$", r"\$"), width=0.8 * width)
+            figure.suptitle(title, fontsize=11.5, fontweight="bold")
         if any(labels):
             handles: dict[str, Any] = {}
             for axes in grid.flat:  # the first panel that shows a series is its best example
@@ -104,6 +108,7 @@ def draw(drawing: Drawing) -> Figure:
                     handles.setdefault(label, handle)
             figure.legend(
                 handles=[handles[label] for label in labels if label in handles],
+                labels=[text for label, text in zip(labels, wrapped, strict=True) if label in handles],
                 loc="outside lower center",
                 ncols=per_row,
                 handlelength=3.2,
@@ -111,10 +116,39 @@ def draw(drawing: Drawing) -> Figure:
     return figure
 
 
-def _legend_columns(labels: Sequence[str], *, width: float) -> int:
-    """As many columns as fit into `width` inches, at most four."""
-    widest = 0.55 + 0.075 * max((len(label.replace("$", "")) for label in labels), default=1)
-    return max(1, min(4, len(labels), int(width / widest)))
+LETTER = 0.08
+"""Width of a letter of a legend in inches, on the wide side."""
+LEGEND_LINE = 0.17
+HANDLE = 0.7
+
+
+def legend_layout(labels: Sequence[str], *, width: float) -> tuple[int, list[str], float]:
+    """Columns (at most four), labels wrapped to theirs, and height in inches of a legend `width` inches wide."""
+    lengths = [len(label.replace("$", "")) for label in labels if label]
+    if not lengths:
+        return 1, list(labels), 0.0
+    columns = max(1, min(4, len(labels), int(width / (HANDLE + LETTER * max(lengths)))))
+    if columns == 1 and len(labels) > 6:  # two columns of two lines are no higher, and easier to read
+        columns = 2
+    wrapped = [wrap(label, width=width / columns - HANDLE) for label in labels]
+    lines = max(text.count("\n") + 1 for text in wrapped)
+    return columns, wrapped, (LEGEND_LINE * lines + 0.05) * -(-len(labels) // columns) + 0.1
+
+
+def wrap(text: str, *, width: float) -> str:
+    """`text` in lines of at most `width` inches, broken at spaces, but not inside `target = 0.1` or `40 dB`."""
+    kept = re.sub(r"(?<=[=\d]) | (?==)", "\xa0", text)
+    lines = textwrap.wrap(kept, max(int(width / LETTER), 12), break_on_hyphens=False)
+    return "\n".join(lines).replace("\xa0", " ") or text
+
+
+def word_ticks(path: str, words: Sequence[str], *, width: float) -> tuple[list[str], bool]:
+    """What stands below words along `width` inches, wrapped, and whether it must be slanted to fit."""
+    names = [SPOKEN.get(path, {}).get(word, word) for word in words]
+    room = width / len(words)
+    if room < 1.0 and LETTER * max(map(len, names)) > room:
+        return [wrap(name, width=1.6) for name in names], True
+    return [wrap(name, width=room) for name in names], False
 
 
 def _categories(drawing: Drawing) -> list[str]:
@@ -173,14 +207,13 @@ def _column(values: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.float
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _finish_axes(axes: Axes, drawing: Drawing, *, words: Sequence[str]) -> None:
-    """Scales, limits, ticks, grid."""
+def _finish_axes(axes: Axes, drawing: Drawing, *, words: Sequence[str], width: float) -> None:
+    """Scales, limits, ticks, grid of a panel `width` inches wide."""
     config = drawing.config
     spots = [s for _, curves in drawing.panels for c in curves for s in c.spots]
     numbers = [s.x for s in spots if s.x is not None]
     if words:
-        names = [setting_label(config.x, word) or word for word in words]
-        slanted = sum(map(len, names)) > 30
+        names, slanted = word_ticks(config.x, words, width=width)
         axes.set_xticks(range(len(words)), names, rotation=30 if slanted else 0, ha="right" if slanted else "center")
         axes.set_xlim(-0.5, len(words) - 0.5)
     elif config.x_scale == "log" and numbers and min(numbers) > 0:
@@ -188,6 +221,10 @@ def _finish_axes(axes: Axes, drawing: Drawing, *, words: Sequence[str]) -> None:
         if len(ticks := sorted(set(numbers))) <= 8:  # the values themselves, rather than powers of ten
             axes.set_xticks(ticks, [format_value(tick) for tick in ticks])
             axes.set_xticks([], minor=True)
+    elif config.x == "round":
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if config.y_scale == "log" and (limits := log_limits(spots)):
         axes.set_yscale("log")
         axes.set_ylim(*limits)

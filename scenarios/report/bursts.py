@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phy.burstiness import Burstiness
 from phy.independence import Independence, assess, verdict
 from scenarios.export import TRIALS_AT_ONCE
-from scenarios.figures import COLOURS, MARKERS, STYLE, render
+from scenarios.figures import COLOURS, MARKERS, STYLE, legend_layout, render
 from scenarios.labels import setting_label
 from scenarios.plan import Plan, Point, value_of
 from scenarios.store import Store
@@ -98,17 +98,18 @@ def draw_runs(plan: Plan, bursts: Sequence[PointBursts]) -> bytes | None:
     shown = sorted(shown, key=lambda b: b.found.run_length / b.found.independent_run_length, reverse=True)
     shown = sorted(shown[:MOST_CURVES], key=lambda b: b.point.index)
     with rc_context(STYLE):
-        figure = Figure(figsize=(6.4, 3.4 + 0.22 * -(-len(shown) // 2)), layout="constrained")
+        labels = [setting_in_words(plan, one.point) or "measured" for one in shown]
+        columns, labels, legend_height = legend_layout(labels, width=6.4)
+        figure = Figure(figsize=(6.4, 3.4 + legend_height), layout="constrained")
         axes = figure.subplots()
         at = np.arange(1, len(RUNS) + 1)
         lowest = 1.0
-        for number, one in enumerate(shown):
+        for number, (one, label) in enumerate(zip(shown, labels, strict=True)):
             colour = COLOURS[number % len(COLOURS)]
             runs = one.counts.over_trials().run_counts.sum(axis=0)
             share = runs / runs.sum()
             lowest = min(lowest, float(share[share > 0].min()))
             marker = MARKERS[number % len(MARKERS)]
-            label = setting_in_words(plan, one.point) or "measured"
             axes.plot(at, np.where(share > 0, share, np.nan), linestyle="", marker=marker, color=colour, label=label)
             axes.plot(at, geometric_shares(one.counts), color=colour, linewidth=1.2)
         axes.set_yscale("log")
@@ -117,7 +118,7 @@ def draw_runs(plan: Plan, bursts: Sequence[PointBursts]) -> bytes | None:
         axes.set_xlabel("wrong bits in a row")
         axes.set_ylabel("share of runs")
         axes.grid(visible=True, which="major", color="#d9d9d9", linewidth=0.7)
-        figure.legend(loc="outside lower center", ncols=1 if len(shown) == 1 else 2)
+        figure.legend(loc="outside lower center", ncols=columns)
         return render(figure, "svg")
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fake_runs import FIGURE, make_plan
 
 from phy.config.coding import CodingConfig
 from phy.config.power import PowerConfig
-from scenarios.curves import Drawing, arrange
+from scenarios.curves import Drawing, Spot, arrange, band
 from scenarios.errors import ScenarioError
 from scenarios.figures import draw, log_limits, write_figures
 from scenarios.labels import axis_label, setting_cell, setting_label
@@ -113,12 +115,61 @@ def test_the_caption_says_band_trials_and_seed() -> None:
 def test_a_band_that_reaches_zero_does_not_rule_a_logarithmic_axis() -> None:
     plan = make_plan([{SNR: 0.0}], trials=20)
     summary = PointSummary(
-        point=plan.points[0], done=2, failed=0, metrics={"mse": Mean(mean=1.0, low=-3.0, high=5.0, trials=2)}
+        point=plan.points[0], done=5, failed=0, metrics={"mse": Mean(mean=1.0, low=-3.0, high=5.0, trials=5)}
     )
-    limits = log_limits(arrange(FIGURE, plan, [summary]).panels[0][1][0].spots)
+    spots = arrange(FIGURE, plan, [summary]).panels[0][1][0].spots
+    assert spots[0].low == 0.0
+    limits = log_limits(spots)
     assert limits is not None
     assert 0.05 < limits[0] < 0.1
     assert 5.0 < limits[1] < 10.0
+
+
+def test_a_band_takes_five_trials_and_stays_where_its_quantity_can_be() -> None:
+    five = Mean(mean=30.0, low=-20.0, high=90.0, trials=5)
+    assert band("snr_db", five) == (-20.0, 90.0)
+    assert band("energy_j", five) == (0.0, 90.0)
+    assert band("power_db", five, values=np.array([10.0, 40.0])) == (10.0, 40.0)
+    assert band("energy_j", replace(five, trials=4)) == (None, None)
+    plan = make_plan([{SNR: 0.0}], trials=20)
+    few = PointSummary(point=plan.points[0], done=4, failed=0, metrics={"mse": replace(five, trials=4)})
+    drawing = arrange(FIGURE, plan, [few])
+    assert drawing.panels[0][1][0].spots[0].low is None
+    assert (
+        drawing.caption == "Mean over 4 trials per point; no band, a t interval is drawn from 5 trials on. Seed 2022."
+    )
+
+
+def test_long_labels_are_wrapped_into_the_picture() -> None:
+    powers = [
+        {
+            "policy": "closed-loop",
+            "loop": {"target": "bler", "target_rate": rate, "max_step_db": 1.0, "min_snr_db": -10.0},
+        }
+        for rate in (0.1, 0.01, 0.001)
+    ]
+    plan = make_plan([{"link.power": power, EPSILON: e} for power in powers for e in (1.0, 5.0)], trials=20)
+    for config in (
+        FigureConfig(x=EPSILON, y="mse"),
+        FigureConfig(x=EPSILON, y="mse", panels="link.power"),
+        FigureConfig(x="link.power", y="mse", series=EPSILON),
+    ):
+        figure = draw(arrange(config, plan, summaries_of(plan, mse=20.0)))
+        figure.draw_without_rendering()
+        texts = [text for legend in figure.legends for text in legend.get_texts()]
+        texts += [axes.title for axes in figure.axes if axes.get_title()]
+        if config.x == "link.power":
+            texts += figure.axes[0].get_xticklabels()
+        for box in (text.get_window_extent() for text in texts):
+            assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
+            assert figure.bbox.y0 <= box.y0 <= box.y1 <= figure.bbox.y1
+
+
+def test_rounds_are_counted_in_whole_numbers() -> None:
+    plan = make_plan([{}], trials=20)
+    spots = [(plan.points[0], "", Spot(x=float(x), y=1.0, low=None, high=None, n=1)) for x in (1, 2, 3)]
+    figure = draw(arrange(FigureConfig(x="round", y="squared_error"), plan, [], over_rounds=spots))
+    assert all(tick == int(tick) for tick in figure.axes[0].get_xticks())
 
 
 def test_axes_carry_labels_with_units_and_the_legend_every_series() -> None:
