@@ -13,8 +13,8 @@ from rich.console import Console
 from scenarios.errors import ScenarioError
 from scenarios.link_study.closed_form import has_closed_form
 from scenarios.link_study.figures import check_study_figures
-from scenarios.link_study.plan import LinkPlan, expand_link
-from scenarios.link_study.words import TIME_NOTE, axis_sentence, stop_sentence
+from scenarios.link_study.plan import LinkPlan, expand_link, rate_warning
+from scenarios.link_study.words import TIME_NOTE, UNBIASED_NOTE, axis_sentence, stop_sentence
 from scenarios.loader import LoadedScenario, load_scenario, validate_quickly
 
 
@@ -40,6 +40,7 @@ def link_scenario(
         command = " ".join(["phyloop", *map(shlex.quote, sys.argv[1:])])
         print(f"\nphyloop: stopped; every batch so far is kept in {folder}. Go on with: {command}", file=sys.stderr)
         return 130
+    print(f"\n{UNBIASED_NOTE}")
     if outcome.timed:
         print(f"\n{TIME_NOTE}")
     found = f", {outcome.found} points needed none" if outcome.found else ""
@@ -86,7 +87,9 @@ def check_study(loaded: LoadedScenario) -> None:
 def _warnings(plan: LinkPlan) -> list[str]:
     from phy.config.conflicts import link_warnings
 
-    return [sentence for curve in plan.curves for sentence in link_warnings(curve.link)]
+    hurts = [sentence for curve in plan.curves for sentence in link_warnings(curve.link)]
+    rates = [rate_warning(curve, plan.measure.over) for curve in plan.curves]
+    return [*hurts, *(sentence for sentence in rates if sentence is not None)]
 
 
 def reload_study(folder: Path) -> LinkPlan:

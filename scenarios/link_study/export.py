@@ -16,10 +16,9 @@ from scenarios.export import Replacement
 from scenarios.link_study.batches import AMOUNTS, COUNTS
 from scenarios.link_study.closed_form import theory
 from scenarios.link_study.level import LABELS
-from scenarios.link_study.plan import LinkPlan
+from scenarios.link_study.plan import LinkPlan, setting_of
 from scenarios.link_study.results import CurveResult, PointResult, read_results
 from scenarios.link_study.store import LinkStore
-from scenarios.plan import value_of
 from scenarios.store import canonical_json
 
 NAME = "link_points.csv"
@@ -33,7 +32,8 @@ def export_study(folder: Path, out: Path, *, plan: LinkPlan) -> Path:
     Columns: the swept settings, `curve` (its label), the level on all three axes [dB], `device` (from 0, or `all`),
     counts, energies and airtime as in `LinkCounts`, and for bits and packets rate, interval and design effect as drawn,
     `measured_esno_db` from the energies observed, the closed form where there is one, seconds, batches, and why the
-    point ended. An empty cell is a value that does not exist.
+    point ended. A rate that stopped on its target of errors is the unbiased estimate, not errors over observations:
+    `..._unbiased` says 1 there, else 0. An empty cell is a value that does not exist.
     """
     if out.exists() and not out.is_dir():
         raise ScenarioError(file=out, problem="is a file, not a folder", remedy="name a folder for the CSV files")
@@ -59,7 +59,9 @@ def export_study(folder: Path, out: Path, *, plan: LinkPlan) -> Path:
 
 def columns_of(plan: LinkPlan) -> list[str]:
     """Column names."""
-    rates = [f"{rate}{part}" for rate in RATES for part in ("", "_low", "_high", "_design_effect", "_theory")]
+    rates = [
+        f"{rate}{part}" for rate in RATES for part in ("", "_unbiased", "_low", "_high", "_design_effect", "_theory")
+    ]
     return [
         *plan.swept_paths,
         "curve",
@@ -79,7 +81,7 @@ def columns_of(plan: LinkPlan) -> list[str]:
 
 def _rows(plan: LinkPlan, result: CurveResult, point: PointResult) -> Iterator[dict[str, Any]]:
     curve, num_devices = result.curve, result.curve.num_devices
-    head: dict[str, Any] = {path: _setting(value_of(curve.point, path)) for path in plan.swept_paths}
+    head: dict[str, Any] = {path: _setting(setting_of(curve.point, path)) for path in plan.swept_paths}
     head["curve"] = curve.label
     head |= {axis: round(curve.budget.value_db(point.point.esno_db, axis), 9) for axis in LABELS}
     foot = {
@@ -118,6 +120,7 @@ def _estimate(name: str, estimate: RateEstimate | None) -> dict[str, Any]:
         return {}
     return {
         name: "" if estimate.rate is None else estimate.rate,
+        f"{name}_unbiased": int(estimate.rate not in (None, estimate.errors / estimate.observations)),
         f"{name}_low": estimate.low,
         f"{name}_high": estimate.high,
         f"{name}_design_effect": estimate.design_effect,

@@ -23,9 +23,9 @@ from scenarios.labels import axis_label, plain_label
 from scenarios.link_study.closed_form import DENSE, theory
 from scenarios.link_study.config import Axis
 from scenarios.link_study.level import LABELS, PLAIN_LABELS
-from scenarios.link_study.plan import Curve, LinkPlan, said
+from scenarios.link_study.plan import Curve, LinkPlan, said, swept_keys
 from scenarios.link_study.results import CurveResult, PointResult
-from scenarios.loader import LoadedScenario
+from scenarios.loader import OVERRIDE, LoadedScenario
 from scenarios.schema import FigureConfig
 
 if TYPE_CHECKING:
@@ -75,10 +75,29 @@ def logarithmic(config: FigureConfig) -> FigureConfig:
     return config.model_copy(update={"y_scale": "log"})
 
 
+def without_overridden(loaded: LoadedScenario, config: FigureConfig) -> FigureConfig:
+    """The same figure without the series and panels that --set took out of the sweep."""
+    series = (config.series,) if isinstance(config.series, str) else config.series
+    kept = tuple(path for path in series if not _overridden(loaded, path))
+    panels = None if config.panels is None or _overridden(loaded, config.panels) else config.panels
+    if kept == series and panels == config.panels:
+        return config
+    return config.model_copy(update={"series": kept, "panels": panels})
+
+
+def _overridden(loaded: LoadedScenario, path: str) -> bool:
+    if path in {at[-1] for at in swept_keys(loaded.document.get("sweep"))}:
+        return False
+    parts = tuple(path.split("."))
+    above = (loaded.marks.get(parts[:depth]) for depth in range(1, len(parts) + 1))
+    return any(mark is not None and mark.file == OVERRIDE for mark in above)
+
+
 def check_study_figures(loaded: LoadedScenario, plan: LinkPlan) -> None:
     """Raise ScenarioError for a figure that this study cannot draw; figures of learning are left alone."""
     learns = "learning" in loaded.document
-    for number, figure in enumerate(loaded.scenario.report.figures):
+    for number, written in enumerate(loaded.scenario.report.figures):
+        figure = without_overridden(loaded, written)
         if learns and figure.x not in LABELS:
             continue
         _check(loaded, number, "x", figure.x, tuple(LABELS))
@@ -115,7 +134,7 @@ def arrange(config: FigureConfig, plan: LinkPlan, results: Sequence[CurveResult]
     looks: dict[str, int] = {}
     for result in results:
         devices: Sequence[int | None] = range(result.curve.num_devices) if DEVICE in series else (None,)
-        title = said(result.curve.point, config.panels) if config.panels else ""
+        title = said(result.curve.point, config.panels) if config.panels and config.panels in plan.swept_paths else ""
         for device in devices:
             label = _line_label(plan, result.curve, series, config.panels, device)
             spots = tuple(_spots(result, config.y, axis, device))

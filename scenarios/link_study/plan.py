@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import log10
 from typing import Any
 
+from phy.coding.plan import PacketPlan, plan_packet
 from phy.config import LinkConfig
 from phy.monte_carlo import Independent
 from scenarios.errors import KeyPath, ScenarioError, mark_of
 from scenarios.identity import EXECUTION_MODE, without_minus_zero
 from scenarios.identity import canonical_json as identity_json
 from scenarios.labels import setting_label
-from scenarios.link_study.config import MeasureConfig
+from scenarios.link_study.config import Axis, MeasureConfig
 from scenarios.link_study.consistency import find_link_conflicts, measure_of, resolve_link
 from scenarios.link_study.level import Budget, at_level
 from scenarios.loader import LoadedScenario, unswept
@@ -21,10 +23,14 @@ from scenarios.plan import Point, Reading, expand, value_of
 from scenarios.schema import SCHEMA_VERSION, Scenario
 
 MAX_CURVES = 1000
+MAX_RATE_LOSS_DB = 0.25
+"""Beyond this the rate that a packet really has deserves a warning."""
 BATCH_BITS = 1 << 20
 """Payload bits of all devices in one batch: some 10 to 100 ms of the uncoded link on two cores."""
 PACKET_BATCH_BITS = 1 << 18
 """The same for links with coding, OFDM or NOMA, which are slower."""
+USUAL_EXPANSION = 8
+"""Bits on the air per payload bit up to which a batch is bounded by its payload alone."""
 MAX_TRANSMISSIONS = 256
 
 
@@ -137,7 +143,7 @@ def expand_link(loaded: LoadedScenario) -> LinkPlan:
 
 
 def _refuse_swept_power(loaded: LoadedScenario) -> None:
-    for at in _swept(loaded.document.get("sweep"), ("sweep",)):
+    for at in swept_keys(loaded.document.get("sweep"), ("sweep",)):
         if at[-1] in ("link.power.snr_max_db", "link.power"):
             file, line = mark_of(at, loaded.marks)
             raise ScenarioError(
@@ -149,15 +155,15 @@ def _refuse_swept_power(loaded: LoadedScenario) -> None:
             )
 
 
-def _swept(node: object, at: KeyPath) -> Iterator[KeyPath]:
-    """Where each swept path stands."""
+def swept_keys(node: object, at: KeyPath = ("sweep",)) -> Iterator[KeyPath]:
+    """Where each path of a sweep `node` stands, the path last."""
     if isinstance(node, list):
         for number, block in enumerate(node):
-            yield from _swept(block, (*at, number))
+            yield from swept_keys(block, (*at, number))
     elif isinstance(node, dict):
         for key, value in node.items():
             if key == "zip":
-                yield from _swept(value, (*at, key))
+                yield from swept_keys(value, (*at, key))
             else:
                 yield (*at, key)
 
@@ -173,7 +179,14 @@ def _label(point: Point, paths: tuple[str, ...]) -> str:
 def said(point: Point, path: str) -> str:
     """A setting in words; of a mapping what the sweep wrote, not the defaults beside it."""
     written = point.settings.get(path)
-    return setting_label(path, written if isinstance(written, dict) else value_of(point, path))
+    if path == "link.mcs" and written is not None:
+        return f"MCS {written}"
+    return setting_label(path, written if isinstance(written, dict) else setting_of(point, path))
+
+
+def setting_of(point: Point, path: str) -> Any:
+    """The value of a path; an MCS index as it was swept, though the link has its modulation and rate instead."""
+    return point.settings.get(path) if path == "link.mcs" else value_of(point, path)
 
 
 def batch_shape(measure: MeasureConfig, link: LinkConfig) -> BatchShape:
@@ -181,11 +194,38 @@ def batch_shape(measure: MeasureConfig, link: LinkConfig) -> BatchShape:
     packet_bits = 8 * link.packet_size_bytes
     if measure.bits_per_batch == "auto":
         per_device = (BATCH_BITS if link.plain else PACKET_BATCH_BITS) // measure.num_devices
+        if not link.plain:
+            # Tiny packets in long code blocks are mostly filler: what they cost is what is decoded.
+            coded_bits = _packet_plan(link).coded_bits
+            packet_bits_charged = max(packet_bits, coded_bits / USUAL_EXPANSION)
+            per_device = int(per_device * packet_bits / packet_bits_charged)
         packets = max(per_device // packet_bits, 1)
     else:
         packets = -(-measure.bits_per_batch // packet_bits)
     transmissions = min(packets, MAX_TRANSMISSIONS)
     return BatchShape(transmissions=transmissions, num_bits=-(-packets // transmissions) * packet_bits)
+
+
+def _packet_plan(link: LinkConfig) -> PacketPlan:
+    link = link.resolve_mcs()
+    payload_bits = 8 * link.packet_size_bytes
+    crc = link.packets.crc_name(payload_bits)
+    return plan_packet(link.coding, payload_bits=payload_bits, bits_per_symbol=link.bits_per_symbol, crc=crc)
+
+
+def rate_warning(curve: Curve, over: Axis) -> str | None:
+    """A sentence where Eb/N0 at the nominal rate is far from that of the bits really carried; the fast path adds none."""
+    if over != "ebno_db" or curve.link.plain:
+        return None
+    nominal, carried = curve.budget.code_rate, _packet_plan(curve.link).rate
+    loss_db = 10.0 * log10(nominal / carried)
+    if loss_db <= MAX_RATE_LOSS_DB:
+        return None
+    return (
+        f"measure.over ebno_db charges the code rate {nominal:.4g}, but packets of {curve.link.packet_size_bytes} bytes "
+        f"carry {carried:.4g} payload bits per bit on the air (check sum, tail, filler and padding), so their Eb/N0 is "
+        f"{loss_db:.2f} dB higher than the axis says; send larger packets or shorter blocks, or use over: esno_db"
+    )
 
 
 def _curve(point: Point, label: str) -> Curve:

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from phy.independence import FEWEST_ERRORS, assess, verdict
+from phy.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
 from scenarios.figures import FigureFiles
-from scenarios.link_study.figures import figures_of, logarithmic, write_study_figures
+from scenarios.link_study.figures import figures_of, logarithmic, without_overridden, write_study_figures
 from scenarios.link_study.level import PLAIN_LABELS
 from scenarios.link_study.plan import LinkPlan
 from scenarios.link_study.results import CurveResult, PointResult, is_silent, read_results
@@ -29,7 +29,8 @@ def study_root(loaded: LoadedScenario) -> dict[str, Any]:
     """The scenario as plain values, to rebuild the plan from; without learning where the file has none."""
     unused = {name for name in _NOT_LINK if name not in loaded.document}
     report = loaded.scenario.report
-    resolved = report.model_copy(update={"figures": tuple(map(logarithmic, report.figures))})
+    figures = tuple(logarithmic(without_overridden(loaded, figure)) for figure in report.figures)
+    resolved = report.model_copy(update={"figures": figures})
     scenario = loaded.scenario.model_copy(update={"report": resolved})
     return scenario.model_dump(mode="json", exclude_none=True, exclude=unused)
 
@@ -163,7 +164,9 @@ def _verdicts(plan: LinkPlan, results: Sequence[CurveResult]) -> Iterator[tuple[
         telling = [
             point
             for point in result.points
-            if point.measured.bursts is not None and point.measured.bursts.bit_errors.sum() >= FEWEST_ERRORS
+            if point.measured.bursts is not None
+            and point.measured.bursts.bit_errors.sum() >= FEWEST_ERRORS
+            and _bad_packets(point) >= FEWEST_PACKETS_IN_ERROR
         ]
         if telling:
             counts = telling[-1].measured.bursts

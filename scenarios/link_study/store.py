@@ -111,20 +111,21 @@ class LinkStore(Store):
         ):
             counts, amounts = unpack_series("<i8", *blobs[:3]), unpack_series("<f8", *blobs[3:])
             if counts is None or amounts is None or number != measured.tally.batches:
-                raise ScenarioError(
-                    file=self.folder / DATABASE,
-                    problem=f"batch {number} of point {point_id[:12]} is damaged",
-                    remedy="restore the folder from a copy, or measure into a new one",
-                )
-            batch = Batch(
-                number=number,
-                seconds=seconds,
-                counts=counts,
-                amounts=amounts,
-                bursts=bursts_from_plain(json.loads(bursts)) if bursts else None,
-            )
-            measured = measured.with_batch(batch, shape)
+                raise self._damaged(number, point_id)
+            try:
+                read = bursts_from_plain(json.loads(bursts)) if bursts else None
+                batch = Batch(number=number, seconds=seconds, counts=counts, amounts=amounts, bursts=read)
+                measured = measured.with_batch(batch, shape)
+            except (ValueError, TypeError, AttributeError, OverflowError) as error:
+                raise self._damaged(number, point_id) from error
         return measured, Stop(**json.loads(row[1])) if row[1] else None
+
+    def _damaged(self, number: int, point_id: str) -> ScenarioError:
+        return ScenarioError(
+            file=self.folder / DATABASE,
+            problem=f"batch {number} of point {point_id[:12]} is damaged",
+            remedy="restore the folder from a copy, or measure into a new one",
+        )
 
 
 def _pack(array: NDArray[np.int64] | NDArray[np.float64]) -> tuple[object, ...]:

@@ -19,6 +19,10 @@ REASONS: dict[StopReason, str] = {
 TIME_NOTE = (
     "* ended by max_seconds: how far such a point came depends on the machine; more time continues it where it stopped."
 )
+UNBIASED_NOTE = (
+    "A rate that stopped on its target of errors is the unbiased estimate for that stop, so it differs a little from "
+    "errors over what was observed."
+)
 BER, PER = "bit error rate", "packet error rate"
 
 

@@ -16,6 +16,7 @@ from scenarios.link_study.batches import Measured, batch_of
 from scenarios.link_study.closed_form import bit_error_rate, has_closed_form, packet_error_rate
 from scenarios.link_study.figures import Picture, arrange, check_study_figures, draw, figures_of
 from scenarios.link_study.plan import Curve, LinkPlan, expand_link
+from scenarios.link_study.report import resolved_study_yaml
 from scenarios.link_study.results import CurveResult, result_of
 from scenarios.loader import LoadedScenario, load_scenario
 from scenarios.schema import FigureConfig
@@ -184,6 +185,19 @@ def test_figures_of_something_else_are_refused_before_the_study(tmp_path: Path, 
     with pytest.raises(ScenarioError) as caught:
         check_study_figures(loaded, plan)
     assert expected in str(caught.value)
+
+
+def test_a_path_that_was_swept_and_is_set_makes_one_panel(tmp_path: Path) -> None:
+    written = (
+        "report: {figures: [{x: snr_db, y: bit_error_rate, panels: link.modulation, series: link.channel.fading}]}"
+    )
+    loaded, plan = load(tmp_path, f"{TEXT}{written}\n", "link.modulation=qpsk")
+    check_study_figures(loaded, plan)
+    panels = arrange(loaded.scenario.report.figures[0], plan, results(plan, (100, 10, 0, None))).panels
+    assert len(panels) == 1
+    # The resolved scenario knows of no override: it is a valid scenario all the same.
+    again = load(tmp_path, resolved_study_yaml(loaded))
+    check_study_figures(*again)
 
 
 # --- closed forms ---------------------------------------------------------------------------------

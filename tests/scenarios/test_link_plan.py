@@ -12,7 +12,7 @@ from phy.config import LinkConfig
 from scenarios.errors import ScenarioError
 from scenarios.link_study.config import MeasureConfig, ValueRange
 from scenarios.link_study.level import Budget
-from scenarios.link_study.plan import LinkPlan, batch_shape, expand_link
+from scenarios.link_study.plan import LinkPlan, batch_shape, expand_link, rate_warning, said
 from scenarios.loader import load_scenario
 
 BASE = """\
@@ -96,6 +96,36 @@ def test_an_automatic_batch_stays_within_memory(num_devices: int, packet_bytes: 
     assert shape.num_bits % (8 * packet_bytes) == 0
     # No more than aimed at by a factor of two, unless a single packet of each device is more.
     assert shape.transmissions * shape.num_bits * num_devices <= max(2 << 20, 8 * packet_bytes * num_devices)
+
+
+def test_an_automatic_batch_of_tiny_packets_in_long_blocks_is_bounded_by_what_is_decoded() -> None:
+    coding = {"code": "ldpc5g", "rate": 0.5}
+    measure = MeasureConfig(values=(0.0,))
+    long = link(access="orthogonal", packet_size_bytes=2, coding={**coding, "block_length": 8448})
+    shape = batch_shape(measure, long)
+    assert shape.transmissions * shape.num_bits // 16 * 16896 <= 8 << 18
+    usual = batch_shape(measure, link(access="orthogonal", packet_size_bytes=128, coding=coding))
+    assert (usual.transmissions, usual.num_bits) == (256, 1024)
+
+
+@pytest.mark.parametrize(("packet_bytes", "warned"), [(8, True), (512, False)])
+def test_a_rate_far_below_the_nominal_one_is_warned_of(tmp_path: Path, packet_bytes: int, warned: bool) -> None:
+    options = ("link.coding.code=ldpc5g", "link.coding.rate=1/2", f"link.packet_size_bytes={packet_bytes}")
+    curve = plan_of(tmp_path, BASE, *options).curves[0]
+    sentence = rate_warning(curve, "ebno_db")
+    assert (sentence is not None) == warned
+    if sentence is not None:
+        # 64 payload bits with a check sum of 16 at rate 1/2: 64 / 160.
+        assert "code rate 0.5, but packets of 8 bytes carry 0.4 payload" in sentence
+        assert "0.97 dB" in sentence
+    assert rate_warning(curve, "esno_db") is None
+
+
+def test_curves_of_mcs_indices_are_called_by_them(tmp_path: Path) -> None:
+    text = BASE.replace("modulation: qpsk, ", "") + "sweep: {link.mcs: [3, 9]}\n"
+    plan = plan_of(tmp_path, text)
+    assert [curve.label for curve in plan.curves] == ["MCS 3", "MCS 9"]
+    assert [said(curve.point, "link.mcs") for curve in plan.curves] == ["MCS 3", "MCS 9"]
 
 
 # --- identity -------------------------------------------------------------------------------------

@@ -314,6 +314,8 @@ def test_exported_rates_are_those_of_the_counts(finished: Path) -> None:
         if errors:
             # Corrected for stopping on 300 errors by no more than one error or so.
             assert float(row["bit_error_rate"]) == pytest.approx(errors / bits, rel=2 / 300)
+            unbiased = float(row["bit_error_rate"]) != errors / bits
+            assert row["bit_error_rate_unbiased"] == str(int(unbiased))
             assert float(row["bit_error_rate_low"]) < float(row["bit_error_rate"]) < float(row["bit_error_rate_high"])
         else:
             assert row["bit_error_rate"] == ""
@@ -346,10 +348,13 @@ def test_a_folder_with_results_of_a_run_is_refused(tmp_path: Path) -> None:
         run_study(loaded, plan, folder=tmp_path / "run", rule=StopRule(), listener=Listener())
 
 
-def test_a_damaged_batch_is_said_in_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage", ["counts = substr(counts, 2)", "bursts = substr(bursts, 2)", "bursts = '{}'", "bursts = '[1]'"]
+)
+def test_a_damaged_batch_is_said_in_one_sentence(tmp_path: Path, damage: str) -> None:
     measure(tmp_path, SMALL, "measure.values=[0]")
     with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
-        database.execute("UPDATE link_batches SET counts = substr(counts, 2)")
+        database.execute(f"UPDATE link_batches SET {damage}")
     database.close()
     with pytest.raises(ScenarioError, match=r"batch 0 of point .* is damaged; restore the folder"):
         results(tmp_path / "run")
