@@ -214,7 +214,7 @@ def _packet_plan(link: LinkConfig) -> PacketPlan:
 
 
 def rate_warning(curve: Curve, over: Axis) -> str | None:
-    """A sentence where Eb/N0 at the nominal rate is far from that of the bits really carried; the fast path adds none."""
+    """A sentence where Eb/N0 at the nominal rate is far from that of the bits carried; the fast path adds none."""
     if over != "ebno_db" or curve.link.plain:
         return None
     nominal, carried = curve.budget.code_rate, _packet_plan(curve.link).rate
@@ -222,8 +222,8 @@ def rate_warning(curve: Curve, over: Axis) -> str | None:
     if loss_db <= MAX_RATE_LOSS_DB:
         return None
     return (
-        f"measure.over ebno_db charges the code rate {nominal:.4g}, but packets of {curve.link.packet_size_bytes} bytes "
-        f"carry {carried:.4g} payload bits per bit on the air (check sum, tail, filler and padding), so their Eb/N0 is "
+        f"measure.over ebno_db charges the code rate {nominal:.4g}, but packets of {curve.link.packet_size_bytes} "
+        f"bytes carry {carried:.4g} payload bits per bit on the air (check sum, tail, filler and padding), so their Eb/N0 is "
         f"{loss_db:.2f} dB higher than the axis says; send larger packets or shorter blocks, or use over: esno_db"
     )
 

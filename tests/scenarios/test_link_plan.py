@@ -111,6 +111,7 @@ def test_an_automatic_batch_of_tiny_packets_in_long_blocks_is_bounded_by_what_is
 @pytest.mark.parametrize(("packet_bytes", "warned"), [(8, True), (512, False)])
 def test_a_rate_far_below_the_nominal_one_is_warned_of(tmp_path: Path, packet_bytes: int, warned: bool) -> None:
     options = ("link.coding.code=ldpc5g", "link.coding.rate=1/2", f"link.packet_size_bytes={packet_bytes}")
+    options = (*options, "link.packets.crc=crc16")
     curve = plan_of(tmp_path, BASE, *options).curves[0]
     sentence = rate_warning(curve, "ebno_db")
     assert (sentence is not None) == warned
