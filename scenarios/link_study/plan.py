@@ -224,7 +224,8 @@ def rate_warning(curve: Curve, over: Axis) -> str | None:
     return (
         f"measure.over ebno_db charges the code rate {nominal:.4g}, but packets of {curve.link.packet_size_bytes} "
         f"bytes carry {carried:.4g} payload bits per bit on the air (check sum, tail, filler and padding), so "
-        f"their Eb/N0 is {loss_db:.2f} dB higher than the axis says; send larger packets or shorter blocks, or use over: esno_db"
+        f"their Eb/N0 is {loss_db:.2f} dB higher than the axis says; send larger packets or "
+        "shorter blocks, or use over: esno_db"
     )
 
 
