@@ -34,7 +34,7 @@ report:
 """
 
 
-def phyloop(*arguments: str | Path, cwd: Path | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def phyloop(*arguments: str | Path, cwd: Path | None = None, timeout: float = 600) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     return subprocess.run(
         [*COMMAND, *map(str, arguments)],

@@ -17,8 +17,11 @@ from scenarios.store import DATABASE
 SLOWER = (
     SMALL.replace("rounds: 20", "rounds: 200")
     .replace("burn_in: 10", "burn_in: 100")
-    .replace("link.power.snr_max_db: [10, 20]", "link.power.snr_max_db: [5, 10, 15, 20, 25, 30]")
+    .replace("link.power.snr_max_db: [10, 20]", "link.power.snr_max_db: [5, 15, 25]")
 )
+
+PATIENCE_S = 300
+"""Beyond any machine that is merely busy."""
 
 
 def stored_tasks(run: Path) -> list[tuple[str, str]]:
@@ -43,10 +46,10 @@ def test_sigkill_at_random_moments_loses_and_repeats_nothing(undisturbed: dict[s
     moments = random.Random(2022)
     kept: dict[str, str] = {}
     kills_inside = 0
-    for _ in range(5):
+    for _ in range(3):
         process = start_phyloop("run", scenario, "--out", run)
         known = len(kept)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         # Wait for progress beyond what is known, so that every kill falls into live work, then a little more.
         while process.poll() is None and len(stored_tasks(run)) <= known and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -70,15 +73,15 @@ def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(
 ) -> None:
     scenario, run = write_scenario(tmp_path, SLOWER), tmp_path / "run"
     process = start_phyloop("run", scenario, "--out", run)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not stored_tasks(run) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "Go on with: phyloop run" in said
     assert "Traceback" not in said
-    assert 0 < len(stored_tasks(run)) < 20 * 6
+    assert 0 < len(stored_tasks(run)) < 11 * 6
     assert phyloop("run", scenario, "--out", run).returncode == 0
     assert exported(run, tmp_path / "csv") == undisturbed
 
@@ -86,13 +89,13 @@ def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(
 def test_a_second_interrupt_does_not_disturb_the_first(tmp_path: Path) -> None:
     scenario, run = write_scenario(tmp_path, SLOWER), tmp_path / "run"
     process = start_phyloop("run", scenario, "--out", run)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not stored_tasks(run) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "Traceback" not in said
 
@@ -100,7 +103,7 @@ def test_a_second_interrupt_does_not_disturb_the_first(tmp_path: Path) -> None:
 def test_a_second_process_on_the_same_folder_is_told_who_holds_it(tmp_path: Path) -> None:
     scenario, run = write_scenario(tmp_path, SLOWER), tmp_path / "run"
     process = start_phyloop("run", scenario, "--out", run)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not stored_tasks(run) and time.monotonic() < deadline:
         time.sleep(0.02)
     second = phyloop("run", scenario, "--out", run)

@@ -263,7 +263,7 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
     while not stored_batches(run) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    out, said = process.communicate(timeout=30)
+    out, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Go on with: phyloop link" in said
     assert "Traceback" not in said
