@@ -55,6 +55,11 @@ class Purpose(IntEnum):
     INTERLEAVING = 18
     PILOT_NOISE = 19
     FILLER = 20
+    PARTICIPATION = 21
+    CIPHER = 22
+    DROPOUT = 23
+    ROUNDING = 24
+    BIT_DISTANCE = 25
 
 
 def seed_sequence(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import ValidationError
 
-from fl.config import LearningConfig
+from fl.config import FlmcConfig
 
 from .errors import (
     KeyPath,
@@ -115,7 +115,7 @@ def named_task(task: Any) -> Any:
     if isinstance(task, str):
         return {"name": task}
     if isinstance(task, dict) and "name" not in task:
-        return {"name": LearningConfig().task.name, **task}
+        return {"name": FlmcConfig().task.name, **task}
     return task
 
 

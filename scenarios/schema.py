@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fl.config import LearningConfig
+from fl.config import FlmcConfig, LearningConfig
 from phy.config import LinkConfig
-from privacy.config import PrivacyConfig
+from privacy.config import AnyPrivacyConfig
 from scenarios.link_study.config import MeasureConfig
 
 SCHEMA_VERSION = 2
@@ -56,8 +56,8 @@ class Scenario(Frozen):
     seed: Annotated[int, Field(ge=0, lt=1 << 64, strict=True)] = 0
     trials: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = 100
     link: LinkConfig = LinkConfig()
-    learning: LearningConfig = LearningConfig()
-    privacy: Literal["none"] | PrivacyConfig = "none"
+    learning: LearningConfig = FlmcConfig()
+    privacy: Literal["none"] | AnyPrivacyConfig = "none"
     measure: MeasureConfig | None = Field(default=None, description="error rates of the link alone: phyloop link")
     card: dict[str, Any] | None = Field(
         default=None, description="what phyloop verify expects of this scenario; changes no number"

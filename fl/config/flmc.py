@@ -1,21 +1,15 @@
-"""The `learning:` part of a scenario, checked once, immutable, free of TensorFlow."""
+"""Federated Langevin Monte Carlo as the user writes it."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
+
+from fl.config.base import Frozen, PositiveFloat
 
 Scheme = Literal["digital", "digital-orthogonal", "analog", "noiseless", "exact"]
 LmcCap = Literal["printed", "quantization-aware", "none"]
-
-PositiveFloat = Annotated[float, Field(gt=1e-15, le=1e9, allow_inf_nan=False)]
-
-
-class Frozen(BaseModel):
-    """Base of every part of a scenario: unknown keys are errors, values never change."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class GaussianLinearConfig(Frozen):
@@ -100,6 +94,3 @@ class FlmcConfig(Frozen):
             return self.lmc_cap
         return "printed" if self.superposes else "none"
 
-
-LearningConfig = FlmcConfig
-"""One class per algorithm; a union discriminated by `algorithm` once there are several."""

@@ -1,0 +1,42 @@
+"""Which network the devices train."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from fl.config.base import Count, Frozen
+
+ModelName = Literal["linear", "mlp", "cnn2", "cnn3", "emnist-cnn", "resnet18", "custom"]
+
+
+class ModelConfig(Frozen):
+    """A network by name; a bare word `model: mlp`, or `model: package.module:function` for one's own.
+
+    - `hidden`: layer widths of `mlp`;
+    - `stem` of `resnet18`: `imagenet` (7 x 7 stride 2 and pooling) or `cifar` (3 x 3); its normalisation is by groups,
+      because a batch's statistics tie samples together that per-sample clipping has to take apart;
+    - `outputs`: width of the last layer where it is to exceed the number of classes (the 1000 of ImageNet);
+    - `function` of `custom`: called with `image_shape` and `num_classes`, returns a Keras model of logits.
+    """
+
+    name: ModelName = "linear"
+    hidden: Annotated[tuple[Count, ...], Field(max_length=16)] | None = None
+    stem: Literal["imagenet", "cifar"] | None = None
+    outputs: Count | None = None
+    function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
+
+    @model_validator(mode="after")
+    def _an_option_belongs_to_its_model(self) -> ModelConfig:
+        for key, name in (("hidden", "mlp"), ("stem", "resnet18"), ("function", "custom")):
+            if getattr(self, key) is not None and self.name != name:
+                raise ValueError(f"{key} belongs to model {name}, the model is {self.name}; leave it out")
+        if self.name == "custom" and self.function is None:
+            raise ValueError("model custom needs function: module:function, which builds the network")
+        return self
+
+    @property
+    def hidden_widths(self) -> tuple[int, ...]:
+        """Hidden layers of the MLP: 784-32-16-10 unless told."""
+        return (32, 16) if self.hidden is None else self.hidden
