@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import sqlite3
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
 from scenarios.errors import ScenarioError
+from scenarios.interruption import interruptible, listen
 
 INTERRUPTED = 130
 
@@ -146,20 +145,12 @@ def schema() -> None:
     print_schema()
 
 
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """Stop once: a second Ctrl-C must not break the tidying up that the first one began."""
-    del signum, frame
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
-
-
 def main() -> None:
     """Entry point: bad input is one sentence and exit code 2, a traceback only with --debug."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+    listen()
     try:
-        app()
+        with interruptible():
+            app()
     except ScenarioError as error:
         print(f"phyloop: {error}", file=sys.stderr)
         sys.exit(2)

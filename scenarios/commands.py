@@ -14,6 +14,7 @@ from rich.table import Table
 
 from scenarios.consistency import find_warnings
 from scenarios.figure_check import check_figures
+from scenarios.interruption import interruptible
 from scenarios.labels import setting_cell
 from scenarios.link_study.commands import check_study, export_study_points, refuse_without_learning, report_study
 from scenarios.link_study.store import holds_link_study
@@ -38,7 +39,7 @@ def run_scenario(
         print(f"phyloop: warning: {sentence}.", file=sys.stderr)
     started = time.perf_counter()
     try:
-        with shown_progress(len(plan.points) * plan.trials) as progress:
+        with interruptible(), shown_progress(len(plan.points) * plan.trials) as progress:
             outcome = run_plan(loaded, plan, folder=folder, engine=InProcess(), progress=progress)
     except KeyboardInterrupt:
         command = " ".join(["phyloop", *map(shlex.quote, sys.argv[1:])])

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from fl.footprint import bytes_per_trial, dimension
 from fl.results import TrialResult
+from scenarios.interruption import stop_if_asked
 from scenarios.plan import Point
 from scenarios.schema import Scenario
 
@@ -96,6 +97,7 @@ def start_tensorflow() -> None:
 
 def _advance(on_progress: Callable[[int], None], size: int, rounds_done: int) -> None:
     del rounds_done  # one more round of each trial of the batch
+    stop_if_asked()
     on_progress(size)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from scenarios.errors import ScenarioError
+from scenarios.interruption import interruptible
 from scenarios.link_study.closed_form import has_closed_form
 from scenarios.link_study.figures import check_study_figures
 from scenarios.link_study.plan import LinkPlan, expand_link, rate_warning
@@ -34,7 +35,7 @@ def link_scenario(
         print(f"phyloop: warning: {sentence}.", file=sys.stderr)
     started = time.perf_counter()
     try:
-        with live_table(plan, rule) as listener:
+        with interruptible(), live_table(plan, rule) as listener:
             outcome = run_study(loaded, plan, folder=folder, rule=rule, listener=listener)
     except KeyboardInterrupt:
         command = " ".join(["phyloop", *map(shlex.quote, sys.argv[1:])])

@@ -10,6 +10,7 @@ from pathlib import Path
 from phy.monte_carlo import Stop, StopReason, StopRule, why_stop
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
+from scenarios.interruption import stop_if_asked
 from scenarios.link_study.batches import Batch, Measured
 from scenarios.link_study.plan import Curve, LinkPlan, LinkPoint
 from scenarios.link_study.radio import PointRadio
@@ -145,6 +146,7 @@ def _measure_point(
     committed = time.monotonic()
     try:
         while stop is None:
+            stop_if_asked()
             batch = radio.batch(measured.tally.batches)
             waiting.append(batch)
             measured = measured.with_batch(batch, curve.shape)
