@@ -7,6 +7,8 @@ are missing. Where nobody is active there is no estimate, and the aggregate is z
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,8 @@ from phy.link import Superposition
 
 SMALLEST_DEBIAS_FACTOR = 0.05
 """Below this 1 - 2 BER says that the channel carries nothing: dividing by less would amplify chance."""
+
+_VALUES_AT_ONCE = 1 << 17
 
 
 def sum_from_superposition(heard: Superposition, *, num_devices: int) -> NDArray[np.float64]:
@@ -49,3 +53,33 @@ def sum_of_devices(
         heard = (known & active[..., None]).sum(axis=1)
     scale = active.shape[1] / np.maximum(heard, 1)
     return np.asarray(np.einsum("tk,tkm->tm", weights, values) * scale)
+
+
+def weighted_mean(
+    values: NDArray[Any],
+    *,
+    weights: NDArray[np.float64],
+    known: NDArray[np.bool_] | None = None,
+    otherwise: NDArray[np.float32],
+) -> NDArray[np.float32]:
+    """sum_n q_n w_n, Li et al. 2025 (4), `[M]` float32, from `values` `[K, M]` of devices with q_n > 0 in `weights`.
+
+    The weights are those of the devices heard, brought to sum to one, coordinate by coordinate where packets are
+    missing (`known` `[K, M]`): unbiased where all devices are missing equally often. Where nothing arrived the result
+    is `otherwise` `[M]`. Sums run in float64 and in the order of the devices, chunk by chunk.
+    """
+    num_values = values.shape[1]
+    out = np.array(otherwise, np.float32)
+    total = float(weights.sum())
+    if total == 0.0:
+        return out
+    for first in range(0, num_values, _VALUES_AT_ONCE):
+        part = slice(first, first + _VALUES_AT_ONCE)
+        some = values[:, part].astype(np.float64)
+        if known is None:
+            out[part] = weights @ some / total
+            continue
+        heard = weights @ known[:, part]
+        mean = weights @ np.where(known[:, part], some, 0.0) / np.where(heard > 0.0, heard, 1.0)
+        out[part] = np.where(heard > 0.0, mean, out[part])
+    return out

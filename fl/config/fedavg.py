@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from fl.config.base import Count, Frozen, Probability
+from fl.config.base import Count, Frozen, PositiveFloat, Probability
 from fl.config.codec import Binary32Config, CodecConfig
 from fl.config.data import DataConfig, PartitionConfig
 from fl.config.local import LocalConfig
@@ -32,7 +32,9 @@ class FedAvgConfig(Frozen):
 
     `upload`: devices send their `model`, as in the paper, or the `update` against the model that they were sent.
     `weighting`: q_n by `samples`, or `equal`. `downlink`: `ideal`, or a link of its own over which every device
-    hears the model, as `downlink_codec` writes it (left out: `codec`).
+    hears the model, as `downlink_codec` writes it (left out: `codec`). `receiver_limit`: received values that are not
+    finite or larger than this are taken as missing; left out, the server believes whatever arrives.
+    `convergence_bound`: find the optimum first and follow the distance to it beside Theorem 2 (linear model with l2).
     """
 
     algorithm: Literal["fedavg"] = "fedavg"
@@ -48,6 +50,8 @@ class FedAvgConfig(Frozen):
     participation: ParticipationConfig = ParticipationConfig()
     downlink: Literal["ideal"] | LinkConfig = "ideal"
     downlink_codec: CodecConfig | None = None
+    receiver_limit: PositiveFloat | None = None
+    convergence_bound: bool = False
     test_every: Count = Field(default=1, description="rounds between two looks at the test set; the last is always one")
 
     @field_validator("data", "model", "codec", "downlink_codec", mode="before")
@@ -67,6 +71,10 @@ class FedAvgConfig(Frozen):
         some = self.participation.devices_per_round
         if some is not None and some > self.num_devices:
             raise ValueError(f"devices_per_round {some} exceeds num_devices {self.num_devices}; lower it")
+        if self.convergence_bound and (self.model.name != "linear" or self.local.l2 <= 0 or self.local.optimizer != "gd"):
+            raise ValueError(
+                "convergence_bound needs a strongly convex task: model: linear, local.l2 above 0 and optimizer: gd"
+            )
         if self.participation.straggling > 0.0 and self.local.steps == 1:
             raise ValueError("straggling needs at least 2 local steps to leave some out; raise local.steps")
         return self

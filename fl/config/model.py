@@ -22,7 +22,7 @@ class ModelConfig(Frozen):
     """
 
     name: ModelName = "linear"
-    hidden: Annotated[tuple[Count, ...], Field(max_length=16)] | None = None
+    hidden: Annotated[tuple[Count, ...], Field(max_length=16, strict=False)] | None = None
     stem: Literal["imagenet", "cifar"] | None = None
     outputs: Count | None = None
     function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None

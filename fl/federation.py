@@ -1,0 +1,215 @@
+"""Federated averaging of one trial, ready to run: data, model, trainer, radio and privacy put together.
+
+One round, Li et al. 2025 Algorithm 1: the server's model goes down, devices train E steps, what they upload is
+encoded, protected, sent, recovered, and averaged with weights q_n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.aggregation import weighted_mean
+from fl.codecs import build_codec
+from fl.config import FedAvgConfig
+from fl.data import ImageData, load_images
+from fl.exchange import Exchange, digital_link
+from fl.local import LocalTrainer, evaluate
+from fl.mechanisms import build_protection
+from fl.models import FederatedModel, build_model
+from fl.participation import draw_participants
+from fl.partition import Partition, partition
+from fl.protection import NoProtection
+from fl.slots import Slots
+from fl.tasks.base import LearningError
+from phy.channels import UplinkContext
+from phy.config import LinkConfig
+from phy.random import Purpose, generator
+from privacy.config import BitFlippingConfig, GaussianConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundReport:
+    """One round: numbers of the round, of each device `[num_devices]`, and of the link (see `fl.results`)."""
+
+    rounds: Mapping[str, float]
+    devices: Mapping[str, NDArray[Any]]
+    link: Mapping[str, NDArray[Any]]
+
+
+class Federation:
+    """One trial. `weights` `[M]` is the server's model after the last round."""
+
+    def __init__(
+        self,
+        config: FedAvgConfig,
+        *,
+        link: LinkConfig,
+        privacy: BitFlippingConfig | GaussianConfig | None,
+        seed: int,
+        trial: int,
+    ) -> None:
+        self._config, self._seed, self._trial = config, seed, trial
+        self.data: ImageData = load_images(config.data, seed=seed, trial=trial)
+        self.partition: Partition = partition(
+            self.data.y_train,
+            config=config.partition,
+            num_devices=config.num_devices,
+            num_classes=self.data.num_classes,
+            generator=generator(seed, trial, Purpose.PARTITION),
+        )
+        self.model: FederatedModel = build_model(
+            config.model,
+            image_shape=self.data.image_shape,
+            num_classes=self.data.num_classes,
+            seed=seed,
+            trial=trial,
+        )
+        self.weights = self.model.initial_weights()
+        self._trainer = LocalTrainer(
+            self.model, config=config.local, data=self.data, partition=self.partition, seed=seed, trial=trial
+        )
+        self._sizes = np.asarray(self.partition.sizes, np.float64)
+        self._slots = Slots(config, link=link)
+        self._codec = build_codec(config.codec)
+        protection, self.budget = build_protection(
+            privacy,
+            config=config,
+            sizes=self._sizes,
+            probe_bits=link.probe_bits,
+            local_models=self._first_models,
+            seed=seed,
+            trial=trial,
+        )
+        self._up = Exchange(
+            digital_link(link),
+            codec=self._codec,
+            protection=protection,
+            num_devices=self._slots.count,
+            num_values=self.model.num_parameters,
+            receiver_limit=config.receiver_limit,
+        )
+        self._down = self._downlink()
+        self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
+
+    def _first_models(self) -> NDArray[np.float32]:
+        """Local models of a first round that is not sent: what (26) measures kappa on. Leaves no trace in the state."""
+        state = self._trainer.state()
+        devices = np.arange(min(self._config.num_devices, 4))
+        models = self._trainer.train(self.weights, devices=devices, round_index=0).weights
+        self._trainer.restore(state)
+        return np.asarray(models)
+
+    def _downlink(self) -> Exchange | None:
+        config = self._config
+        if config.downlink == "ideal":
+            return None
+        return Exchange(
+            digital_link(config.downlink),
+            codec=build_codec(config.downlink_codec or config.codec),
+            protection=NoProtection(),
+            num_devices=self._slots.count,
+            num_values=self.model.num_parameters,
+            receiver_limit=config.receiver_limit,
+        )
+
+    def round(self, round_index: int) -> RoundReport:
+        """Run one round. Raises LearningError for a model that is not finite or lies too far beyond the codec."""
+        config = self._config
+        who = draw_participants(
+            config.participation,
+            num_devices=config.num_devices,
+            steps=config.local.steps,
+            seed=self._seed,
+            trial=self._trial,
+            round_index=round_index,
+        )
+        start = self._hear_the_model(who.devices, round_index)
+        late = config.participation.straggling > 0.0
+        trained = self._trainer.train(
+            start, devices=who.devices, round_index=round_index, steps=who.steps if late else None
+        )
+        check_finite(trained.weights, devices=who.devices)
+        senders = who.devices[who.sends]
+        base = start if start.ndim == 1 else start[who.sends]
+        own = trained.weights[who.sends] if not who.sends.all() else trained.weights
+        numbers = own - base if config.upload == "update" else own
+        seat = self._slots.seat(senders)
+        upload = self._up.carry(
+            self._slots.spread(numbers, seat),
+            devices=self._slots.owners(senders),
+            context=UplinkContext(seed=self._seed, trials=(self._trial,), round_index=round_index),
+        )
+        self._check_range(upload.observed["clipped_values"][seat], senders)
+        q = self._sizes[senders] if config.weighting == "samples" else np.ones(len(senders))
+        known = None if upload.known is None else np.broadcast_to(upload.known, upload.values.shape)[seat]
+        if config.upload == "update":
+            step = weighted_mean(upload.values[seat], weights=q, known=known, otherwise=np.zeros_like(self.weights))
+            self.weights = self.weights + step
+        else:
+            self.weights = weighted_mean(upload.values[seat], weights=q, known=known, otherwise=self.weights)
+        check_finite(self.weights[None], devices=None)
+        return RoundReport(
+            rounds={
+                "train_loss": float(np.average(trained.loss, weights=self._sizes[who.devices])),
+                "clipped_gradients": float(np.average(trained.clipped_share, weights=self._sizes[who.devices])),
+                "num_active": float(len(senders) if upload.known is None else upload.known[seat].any(axis=1).sum()),
+                **self._up.spent(upload, seat),
+            },
+            devices={name: self._slots.place(values, seat, senders) for name, values in upload.observed.items()},
+            link=self._slots.link_series(upload, seat, senders),
+        )
+
+    def _hear_the_model(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.float32]:
+        """The server's model as every device has it: `[M]` over an ideal downlink, else `[K', M]`."""
+        if self._down is None or self._copies is None:
+            return self.weights
+        seat = self._slots.seat(devices)
+        heard = self._down.carry(
+            np.tile(self.weights, (self._slots.count, 1)),
+            devices=self._slots.owners(devices),
+            context=UplinkContext(seed=downlink_seed(self._seed), trials=(self._trial,), round_index=round_index),
+        )
+        got = heard.values[seat].astype(np.float32)
+        if heard.known is not None:
+            # What did not arrive stays as the device last had it.
+            got = np.where(np.broadcast_to(heard.known, heard.values.shape)[seat], got, self._copies[devices])
+        self._copies[devices] = got
+        return np.asarray(got)
+
+    def _check_range(self, clipped: NDArray[np.int64], devices: NDArray[np.int64]) -> None:
+        codec = self._config.codec
+        limit = getattr(codec, "max_clipped", None)
+        if limit is None or not len(devices):
+            return
+        share = clipped / self.model.num_parameters
+        worst = int(np.argmax(share))
+        if share[worst] > limit:
+            raise LearningError(
+                f"{share[worst]:.1%} of the values of device {devices[worst]} lie beyond the codec's bound "
+                f"{codec.bound:g}, more than learning.codec.max_clipped = {limit:g}; raise the bound, or the limit"
+            )
+
+    def test(self) -> tuple[float, float]:
+        """Mean cross-entropy and accuracy of the server's model on the test set."""
+        return evaluate(self.model, self.weights, self.data.x_test, self.data.y_test, scale=self.data.scale)
+
+
+def check_finite(weights: NDArray[np.float32], *, devices: NDArray[np.int64] | None) -> None:
+    """Raise LearningError for NaN or infinity in the rows of `weights` `[K, M]`."""
+    bad = [row for row, one in enumerate(weights) if not np.isfinite(one).all()]
+    if bad:
+        whose = "the server's model" if devices is None else f"the model of device {devices[bad[0]]}"
+        raise LearningError(
+            f"{whose} is no longer finite; lower local.learning_rate, or set receiver_limit where bits arrive wrong"
+        )
+
+
+def downlink_seed(seed: int) -> int:
+    """Seed of the downlink's channel, noise and rounding: streams of their own beside those of the uplink."""
+    return int(np.random.SeedSequence(entropy=seed, spawn_key=(0xD0,)).generate_state(1, np.uint64)[0])
+

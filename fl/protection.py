@@ -1,0 +1,183 @@
+"""What privacy does to an upload on its way: noise on the numbers, flips and ciphers on the bits.
+
+One seam, three implementations: `NoProtection`, `GaussianNoise`, `BitFlipping`. A round asks them in this order:
+`begin` (probe, decide), `perturb` (numbers), `cover` (bits, before the radio), `uncover` (bits, after it), `recover`
+(numbers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.aggregation import SMALLEST_DEBIAS_FACTOR
+from fl.bit_flips import flip_bits
+from fl.tasks.base import LearningError
+from phy.channels import UplinkContext
+from phy.link import DigitalUplink
+from phy.random import Purpose, seed_sequence
+from privacy.bit_flipping import FlipPlan, plan_flips
+from privacy.ciphers import Cipher, build_cipher
+from privacy.config import BitFlippingConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundPlan:
+    """What was decided for one round; `observed` are numbers per device `[K]` worth keeping."""
+
+    flips: FlipPlan | None = None
+    observed: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+
+class Protection(Protocol):
+    """What stands between a device's numbers and what the server makes of them."""
+
+    def air_bytes(self, num_bytes: int) -> int:
+        """Bytes on the air for a payload of `num_bytes`."""
+        ...
+
+    def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
+        """Decide for this round, from known bits over the channel that the payload will meet."""
+        ...
+
+    def perturb(
+        self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.float32]:
+        """Numbers `[K, M]` before they become bits."""
+        ...
+
+    def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
+        """Packed bits `[1, K, air_bytes]` to send in place of `[1, K, num_bytes]`."""
+        ...
+
+    def uncover(self, payload: NDArray[np.uint8], *, num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
+        """Packed bits `[1, K, num_bytes]` of what was received."""
+        ...
+
+    def recover(self, values: NDArray[Any], *, plan: RoundPlan) -> NDArray[Any]:
+        """Numbers `[K, M]` that the server works with."""
+        ...
+
+
+class NoProtection:
+    """The do-nothing protection."""
+
+    def air_bytes(self, num_bytes: int) -> int:
+        """See `Protection.air_bytes`."""
+        return num_bytes
+
+    def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
+        """See `Protection.begin`."""
+        del uplink, context
+        return RoundPlan()
+
+    def perturb(
+        self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.float32]:
+        """See `Protection.perturb`."""
+        del devices, context
+        return values
+
+    def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
+        """See `Protection.cover`."""
+        del plan, context
+        return payload
+
+    def uncover(self, payload: NDArray[np.uint8], *, num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
+        """See `Protection.uncover`."""
+        del num_bytes, context
+        return payload
+
+    def recover(self, values: NDArray[Any], *, plan: RoundPlan) -> NDArray[Any]:
+        """See `Protection.recover`."""
+        del plan
+        return values
+
+
+class GaussianNoise(NoProtection):
+    """The Gaussian mechanism: w~ = w + N(0, sigma_n^2 I) on every device, Li et al. 2025 (23).
+
+    `sigma` `[num_devices]`: noise of every device.
+    """
+
+    def __init__(self, sigma: NDArray[np.float64]) -> None:
+        self._sigma = sigma.astype(np.float32)
+
+    def perturb(
+        self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.float32]:
+        """See `Protection.perturb`."""
+        root = seed_sequence(context.seed, context.trials[0], Purpose.PRIVACY)
+        drawn = np.random.Generator(
+            np.random.Philox(
+                np.random.SeedSequence(entropy=root.entropy, spawn_key=(*root.spawn_key, context.round_index))
+            )
+        )
+        noise = drawn.standard_normal(values.shape, dtype=np.float32)
+        noise *= self._sigma[devices, None]
+        noise += values
+        return noise
+
+
+class BitFlipping:
+    """Bit-flipping DP, Li et al. 2025: devices add the flips that the channel does not surely make.
+
+    `target` is the end-to-end bit error rate p of Theorem 1 on the numbers' own bits; a block cipher changes what that
+    asks of the bits on the air, Remark 3.
+    """
+
+    def __init__(self, config: BitFlippingConfig, *, target: float, probe_bits: int) -> None:
+        self._config, self._target, self._probe_bits = config, target, probe_bits
+        self._cipher: Cipher = build_cipher(config.cipher)
+
+    def air_bytes(self, num_bytes: int) -> int:
+        """See `Protection.air_bytes`."""
+        return self._cipher.payload_bytes(num_bytes)
+
+    def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
+        """See `Protection.begin`."""
+        counts = uplink.probe(self._probe_bits, context=context, caps={})
+        flips = plan_flips(
+            probed_bits=counts.bits[0],
+            probed_errors=counts.bit_errors[0],
+            target=self._target,
+            channel=self._config.channel,
+            confidence=self._config.confidence,
+            cipher=self._config.cipher,
+        )
+        return RoundPlan(flips=flips, observed=flips.series())
+
+    def perturb(
+        self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.float32]:
+        """See `Protection.perturb`."""
+        del devices, context
+        return values
+
+    def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
+        """See `Protection.cover`: encrypted, then flipped."""
+        if plan.flips is None:
+            raise LearningError("bits were to be flipped in a round without a plan of flips; call begin first")
+        covered = self._cipher.encrypt(payload, keys=context.keys(Purpose.CIPHER))
+        return flip_bits(
+            covered,
+            probability=plan.flips.flip_probability[None],
+            num_bits=8 * covered.shape[-1],
+            keys=context.keys(Purpose.PRIVACY),
+        )
+
+    def uncover(self, payload: NDArray[np.uint8], *, num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
+        """See `Protection.uncover`."""
+        return self._cipher.decrypt(payload, keys=context.keys(Purpose.CIPHER))[..., :num_bytes]
+
+    def recover(self, values: NDArray[Any], *, plan: RoundPlan) -> NDArray[Any]:
+        """See `Protection.recover`: divided by 1 - 2 p of the rates that acted, where asked for."""
+        if not self._config.debias or plan.flips is None:
+            return values
+        factor = np.maximum(1.0 - 2.0 * plan.flips.expected, SMALLEST_DEBIAS_FACTOR)
+        return np.asarray(values / factor[:, None].astype(values.dtype))
+

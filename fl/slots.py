@@ -1,0 +1,71 @@
+"""Who sits on which of the link's resources: all devices always, or only those who take part where that is the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.config import FedAvgConfig
+from fl.exchange import Upload
+from fl.results import LINK_COUNTS
+from phy.config import LinkConfig
+
+
+class Slots:
+    """Seats of the link.
+
+    Where every device's channel has the same law and nothing of it lasts from round to round, the `devices_per_round`
+    that take part are given seats anew, and no others are simulated. Else every device keeps its own seat, silent
+    devices are simulated too, and what they would have heard or cost is not counted.
+    """
+
+    def __init__(self, config: FedAvgConfig, *, link: LinkConfig) -> None:
+        self._num_devices = config.num_devices
+        some = config.participation.devices_per_round
+        links = [link] if config.downlink == "ideal" else [link, config.downlink]
+        self._shared = some is not None and all(exchangeable(one) for one in links)
+        self.count = some if some is not None and self._shared else config.num_devices
+
+    def seat(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Seats of some devices, ascending."""
+        return np.arange(len(devices)) if self._shared else devices
+
+    def owners(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The device on every seat `[count]` when `devices` take part; an empty seat belongs to device 0."""
+        owners = np.zeros(self.count, np.int64) if self._shared else np.arange(self._num_devices)
+        owners[self.seat(devices)] = devices
+        return owners
+
+    def spread(self, values: NDArray[np.float32], seat: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Rows of those who send on their seats, `[count, M]`; zeros elsewhere."""
+        if len(seat) == self.count:
+            return values
+        out = np.zeros((self.count, values.shape[1]), values.dtype)
+        out[seat] = values
+        return out
+
+    def place(self, values: NDArray[Any], seat: NDArray[np.int64], devices: NDArray[np.int64]) -> NDArray[Any]:
+        """Numbers of seats `[count]` as numbers of devices `[num_devices]`; NaN, or 0 for counts, elsewhere."""
+        kind = np.asarray(values).dtype
+        out = np.full(self._num_devices, np.nan if kind.kind == "f" else 0, kind)
+        out[devices] = values[seat]
+        return out
+
+    def link_series(
+        self, upload: Upload, seat: NDArray[np.int64], devices: NDArray[np.int64]
+    ) -> dict[str, NDArray[Any]]:
+        """Counts of the radio by device."""
+        series = {name: getattr(upload.counts, name)[0] for name in LINK_COUNTS}
+        if upload.power_db is not None:
+            series["power_db"] = upload.power_db[0]
+        return {name: self.place(values, seat, devices) for name, values in series.items()}
+
+
+def exchangeable(link: LinkConfig) -> bool:
+    """Whether any device on any seat in any round meets the same law, whatever was before."""
+    channel = link.channel
+    lasting = channel.coherence in ("run", "doppler") and (channel.fades or channel.selective)
+    own_gain = isinstance(channel.gain, tuple) or channel.cell is not None
+    return not (lasting or own_gain or link.power.policy == "closed-loop" or link.access == "noma")
