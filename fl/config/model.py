@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from fl.config.base import Count, Frozen
 
 ModelName = Literal["linear", "mlp", "cnn2", "cnn3", "emnist-cnn", "resnet18", "custom"]
+
+
+def _as_tuple(value: Any) -> Any:
+    # Behind the validator that reads bare words, JSON's list is Python's, which strict mode does not take as a tuple.
+    return tuple(value) if isinstance(value, list) else value
 
 
 class ModelConfig(Frozen):
@@ -22,7 +27,7 @@ class ModelConfig(Frozen):
     """
 
     name: ModelName = "linear"
-    hidden: Annotated[tuple[Count, ...], Field(max_length=16, strict=False)] | None = None
+    hidden: Annotated[tuple[Count, ...], Field(max_length=16), BeforeValidator(_as_tuple)] | None = None
     stem: Literal["imagenet", "cifar"] | None = None
     outputs: Count | None = None
     function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
