@@ -42,6 +42,8 @@ class TrialResult:
       empty without a privacy bound;
     - `bursts`: int64 arrays `[num_devices]` or `[num_devices, ...]`, the fields of `phy.burstiness.Burstiness` summed
       over the rounds; empty where no payload of a device was compared;
+    - `devices`: arrays `[num_rounds, num_devices]`, int64 or float64, of what learning and privacy know of each device
+      (`probed_errors`, `flip_probability`, `end_errors`, `clipped_values`); NaN, or 0 of a count, where it took no part;
     - `failure`: why the trial ended early, None when it is whole. Rounds up to the failure are kept.
     """
 
@@ -51,4 +53,5 @@ class TrialResult:
     link: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
     privacy: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     bursts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    devices: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
     failure: str | None = None

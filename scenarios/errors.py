@@ -15,6 +15,9 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from fl.config import FlmcConfig
+from privacy.config import PrivacyConfig
+
 from .schema import Scenario
 
 KeyPath = tuple[str | int, ...]
@@ -100,13 +103,31 @@ def _is_number(text: str) -> bool:
 # --- the schema as dotted paths ---------------------------------------------------------------
 
 
+OWNERS = ("algorithm", "mechanism")
+"""Keys that say which algorithm or mechanism a whole section is of."""
+
+_TAGS = (*OWNERS, "name")
+_UNNAMED: dict[type[BaseModel], str] = {FlmcConfig: "flmc", PrivacyConfig: "amplitude"}
+"""Members of a union that are meant where none is named."""
+_SECTIONS = {"learning": ("algorithm", _UNNAMED[FlmcConfig]), "privacy": ("mechanism", _UNNAMED[PrivacyConfig])}
+
+
 @dataclass(frozen=True, kw_only=True)
 class SchemaKey:
-    """One key a scenario may hold. `indexed` keys sit inside a list: no dotted path sets them."""
+    """One key a scenario may hold. `indexed` keys sit inside a list: no dotted path sets them.
 
-    field: FieldInfo
+    `variants`: the members of the nearest union that have it. `fields`: how it is defined, by the algorithm or
+    mechanism that it is part of; `field` is the first of these.
+    """
+
     indexed: bool
     variants: tuple[str, ...]
+    fields: Mapping[str, FieldInfo]
+
+    @property
+    def field(self) -> FieldInfo:
+        """The key as the first algorithm that has it defines it."""
+        return next(iter(self.fields.values()))
 
 
 @cache
@@ -114,23 +135,34 @@ def schema_keys() -> dict[str, SchemaKey]:
     """Every dotted path of a scenario, those of all variants of a union included."""
     keys: dict[str, SchemaKey] = {}
 
-    def walk(model: type[BaseModel], prefix: str, indexed: bool, variant: tuple[str, ...]) -> None:
+    def walk(model: type[BaseModel], prefix: str, indexed: bool, variant: tuple[str, ...], owner: str) -> None:
         for name, field in model.model_fields.items():
             path = prefix + name
             known = keys.get(path)
-            variants = (known.variants if known else ()) + variant
-            keys[path] = SchemaKey(field=known.field if known else field, indexed=indexed, variants=variants)
+            before = known.fields if known else {}
+            keys[path] = SchemaKey(
+                indexed=indexed,
+                variants=tuple(dict.fromkeys((*(known.variants if known else ()), *variant))),
+                fields={**before, **({} if owner in before else {owner: field})},
+            )
             for child, in_list in _models_in(field.annotation):
-                tag = child.model_fields.get("name")
-                walk(
-                    child,
-                    path + ".",
-                    indexed or in_list,
-                    (str(tag.default),) if tag is not None and isinstance(tag.default, str) else (),
-                )
+                word = variant_of(child)
+                named = any(tag in child.model_fields for tag in OWNERS) or child in _UNNAMED
+                walk(child, path + ".", indexed or in_list, (word,) if word else (), word if named else owner)
 
-    walk(Scenario, "", False, ())
+    walk(Scenario, "", False, (), "")
     return keys
+
+
+def variant_of(model: type[BaseModel]) -> str:
+    """The word by which a member of a union is told from the others, empty for what is no such member."""
+    if model in _UNNAMED:
+        return _UNNAMED[model]
+    for tag in _TAGS:
+        words = get_args(model.model_fields[tag].annotation) if tag in model.model_fields else ()
+        if len(words) == 1 and isinstance(words[0], str):
+            return words[0]
+    return ""
 
 
 def _models_in(annotation: Any, in_list: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
@@ -144,9 +176,12 @@ def unknown_key(path: str, *, among: Iterable[str] | None = None) -> str:
     """The remedy for a path that does not exist: the nearest one that does, or its valid siblings."""
     keys = schema_keys()
     known = list(keys if among is None else among)
-    if path in known and keys[path].variants:
+    if path in keys and (variants := keys[path].variants):
         parent = path.rpartition(".")[0]
-        return f"it belongs to {parent} {listing(keys[path].variants)} only: leave it out"
+        if parent in _SECTIONS:
+            tag, _ = _SECTIONS[parent]
+            return f"it belongs to {tag} {listing(variants)} only: leave it out, or change the {tag}"
+        return f"it belongs to {parent} {listing(variants)} only: leave it out"
     leaf = path.rpartition(".")[2]
 
     def nearness(other: str) -> float:
@@ -171,6 +206,7 @@ def unknown_key(path: str, *, among: Iterable[str] | None = None) -> str:
 # Unions, whose every member complains: what the user may write, and an example.
 _FORMS = {
     "privacy": ("must be none or a mapping with epsilon", "write none, or {epsilon: 5, delta: 0.01}"),
+    "privacy.kappa": ("must be a number above 0, or measured", "write for example 0.02, or measured"),
     "link.csi": (
         "must be perfect or a mapping with error_variance or estimator",
         "write perfect, {error_variance: 0.01} or {estimator: ls}",
@@ -203,6 +239,10 @@ _FORMS = {
     "learning.task": (
         "must be gaussian-linear or logistic, or a mapping with that name",
         "write for example gaussian-linear",
+    ),
+    "learning.downlink": (
+        "must be ideal or a mapping that describes a link",
+        "write ideal, or {power: {snr_max_db: 20}}",
     ),
     "report.figures.series": (
         "must be a dotted path or a list of them",
@@ -317,12 +357,11 @@ def _told(
         path = _blamed(path, problem, marks, prefer)
         remedy = remedy or "change one of them"
     elif kind == "union_tag_invalid":
-        if (*path, "name") in marks:
-            path = (*path, "name")
+        path = next((tag for name in _TAGS if (tag := (*path, name)) in marks), path)
         item = {"ctx": {"expected": item["ctx"]["expected_tags"]}, "input": item["ctx"]["tag"]}
         problem, remedy = _choice(item)
     else:
-        problem, remedy = _sentence(kind, path, item)
+        problem, remedy = _sentence(kind, path, item, owner=_owner(path, document))
     value = value_at(document, path)
     if kind in ("extra_forbidden", "value_error") and isinstance(value, dict | list):
         value = None  # the key is the trouble, not what is in it
@@ -354,17 +393,27 @@ def _blamed(
     return min(candidates, key=lambda one: one not in prefer, default=path)
 
 
+def _owner(path: KeyPath, document: dict[str, Any]) -> str:
+    """The algorithm or mechanism of the section that `path` lies in; empty in the others."""
+    if not path or path[0] not in _SECTIONS:
+        return ""
+    tag, usual = _SECTIONS[str(path[0])]
+    section = document.get(str(path[0]))
+    return str(section.get(tag, usual)) if isinstance(section, dict) else usual
+
+
 def _choice(item: dict[str, Any]) -> tuple[str, str]:
-    choices = re.findall(r"'([^']*)'", item["ctx"]["expected"])
+    # The bound of flmc is what a privacy section without `mechanism` is: a word that nobody writes.
+    choices = [word for word in re.findall(r"'([^']*)'", item["ctx"]["expected"]) if word != "amplitude"]
     near = get_close_matches(str(item["input"]), choices, n=1, cutoff=0.5)
     return f"must be {listing(choices)}", f"did you mean {near[0]}" if near else "write one of these words"
 
 
-def _sentence(kind: str, path: KeyPath, item: dict[str, Any]) -> tuple[str, str]:
-    """What is wrong and what to do about it."""
+def _sentence(kind: str, path: KeyPath, item: dict[str, Any], *, owner: str) -> tuple[str, str]:
+    """What is wrong and what to do about it; `owner` is the algorithm or mechanism it is part of."""
     name, value = _name(path), item["input"]
     key = schema_keys().get(name)
-    default = getattr(key.field, "default", None) if key is not None else None
+    default = getattr(key.fields.get(owner, key.field), "default", None) if key is not None else None
     usual = isinstance(default, int | float | str) and default != ""
     if kind == "extra_forbidden":
         if isinstance(path[-1], str) and "." in path[-1]:
@@ -372,7 +421,8 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any]) -> tuple[str, str]
                 "unknown key",
                 f"nest it instead of dots: {path[-1].replace('.', ': {')}: ...{'}' * path[-1].count('.')}",
             )
-        return "unknown key", unknown_key(name)
+        in_section = [one for one, key in schema_keys().items() if owner in key.fields] if owner else None
+        return "unknown key", unknown_key(name, among=in_section)
     if kind == "missing":
         parent = dotted(path[:-1])
         return (
@@ -383,6 +433,10 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any]) -> tuple[str, str]
         return _FORMS[name]
     if kind == "literal_error":
         return _choice(item)
+    if kind == "string_pattern_mismatch" and name.endswith(".function"):
+        return "must be module:function", "write for example my_package.models:build"
+    if kind == "too_long":
+        return f"must have at most {item['ctx']['max_length']} entries", "shorten it"
     if kind == "string_pattern_mismatch":
         return (
             "must be 1 to 80 letters, digits, dots, dashes or underscores, the first a letter or digit",

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import ValidationError
 
-from fl.config import FlmcConfig
-
 from .errors import (
     KeyPath,
     ScenarioError,
@@ -24,6 +22,7 @@ from .errors import (
     unknown_key,
 )
 from .schema import Scenario
+from .shorthand import SECTIONS, is_another, named_section, normalise
 from .yaml_marks import parse_yaml, read_yaml
 
 LIBRARY = Path(__file__).parent / "library"
@@ -95,28 +94,6 @@ def validate_quickly(document: dict[str, Any]) -> Scenario:
     # Through JSON, because pydantic's strict mode then takes lists as tuples and 20 as 20.0, and
     # still refuses "20", true as a number and 20.0 as a count.
     return Scenario.model_validate_json(json.dumps(document), strict=True)
-
-
-def normalise(document: dict[str, Any]) -> None:
-    """Write out the shorthands of the schema: a task by its bare name, a number as a label.
-
-    Changes `document` itself, not the mappings in it.
-    """
-    learning = document.get("learning")
-    if isinstance(learning, dict) and "task" in learning:
-        document["learning"] = {**learning, "task": named_task(learning["task"])}
-    label = document.get("label")
-    if isinstance(label, int | float) and not isinstance(label, bool):
-        document["label"] = str(label)
-
-
-def named_task(task: Any) -> Any:
-    """`learning.task` as a mapping with a name, the default name if it has none."""
-    if isinstance(task, str):
-        return {"name": task}
-    if isinstance(task, dict) and "name" not in task:
-        return {"name": FlmcConfig().task.name, **task}
-    return task
 
 
 def resolved_yaml(scenario: Scenario) -> str:
@@ -213,11 +190,11 @@ def _merge(
     for key, value in over.items():
         here = (*path, key)
         old = under.get(key)
-        if here == ("learning", "task") and key in under:
+        if here in SECTIONS and key in under:
             # Another task has other keys: those of the base's task say nothing about it.
-            old = named_task(old)
-            value = named_task(value) if isinstance(value, str) else value
-            if isinstance(old, dict) and isinstance(value, dict) and value.get("name", old["name"]) != old["name"]:
+            old = named_section(here, old, algorithm=under.get("algorithm"))
+            value = named_section(here, value) if isinstance(value, str) else value
+            if is_another(here, old=old, new=value):
                 old = None
         if isinstance(old, dict) and isinstance(value, dict) and here != ("sweep",):
             under[key] = old
@@ -291,8 +268,9 @@ def set_path(document: dict[str, Any], path: str, value: Any) -> None:
     here = document
     for depth, part in enumerate(parents):
         inner = here.get(part)
-        if (parents[depth - 1] if depth else "", part) == ("learning", "task"):
-            inner = named_task({} if inner is None else inner)
+        section = tuple(parents[: depth + 1])
+        if section in SECTIONS:
+            inner = named_section(section, {} if inner is None else inner, algorithm=here.get("algorithm"))
         here[part] = here = dict(inner) if isinstance(inner, dict) else {}
     here[leaf] = value
 

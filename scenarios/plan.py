@@ -14,8 +14,9 @@ from pydantic import BaseModel, ValidationError
 from .consistency import Conflict, check_consistency, find_conflicts, resolve_auto
 from .errors import KeyPath, ScenarioError, explain, mark_of, schema_keys, shorten, unknown_key
 from .identity import canonical_json, physics_json
-from .loader import LoadedScenario, Mark, normalise, set_path, validate_quickly
+from .loader import LoadedScenario, Mark, set_path, validate_quickly
 from .schema import Scenario
+from .shorthand import normalise
 
 MAX_POINTS = 100_000
 

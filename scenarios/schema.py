@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from fl.config import FlmcConfig, LearningConfig
 from phy.config import LinkConfig
@@ -16,6 +16,17 @@ SCHEMA_VERSION = 2
 
 SweepBlock = dict[str, Any]
 """Dotted path -> list of values (a product), and `zip:` -> paths that walk together."""
+
+
+def _word_or_mapping(value: object) -> str:
+    return "word" if isinstance(value, str) else "mapping"
+
+
+# Told apart before it is read, so that a mistake inside the mapping is not reported as the word.
+Privacy = Annotated[
+    Annotated[Literal["none"], Tag("word")] | Annotated[AnyPrivacyConfig, Tag("mapping")],
+    Discriminator(_word_or_mapping),
+]
 
 
 class Frozen(BaseModel):
@@ -57,7 +68,7 @@ class Scenario(Frozen):
     trials: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = 100
     link: LinkConfig = LinkConfig()
     learning: LearningConfig = FlmcConfig()
-    privacy: Literal["none"] | AnyPrivacyConfig = "none"
+    privacy: Privacy = "none"
     measure: MeasureConfig | None = Field(default=None, description="error rates of the link alone: phyloop link")
     card: dict[str, Any] | None = Field(
         default=None, description="what phyloop verify expects of this scenario; changes no number"
