@@ -1,0 +1,46 @@
+"""From a configuration to a network with the initial weights of a trial."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fl.config.model import ModelConfig
+from fl.models.custom import custom_network
+from fl.models.federated import FederatedModel, federated
+from fl.models.keras_backend import keras_on_tensorflow
+from fl.models.layers import Shape
+from fl.models.network import build_network
+from fl.models.zoo import architecture, output_width
+from phy.random import Purpose, seed_sequence
+
+
+def build_model(config: ModelConfig, *, image_shape: Shape, num_classes: int, seed: int, trial: int) -> FederatedModel:
+    """The network of `config` for images `image_shape` (height, width, channels), initial weights of (seed, trial).
+
+    The weights are those of Keras's initialisers, seeded from `Purpose.INITIAL_MODEL`: the same at every call and in
+    every process. Raises `LearningError` for an image too small for the network, for `outputs` below `num_classes`, for
+    Keras on another backend than TensorFlow, and for what `custom_network` refuses.
+    """
+    outputs = output_width(config, num_classes=num_classes)
+    keras_on_tensorflow()
+    with _keras_seeded(seed, trial):
+        if config.function is not None:
+            network = custom_network(config.function, image_shape=image_shape, num_classes=num_classes, outputs=outputs)
+        else:
+            layers = architecture(config, image_shape=image_shape, num_classes=num_classes)
+            network = build_network(layers, image_shape=image_shape, name=config.name)
+        return federated(network)
+
+
+@contextmanager
+def _keras_seeded(seed: int, trial: int) -> Iterator[None]:
+    """An initialiser without a seed asks Python's own generator for one: seeded here, and put back afterwards."""
+    kept = random.getstate()
+    state = seed_sequence(seed, trial, Purpose.INITIAL_MODEL).generate_state(4)
+    random.seed(int.from_bytes(state.tobytes(), "little"))
+    try:
+        yield
+    finally:
+        random.setstate(kept)

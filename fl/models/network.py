@@ -1,0 +1,70 @@
+"""From layers as facts to a Keras network of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fl.models.keras_backend import keras_on_tensorflow
+from fl.models.layers import Conv, Dense, Dropout, Function, GroupNorm, Layer, MaxPool, Residual, Shape
+
+_NORM_EPSILON = 1e-5
+
+
+def build_network(layers: Sequence[Layer], *, image_shape: Shape, name: str) -> Any:
+    """A functional `keras.Model` from images `[B, H, W, C]` float32 to logits `[B, outputs]` float32.
+
+    It consists of Input, Dense, Conv2D, MaxPooling2D, GlobalAveragePooling2D, ZeroPadding2D, Flatten, ReLU, Dropout,
+    GroupNormalization and Add, with no activation inside another layer. Layers are named in order, so that the names of
+    variables are the same at every call.
+    """
+    keras = keras_on_tensorflow()
+    image = keras.Input(image_shape, name="image")
+    return keras.Model(image, _chain(layers, image, prefix=""), name=name.replace("-", "_"))
+
+
+def _chain(layers: Sequence[Layer], tensor: Any, *, prefix: str) -> Any:
+    for position, layer in enumerate(layers, start=1):
+        tensor = _apply(layer, tensor, place=f"{prefix}{position}")
+    return tensor
+
+
+def _apply(layer: Layer, tensor: Any, *, place: str) -> Any:
+    kinds = keras_on_tensorflow().layers
+    match layer:
+        case Dense():
+            return kinds.Dense(layer.units, name=f"dense_{place}")(tensor)
+        case Conv():
+            padding = "same" if layer.padding == "same" else "valid"
+            if layer.padding != "same" and layer.padding > 0:
+                tensor = kinds.ZeroPadding2D(layer.padding, name=f"padding_{place}")(tensor)
+            return kinds.Conv2D(
+                layer.filters,
+                layer.kernel,
+                strides=layer.stride,
+                padding=padding,
+                use_bias=layer.bias,
+                kernel_initializer=layer.initializer,
+                name=f"conv_{place}",
+            )(tensor)
+        case MaxPool():
+            # Zeros never win over what a relu let through, so padding needs no minus infinity.
+            if layer.padding > 0:
+                tensor = kinds.ZeroPadding2D(layer.padding, name=f"padding_{place}")(tensor)
+            return kinds.MaxPooling2D(layer.window, strides=layer.stride, name=f"pool_{place}")(tensor)
+        case GroupNorm():
+            return kinds.GroupNormalization(layer.groups, epsilon=_NORM_EPSILON, name=f"norm_{place}")(tensor)
+        case Dropout():
+            return kinds.Dropout(layer.rate, name=f"dropout_{place}")(tensor)
+        case Function(kind="relu"):
+            return kinds.ReLU(name=f"relu_{place}")(tensor)
+        case Function(kind="flatten"):
+            return kinds.Flatten(name=f"flatten_{place}")(tensor)
+        case Function():
+            return kinds.GlobalAveragePooling2D(name=f"mean_{place}")(tensor)
+        case Residual():
+            main = _chain(layer.main, tensor, prefix=f"{place}_")
+            shortcut = _chain(layer.shortcut, tensor, prefix=f"{place}_shortcut_")
+            return kinds.Add(name=f"add_{place}")([main, shortcut])
+        case _:
+            raise TypeError(f"no Keras layer for {layer}")

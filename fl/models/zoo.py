@@ -1,0 +1,131 @@
+"""The networks that go by a name, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fl.config.model import ModelConfig
+from fl.models.layers import Conv, Dense, Dropout, Function, GroupNorm, Layer, MaxPool, Residual, Shape, walk
+from fl.tasks.base import LearningError
+
+RELU = Function(kind="relu")
+FLATTEN = Function(kind="flatten")
+MEAN = Function(kind="mean")
+
+_GROUPS = 32
+"""Of Wu and He 2018, Group Normalization; every width of ResNet-18 is a multiple of it."""
+_LARGEST_IMAGE = 4096
+
+
+def output_width(config: ModelConfig, *, num_classes: int) -> int:
+    """Logits of the last layer: `outputs` where it is said, else one per class.
+
+    Raises `LearningError` if `outputs` is narrower than the classes; wider is allowed, the rest stays unused.
+    """
+    if config.outputs is None:
+        return num_classes
+    if config.outputs < num_classes:
+        raise LearningError(
+            f"model {config.name} has outputs {config.outputs}, the data has {num_classes} classes; "
+            f"raise outputs to at least {num_classes} or leave it out"
+        )
+    return config.outputs
+
+
+def architecture(config: ModelConfig, *, image_shape: Shape, num_classes: int) -> tuple[Layer, ...]:
+    """Layers of a network that goes by a name, from the image to the logits.
+
+    - `linear`: softmax regression, 7,850 parameters for 28 x 28 x 1 and 10 classes;
+    - `mlp`: dense relu layers of `hidden` widths, 784-32-16-10 by default;
+    - `cnn2`: conv 5x5x32, pool 2, conv 5x5x64, pool 2, dense 512 (McMahan et al. 2017; 1,663,370 for MNIST);
+    - `cnn3`: conv 3x3x32, pool 2, conv 3x3x64, pool 2, conv 3x3x64, dense 64 (TensorFlow's CIFAR tutorial; 122,570);
+    - `emnist-cnn`: conv 3x3x32, conv 3x3x64, pool 2, dropout 1/4, dense 128, dropout 1/2 (Li et al. 2025, Section VII;
+      1,206,590 for 28 x 28 x 1 and 62 classes);
+    - `resnet18`: He et al. 2016 with group in the place of batch normalisation; 11,689,512 for 1000 outputs.
+
+    Raises `LearningError` for an image too small for the network, for `outputs` below `num_classes`, and for `custom`,
+    whose layers only its own function knows.
+    """
+    if config.name == "custom":
+        raise LearningError(f"the layers of {config.function} are not known before it is called; build the model")
+    body = _BODIES[config.name](config)
+    layers = (*body, Dense(units=output_width(config, num_classes=num_classes)))
+    if not _fits(layers, image_shape):
+        height, width, channels = image_shape
+        smallest = next((s for s in range(1, _LARGEST_IMAGE) if _fits(layers, (s, s, channels))), _LARGEST_IMAGE)
+        raise LearningError(
+            f"model {config.name} shrinks images of {height} x {width} to nothing; it takes {smallest} x {smallest} "
+            "or larger, or choose a smaller model such as mlp or linear"
+        )
+    return layers
+
+
+def _fits(layers: tuple[Layer, ...], image_shape: Shape) -> bool:
+    return all(min(step.output_shape) >= 1 for step in walk(layers, image_shape))
+
+
+def _linear(config: ModelConfig) -> tuple[Layer, ...]:  # noqa: ARG001
+    return (FLATTEN,)
+
+
+def _mlp(config: ModelConfig) -> tuple[Layer, ...]:
+    hidden = [layer for units in config.hidden_widths for layer in (Dense(units=units), RELU)]
+    return (FLATTEN, *hidden)
+
+
+def _cnn2(config: ModelConfig) -> tuple[Layer, ...]:  # noqa: ARG001
+    pool = MaxPool(window=2, stride=2)
+    first = (Conv(filters=32, kernel=5, padding="same"), RELU, pool)
+    second = (Conv(filters=64, kernel=5, padding="same"), RELU, pool)
+    return (*first, *second, FLATTEN, Dense(units=512), RELU)
+
+
+def _cnn3(config: ModelConfig) -> tuple[Layer, ...]:  # noqa: ARG001
+    pool = MaxPool(window=2, stride=2)
+    first = (Conv(filters=32, kernel=3), RELU, pool)
+    second = (Conv(filters=64, kernel=3), RELU, pool)
+    third = (Conv(filters=64, kernel=3), RELU)
+    return (*first, *second, *third, FLATTEN, Dense(units=64), RELU)
+
+
+def _emnist_cnn(config: ModelConfig) -> tuple[Layer, ...]:  # noqa: ARG001
+    convolutions = (Conv(filters=32, kernel=3), RELU, Conv(filters=64, kernel=3), RELU, MaxPool(window=2, stride=2))
+    return (*convolutions, Dropout(rate=0.25), FLATTEN, Dense(units=128), RELU, Dropout(rate=0.5))
+
+
+def _resnet18(config: ModelConfig) -> tuple[Layer, ...]:
+    if config.stem == "cifar":
+        stem: tuple[Layer, ...] = (*_normalised(64, kernel=3), RELU)
+    else:
+        stem = (*_normalised(64, kernel=7, stride=2), RELU, MaxPool(window=3, stride=2, padding=1))
+    stages = [(64, 1, False), (128, 2, True), (256, 2, True), (512, 2, True)]
+    blocks = [
+        layer
+        for filters, stride, projected in stages
+        for layer in (*_block(filters, stride=stride, projected=projected), *_block(filters, stride=1, projected=False))
+    ]
+    return (*stem, *blocks, MEAN)
+
+
+def _block(filters: int, *, stride: int, projected: bool) -> tuple[Layer, ...]:
+    """Two 3 x 3 convolutions around a shortcut; where the shape changes, a 1 x 1 convolution takes it along."""
+    main = (*_normalised(filters, kernel=3, stride=stride), RELU, *_normalised(filters, kernel=3))
+    shortcut = _normalised(filters, kernel=1, stride=stride) if projected else ()
+    return Residual(main=main, shortcut=shortcut), RELU
+
+
+def _normalised(filters: int, *, kernel: int, stride: int = 1) -> tuple[Layer, ...]:
+    convolution = Conv(
+        filters=filters, kernel=kernel, stride=stride, padding=kernel // 2, bias=False, initializer="he_normal"
+    )
+    return convolution, GroupNorm(groups=_GROUPS)
+
+
+_BODIES: dict[str, Callable[[ModelConfig], tuple[Layer, ...]]] = {
+    "linear": _linear,
+    "mlp": _mlp,
+    "cnn2": _cnn2,
+    "cnn3": _cnn3,
+    "emnist-cnn": _emnist_cnn,
+    "resnet18": _resnet18,
+}

@@ -1,0 +1,334 @@
+"""Networks as flat vectors: seeded, exact both ways, and the user's own refused in one clear sentence."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from fl.config import ModelConfig
+from fl.models.build import build_model
+from fl.models.federated import FederatedModel
+from fl.models.keras_backend import keras_on_tensorflow
+from fl.tasks.base import LearningError
+
+DIGITS = {"image_shape": (8, 8, 1), "num_classes": 10}
+
+
+def built(name: str = "mlp", *, seed: int = 3, trial: int = 0, **options: object) -> FederatedModel:
+    config = ModelConfig.model_validate({"name": name, **options})
+    return build_model(config, image_shape=(8, 8, 1), num_classes=10, seed=seed, trial=trial)
+
+
+@pytest.mark.parametrize("name", ["linear", "mlp", "emnist-cnn", "resnet18"])
+def test_initial_weights_are_those_of_seed_and_trial_at_every_call(name: str) -> None:
+    first = built(name)
+    assert first.initial_weights().dtype == np.float32
+    random.random()  # what others draw in between does not matter
+    again = built(name)
+    np.testing.assert_array_equal(again.initial_weights(), first.initial_weights())
+    assert [piece.name for piece in again.pieces] == [piece.name for piece in first.pieces]
+    for other in (built(name, seed=4), built(name, trial=1)):
+        # Biases start at zero and gains at one, whatever the seed; kernels all differ.
+        kernels = np.concatenate(
+            [np.arange(piece.place.start, piece.place.stop) for piece in first.pieces if len(piece.shape) > 1]
+        )
+        assert (other.initial_weights()[kernels] != first.initial_weights()[kernels]).mean() > 0.99
+
+
+def test_another_process_starts_from_the_same_weights_whatever_its_keras_file_says(tmp_path: Path) -> None:
+    (tmp_path / "keras.json").write_text('{"backend": "jax"}')
+    environment = {key: value for key, value in os.environ.items() if key != "KERAS_BACKEND"}
+    script = (
+        "from fl.config import ModelConfig; from fl.models.build import build_model; import sys;"
+        "model = build_model(ModelConfig(name='cnn2'), image_shape=(8, 8, 1), num_classes=10, seed=3, trial=0);"
+        "sys.stdout.write(model.initial_weights().tobytes().hex()[:4000])"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment | {"KERAS_HOME": str(tmp_path)},
+    )
+    assert said.stdout == built("cnn2").initial_weights().tobytes().hex()[:4000]
+
+
+def test_kernels_follow_glorot() -> None:
+    model = built("cnn2")
+    kernel = dict(zip((piece.name for piece in model.pieces), model.unflatten(model.initial_weights()), strict=True))
+    weights = kernel["dense_8/kernel"]
+    limit = np.sqrt(6.0 / sum(weights.shape))
+    assert np.abs(weights).max() <= limit
+    # Variance of a uniform density; its fourth moment gives a standard error of sqrt(4/5 / n) of the variance.
+    assert abs(weights.var() / (limit**2 / 3) - 1) < 4 * np.sqrt(0.8 / weights.size)
+
+
+def test_building_leaves_pythons_own_generator_alone() -> None:
+    random.seed(1)
+    wanted = [random.random() for _ in range(3)]
+    random.seed(1)
+    found = [random.random()]
+    built("linear")
+    found += [random.random(), random.random()]
+    assert found == wanted
+
+
+def test_one_may_change_ones_copy_of_the_initial_weights() -> None:
+    model = built("linear")
+    copy = model.initial_weights()
+    copy[:] = 0.0
+    model.assign(copy)
+    assert np.abs(model.initial_weights()).max() > 0.0
+    assert all(np.abs(np.asarray(variable)).max() == 0.0 for variable in model.network.trainable_variables)
+
+
+@pytest.mark.parametrize("name", ["mlp", "emnist-cnn", "resnet18"])
+def test_flat_weights_fall_apart_into_the_variables_of_the_network(name: str) -> None:
+    model = built(name)
+    weights = np.arange(model.num_parameters, dtype=np.float32)
+    model.assign(weights)
+    offset = 0
+    for piece, variable in zip(model.pieces, model.network.trainable_variables, strict=True):
+        assert (piece.name, piece.shape, piece.offset) == (variable.path, tuple(variable.shape), offset)
+        np.testing.assert_array_equal(np.asarray(variable).ravel(), weights[piece.place])
+        offset += piece.size
+    assert offset == model.num_parameters == model.network.count_params()
+
+
+def test_flattening_is_the_exact_inverse_with_and_without_leading_axes() -> None:
+    model = built("emnist-cnn")
+    for leading in ((), (3,), (2, 3)):
+        weights = np.random.default_rng(1).normal(size=(*leading, model.num_parameters)).astype(np.float32)
+        parts = model.unflatten(weights)
+        assert [part.shape for part in parts] == [(*leading, *piece.shape) for piece in model.pieces]
+        np.testing.assert_array_equal(model.flatten(parts), weights)
+        tensors = model.unflatten_tensor(tf.constant(weights))
+        for part, tensor in zip(parts, tensors, strict=True):
+            np.testing.assert_array_equal(tensor, part)
+        np.testing.assert_array_equal(model.flatten_tensors(tensors), weights)
+
+
+def test_in_a_traced_function_the_number_of_devices_may_be_left_open() -> None:
+    model = built("mlp")
+
+    @tf.function(input_signature=[tf.TensorSpec([None, model.num_parameters], tf.float32)])
+    def there_and_back(weights: tf.Tensor) -> tf.Tensor:
+        return model.flatten_tensors(model.unflatten_tensor(weights))
+
+    weights = np.random.default_rng(1).normal(size=(5, model.num_parameters)).astype(np.float32)
+    np.testing.assert_array_equal(there_and_back(weights), weights)
+
+
+def test_weights_that_do_not_fit_are_refused() -> None:
+    model = built("linear")
+    with pytest.raises(LearningError, match="weights of 651 numbers for a model of 650"):
+        model.unflatten(np.zeros(651))
+    with pytest.raises(LearningError, match=r"dense_2/kernel has shape \(64, 10\), the array given for it \(10, 64\)"):
+        model.flatten([np.zeros((10, 64)), np.zeros(10)])
+    with pytest.raises(LearningError, match="1 arrays for a model of 2 variables"):
+        model.flatten([np.zeros((64, 10))])
+
+
+def test_the_linear_model_is_softmax_regression() -> None:
+    model = built("linear")
+    images = np.random.default_rng(1).random((4, 8, 8, 1)).astype(np.float32)
+    kernel, bias = model.unflatten(model.initial_weights())
+    # 64 float32 products per logit.
+    np.testing.assert_allclose(model.network(images), images.reshape(4, 64) @ kernel + bias, atol=1e-5)
+
+
+def test_the_mlp_is_a_chain_of_dense_and_relu() -> None:
+    model = built("mlp", hidden=[12, 7])
+    images = np.random.default_rng(1).random((4, 8, 8, 1)).astype(np.float32)
+    first, b1, second, b2, third, b3 = model.unflatten(np.random.default_rng(2).normal(size=model.num_parameters) / 5)
+    model.assign(model.flatten([first, b1, second, b2, third, b3]))
+    hidden = np.maximum(images.reshape(4, 64) @ first + b1, 0.0)
+    wanted = np.maximum(hidden @ second + b2, 0.0) @ third + b3
+    np.testing.assert_allclose(model.network(images), wanted, atol=1e-4)
+
+
+def test_networks_consist_of_layers_that_per_sample_clipping_can_take_apart() -> None:
+    allowed = {
+        "InputLayer", "Dense", "Conv2D", "MaxPooling2D", "GlobalAveragePooling2D", "ZeroPadding2D", "Flatten", "ReLU",
+        "Dropout", "GroupNormalization", "Add",
+    }  # fmt: skip
+    for name in ("linear", "mlp", "cnn2", "emnist-cnn", "resnet18"):
+        layers = built(name).network.layers
+        assert {type(layer).__name__ for layer in layers} <= allowed
+        assert all(
+            getattr(getattr(layer, "activation", None), "__name__", "linear") in ("linear", "relu") for layer in layers
+        )
+        assert all(layer.activation.__name__ == "linear" for layer in layers if hasattr(layer, "kernel"))
+
+
+@pytest.mark.parametrize("stem", ["imagenet", "cifar"])
+def test_a_sample_of_resnet_is_normalised_by_itself(stem: str) -> None:
+    model = built("resnet18", stem=stem)
+    images = np.random.default_rng(1).random((5, 8, 8, 1)).astype(np.float32)
+    together = np.asarray(model.network(images, training=True))
+    alone = np.concatenate([np.asarray(model.network(images[i : i + 1], training=True)) for i in range(5)])
+    np.testing.assert_allclose(together, alone, rtol=1e-3, atol=1e-4)
+    assert np.ptp(together, axis=0).min() > 1e-3
+
+
+def test_resnet_halves_the_image_where_he_et_al_do() -> None:
+    network = build_model(
+        ModelConfig(name="resnet18"), image_shape=(64, 64, 3), num_classes=10, seed=1, trial=0
+    ).network
+    sizes = [layer.output.shape[1] for layer in network.layers if type(layer).__name__ == "Add"]
+    assert sizes == [16, 16, 8, 8, 4, 4, 2, 2]
+    stem = [layer for layer in network.layers if type(layer).__name__ in ("Conv2D", "MaxPooling2D")][:2]
+    assert [layer.output.shape[1] for layer in stem] == [32, 16]
+
+
+def test_dropout_acts_in_training_only_and_at_the_rates_of_the_paper() -> None:
+    network = built("emnist-cnn").network
+    assert [layer.rate for layer in network.layers if type(layer).__name__ == "Dropout"] == [0.25, 0.5]
+    images = np.random.default_rng(1).random((2, 8, 8, 1)).astype(np.float32)
+    still = [np.asarray(network(images, training=False)) for _ in range(2)]
+    np.testing.assert_array_equal(*still)
+    moving = [np.asarray(network(images, training=True)) for _ in range(2)]
+    assert np.abs(moving[0] - moving[1]).max() > 1e-3
+
+
+GOOD = """
+import keras
+from keras.layers import BatchNormalization, Conv2D, Dense, Flatten, Input
+
+def net(*, image_shape, num_classes):
+    return keras.Sequential([Input(image_shape), Flatten(), Dense(6, activation="relu"), Dense(num_classes)])
+
+def unbuilt(*, image_shape, num_classes):
+    return keras.Sequential([Flatten(), Dense(num_classes)])
+
+def wide(*, image_shape, num_classes):
+    return keras.Sequential([Input(image_shape), Flatten(), Dense(20)])
+
+def narrow(*, image_shape, num_classes):
+    return keras.Sequential([Input(image_shape), Flatten(), Dense(7)])
+
+def images(*, image_shape, num_classes):
+    return keras.Sequential([Input(image_shape), Conv2D(num_classes, 3)])
+
+def other_input(*, image_shape, num_classes):
+    return keras.Sequential([Input((28, 28, 1)), Flatten(), Dense(num_classes)])
+
+def batch_norm(*, image_shape, num_classes):
+    return keras.Sequential([Input(image_shape), BatchNormalization(), Flatten(), Dense(num_classes)])
+
+def weightless(*, image_shape, num_classes):
+    return keras.Sequential([Input((8, 8, 1)), Conv2D(num_classes, 8, trainable=False), Flatten()])
+
+def probabilities(*, image_shape, num_classes):
+    return keras.Sequential([Input(image_shape), Flatten(), Dense(num_classes, activation="softmax")])
+
+def regularised(*, image_shape, num_classes):
+    return keras.Sequential([Input(image_shape), Flatten(), Dense(num_classes, kernel_regularizer="l2")])
+
+def half(*, image_shape, num_classes):
+    return keras.Sequential([Input(image_shape), Flatten(), Dense(num_classes, dtype="float16")])
+
+def nothing(*, image_shape, num_classes):
+    return [1, 2]
+
+def raises(*, image_shape, num_classes):
+    raise RuntimeError("no idea\\nat all")
+
+def other_signature(image_shape):
+    return None
+
+NUMBER = 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the user's module in it, on no path of Python's, as under a console script."""
+    (tmp_path / "my_networks.py").write_text(GOOD)
+    (tmp_path / "broken_networks.py").write_text("import surely_not_installed\n")
+    (tmp_path / "wrong_networks.py").write_text("def net(:\n")
+    monkeypatch.chdir(tmp_path)
+    here = {"", str(tmp_path)}
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in here])
+    for name in ("my_networks", "broken_networks", "wrong_networks"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path
+
+
+def custom(function: str, **options: object) -> FederatedModel:
+    return built("custom", function=function, **options)
+
+
+def test_a_function_in_the_working_directory_is_found_and_seeded(folder: Path) -> None:
+    path = list(sys.path)
+    first, again = custom("my_networks:net"), custom("my_networks:net")
+    assert first.num_parameters == 64 * 6 + 6 + 6 * 10 + 10
+    np.testing.assert_array_equal(first.initial_weights(), again.initial_weights())
+    assert (custom("my_networks:net", seed=4).initial_weights() != first.initial_weights()).mean() > 0.9
+    assert sys.path == path
+    assert str(folder) not in sys.path
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_network_without_input_is_built_for_the_images() -> None:
+    assert custom("my_networks:unbuilt").num_parameters == 650
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_custom_network_may_be_wider_than_the_classes_if_one_says_so() -> None:
+    assert custom("my_networks:wide", outputs=20).network.output_shape == (None, 20)
+    assert custom("my_networks:net", outputs=12).network.output_shape == (None, 12)
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        ("no_such_module:net", "there is no module no_such_module in .* nor among the installed packages"),
+        ("no_such.module:net", "there is no module no_such.module"),
+        ("broken_networks:net", "importing broken_networks failed with ModuleNotFoundError: .*surely_not_installed"),
+        ("wrong_networks:net", "importing wrong_networks failed with SyntaxError"),
+        ("my_networks:missing", r"my_networks \(.*my_networks.py\) has no missing; define it there"),
+        ("my_networks:NUMBER", "has no callable NUMBER"),
+        ("my_networks:nothing", "returned list; return a keras.Model"),
+        ("my_networks:raises", "failed with RuntimeError: no idea at all; it is called with image_shape="),
+        ("my_networks:other_signature", "failed with TypeError"),
+        ("my_networks:narrow", "has 7 outputs where 10 are needed for 10 classes; make its last layer 10 wide$"),
+        ("my_networks:wide", "has 20 outputs where 10 are needed for 10 classes; .* or write outputs: 20"),
+        ("my_networks:images", r"gives \(None, 6, 6, 10\); it must give logits"),
+        ("my_networks:other_input", r"takes \(None, 28, 28, 1\), the images are \(None, 8, 8, 1\)"),
+        ("my_networks:batch_norm", "moving_mean.*use GroupNormalization in the place of BatchNormalization"),
+        ("my_networks:weightless", "has no trainable weights"),
+        ("my_networks:probabilities", "ends in a softmax; leave it out"),
+        ("my_networks:regularised", "adds losses of its own .* write local.l2"),
+        ("my_networks:half", "in float16; build it in float32"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_what_cannot_be_trained_is_one_clear_sentence(function: str, sentence: str) -> None:
+    with pytest.raises(LearningError, match=sentence) as caught:
+        custom(function)
+    assert str(caught.value).startswith(f"model {function}")
+    assert "\n" not in str(caught.value)
+
+
+def test_another_keras_backend_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    with pytest.raises(LearningError, match="KERAS_BACKEND is jax, phyloop trains on TensorFlow; unset it"):
+        keras_on_tensorflow()
+
+
+def test_another_image_layout_is_refused() -> None:
+    keras.config.set_image_data_format("channels_first")
+    try:
+        with pytest.raises(LearningError, match="image_data_format channels_first, phyloop needs channels_last"):
+            built("cnn2")
+    finally:
+        keras.config.set_image_data_format("channels_last")
