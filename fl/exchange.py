@@ -117,7 +117,7 @@ class Exchange:
         delivered: NDArray[np.bool_] | None,
     ) -> dict[str, NDArray[np.int64]]:
         """Bits of the numbers that differ in the end; nothing where bits are missing, or no more than the radio did."""
-        if plan.flips is None or delivered is not None:
+        if plan.flip_probability is None or delivered is not None:
             return {}
         errors = count_differences(sent, received, num_bits=self._num_bits)[0]
         return {"end_bits": active[0] * self._num_bits, "end_errors": errors * active[0]}

@@ -96,6 +96,11 @@ class Federation:
         self._down = self._downlink()
         self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
 
+    @property
+    def upload_bits(self) -> int:
+        """Bits that each device sends per round, before channel coding."""
+        return self._up.air_bits
+
     def _first_models(self) -> NDArray[np.float32]:
         """Local models of a first round that is not sent: what (26) measures kappa on. Leaves no trace in the state."""
         state = self._trainer.state()

@@ -1,6 +1,6 @@
 """What privacy does to an upload on its way: noise on the numbers, flips and ciphers on the bits.
 
-One seam, three implementations: `NoProtection`, `GaussianNoise`, `BitFlipping`. A round asks them in this order:
+One seam: `NoProtection`, `GaussianNoise`, `BitFlipping`, `FixedFlips`. A round asks them in this order:
 `begin` (probe, decide), `perturb` (numbers), `cover` (bits, before the radio), `uncover` (bits, after it), `recover`
 (numbers).
 """
@@ -20,16 +20,22 @@ from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.link import DigitalUplink
 from phy.random import Purpose, seed_sequence
-from privacy.bit_flipping import FlipPlan, plan_flips
+from privacy.bit_flipping import plan_flips
 from privacy.ciphers import Cipher, build_cipher
 from privacy.config import BitFlippingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundPlan:
-    """What was decided for one round; `observed` are numbers per device `[K]` worth keeping."""
+    """What was decided for one round, per device.
 
-    flips: FlipPlan | None = None
+    - `flip_probability` `[K]`: of bits flipped on purpose, or None;
+    - `factor` `[K]`: what flips in all leave of a number's mean, 1 - 2 p, to divide by, or None;
+    - `observed`: numbers `[K]` worth keeping.
+    """
+
+    flip_probability: NDArray[np.float64] | None = None
+    factor: NDArray[np.float64] | None = None
     observed: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
@@ -149,7 +155,8 @@ class BitFlipping:
             confidence=self._config.confidence,
             cipher=self._config.cipher,
         )
-        return RoundPlan(flips=flips, observed=flips.series())
+        factor = np.maximum(1.0 - 2.0 * flips.expected, SMALLEST_DEBIAS_FACTOR) if self._config.debias else None
+        return RoundPlan(flip_probability=flips.flip_probability, factor=factor, observed=flips.series())
 
     def perturb(
         self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
@@ -160,15 +167,7 @@ class BitFlipping:
 
     def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
         """See `Protection.cover`: encrypted, then flipped."""
-        if plan.flips is None:
-            raise LearningError("bits were to be flipped in a round without a plan of flips; call begin first")
-        covered = self._cipher.encrypt(payload, keys=context.keys(Purpose.CIPHER))
-        return flip_bits(
-            covered,
-            probability=plan.flips.flip_probability[None],
-            num_bits=8 * covered.shape[-1],
-            keys=context.keys(Purpose.PRIVACY),
-        )
+        return flipped(self._cipher.encrypt(payload, keys=context.keys(Purpose.CIPHER)), plan=plan, context=context)
 
     def uncover(self, payload: NDArray[np.uint8], *, num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
         """See `Protection.uncover`."""
@@ -176,8 +175,32 @@ class BitFlipping:
 
     def recover(self, values: NDArray[Any], *, plan: RoundPlan) -> NDArray[Any]:
         """See `Protection.recover`: divided by 1 - 2 p of the rates that acted, where asked for."""
-        if not self._config.debias or plan.flips is None:
-            return values
-        factor = np.maximum(1.0 - 2.0 * plan.flips.expected, SMALLEST_DEBIAS_FACTOR)
-        return np.asarray(values / factor[:, None].astype(values.dtype))
+        return values if plan.factor is None else np.asarray(values / plan.factor[:, None].astype(values.dtype))
 
+
+class FixedFlips(NoProtection):
+    """Every device flips its bits with one probability, whatever the channel does: to study flips themselves."""
+
+    def __init__(self, probability: float, *, num_devices: int) -> None:
+        self._plan = RoundPlan(flip_probability=np.full(num_devices, probability))
+
+    def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
+        """See `Protection.begin`."""
+        del uplink, context
+        return self._plan
+
+    def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
+        """See `Protection.cover`."""
+        return flipped(payload, plan=plan, context=context)
+
+
+def flipped(payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
+    """The payload `[1, K, num_bytes]` with bits flipped as planned. Raises LearningError for a plan without flips."""
+    if plan.flip_probability is None:
+        raise LearningError("bits were to be flipped in a round without a plan of flips; call begin first")
+    return flip_bits(
+        payload,
+        probability=plan.flip_probability[None],
+        num_bits=8 * payload.shape[-1],
+        keys=context.keys(Purpose.PRIVACY),
+    )
