@@ -117,6 +117,11 @@ def clipped_gradients(task: PosteriorTask, theta: NDArray[np.float64], bound: fl
     return np.clip(task.gradients(theta), -bound, bound)
 
 
+def encodable(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The gradients with a number for NaN, which no codec takes; see `lost_where_gradients_are`."""
+    return np.where(np.isnan(gradients), 0.0, gradients)
+
+
 def lost_where_gradients_are(estimate: NDArray[np.float64], gradients: NDArray[np.float64]) -> NDArray[np.float64]:
     """The estimate `[num_trials, m]`, NaN for trials with a gradient that is NaN: a bit cannot tell so."""
     lost = np.isnan(gradients.sum(axis=(1, 2), keepdims=True))[:, 0]
@@ -167,7 +172,9 @@ class OverTheAir:
     def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
         """See `Algorithm.round`."""
         gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
-        payload = self._codec.encode(gradients, keys=context.keys(Purpose.LOCAL_TRAINING)) if self._codec else gradients
+        payload = gradients
+        if self._codec:
+            payload = self._codec.encode(encodable(gradients), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
         heard = self._uplink.superpose(payload, context=context, caps=self._caps)
         estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)
         estimate = lost_where_gradients_are(estimate, gradients)
@@ -207,7 +214,7 @@ class DetectedSigns:
         if self._config.debias:
             rate = self._uplink.probe(self._probe_bits, context=context, caps=self._caps).bit_error_rate
         gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
-        payload = self._codec.encode(gradients, keys=context.keys(Purpose.LOCAL_TRAINING))
+        payload = self._codec.encode(encodable(gradients), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
         heard = self._uplink.send(payload, context=context, caps=self._caps)
         signs = self._codec.decode(heard.payload, num_values=self._task.dimension)
         known = None

@@ -8,7 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from fl.codecs.base import Encoded
+from fl.codecs.parts import Floats, decode_in_parts, encode_in_parts
 from phy.random import uniform_words
+
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,21 +20,31 @@ class StochasticOneBit:
     """g~ = +1 with probability Phi(g) = 1 / (1 + exp(-a g)), else -1, with a = `slope`.
 
     The bit 0 stands for +1, as in BPSK. E[g~] = tanh(a g / 2), so decoding keeps the sign and about a/2
-    of the size.
+    of the size. Every finite value has its probability: nothing is clipped.
     """
 
     slope: float
 
-    def encode(self, values: NDArray[np.float64], *, keys: NDArray[np.uint32]) -> NDArray[np.uint8]:
-        """Packed bits `[num_trials, num_devices, ceil(m / 8)]` of values `[num_trials, num_devices, m]`.
+    @property
+    def bits_per_value(self) -> int:
+        """See `Codec`."""
+        return 1
 
-        `keys` `[num_trials, 2]` uint32 are the round's keys of the stream to draw from.
-        """
-        _, num_devices, m = values.shape
-        words = uniform_words(keys, num_devices=num_devices, num_words=m)
-        minus = words >= expit(self.slope * values) * 2.0**32
-        return np.packbits(minus, axis=-1)
+    def encode(self, values: Floats, *, keys: NDArray[np.uint32]) -> Encoded:
+        """See `Codec.encode`."""
+
+        def minus(part: NDArray[np.float64], first: int) -> NDArray[np.bool_]:
+            words = uniform_words(keys, num_devices=part.shape[1], num_words=part.shape[2], first_pair=first // 2)
+            return np.asarray(words >= expit(self.slope * part) * 2.0**32)
+
+        return encode_in_parts(values, bits=1, dtype=np.float64, limits=(-_LARGEST, _LARGEST), to_codes=minus)
 
     def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> NDArray[np.float64]:
-        """Signs `[..., num_values]` in {-1, +1} of packed bits `[..., ceil(num_values / 8)]`."""
-        return 1.0 - 2.0 * np.unpackbits(payload, axis=-1, count=num_values).astype(np.float64)
+        """See `Codec.decode`; signs in {-1, +1}, float64."""
+        return decode_in_parts(
+            payload,
+            bits=1,
+            num_values=num_values,
+            dtype=np.float64,
+            to_values=lambda codes: 1.0 - 2.0 * codes,
+        )

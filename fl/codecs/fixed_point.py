@@ -1,0 +1,94 @@
+"""Fraction bits of floating-point numbers whose sign and exponent were made constant, Li et al. 2025 (7)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.codecs.base import Encoded
+from fl.codecs.packing import code_dtype
+from fl.codecs.parts import Codes, Floats, decode_in_parts, encode_in_parts
+from fl.tasks.base import LearningError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedPoint:
+    """The fraction of w + 3 B with B = `value_range` = 2^(e-126), e the binary32 exponent field of nu_inf.
+
+    For w in [-B, B) the sum lies in [2 B, 4 B): its sign and exponent are the same for all w and are not sent. The
+    receiver puts them back and subtracts 3 B. What can be sent is the grid w = n s with n = -2^(f-1) .. 2^(f-1) - 1,
+    f = `fraction_bits` and step s = 2 B 2^-f, and the fraction is n + 2^(f-1). Values off the grid are rounded as
+    IEEE 754 addition rounds the sum (to the nearest, ties to even), but those just below B stay at the last point of
+    the grid, since B itself would change the exponent. Values outside [-B, B) are clipped and counted.
+
+    10, 23 and 52 fraction bits are those of binary16, binary32 and binary64. Values are read as float32 (float64 for
+    52 bits). A flip of bit i, counted from the most significant, moves the value by exactly B 2^-i.
+    """
+
+    fraction_bits: int
+    value_range: float
+
+    def __post_init__(self) -> None:
+        if self.fraction_bits not in (10, 23, 52):
+            raise LearningError(f"fraction_bits {self.fraction_bits} is not that of a float; use 10, 23 or 52")
+        if not math.isfinite(self.value_range) or math.frexp(self.value_range)[0] != 0.5:
+            raise LearningError(
+                f"value_range {self.value_range} is not a power of two, and exponents would differ; use one"
+            )
+
+    @property
+    def bits_per_value(self) -> int:
+        """See `Codec`."""
+        return self.fraction_bits
+
+    @property
+    def step(self) -> float:
+        """Distance of neighbours on the grid, 2 B 2^-f."""
+        return 2.0 * self.value_range * 2.0**-self.fraction_bits
+
+    def encode(self, values: Floats, *, keys: NDArray[np.uint32]) -> Encoded:
+        """See `Codec.encode`."""
+        del keys
+        dtype = self._dtype()
+        below = float(np.nextafter(dtype(self.value_range), dtype(0.0)))
+        return encode_in_parts(
+            values,
+            bits=self.fraction_bits,
+            dtype=dtype,
+            limits=(-self.value_range, below),
+            to_codes=self._fractions,
+        )
+
+    def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> Floats:
+        """See `Codec.decode`; float32, for 52 fraction bits float64."""
+        return decode_in_parts(
+            payload,
+            bits=self.fraction_bits,
+            num_values=num_values,
+            dtype=self._dtype(),
+            to_values=self._values,
+        )
+
+    def _fractions(self, part: Floats, first: int) -> Codes:
+        del first
+        half = 1 << (self.fraction_bits - 1)
+        # Scaling by a power of two is exact, and n + 2^(f-1) is even where n is: one rounding, the one of the sum.
+        scaled = part * part.dtype.type(1.0 / self.step)
+        np.rint(scaled, out=scaled)
+        np.minimum(scaled, part.dtype.type(half - 1), out=scaled)
+        # |n| and n + 2^(f-1) are whole and small enough to be exact in the float; never negative from here on.
+        scaled += half
+        return np.asarray(scaled.astype(code_dtype(self.fraction_bits)))
+
+    def _values(self, codes: NDArray[np.unsignedinteger[Any]]) -> Floats:
+        numbers: Floats = codes.astype(self._dtype())
+        numbers -= 1 << (self.fraction_bits - 1)
+        numbers *= self.step
+        return numbers
+
+    def _dtype(self) -> type[np.float32] | type[np.float64]:
+        return np.float64 if self.fraction_bits > 23 else np.float32
