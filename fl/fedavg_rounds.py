@@ -92,7 +92,9 @@ class _Record:
             if name in rounds:
                 rounds[total] = np.cumsum(rounds[name])
         if convergence is not None:
-            rounds["bound"] = convergence.bound(series["devices"])[:kept]
+            bound = convergence.bound(rounds, flips=flip_rates(series))
+            if bound is not None:
+                rounds["bound"] = bound
         metrics = {}
         if failure is None:
             accuracy = rounds["test_accuracy"]
@@ -115,3 +117,11 @@ class _Record:
             devices=series["devices"],
             failure=failure,
         )
+
+
+def flip_rates(series: dict[str, dict[str, NDArray[Any]]]) -> NDArray[np.float64]:
+    """Wrong bits per bit of every round and device, end to end where that was counted, else on the air."""
+    devices, link = series["devices"], series["link"]
+    ends = "end_bits" in devices
+    errors, bits = (devices["end_errors"], devices["end_bits"]) if ends else (link["bit_errors"], link["bits"])
+    return np.asarray(errors / np.maximum(bits, 1))

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from fl.aggregation import weighted_mean
 from fl.codecs import build_codec
-from fl.config import FedAvgConfig
+from fl.config import Binary32Config, FedAvgConfig
 from fl.data import ImageData, load_images
 from fl.exchange import Exchange, digital_link
 from fl.local import LocalTrainer, evaluate
 from fl.mechanisms import build_protection
-from fl.models import FederatedModel, build_model
+from fl.models.build import build_model
+from fl.models.federated import FederatedModel
 from fl.participation import draw_participants
 from fl.partition import Partition, partition
 from fl.protection import NoProtection
@@ -162,6 +163,7 @@ class Federation:
             rounds={
                 "train_loss": float(np.average(trained.loss, weights=self._sizes[who.devices])),
                 "clipped_gradients": float(np.average(trained.clipped_share, weights=self._sizes[who.devices])),
+                "model_norm": float(np.sqrt(np.einsum("km,km->k", own, own, dtype=np.float64).max(initial=0.0))),
                 "num_active": float(len(senders) if upload.known is None else upload.known[seat].any(axis=1).sum()),
                 **self._up.spent(upload, seat),
             },
@@ -188,15 +190,14 @@ class Federation:
 
     def _check_range(self, clipped: NDArray[np.int64], devices: NDArray[np.int64]) -> None:
         codec = self._config.codec
-        limit = getattr(codec, "max_clipped", None)
-        if limit is None or not len(devices):
+        if isinstance(codec, Binary32Config) or not len(devices):
             return
         share = clipped / self.model.num_parameters
         worst = int(np.argmax(share))
-        if share[worst] > limit:
+        if share[worst] > codec.max_clipped:
             raise LearningError(
                 f"{share[worst]:.1%} of the values of device {devices[worst]} lie beyond the codec's bound "
-                f"{codec.bound:g}, more than learning.codec.max_clipped = {limit:g}; raise the bound, or the limit"
+                f"{codec.bound:g}, more than learning.codec.max_clipped = {codec.max_clipped:g}; raise the bound, or the limit"
             )
 
     def test(self) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.bounds import recovered_moments
+from fl.bounds import recovered_mean, recovered_variance
 from fl.codecs import build_codec
 from fl.config import BitDistanceConfig, FixedPointConfig, FlipMomentsConfig
 from fl.exchange import Exchange, digital_link
@@ -57,13 +57,7 @@ def run_flip_moments(
             errors, bits = (float(upload.observed[name].sum()) for name in ("end_errors", "end_bits"))
             found = {"value": float(value), **_moments(heard)}
             if isinstance(learning.codec, FixedPointConfig) and bits:
-                mean, variance = recovered_moments(
-                    value,
-                    flip_probability=errors / bits,
-                    value_range=learning.codec.value_range,
-                    fraction_bits=learning.codec.fraction_bits,
-                )
-                found |= {"lemma1_mean": float(mean), "lemma1_variance": float(variance)}
+                found |= _lemma1(value, errors / bits, learning.codec)
             for name, number in {**found, **exchange.spent(upload, devices)}.items():
                 rounds.setdefault(name, []).append(number)
             for name in LINK_COUNTS:
@@ -82,6 +76,13 @@ def run_flip_moments(
             )
         )
     return results
+
+
+def _lemma1(value: float, flip_probability: float, codec: FixedPointConfig) -> dict[str, float]:
+    size, bits = codec.value_range, codec.fraction_bits
+    mean = recovered_mean(value, flip_probability=flip_probability, value_range=size, fraction_bits=bits)
+    variance = recovered_variance(flip_probability=flip_probability, value_range=size, fraction_bits=bits)
+    return {"lemma1_mean": float(mean), "lemma1_variance": float(variance)}
 
 
 def _moments(values: NDArray[Any]) -> dict[str, float]:

@@ -71,9 +71,12 @@ class FedAvgConfig(Frozen):
         some = self.participation.devices_per_round
         if some is not None and some > self.num_devices:
             raise ValueError(f"devices_per_round {some} exceeds num_devices {self.num_devices}; lower it")
-        if self.convergence_bound and (self.model.name != "linear" or self.local.l2 <= 0 or self.local.optimizer != "gd"):
+        local = self.local
+        convex = self.model.name == "linear" and local.l2 > 0.0 and local.optimizer == "gd" and local.clip is not None
+        if self.convergence_bound and not convex:
             raise ValueError(
-                "convergence_bound needs a strongly convex task: model: linear, local.l2 above 0 and optimizer: gd"
+                "convergence_bound needs model: linear, local.l2 above 0, optimizer: gd, and local.clip as the bound G "
+                "on gradients; write them, or leave convergence_bound out"
             )
         if self.participation.straggling > 0.0 and self.local.steps == 1:
             raise ValueError("straggling needs at least 2 local steps to leave some out; raise local.steps")

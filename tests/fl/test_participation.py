@@ -1,0 +1,87 @@
+"""Who takes part, and on which seat of the link."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fl.config import FedAvgConfig, ParticipationConfig
+from fl.participation import Participants, draw_participants
+from fl.slots import Slots
+from phy.config import LinkConfig
+
+FADES = {"channel": {"model": "flat", "fading": "rayleigh"}}
+
+
+def drawn(config: ParticipationConfig, *, rounds: int = 400, steps: int = 5, trial: int = 0) -> list[Participants]:
+    return [
+        draw_participants(config, num_devices=30, steps=steps, seed=5, trial=trial, round_index=index)
+        for index in range(rounds)
+    ]
+
+
+def test_all_take_part_unless_told() -> None:
+    (who,) = drawn(ParticipationConfig(), rounds=1)
+    assert who.devices.tolist() == list(range(30))
+    assert who.sends.all()
+    assert (who.steps == 5).all()
+
+
+def test_every_device_is_chosen_equally_often() -> None:
+    config = ParticipationConfig(devices_per_round=6)
+    chosen = np.stack([np.bincount(who.devices, minlength=30) for who in drawn(config)])
+    assert (chosen.sum(axis=1) == 6).all()
+    assert chosen.max() == 1
+    share = chosen.mean(axis=0)
+    assert np.abs(share - 0.2).max() < 4 * np.sqrt(0.2 * 0.8 / 400)
+
+
+def test_devices_drop_out_and_straggle_as_often_as_told() -> None:
+    who = drawn(ParticipationConfig(dropout=0.3, straggling=0.4))
+    sends, steps = np.stack([one.sends for one in who]), np.stack([one.steps for one in who])
+    n = sends.size
+    assert abs(sends.mean() - 0.7) < 4 * np.sqrt(0.21 / n)
+    assert abs((steps < 5).mean() - 0.4) < 4 * np.sqrt(0.24 / n)
+    counts = np.bincount(steps[steps < 5], minlength=5)
+    assert counts[0] == 0
+    late = counts.sum()
+    assert np.abs(counts[1:] / late - 0.25).max() < 4 * np.sqrt(0.1875 / late)
+
+
+def test_another_probability_of_dropping_leaves_the_choice_as_it_was() -> None:
+    few = drawn(ParticipationConfig(devices_per_round=6), rounds=20)
+    dropping = drawn(ParticipationConfig(devices_per_round=6, dropout=0.5), rounds=20)
+    assert all((a.devices == b.devices).all() for a, b in zip(few, dropping, strict=True))
+    other = drawn(ParticipationConfig(devices_per_round=6), rounds=20, trial=1)
+    assert any((a.devices != b.devices).any() for a, b in zip(few, other, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("link", "seats"),
+    [
+        ({}, 3),
+        (FADES, 3),
+        ({"channel": {"model": "flat", "fading": "rayleigh", "coherence": "run"}}, 8),
+        ({"channel": {"model": "flat", "gain": [1.0] * 8}}, 8),
+        ({"channel": {"model": "flat", "cell": {}}}, 8),
+        ({"power": {"policy": "closed-loop", "loop": {"target": "ber", "value": 0.01}}}, 8),
+    ],
+    ids=["constant", "fades anew", "fades once", "own gains", "own places", "own power"],
+)
+def test_seats_are_shared_only_where_no_device_has_a_channel_of_its_own(link: dict[str, object], seats: int) -> None:
+    config = FedAvgConfig.model_validate({"num_devices": 8, "participation": {"devices_per_round": 3}})
+    assert Slots(config, link=LinkConfig.model_validate(link)).count == seats
+
+
+@pytest.mark.parametrize("link", [{}, {"channel": {"model": "flat", "gain": [1.0] * 8}}], ids=["shared", "own"])
+def test_what_a_seat_measured_is_told_of_the_device_that_sat_there(link: dict[str, object]) -> None:
+    config = FedAvgConfig.model_validate({"num_devices": 8, "participation": {"devices_per_round": 3}})
+    slots = Slots(config, link=LinkConfig.model_validate(link))
+    devices = np.array([2, 7])
+    seat = slots.seat(devices)
+    rows = slots.spread(np.array([[1.0], [2.0]], np.float32), seat)
+    assert rows.shape == (slots.count, 1)
+    assert slots.owners(devices)[seat].tolist() == [2, 7]
+    told = slots.place(rows[:, 0], seat, devices)
+    assert np.flatnonzero(~np.isnan(told)).tolist() == [2, 7]
+    assert told[[2, 7]].tolist() == [1.0, 2.0]
