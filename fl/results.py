@@ -43,7 +43,7 @@ class TrialResult:
     - `bursts`: int64 arrays `[num_devices]` or `[num_devices, ...]`, the fields of `phy.burstiness.Burstiness` summed
       over the rounds; empty where no payload of a device was compared;
     - `devices`: arrays `[num_rounds, num_devices]`, int64 or float64, of what learning and privacy know of each device
-      (`probed_errors`, `flip_probability`, `end_errors`, `clipped_values`); NaN, or 0 of a count, where it took no part;
+      (`probed_errors`, `flip_probability`, `end_errors`, `clipped_values`); NaN, or 0 for counts, of an absent device;
     - `failure`: why the trial ended early, None when it is whole. Rounds up to the failure are kept.
     """
 

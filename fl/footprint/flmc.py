@@ -1,10 +1,10 @@
-"""What a trial costs before it runs: memory per trial of a batch, and a rough time."""
+"""What a trial of federated Langevin Monte Carlo costs: memory per trial of a batch, and a rough time."""
 
 from __future__ import annotations
 
 from fl.config import FlmcConfig, GaussianLinearConfig
-from phy.coding.plan import plan_packet
-from phy.config import CodingConfig, LinkConfig
+from fl.footprint.radio import packet_seconds
+from phy.config import LinkConfig
 
 _LOGISTIC_SAMPLES, _LOGISTIC_DIMENSION = 569, 31
 _SERIES = 12
@@ -19,9 +19,6 @@ _SECONDS_PER_PROBED_BIT = 2.5e-8
 _SECONDS_PER_SAMPLE_ENTRY = 2.5e-9
 _SECONDS_PER_PACKET_CALL = 5e-3
 _SECONDS_PER_SUPERPOSED_SLOT = 2e-5
-_SECONDS_PER_SYMBOL_AND_ANTENNA = 4e-8
-_SECONDS_PER_CARRIER_AND_ANTENNA = 1.3e-7
-_SECONDS_PER_DECODED_BIT = {"repetition": 2e-8, "convolutional": 5e-8, "turbo": 4.5e-7, "polar5g": 8e-8, "ldpc5g": 1e-7}
 
 
 def dimension(config: FlmcConfig) -> int:
@@ -86,27 +83,5 @@ def _packet_seconds(config: FlmcConfig, link: LinkConfig, batch: int) -> float:
         payloads = 0
     probed = max(link.probe_bits, dimension(config)) if link.error_model == "iid" else link.probe_bits
     packets = payloads + probes_per_run(config, link) * -(-probed // packet_bits)
-    plan = plan_packet(
-        link.coding,
-        payload_bits=packet_bits,
-        bits_per_symbol=link.bits_per_symbol,
-        crc=link.packets.crc_name(packet_bits),
-    )
-    symbols = plan.coded_bits // link.bits_per_symbol
-    if link.ofdm == "none":
-        on_air = symbols * _SECONDS_PER_SYMBOL_AND_ANTENNA
-    else:
-        slots = -(-symbols // link.ofdm.data_symbols_per_slot)
-        on_air = slots * link.ofdm.data_symbols_per_slot * _SECONDS_PER_CARRIER_AND_ANTENNA
-    decoding = 0.0
-    if isinstance(link.coding, CodingConfig):
-        coding = link.coding
-        work = {
-            "convolutional": 2.0 ** (coding.constraint_length - 5),
-            "turbo": coding.iterations,
-            "polar5g": coding.list_size,
-            "ldpc5g": coding.iterations,
-        }
-        decoding = packet_bits * _SECONDS_PER_DECODED_BIT[coding.code] * work.get(coding.code, 1.0)
-    per_packet = on_air * link.receiver.num_antennas + decoding
+    per_packet = packet_seconds(link, packet_bits=packet_bits)
     return packets * (config.num_devices * per_packet + _SECONDS_PER_PACKET_CALL / batch)

@@ -1,0 +1,50 @@
+"""What a trial costs before it runs, whatever it learns: size, memory per trial of a batch, and a rough time."""
+
+from __future__ import annotations
+
+from fl.config import BitDistanceConfig, FedAvgConfig, FlipMomentsConfig, FlmcConfig
+from fl.footprint import fedavg, flmc, studies
+from phy.config import LinkConfig
+
+AnyLearning = FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig
+
+
+def dimension(config: AnyLearning) -> int | None:
+    """Numbers that a device sends per round; None for a model that only its own function knows.
+
+    Raises `LearningError` for a model that does not fit its images.
+    """
+    if isinstance(config, FlmcConfig):
+        return flmc.dimension(config)
+    return fedavg.dimension(config) if isinstance(config, FedAvgConfig) else studies.dimension(config)
+
+
+def payload_bits(config: AnyLearning) -> int | None:
+    """Bits that a device sends per round, ciphers and channel coding left out; None where `dimension` is."""
+    if isinstance(config, FlmcConfig):
+        return flmc.dimension(config)
+    if isinstance(config, BitDistanceConfig):
+        return 0
+    size = dimension(config)
+    return None if size is None else size * config.codec.bits_per_value
+
+
+def trials_side_by_side(config: AnyLearning) -> bool:
+    """Whether trials of a batch share their work; where not, a batch only delays the moment it is stored."""
+    return isinstance(config, FlmcConfig)
+
+
+def bytes_per_trial(config: AnyLearning, link: LinkConfig) -> int:
+    """Memory that one more trial in a batch takes, data, radio and records together [B]."""
+    if isinstance(config, FlmcConfig):
+        return flmc.bytes_per_trial(config, link)
+    return fedavg.bytes_per_trial(config, link) if isinstance(config, FedAvgConfig) else studies.bytes_per_trial(config)
+
+
+def seconds_per_trial(config: AnyLearning, link: LinkConfig, *, batch: int) -> float:
+    """Rough time of one trial in a batch of `batch`, on two cores [s]."""
+    if isinstance(config, FlmcConfig):
+        return flmc.seconds_per_trial(config, link, batch=batch)
+    if isinstance(config, FedAvgConfig):
+        return fedavg.seconds_per_trial(config, link)
+    return studies.seconds_per_trial(config, link)

@@ -1,0 +1,49 @@
+"""Combinations of keys that are each valid and together cannot be, and what `auto` stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from scenarios.consistency import fedavg, flmc, radio, studies, uploads
+from scenarios.consistency.conflict import Conflict, Where, value_of_key
+from scenarios.consistency.resolve import resolve_auto
+from scenarios.consistency.warnings import find_warnings
+from scenarios.errors import ScenarioError
+from scenarios.schema import Scenario
+
+__all__ = ["Conflict", "Where", "check_consistency", "find_conflicts", "find_warnings", "resolve_auto"]
+
+
+def check_consistency(scenario: Scenario, *, where: Where, conflicts: Iterable[Conflict] | None = None) -> None:
+    """Raise ScenarioError for the first conflict, at the key of it that the user wrote.
+
+    `conflicts` of the scenario, those of learning with it if left out.
+    """
+    for conflict in find_conflicts(scenario) if conflicts is None else conflicts:
+        written = [(key, place) for key in conflict.keys if (place := where(key)) is not None]
+        key, (file, line) = written[0] if written else (conflict.keys[0], (None, None))
+        raise ScenarioError(
+            problem=conflict.problem,
+            remedy=conflict.remedy,
+            file=file,
+            line=line,
+            key=key,
+            value=value_of_key(scenario, key),
+        )
+
+
+def find_conflicts(scenario: Scenario) -> Iterator[Conflict]:
+    """Every combination in one point of a plan that cannot be simulated, or would mean nothing."""
+    yield from radio.devices(scenario)
+    yield from flmc.learning_conflicts(scenario)
+    broken = list(fedavg.learning_conflicts(scenario))
+    yield from broken
+    yield from studies.learning_conflicts(scenario)
+    yield from uploads.mechanism_conflicts(scenario)
+    if scenario.learning.uses_radio and not broken:  # of a model that cannot be, the size is not known
+        yield from flmc.radio_conflicts(scenario)
+        yield from radio.detected_conflicts(scenario)
+        yield from radio.error_model(scenario)
+        yield from radio.power(scenario)
+        yield from radio.link(scenario)
+        yield from flmc.privacy_conflicts(scenario)

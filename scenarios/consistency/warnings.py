@@ -1,0 +1,82 @@
+"""What is allowed and will hurt, one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fl.config import Binary32Config, FedAvgConfig
+from phy.config.conflicts import link_warnings
+from privacy.config import BitFlippingConfig, GaussianConfig
+from scenarios.consistency.radio import links_of
+from scenarios.schema import Scenario
+
+
+def find_warnings(scenario: Scenario) -> Iterator[str]:
+    """Sentences without their full stop."""
+    learning, privacy = scenario.learning, scenario.privacy
+    if learning.uses_radio:
+        for _, link in links_of(scenario):
+            yield from link_warnings(link)
+    if not isinstance(learning, FedAvgConfig):
+        return
+    yield from _data(learning)
+    yield from _bare_numbers(learning, scenario)
+    if isinstance(privacy, BitFlippingConfig):
+        yield from _target(learning, privacy)
+        yield from _probe(privacy, scenario)
+    if isinstance(privacy, BitFlippingConfig | GaussianConfig):
+        yield from _steps(learning, privacy)
+
+
+def _data(learning: FedAvgConfig) -> Iterator[str]:
+    from fl.data import missing_data
+
+    missing = missing_data(learning.data.name)
+    if missing is not None:
+        yield f"learning.data: {missing}"
+
+
+def _bare_numbers(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
+    for path, link in links_of(scenario):
+        codec = learning.codec if path == "link" else learning.downlink_codec or learning.codec
+        if not isinstance(codec, Binary32Config) or learning.receiver_limit is not None:
+            continue
+        if link.error_model != "error_free" and link.packets.policy == "accept":
+            yield (
+                f"{path}: a wrong exponent bit turns a weight of codec binary32 into anything up to 1e38, which ends a "
+                "trial; write codec: fixed-point, packets.policy: drop, or a learning.receiver_limit"
+            )
+
+
+def _target(learning: FedAvgConfig, privacy: BitFlippingConfig) -> Iterator[str]:
+    """Theorem 1 asks for fair coins once K kappa >= (lambda - 1) eps."""
+    if privacy.kappa == "measured":
+        return
+    least = learning.rounds * privacy.kappa / (privacy.order - 1.0)
+    if privacy.epsilon <= least:
+        yield (
+            f"privacy.epsilon: {privacy.epsilon:g} over {learning.rounds} rounds at kappa {privacy.kappa:g} asks for "
+            "a bit error rate of one half (Li et al. 2025, Theorem 1), at which nothing can be learnt; raise epsilon "
+            f"above {least:.4g}, or lower learning.rounds"
+        )
+
+
+def _probe(privacy: BitFlippingConfig, scenario: Scenario) -> Iterator[str]:
+    link = scenario.link
+    changing = link.channel.coherence in ("symbol", "packet", "doppler") and link.channel.fades
+    if privacy.channel == "native" and changing and link.error_model not in ("error_free", "analytic"):
+        yield (
+            f"privacy.channel: under channel coherence {link.channel.coherence} the probe and the payload meet "
+            "different fades, so that native credits errors of fades that the payload may not meet; write coherence: "
+            "round or run, or channel: agnostic"
+        )
+
+
+def _steps(learning: FedAvgConfig, privacy: BitFlippingConfig | GaussianConfig) -> Iterator[str]:
+    printed = isinstance(privacy, BitFlippingConfig) or privacy.sensitivity == "printed"
+    if learning.local.steps > 1 and printed:
+        remedy = "write sensitivity: all-steps" if isinstance(privacy, GaussianConfig) else "write local.steps: 1"
+        yield (
+            f"learning.local.steps: the sensitivity (13) of Li et al. 2025 holds for one local step, there are "
+            f"{learning.local.steps}; {remedy} for a bound that covers them all"
+        )
