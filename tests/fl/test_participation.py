@@ -64,7 +64,7 @@ def test_another_probability_of_dropping_leaves_the_choice_as_it_was() -> None:
         ({"channel": {"model": "flat", "fading": "rayleigh", "coherence": "run"}}, 8),
         ({"channel": {"model": "flat", "gain": [1.0] * 8}}, 8),
         ({"channel": {"model": "flat", "cell": {}}}, 8),
-        ({"power": {"policy": "closed-loop", "loop": {"target": "ber", "value": 0.01}}}, 8),
+        ({"power": {"policy": "closed-loop", "loop": {"target": "ber"}}}, 8),
     ],
     ids=["constant", "fades anew", "fades once", "own gains", "own places", "own power"],
 )
