@@ -1,0 +1,188 @@
+"""The forward pass of a Keras network with weights of one's own, per device, that taps the layers which have weights.
+
+`keras.Model.stateless_call` knows one set of weights and shows nothing of what happens inside. Networks of the layers
+below are walked through here, layer by layer; every other network is left to `fl/local/per_sample.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fl.local.masks import dropped
+from fl.local.norms import Window
+from fl.local.taps import LinearTap, ScaleTap, Tap
+
+
+@dataclass(frozen=True, kw_only=True)
+class Randomness:
+    """Where dropout takes its masks from: keys `[D, 2]` of the devices' steps, number of the first sample of the slice.
+
+    `num_layers` separates the layers' numbers.
+    """
+
+    keys: Any
+    first: Any
+    num_layers: int
+
+
+@dataclass(kw_only=True)
+class Pass:
+    """One forward pass of D devices with m samples each, as it is traced.
+
+    - `parts`: variable (by identity) to weights `[D, *shape]`;
+    - `tape`: watches the output of each tap, where gradients are wanted;
+    - `randomness`: None at test, where dropout does nothing;
+    - `taps`, `random_layers`, `entries` (numbers in all layers' outputs): filled in on the way.
+    """
+
+    parts: Mapping[int, Any]
+    num_devices: int
+    tape: Any | None = None
+    randomness: Randomness | None = None
+    taps: list[Tap] = field(default_factory=list)
+    random_layers: int = 0
+    entries: int = 0
+
+    def keep(self, tap: Tap) -> Any:
+        """Watch the tap's output and hand it on."""
+        if self.tape is not None:
+            self.tape.watch(tap.output)
+        self.taps.append(tap)
+        return tap.output
+
+
+Rule = Callable[[Any, Any, Pass], Any]
+"""(layer, input, pass) to output."""
+
+
+def can_walk(network: Any) -> bool:
+    """Whether every layer is known here, has no weights, or is a network of such layers."""
+    if not _is_graph(network):
+        return False
+    for layer in network.layers:
+        if _is_graph(layer):
+            if not can_walk(layer):
+                return False
+        elif _rule(layer) is None and layer.variables:
+            return False
+    return True
+
+
+def has_convolutions(network: Any) -> bool:
+    """Whether some layer's weights cannot be stacked over devices in one call."""
+    return any(has_convolutions(layer) if _is_graph(layer) else _rule(layer) is _conv for layer in network.layers)
+
+
+def walk(network: Any, images: Any, run: Pass) -> Any:
+    """Logits `[D m, outputs]` of `images` `[D m, H, W, C]`."""
+    import keras
+
+    if isinstance(network, keras.Sequential):
+        for layer in network.layers:
+            images = _step(layer, run)(images)
+        return images
+    return network._run_through_graph([images], operation_fn=lambda operation: _step(operation, run))
+
+
+def _is_graph(layer: Any) -> bool:
+    """Keras's own Functional or Sequential: a subclass may call its layers as it likes."""
+    import keras
+
+    return isinstance(layer, keras.Sequential | keras.Function) and type(layer).__module__.startswith("keras.")
+
+
+def _step(operation: Any, run: Pass) -> Callable[..., Any]:
+    if _is_graph(operation):
+        return lambda images, **_: walk(operation, images, run)
+    rule = _rule(operation)
+    if rule is None:
+        return lambda *inputs, **options: _counted(operation(*inputs, **options), run)
+    return lambda inputs, **_: _counted(rule(operation, inputs, run), run)
+
+
+def _counted(output: Any, run: Pass) -> Any:
+    run.entries += output.shape.num_elements()
+    return output
+
+
+def _rule(layer: Any) -> Rule | None:
+    """How a known layer is computed; exact types, for a subclass may do anything."""
+    import keras
+
+    kinds = keras.layers
+    kind = type(layer)
+    if kind is kinds.Dense and _owns(layer, layer.kernel, layer.bias):
+        return _dense
+    if kind is kinds.Conv2D and layer.groups == 1 and layer.data_format == "channels_last":
+        return _conv if _owns(layer, layer.kernel, layer.bias) else None
+    if kind is kinds.GroupNormalization and layer.axis in (-1, 3) and layer.trainable_variables:
+        return _group_norm if _owns(layer, layer.gamma, layer.beta) else None
+    if kind is kinds.Dropout and layer.noise_shape is None:
+        return _dropout
+    return None
+
+
+def _owns(layer: Any, *variables: Any) -> bool:
+    """Whether these are all of the layer's variables and all are trained."""
+    return {id(v) for v in variables if v is not None} == {id(v) for v in layer.trainable_variables} and len(
+        layer.variables
+    ) == len(layer.trainable_variables)
+
+
+def _dense(layer: Any, inputs: Any, run: Pass) -> Any:
+    import tensorflow as tf
+
+    kernel = run.parts[id(layer.kernel)]
+    tall = tf.reshape(inputs, [run.num_devices, -1, inputs.shape[-1]])
+    output = tf.matmul(tall, kernel)
+    if layer.bias is not None:
+        output += run.parts[id(layer.bias)][:, None]
+    output = tf.reshape(output, [*inputs.shape[:-1], kernel.shape[-1]])
+    return layer.activation(run.keep(LinearTap(output=output, inputs=inputs, kernel=layer.kernel, bias=layer.bias)))
+
+
+def _conv(layer: Any, inputs: Any, run: Pass) -> Any:
+    import tensorflow as tf
+
+    padding = layer.padding.upper()
+    output = tf.nn.conv2d(
+        inputs, run.parts[id(layer.kernel)][0], strides=layer.strides, padding=padding, dilations=layer.dilation_rate
+    )
+    if layer.bias is not None:
+        output += run.parts[id(layer.bias)][0]
+    window = Window(
+        kernel=tuple(layer.kernel_size),
+        strides=tuple(layer.strides),
+        dilation=tuple(layer.dilation_rate),
+        padding=padding,
+    )
+    tap = LinearTap(output=output, inputs=inputs, kernel=layer.kernel, bias=layer.bias, window=window)
+    return layer.activation(run.keep(tap))
+
+
+def _group_norm(layer: Any, inputs: Any, run: Pass) -> Any:
+    import tensorflow as tf
+
+    samples, *inner, channels = inputs.shape
+    split = tf.reshape(inputs, [samples, -1, layer.groups, channels // layer.groups])
+    mean, variance = tf.nn.moments(split, axes=[1, 3], keepdims=True)
+    normalised = tf.reshape((split - mean) * tf.math.rsqrt(variance + layer.epsilon), inputs.shape)
+    output = normalised
+    for variable, combine in ((layer.gamma, tf.multiply), (layer.beta, tf.add)):
+        if variable is not None:
+            each = tf.repeat(run.parts[id(variable)], samples // run.num_devices, axis=0)
+            output = combine(output, tf.reshape(each, [samples, *(1 for _ in inner), channels]))
+    return run.keep(ScaleTap(output=output, normalised=normalised, scale=layer.gamma, offset=layer.beta))
+
+
+def _dropout(layer: Any, inputs: Any, run: Pass) -> Any:
+    number = run.random_layers
+    run.random_layers += 1
+    if run.randomness is None or layer.rate == 0.0:
+        return inputs
+    chance = run.randomness
+    return dropped(
+        inputs, rate=layer.rate, keys=chance.keys, first=chance.first, layer=number, num_layers=chance.num_layers
+    )
