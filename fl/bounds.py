@@ -1,0 +1,212 @@
+"""What theory says of flipped bits: Lemma 1, Lemma 2 and the convergence bound of Li et al. 2025; pure NumPy.
+
+Errata of the paper, found by its own appendix and by simulation: (20) prints the bias of a recovered weight as +2 p w
+where Appendix C derives -2 p w; and (22) bounds its square by p^2 ||w||^2 where it is 4 p^2 ||w||^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fl.tasks.base import LearningError
+
+Floats = NDArray[np.float64]
+
+_SMALLEST_EXPONENT = {10: -14, 23: -126, 52: -1022}
+"""Of a normalised number of binary16, binary32 and binary64, by its fraction bits."""
+
+
+def flipped_mean(values: ArrayLike, *, flip_probability: ArrayLike, fraction_bits: int = 23) -> Floats:
+    """Mean of floating-point numbers whose fraction bits flip with probability p, Li et al. 2025 (5).
+
+    E(a~) = (1 - 2 p) a + s (2 p + p sum_{i=1}^b 2^-i), with s = +-2^exponent the sign and exponent of a, which stay;
+    b = 23 in the paper, 10 and 52 for the other formats. `values` and `flip_probability` broadcast; float64. Raises
+    `LearningError` for 0, subnormal, infinite or NaN values, which have no such exponent, and for p outside [0, 1].
+    """
+    a, p = np.asarray(values, np.float64), _probability(flip_probability)
+    return np.asarray((1.0 - 2.0 * p) * a + _leading_bit(a, fraction_bits) * p * (3.0 - 2.0**-fraction_bits))
+
+
+def flipped_variance(values: ArrayLike, *, flip_probability: ArrayLike, fraction_bits: int = 23) -> Floats:
+    """Variance of the same numbers, Li et al. 2025 (6): (1 - 4^-b) / 3 p (1 - p) s^2. Raises as `flipped_mean`."""
+    leading = _leading_bit(np.asarray(values, np.float64), fraction_bits)
+    return np.asarray(_fraction_variance(_probability(flip_probability), fraction_bits) * leading**2)
+
+
+def recovered_moments(
+    weights: ArrayLike, *, flip_probability: ArrayLike, value_range: float, fraction_bits: int = 23
+) -> tuple[Floats, Floats]:
+    """Mean and variance of weights that the fixed-point codec recovers, Li et al. 2025 Appendix C below (39), and (41).
+
+    E(w~) = (1 - 2 p) w - p R 2^(1-b), R = `value_range` = 2^(e-126): weights of [-R, R) travel as the fractions of
+    numbers in [2 R, 4 R). The last term is p times a step of the grid, dropped in the paper; for 10 bits it shows.
+    Var(w~) = (1 - 4^-b) / 3 p (1 - p) (2 R)^2, the same for all. Exact for weights on the codec's grid; float64.
+    """
+    p = _probability(flip_probability)
+    w = np.asarray(weights, np.float64)
+    mean = (1.0 - 2.0 * p) * w - p * value_range * 2.0 ** (1 - fraction_bits)
+    variance = _fraction_variance(p, fraction_bits) * (2.0 * value_range) ** 2
+    return np.asarray(mean), np.broadcast_to(variance, mean.shape)
+
+
+def local_bias_variance(
+    *, flip_probability: ArrayLike, num_parameters: int, value_range: float, fraction_bits: int = 23
+) -> Floats:
+    """E ||z_n - E z_n||^2 of a device's M recovered weights, Li et al. 2025 (21): M times (41)."""
+    p = _probability(flip_probability)
+    return np.asarray(num_parameters * _fraction_variance(p, fraction_bits) * (2.0 * value_range) ** 2)
+
+
+def bit_flipping_noise(
+    *,
+    shares: ArrayLike,
+    flip_probability: ArrayLike,
+    num_parameters: int,
+    value_range: float,
+    norm_bound: float,
+    fraction_bits: int = 23,
+    printed: bool = False,
+    divided: bool = False,
+) -> Floats:
+    """X^BF, the bound on E ||z_G||^2 of the aggregated weights, Li et al. 2025 (22) with its factor 4 put right.
+
+    X = sum_n q_n^2 V_n + sum_n q_n ||E z_n||^2, with V_n of (21) and ||E z_n|| <= 2 p_n nu_2 + p_n R 2^(1-b) sqrt(M).
+    `printed`: p_n^2 nu_2^2 in the place of ||E z_n||^2, as (22) prints it, which is not a bound where the bias rules.
+    `divided`: recovered weights are divided by 1 - 2 p_n, which takes the bias in w and raises the variance.
+
+    `shares` q `[N]` add up to 1, `flip_probability` end to end `[..., N]`, `norm_bound` nu_2 over all devices' weights,
+    none of which is clipped by the codec. Returns `[...]`: the largest over rounds is the X^BF of Theorem 2.
+    """
+    q, p = np.asarray(shares, np.float64), _probability(flip_probability)
+    variance = local_bias_variance(
+        flip_probability=p, num_parameters=num_parameters, value_range=value_range, fraction_bits=fraction_bits
+    )
+    step = p * value_range * 2.0 ** (1 - fraction_bits) * np.sqrt(num_parameters)
+    if divided:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(p == 0.5, np.inf, 1.0 / np.abs(1.0 - 2.0 * p))
+        bias, variance = step * factor, variance * factor**2
+    else:
+        bias = p * norm_bound if printed else 2.0 * p * norm_bound + step
+    return np.asarray((q**2 * variance + q * bias**2).sum(axis=-1))
+
+
+def gaussian_noise(*, shares: ArrayLike, noise_std: ArrayLike, num_parameters: int) -> Floats:
+    """X^Gauss, E ||z_G||^2 of the Gaussian mechanism, Li et al. 2025 (24): M sum_n q_n^2 sigma_n^2.
+
+    There sigma_n = (2 eta G / |D_n|) K sqrt(2 ln(1.25 / delta)) / epsilon; `noise_std` `[..., N]` is what was added.
+    """
+    q, sigma = np.asarray(shares, np.float64), np.asarray(noise_std, np.float64)
+    return np.asarray(num_parameters * (q**2 * sigma**2).sum(axis=-1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvergenceBound:
+    """The bound on E ||w_k - w*||^2 after k rounds, and whether it may be trusted.
+
+    `values` `[K + 1]`; `contraction` (1 + sqrt(p_max)) (1 - eta mu)^E, by which a round shrinks what was there;
+    `reason` says in words what is missing where `valid` is false, and is empty else.
+    """
+
+    values: Floats
+    contraction: float
+    valid: bool
+    reason: str
+
+
+def theorem2_bound(
+    *,
+    initial_distance_sq: float,
+    num_rounds: int,
+    local_steps: int,
+    learning_rate: float,
+    strong_convexity: float,
+    smoothness: float,
+    heterogeneity: float,
+    gradient_bound: float,
+    flip_probability_max: float,
+    noise_term: float,
+    clipped_share: float = 0.0,
+) -> ConvergenceBound:
+    """Theorem 2 of Li et al. 2025, (25), after each of 0 .. K rounds.
+
+    E ||w_k - w*||^2 <= zeta_1 ||w_0 - w*||^2 + zeta_2 eta^2 B + zeta_3 X / sqrt(p_max),
+    r = (1 + sqrt(p_max)) (1 - eta mu)^E, zeta_1 = r^k, zeta_3 = (1 + sqrt(p_max)) (1 - r^k) / (1 - r),
+    zeta_2 = zeta_3 (1 - (1 - eta mu)^E) / (eta mu), B = 6 L Gamma + 8 (E - 1)^2 G^2.
+
+    With `flip_probability_max` 0 the noise is taken to have zero mean (none, Gaussian, or flips divided by 1 - 2 p) and
+    adds without Young's inequality (46): zeta_3 X / sqrt(p_max) becomes X (1 - r^k) / (1 - r).
+
+    It is valid for eta <= 1 / (4 L), which (44) takes from Li et al. 2020 Lemma 1; if no gradient was clipped
+    (`clipped_share` of the run), since clipped ones belong to another problem; and for r < 1, beyond which it grows
+    without limit and says nothing. Raises `LearningError` for arguments that no problem can have.
+    """
+    eta, mu, p = learning_rate, strong_convexity, flip_probability_max
+    amounts = (initial_distance_sq, heterogeneity, gradient_bound, noise_term, clipped_share, mu)
+    sound = all(amount >= 0.0 for amount in amounts)
+    if not (sound and 0.0 <= p <= 1.0 and eta > 0.0 and smoothness > 0.0 and mu <= smoothness):
+        raise LearningError(
+            f"no problem has learning_rate {eta:g}, strong convexity {mu:g}, smoothness {smoothness:g}, p_max {p:g}, "
+            f"heterogeneity {heterogeneity:g}, gradient bound {gradient_bound:g} and noise {noise_term:g}; "
+            "all are >= 0, strong convexity <= smoothness and p_max <= 1"
+        )
+    reasons = []
+    if eta > 1.0 / (4.0 * smoothness):
+        reasons.append(f"learning_rate {eta:g} exceeds 1 / (4 L) = {1.0 / (4.0 * smoothness):g}")
+    if mu == 0.0:
+        reasons.append("the loss is not strongly convex; write local.l2")
+    if clipped_share > 0.0:
+        reasons.append(
+            f"{clipped_share:.2%} of the gradients were clipped, which makes another problem of it; raise clip"
+        )
+    rounds = np.arange(num_rounds + 1)
+    if eta * mu >= 1.0:
+        values = np.where(rounds == 0, initial_distance_sq, np.inf)
+        return ConvergenceBound(values=values, contraction=np.inf, valid=False, reason="; ".join(reasons))
+    log_step, log_young = np.log1p(-eta * mu), np.log1p(np.sqrt(p))
+    log_round = local_steps * log_step + log_young
+    contraction = float(np.exp(log_round))
+    if contraction >= 1.0 and mu > 0.0:
+        most = np.expm1(-local_steps * log_step) ** 2
+        reasons.append(
+            f"(1 + sqrt(p_max)) (1 - eta mu)^E = {contraction:.4g} is not below 1, the bound grows without limit; it "
+            f"would take p_max < {most:.3g} in the place of {p:.3g}, or more local steps"
+        )
+    drift = eta**2 * (6.0 * smoothness * heterogeneity + 8.0 * (local_steps - 1) ** 2 * gradient_bound**2)
+    noise = noise_term if p == 0.0 else noise_term / np.sqrt(p)
+    per_round = np.exp(log_young) * (drift * _geometric(log_step, np.array(local_steps)) + noise)
+    with np.errstate(over="ignore"):
+        values = np.exp(rounds * log_round) * initial_distance_sq + _geometric(log_round, rounds) * per_round
+    return ConvergenceBound(values=values, contraction=contraction, valid=not reasons, reason="; ".join(reasons))
+
+
+def _geometric(log_ratio: float, count: NDArray[np.int64]) -> Floats:
+    """sum_{i < count} ratio^i, without cancellation where the ratio is near 1."""
+    if log_ratio == 0.0:
+        return count.astype(np.float64)
+    return np.asarray(np.expm1(count * log_ratio) / np.expm1(log_ratio))
+
+
+def _probability(value: ArrayLike) -> Floats:
+    p = np.asarray(value, np.float64)
+    if not ((p >= 0.0) & (p <= 1.0)).all():
+        raise LearningError(f"flip probabilities lie in [0, 1], found {p.min():g} to {p.max():g}")
+    return p
+
+
+def _fraction_variance(p: Floats, fraction_bits: int) -> Floats:
+    return np.asarray((1.0 - 4.0**-fraction_bits) / 3.0 * p * (1.0 - p))
+
+
+def _leading_bit(values: Floats, fraction_bits: int) -> Floats:
+    """+-2^exponent of each number: its sign, exponent and hidden leading bit."""
+    if fraction_bits not in _SMALLEST_EXPONENT:
+        raise LearningError(f"fraction_bits {fraction_bits} is of no IEEE 754 format; take 10, 23 or 52")
+    smallest = 2.0 ** _SMALLEST_EXPONENT[fraction_bits]
+    if not (np.isfinite(values) & (np.abs(values) >= smallest)).all():
+        raise LearningError(f"Lemma 1 is of normalised numbers: finite, and not below {smallest:.3g} in magnitude")
+    exponent = np.frexp(values)[1] - 1
+    return np.asarray(np.copysign(np.ldexp(1.0, exponent), values))
