@@ -1,0 +1,98 @@
+"""Four arrays of a set of images, and what makes them one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.config.data import DataName
+from fl.data.facts import image_facts
+from fl.tasks.base import LearningError
+
+Part = Literal["train", "test"]
+
+AGAIN = "fetch the file again"
+CONVERT = "write the file anew"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrays:
+    """Images uint8 `[N, H, W, C]` and labels int64 `[N]`, read-only."""
+
+    x_train: NDArray[np.uint8]
+    y_train: NDArray[np.int64]
+    x_test: NDArray[np.uint8]
+    y_test: NDArray[np.int64]
+
+
+def checked_arrays(
+    name: DataName,
+    *,
+    train: tuple[NDArray[Any], NDArray[Any]],
+    test: tuple[NDArray[Any], NDArray[Any]],
+    source: str,
+) -> Arrays:
+    """The arrays of `source` in their common layout; grey images may lack the axis of channels, labels may be `[N, 1]`.
+
+    LearningError, one sentence with `source`, for another shape or dtype, for labels out of range, for unequal lengths
+    and for none at all.
+    """
+    x_train, y_train = _checked_part(name, *train, part="train", source=source)
+    x_test, y_test = _checked_part(name, *test, part="test", source=source)
+    return Arrays(x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+
+
+def _checked_part(
+    name: DataName, images: NDArray[Any], labels: NDArray[Any], *, part: Part, source: str
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    facts = image_facts(name)
+    check_layout(name, shape=images.shape, dtype=images.dtype, what=f"x_{part}", source=source)
+    check_layout(name, shape=labels.shape, dtype=labels.dtype, what=f"y_{part}", source=source)
+    check_counts(len(images), len(labels), part=part, source=source)
+    flat = labels.reshape(-1)
+    wrong = np.flatnonzero((flat < 0) | (flat >= facts.num_classes))
+    if wrong.size:
+        raise LearningError(
+            f"{source}: label {flat[wrong[0]]} of {part} image {wrong[0]} is outside 0 .. {facts.num_classes - 1} of "
+            f"{name}; {AGAIN}, or name another set"
+        )
+    if (largest := int(images.max())) > facts.largest_pixel:
+        raise LearningError(f"{source}: pixel {largest} in x_{part} exceeds {facts.largest_pixel} of {name}; {AGAIN}")
+    pixels = np.ascontiguousarray(images).reshape(-1, *facts.image_shape)
+    numbers = flat.astype(np.int64)
+    pixels.setflags(write=False)
+    numbers.setflags(write=False)
+    return pixels, numbers
+
+
+def check_layout(name: DataName, *, shape: tuple[int, ...], dtype: np.dtype[Any], what: str, source: str) -> None:
+    """LearningError unless an array named `what` (x_... or y_...) of this shape and dtype can be of the set."""
+    if what.startswith("y"):
+        if dtype.kind not in "iu":
+            raise LearningError(f"{source}: labels {what} are {dtype}, not integers; {CONVERT} with uint8 labels")
+        if len(shape) != 1 and (len(shape) != 2 or shape[1] != 1):
+            raise LearningError(f"{source}: labels {what} have shape {_said(shape)}, not (N,); {CONVERT}")
+        return
+    height, width, channels = image_facts(name).image_shape
+    if dtype != np.uint8:
+        raise LearningError(f"{source}: images {what} are {dtype}, not uint8; {CONVERT} with pixels 0 .. 255 as uint8")
+    if shape[1:] != (height, width, channels) and (channels != 1 or shape[1:] != (height, width)):
+        raise LearningError(
+            f"{source}: images {what} have shape {_said(shape)}, those of {name} (N, {height}, {width}, {channels}); "
+            "name the set that the file holds, or convert it"
+        )
+
+
+def check_counts(num_images: int, num_labels: int, *, part: Part, source: str) -> None:
+    """LearningError unless there are as many labels as images, and some."""
+    if num_images != num_labels:
+        raise LearningError(f"{source}: {num_images} {part} images have {num_labels} labels; {AGAIN}")
+    if num_images == 0:
+        raise LearningError(f"{source}: there is no {part} image; {AGAIN}")
+
+
+def _said(shape: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

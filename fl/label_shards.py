@@ -1,0 +1,138 @@
+"""Devices that know a few labels only."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.config.data import PartitionConfig
+from fl.tasks.base import LearningError
+
+Indices = NDArray[np.int64]
+
+
+def deal_by_labels(
+    by_label: Sequence[Indices], *, config: PartitionConfig, num_devices: int, generator: np.random.Generator
+) -> list[Indices]:
+    """Every device has `labels_per_device` L different labels; `by_label[c]` are the samples of label c.
+
+    With `samples_per_device` s, each label is on as equally many devices as its samples allow; of each of its labels a
+    device has floor(s / L) samples, and one more of s mod L of them. Without s, every label is cut into shards that
+    differ by one sample at most, more shards for a label with more samples, K L in all (McMahan et al. 2017, section
+    3, who do not keep the L labels of a device different). LearningError if labels have too few samples.
+    """
+    L, size = config.labels_per_device, config.samples_per_device
+    assert L is not None  # checked by the config
+    stock = np.array([len(samples) for samples in by_label], np.int64)
+    if size is None:
+        owners = _assign(_shards(stock, num_devices=num_devices, slots=num_devices * L), L, num_devices, generator)
+        return _cut(by_label, owners, generator)
+    base = size // L
+    if config.disjoint:
+        room = np.minimum(stock // base, num_devices)
+    else:
+        room = np.where(stock >= -(-size // L), num_devices, 0)
+    if room.sum() < num_devices * L:
+        raise LearningError(_too_few(config, num_devices=num_devices, parts=int(room.sum()), part=base))
+    held = _assign(_level(room, slots=num_devices * L, generator=generator), L, num_devices, generator)
+    counts = np.where(held, base, 0)
+    left = stock - counts.sum(axis=0)
+    for device in range(num_devices) if size % L else ():
+        own = generator.permutation(np.flatnonzero(held[device]))
+        if config.disjoint:
+            own = own[np.argsort(-left[own], kind="stable")]
+        more = own[: size % L]
+        if config.disjoint and left[more].min() < 1:
+            raise LearningError(_too_few(config, num_devices=num_devices, parts=None, part=base + 1))
+        counts[device, more] += 1
+        left[more] -= 1
+    return draw_counts(by_label, counts, disjoint=config.disjoint, generator=generator)
+
+
+def draw_counts(
+    by_label: Sequence[Indices], counts: NDArray[np.int64], *, disjoint: bool, generator: np.random.Generator
+) -> list[Indices]:
+    """Random samples for each device, `counts[n, c]` of label c; a device never holds one twice."""
+    parts: list[list[Indices]] = [[] for _ in counts]
+    for label, samples in enumerate(by_label):
+        takers = np.flatnonzero(counts[:, label])
+        if disjoint:
+            ends = np.cumsum(counts[takers, label])
+            taken = np.split(generator.permutation(samples), ends)[:-1]
+        else:
+            taken = [generator.choice(samples, counts[device, label], replace=False) for device in takers]
+        for device, part in zip(takers, taken, strict=True):
+            parts[device].append(part)
+    return [generator.permutation(np.concatenate(part)) for part in parts]
+
+
+def _level(room: NDArray[np.int64], *, slots: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """`slots` shared over labels as equally as their `room` allows, what is left over by lot."""
+    low, high = 0, int(room.max())
+    while low < high:  # the highest level that does not use more than there are
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if np.minimum(room, middle).sum() <= slots else (low, middle - 1)
+    given = np.minimum(room, low)
+    lucky = generator.permutation(np.flatnonzero(room > low))[: slots - int(given.sum())]
+    given[lucky] += 1
+    return given
+
+
+def _shards(stock: NDArray[np.int64], *, num_devices: int, slots: int) -> NDArray[np.int64]:
+    """Shards of each label, `slots` in all: one for each label that occurs, then one more where shards are largest."""
+    given = (stock > 0).astype(np.int64)
+    room = np.minimum(stock, num_devices)
+    if room.sum() < slots:
+        raise LearningError(
+            f"{num_devices} devices of {slots // num_devices} labels need {slots} shards of one label, the samples "
+            f"give {int(room.sum())}; lower num_devices or labels_per_device"
+        )
+    largest = [(-float(stock[label]), label) for label in np.flatnonzero(room > given)]
+    heapq.heapify(largest)
+    for _ in range(slots - int(given.sum())):
+        _, label = heapq.heappop(largest)
+        given[label] += 1
+        if given[label] < room[label]:
+            heapq.heappush(largest, (-stock[label] / given[label], label))
+    return given
+
+
+def _assign(
+    places: NDArray[np.int64], labels_per_device: int, num_devices: int, generator: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Which device holds which label, bool `[K, C]`; label c is on `places[c]` <= K devices, `places` sum to K L.
+
+    Each device takes the labels with the most places left, ties by lot. That never gets stuck: with n devices to come
+    no label ever has more than n places left, and the places left are n L.
+    """
+    left = places.copy()
+    held = np.zeros((num_devices, len(places)), np.bool_)
+    for device in range(num_devices):
+        order = generator.permutation(len(places))
+        chosen = order[np.argsort(-left[order], kind="stable")[:labels_per_device]]
+        held[device, chosen] = True
+        left[chosen] -= 1
+    return held[generator.permutation(num_devices)]
+
+
+def _cut(by_label: Sequence[Indices], held: NDArray[np.bool_], generator: np.random.Generator) -> list[Indices]:
+    """All samples of each label in equal shards to the devices that hold it, larger shards by lot."""
+    counts = np.zeros(held.shape, np.int64)
+    for label, samples in enumerate(by_label):
+        owners = generator.permutation(np.flatnonzero(held[:, label]))
+        if owners.size:
+            each, more = divmod(len(samples), len(owners))
+            counts[owners, label] = each
+            counts[owners[:more], label] += 1
+    return draw_counts(by_label, counts, disjoint=True, generator=generator)
+
+
+def _too_few(config: PartitionConfig, *, num_devices: int, parts: int | None, part: int) -> str:
+    L, size = config.labels_per_device, config.samples_per_device
+    what = f"{num_devices} devices of {size} samples with {L} labels need {num_devices * int(L or 0)} parts of {part}"
+    limit = "the labels have too few samples" if parts is None else f"the samples of the labels give {parts}"
+    remedy = "lower samples_per_device or num_devices" + (", or write disjoint: false" if config.disjoint else "")
+    return f"{what} samples with one label, {limit}; {remedy}"
