@@ -7,6 +7,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from privacy.amplitude_privacy import AmplitudePrivacy, NoPrivacy, RoundPrivacy
+    from privacy.bit_distance import KappaEstimate, measure_kappa
+    from privacy.bit_flipping import (
+        CLAMP_WORDS,
+        FlipPlan,
+        TargetRate,
+        aes_ciphertext_rate,
+        aes_plaintext_rate,
+        artificial_rate,
+        composed_rate,
+        credited_channel_rate,
+        epsilon_of,
+        plan_flips,
+        recovered_factor,
+        target_bit_error_rate,
+    )
+    from privacy.ciphers import Cipher, build_cipher
     from privacy.config import AnalogTail, PrivacyConfig
     from privacy.errors import PrivacyError
     from privacy.flmc_analog import analog_amplitude_cap, analog_delta, analog_tail_inverse, analog_within
@@ -18,30 +34,69 @@ if TYPE_CHECKING:
         digital_loss,
         digital_loss_bound,
     )
+    from privacy.gaussian_mechanism import calibrated_sigma, delta_from_renyi, printed_sigma, sensitivity, spent_epsilon
 
 __all__ = [
+    "CLAMP_WORDS",
     "AmplitudePrivacy",
     "AnalogTail",
+    "Cipher",
     "DeltaEstimate",
+    "FlipPlan",
+    "KappaEstimate",
     "NoPrivacy",
     "PrivacyConfig",
     "PrivacyError",
     "RoundPrivacy",
+    "TargetRate",
+    "aes_ciphertext_rate",
+    "aes_plaintext_rate",
     "analog_amplitude_cap",
     "analog_delta",
     "analog_tail_inverse",
     "analog_within",
+    "artificial_rate",
+    "build_cipher",
+    "calibrated_sigma",
+    "composed_rate",
+    "credited_channel_rate",
+    "delta_from_renyi",
     "digital_amplitude_cap",
     "digital_delta",
     "digital_delta_monte_carlo",
     "digital_loss",
     "digital_loss_bound",
+    "epsilon_of",
+    "measure_kappa",
+    "plan_flips",
+    "printed_sigma",
+    "recovered_factor",
+    "sensitivity",
+    "spent_epsilon",
+    "target_bit_error_rate",
 ]
 
 _HOMES = {
     "config": {"AnalogTail", "PrivacyConfig"},
     "errors": {"PrivacyError"},
     "amplitude_privacy": {"AmplitudePrivacy", "NoPrivacy", "RoundPrivacy"},
+    "bit_distance": {"KappaEstimate", "measure_kappa"},
+    "bit_flipping": {
+        "CLAMP_WORDS",
+        "FlipPlan",
+        "TargetRate",
+        "aes_ciphertext_rate",
+        "aes_plaintext_rate",
+        "artificial_rate",
+        "composed_rate",
+        "credited_channel_rate",
+        "epsilon_of",
+        "plan_flips",
+        "recovered_factor",
+        "target_bit_error_rate",
+    },
+    "ciphers": {"Cipher", "build_cipher"},
+    "gaussian_mechanism": {"calibrated_sigma", "delta_from_renyi", "printed_sigma", "sensitivity", "spent_epsilon"},
     "flmc_analog": {"analog_amplitude_cap", "analog_delta", "analog_tail_inverse", "analog_within"},
     "flmc_digital": {
         "DeltaEstimate",

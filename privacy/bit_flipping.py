@@ -1,0 +1,250 @@
+"""Bit-flipping DP: how often a bit must arrive wrong, and how much of that a device has to add. Li et al. 2025, IV-V.
+
+Rates that follow each other on a bit compose by (10), p = p_A + p_C - 2 p_A p_C, which is multiplication of 1 - 2 p.
+Theorem 1 asks for p at the end; the channel makes p_C, the device adds p_A of (11).
+
+Two things keep the promise on a measured channel. Credit is given for the *lower* confidence limit of p_C alone, since
+the point estimate is too high in half of all rounds. And a channel that is wrong more often than not hides no more than
+one that is right as often: an observer inverts its bits, so that min(p_C, 1 - p_C) is what counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from privacy.errors import PrivacyError, require_count, require_positive, require_probability
+
+ChannelCredit = Literal["native", "agnostic"]
+CipherName = Literal["none", "stream", "aes"]
+
+AES_BLOCK_BITS = 128
+
+NO_CLAMP, CHANNEL_SUFFICES, HALF = 0, 1, 2
+CLAMP_WORDS: Mapping[int, str] = {NO_CLAMP: "none", CHANNEL_SUFFICES: "channel alone suffices", HALF: "clamped to 1/2"}
+"""What `FlipPlan.clamp` says: privacy needs flips; the channel makes them all; nothing can be learnt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetRate:
+    """What Theorem 1 asks for: `rate` in [0, 1/2] of bits wrong end to end, and `unclamped` in [0, 1] as printed."""
+
+    rate: float
+    unclamped: float
+
+    @property
+    def clamped(self) -> bool:
+        """Whether the budget is so tight that every bit becomes a fair coin and nothing can be learnt."""
+        return self.unclamped >= 0.5
+
+
+def target_bit_error_rate(*, epsilon: float, order: float, num_rounds: int, kappa: float) -> TargetRate:
+    """p = 1 / (1 + ((lam - 1) eps / (K kappa))^(1 / (lam - 1))), clamped to 1/2; Li et al. 2025, Theorem 1 and (38).
+
+    epsilon (nats) is the (order, epsilon) Renyi DP of all `num_rounds` K together, kappa the expected bit-level
+    distance (15). The clamp loses nothing: at 1/2 the received bits do not depend on the data. (38) drops the -1 of the
+    line before it, so that p is larger than that line asks, never smaller. Raises PrivacyError for values out of range.
+    """
+    exponent = _check(order=order, num_rounds=num_rounds, kappa=kappa)
+    require_positive(epsilon=epsilon)
+    log_odds = (math.log(exponent) + math.log(epsilon) - math.log(num_rounds) - math.log(kappa)) / exponent
+    # Of whichever sign, the exponential that is taken does not overflow.
+    small = math.exp(-abs(log_odds))
+    unclamped = small / (1.0 + small) if log_odds > 0.0 else 1.0 / (1.0 + small)
+    return TargetRate(rate=min(unclamped, 0.5), unclamped=unclamped)
+
+
+def epsilon_of(bit_error_rate: float, *, order: float, num_rounds: int, kappa: float) -> float:
+    """eps = K kappa / (lam - 1) ((1 - p) / p)^(lam - 1), the inverse of Theorem 1; math.inf where it overflows.
+
+    At p = 1/2 this is K kappa / (lam - 1) and not 0, as Theorem 1 is printed; see `target_bit_error_rate`. Raises
+    PrivacyError unless 0 < p < 1.
+    """
+    exponent = _check(order=order, num_rounds=num_rounds, kappa=kappa)
+    require_probability(bit_error_rate=bit_error_rate)
+    logarithm = exponent * (math.log1p(-bit_error_rate) - math.log(bit_error_rate))
+    logarithm += math.log(num_rounds) + math.log(kappa) - math.log(exponent)
+    return math.exp(logarithm) if logarithm < 709.0 else math.inf
+
+
+def _check(*, order: float, num_rounds: int, kappa: float) -> float:
+    if not (math.isfinite(order) and order > 1.0):
+        raise PrivacyError(f"order is {order}, but a Renyi order must be finite and above 1; 2 is usual.")
+    require_count(num_rounds=num_rounds)
+    require_positive(kappa=kappa)
+    return order - 1.0
+
+
+def composed_rate(artificial: ArrayLike, channel: ArrayLike) -> NDArray[np.float64]:
+    """p = p_A + p_C - 2 p_A p_C, the rate of two flips in a row; Li et al. 2025 (10). Rates in [0, 1], broadcast."""
+    a, c = _rates(artificial=artificial, channel=channel)
+    return np.asarray(a + c - 2.0 * a * c)
+
+
+def artificial_rate(target: ArrayLike, channel: ArrayLike) -> NDArray[np.float64]:
+    """p_A = (p - p_C) / (1 - 2 p_C) in [0, 1/2], what a device must add; Li et al. 2025 (11). Rates broadcast.
+
+    A target above 1/2 counts as 1/2. Where the channel reaches the target, or 1/2, the answer is 0: privacy holds by
+    the channel alone (above 1/2 as far as 1 - p_C does, which `plan_flips` looks after).
+    """
+    p, c = _rates(target=target, channel=channel)
+    p = np.minimum(p, 0.5)
+    enough = (c >= p) | (c >= 0.5)
+    room = np.where(enough, 1.0, 1.0 - 2.0 * c)
+    return np.asarray(np.where(enough, 0.0, np.clip((p - c) / room, 0.0, 0.5)))
+
+
+def recovered_factor(bit_error_rate: ArrayLike) -> NDArray[np.float64]:
+    """1 - 2 p: the mean of a recovered number over the number sent, Li et al. 2025, Lemma 1; divide by it to debias."""
+    (p,) = _rates(bit_error_rate=bit_error_rate)
+    return np.asarray(1.0 - 2.0 * p)
+
+
+def aes_plaintext_rate(ciphertext_rate: ArrayLike, *, block_bits: int = AES_BLOCK_BITS) -> NDArray[np.float64]:
+    """p = (1 - (1 - p_CT)^128) / 2 after decryption, in [0, 1/2]; Li et al. 2025 (17).
+
+    Errors of the ciphertext are taken as independent. Bursts of the same rate garble fewer blocks, hence give less.
+    """
+    require_count(block_bits=block_bits)
+    (p,) = _rates(ciphertext_rate=ciphertext_rate)
+    with np.errstate(divide="ignore"):
+        return np.asarray(-0.5 * np.expm1(block_bits * np.log1p(-p)))
+
+
+def aes_ciphertext_rate(plaintext_rate: ArrayLike, *, block_bits: int = AES_BLOCK_BITS) -> NDArray[np.float64]:
+    """p_CT = 1 - (1 - 2 p)^(1/128), clamped to 1/2: what makes p after decryption; Li et al. 2025, after (17).
+
+    The clamp touches p within 2^-(block_bits + 1) of 1/2 alone. Raises PrivacyError above 1/2.
+    """
+    require_count(block_bits=block_bits)
+    (p,) = _rates(plaintext_rate=plaintext_rate)
+    if np.any(p > 0.5):
+        raise PrivacyError(
+            f"plaintext_rate is {p.max()}, but decryption garbles at most half of all bits; give at most 0.5."
+        )
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.minimum(-np.expm1(np.log1p(-2.0 * p) / block_bits), 0.5))
+
+
+def _rates(**named: ArrayLike) -> list[NDArray[np.float64]]:
+    values = []
+    for name, given in named.items():
+        rate = np.asarray(given, dtype=np.float64)
+        inside = (rate >= 0.0) & (rate <= 1.0)
+        if not inside.all():
+            raise PrivacyError(
+                f"{name} is {rate[~inside].flat[0]}, but a rate lies in [0, 1]; give wrong bits per bit sent."
+            )
+        values.append(rate)
+    return values
+
+
+def credited_channel_rate(
+    errors: ArrayLike, bits: ArrayLike, *, confidence: float, design_effect: ArrayLike = 1.0
+) -> NDArray[np.float64]:
+    """Lower confidence limit of min(p_C, 1 - p_C) in [0, 1/2], from counted `errors` in `bits`, broadcast.
+
+    One-sided, of Clopper and Pearson (Biometrika 1934): it exceeds the truth in at most 1 - `confidence` of all rounds.
+    Without an error, or without a bit, it is 0. `design_effect` >= 1, variance of the count over the binomial one, is
+    for errors that come in bursts: both counts are divided by it (Korn and Graubard, Survey Methodology 1998). Raises
+    PrivacyError for counts that cannot be.
+    """
+    from scipy import special
+
+    require_probability(confidence=confidence)
+    k, n, deff = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (errors, bits, design_effect)))
+    if not np.all(np.isfinite(n) & (k >= 0.0) & (k <= n)):
+        raise PrivacyError("probed errors must lie between 0 and the probed bits; count both over the same bits.")
+    if not np.all(np.isfinite(deff) & (deff >= 1.0)):
+        raise PrivacyError("a design effect is below 1 or not finite; give 1 for independent errors, more for bursts.")
+    k, n = k / deff, n / deff
+    tiny = np.finfo(np.float64).tiny
+    low = np.where(k > 0.0, special.betaincinv(np.maximum(k, tiny), n - k + 1.0, 1.0 - confidence), 0.0)
+    high = np.where(k < n, special.betaincinv(k + 1.0, np.maximum(n - k, tiny), confidence), 1.0)
+    return np.asarray(np.maximum(np.minimum(low, 1.0 - high), 0.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlipPlan:
+    """One round of K devices, every field `[K]`, rates float64.
+
+    - `probed_bits`, `probed_errors` int64: known bits, and how many came wrong;
+    - `probed_low`: what is credited at most, the lower confidence limit of the channel's rate;
+    - `flip_probability` p_A: of every bit on the air (of the ciphertext, where there is one);
+    - `target` p: end to end on the numbers' own bits, as Theorem 1 asks;
+    - `credited`: the rate on the numbers' own bits that is surely there, flips and credited channel together;
+    - `expected`: the same with the point estimate of the channel (0 where none was probed), to debias by;
+    - `clamp` int64: a key of `CLAMP_WORDS`.
+    """
+
+    probed_bits: NDArray[np.int64]
+    probed_errors: NDArray[np.int64]
+    probed_low: NDArray[np.float64]
+    flip_probability: NDArray[np.float64]
+    target: NDArray[np.float64]
+    credited: NDArray[np.float64]
+    expected: NDArray[np.float64]
+    clamp: NDArray[np.int64]
+
+    def clamp_words(self) -> list[str]:
+        """`clamp` in words, one per device."""
+        return [CLAMP_WORDS[int(code)] for code in self.clamp]
+
+    def series(self) -> dict[str, NDArray[Any]]:
+        """What is worth keeping of every round, by name, each `[K]`."""
+        names = ("probed_bits", "probed_errors", "probed_low", "flip_probability", "target", "credited", "clamp")
+        return {name: getattr(self, name) for name in names}
+
+
+def plan_flips(
+    *,
+    probed_bits: NDArray[np.int64],
+    probed_errors: NDArray[np.int64],
+    target: ArrayLike,
+    channel: ChannelCredit,
+    confidence: float,
+    cipher: CipherName = "none",
+    design_effect: ArrayLike = 1.0,
+) -> FlipPlan:
+    """What each device flips this round, Li et al. 2025 (11) and Remark 3, from counts `[K]` of probed bits.
+
+    `target` p, one or `[K]`, in [0, 1/2]. `native` credits `credited_channel_rate` at `confidence`; `agnostic` credits
+    nothing, and the channel comes on top. With `aes` rates on the air are those of the ciphertext, and p asks for
+    1 - (1 - 2 p)^(1/128) of them, which holds for errors independent within a block. Raises PrivacyError for counts or
+    rates out of range, or an unknown word.
+    """
+    if channel not in ("native", "agnostic"):
+        raise PrivacyError(f"channel is {channel!r}, but it must be 'native' or 'agnostic'; choose one.")
+    if cipher not in ("none", "stream", "aes"):
+        raise PrivacyError(f"cipher is {cipher!r}, but it must be 'none', 'stream' or 'aes'; choose one.")
+    bits, errors = np.asarray(probed_bits, dtype=np.int64), np.asarray(probed_errors, dtype=np.int64)
+    if bits.shape != errors.shape or bits.ndim != 1:
+        raise PrivacyError(f"probed counts have shapes {bits.shape} and {errors.shape}; give one pair per device, [K].")
+    low = credited_channel_rate(errors, bits, confidence=confidence, design_effect=design_effect)
+    wanted = np.broadcast_to(np.asarray(target, dtype=np.float64), bits.shape).copy()
+    if np.any(wanted > 0.5):
+        raise PrivacyError(f"target is {wanted.max()}, but a bit hides nothing beyond 1/2; give at most 0.5.")
+    on_air = aes_ciphertext_rate(wanted) if cipher == "aes" else wanted
+    credit = low if channel == "native" else np.zeros_like(low)
+    added = artificial_rate(on_air, credit)
+    estimate = errors / np.maximum(bits, 1)
+    surely, likely = composed_rate(added, credit), composed_rate(added, estimate)
+    if cipher == "aes":
+        surely, likely = aes_plaintext_rate(surely), aes_plaintext_rate(likely)
+    clamp = np.where(on_air >= 0.5, HALF, NO_CLAMP)
+    clamp = np.where((credit >= on_air) & (credit > 0.0), CHANNEL_SUFFICES, clamp)
+    return FlipPlan(
+        probed_bits=bits,
+        probed_errors=errors,
+        probed_low=low,
+        flip_probability=added,
+        target=wanted,
+        credited=surely,
+        expected=likely,
+        clamp=clamp.astype(np.int64),
+    )

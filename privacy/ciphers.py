@@ -1,0 +1,169 @@
+"""Real ciphers for packed bits, so that what an error on the air does to the plaintext is met and not assumed.
+
+Li et al. 2025, Remark 3, tells two kinds apart. A stream cipher adds a key stream: a wrong ciphertext bit is one wrong
+plaintext bit. A block cipher spreads it over its block of 128 bits, (17), and over no other: that rules out CBC, whose
+error runs on into the next block, and leaves AES in XTS mode (IEEE 1619, NIST SP 800-38E), of which equal plaintext
+blocks still differ.
+
+Keys follow from the scenario's seed, which makes runs repeatable and the keys anything but secret: this is a simulation
+of encrypted links, not encryption of anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy.errors import PrivacyError, require_count
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
+
+AES_BLOCK_BYTES = 16
+
+# XTS allows 2^20 blocks, 16 MiB, under one tweak, and OpenSSL refuses more; a unit below that costs nothing.
+_UNIT_BYTES = 1 << 20
+
+Payload = NDArray[np.uint8]
+Keys = NDArray[np.uint32]
+
+
+class Cipher(Protocol):
+    """Encrypts the packed bits of all devices, and back."""
+
+    def payload_bytes(self, num_bytes: int) -> int:
+        """Bytes of the ciphertext of `num_bytes`."""
+        ...
+
+    def encrypt(self, payload: Payload, *, keys: Keys) -> Payload:
+        """Ciphertext `[T, K, payload_bytes(B)]` of `payload` `[T, K, B]`, uint8; `keys` `[T, 2]` uint32 of the round.
+
+        What is added to fill the last block is zeros. Raises PrivacyError for other shapes or types.
+        """
+        ...
+
+    def decrypt(self, payload: Payload, *, keys: Keys) -> Payload:
+        """Plaintext `[T, K, payload_bytes(B)]`, of which the first B bytes count, of a ciphertext of that shape."""
+        ...
+
+
+class NoCipher:
+    """The do-nothing cipher."""
+
+    def payload_bytes(self, num_bytes: int) -> int:
+        """See `Cipher.payload_bytes`."""
+        require_count(num_bytes=num_bytes)
+        return num_bytes
+
+    def encrypt(self, payload: Payload, *, keys: Keys) -> Payload:
+        """See `Cipher.encrypt`."""
+        _check(payload, keys)
+        return payload
+
+    def decrypt(self, payload: Payload, *, keys: Keys) -> Payload:
+        """See `Cipher.decrypt`."""
+        _check(payload, keys)
+        return payload
+
+
+class StreamCipher:
+    """AES-128 in counter mode (NIST SP 800-38A): the ciphertext is the plaintext XOR a key stream."""
+
+    def payload_bytes(self, num_bytes: int) -> int:
+        """See `Cipher.payload_bytes`."""
+        require_count(num_bytes=num_bytes)
+        return num_bytes
+
+    def encrypt(self, payload: Payload, *, keys: Keys) -> Payload:
+        """See `Cipher.encrypt`."""
+        _check(payload, keys)
+        return _each_device(payload.copy(), keys, _count)
+
+    def decrypt(self, payload: Payload, *, keys: Keys) -> Payload:
+        """See `Cipher.decrypt`."""
+        return self.encrypt(payload, keys=keys)
+
+
+class BlockCipher:
+    """AES-128 in XTS mode: one wrong ciphertext bit garbles its own 16 bytes and nothing else."""
+
+    def payload_bytes(self, num_bytes: int) -> int:
+        """See `Cipher.payload_bytes`: whole blocks."""
+        require_count(num_bytes=num_bytes)
+        return -(-num_bytes // AES_BLOCK_BYTES) * AES_BLOCK_BYTES
+
+    def encrypt(self, payload: Payload, *, keys: Keys) -> Payload:
+        """See `Cipher.encrypt`."""
+        _check(payload, keys)
+        trials, devices, num_bytes = payload.shape
+        out = np.zeros((trials, devices, self.payload_bytes(num_bytes)), np.uint8)
+        out[..., :num_bytes] = payload
+        return _each_device(out, keys, partial(_xts, decrypt=False))
+
+    def decrypt(self, payload: Payload, *, keys: Keys) -> Payload:
+        """See `Cipher.decrypt`. Raises PrivacyError for a ciphertext that is not of whole blocks."""
+        _check(payload, keys)
+        if payload.shape[-1] % AES_BLOCK_BYTES:
+            raise PrivacyError(
+                f"a ciphertext of {payload.shape[-1]} bytes is not of whole blocks of {AES_BLOCK_BYTES}; "
+                "hand in all bytes that encrypt gave."
+            )
+        return _each_device(payload.copy(), keys, partial(_xts, decrypt=True))
+
+
+def build_cipher(name: str) -> Cipher:
+    """The cipher of this name: `none`, `stream` or `aes`. Raises PrivacyError for any other."""
+    if name == "none":
+        return NoCipher()
+    if name == "stream":
+        return StreamCipher()
+    if name == "aes":
+        return BlockCipher()
+    raise PrivacyError(f"cipher is {name!r}, but it must be 'none', 'stream' or 'aes'; choose one.")
+
+
+def device_key(keys: Keys, device: int) -> bytes:
+    """32 bytes for one device of one round: SHA-256 of its trial's two key words `[2]` and its number."""
+    return hashlib.sha256(keys.astype("<u4").tobytes() + device.to_bytes(8, "little")).digest()
+
+
+def _count(row: Payload, key: bytes) -> None:
+    from cryptography.hazmat.primitives import ciphers
+
+    # The key serves this device in this round alone, so that the counter may start at 0.
+    _apply(ciphers.Cipher(ciphers.algorithms.AES(key[:16]), ciphers.modes.CTR(bytes(16))).encryptor(), row)
+
+
+def _xts(row: Payload, key: bytes, *, decrypt: bool) -> None:
+    from cryptography.hazmat.primitives import ciphers
+
+    for number, start in enumerate(range(0, len(row), _UNIT_BYTES)):
+        cipher = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.XTS(number.to_bytes(16, "little")))
+        _apply(cipher.decryptor() if decrypt else cipher.encryptor(), row[start : start + _UNIT_BYTES])
+
+
+def _apply(context: CipherContext, row: Payload) -> None:
+    row[:] = np.frombuffer(context.update(row.data) + context.finalize(), np.uint8)
+
+
+def _each_device(rows: Payload, keys: Keys, in_place: Callable[[Payload, bytes], None]) -> Payload:
+    for trial, device in np.ndindex(*rows.shape[:2]):
+        in_place(rows[trial, device], device_key(keys[trial], device))
+    return rows
+
+
+def _check(payload: Payload, keys: Keys) -> None:
+    if payload.dtype != np.uint8 or payload.ndim != 3 or payload.shape[-1] == 0:
+        raise PrivacyError(
+            f"a payload is {payload.dtype} of shape {payload.shape}, but it must be uint8 [T, K, B], B >= 1; pack bits."
+        )
+    if keys.dtype != np.uint32 or keys.shape != (len(payload), 2):
+        raise PrivacyError(
+            f"keys are {keys.dtype} of shape {keys.shape}, but they must be uint32 [{len(payload)}, 2]; "
+            "give two words per trial."
+        )
