@@ -73,13 +73,15 @@ def weighted_mean(
     total = float(weights.sum())
     if total == 0.0:
         return out
-    for first in range(0, num_values, _VALUES_AT_ONCE):
-        part = slice(first, first + _VALUES_AT_ONCE)
-        some = values[:, part].astype(np.float64)
-        if known is None:
-            out[part] = weights @ some / total
-            continue
-        heard = weights @ known[:, part]
-        mean = weights @ np.where(known[:, part], some, 0.0) / np.where(heard > 0.0, heard, 1.0)
-        out[part] = np.where(heard > 0.0, mean, out[part])
+    # What flipped bits made may be NaN or infinite: so is then the mean, for the caller to judge.
+    with np.errstate(invalid="ignore", over="ignore"):
+        for first in range(0, num_values, _VALUES_AT_ONCE):
+            part = slice(first, first + _VALUES_AT_ONCE)
+            some = values[:, part].astype(np.float64)
+            if known is None:
+                out[part] = weights @ some / total
+                continue
+            heard = weights @ known[:, part]
+            mean = weights @ np.where(known[:, part], some, 0.0) / np.where(heard > 0.0, heard, 1.0)
+            out[part] = np.where(heard > 0.0, mean, out[part])
     return out

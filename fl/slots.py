@@ -60,7 +60,9 @@ class Slots:
         series = {name: getattr(upload.counts, name)[0] for name in LINK_COUNTS}
         if upload.power_db is not None:
             series["power_db"] = upload.power_db[0]
-        return {name: self.place(values, seat, devices) for name, values in series.items()}
+        placed = {name: self.place(values, seat, devices) for name, values in series.items()}
+        # Who did not send has no SNR, but spent exactly nothing.
+        return placed | {name: np.nan_to_num(placed[name]) for name in ("airtime_s", "energy_j")}
 
 
 def exchangeable(link: LinkConfig) -> bool:
