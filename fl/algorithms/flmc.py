@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -172,7 +172,7 @@ class OverTheAir:
     def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
         """See `Algorithm.round`."""
         gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
-        payload = gradients
+        payload: NDArray[Any] = gradients
         if self._codec:
             payload = self._codec.encode(encodable(gradients), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
         heard = self._uplink.superpose(payload, context=context, caps=self._caps)
