@@ -36,7 +36,7 @@ def deal_by_labels(
     else:
         room = np.where(stock >= -(-size // L), num_devices, 0)
     if room.sum() < num_devices * L:
-        raise LearningError(_too_few(config, num_devices=num_devices, parts=int(room.sum()), part=base))
+        raise LearningError(_too_few(config, num_devices=num_devices, parts=int(room.sum())))
     held = _assign(_level(room, slots=num_devices * L, generator=generator), L, num_devices, generator)
     counts = np.where(held, base, 0)
     left = stock - counts.sum(axis=0)
@@ -46,7 +46,7 @@ def deal_by_labels(
             own = own[np.argsort(-left[own], kind="stable")]
         more = own[: size % L]
         if config.disjoint and left[more].min() < 1:
-            raise LearningError(_too_few(config, num_devices=num_devices, parts=None, part=base + 1))
+            raise LearningError(_too_few(config, num_devices=num_devices, parts=None))
         counts[device, more] += 1
         left[more] -= 1
     return draw_counts(by_label, counts, disjoint=config.disjoint, generator=generator)
@@ -130,9 +130,12 @@ def _cut(by_label: Sequence[Indices], held: NDArray[np.bool_], generator: np.ran
     return draw_counts(by_label, counts, disjoint=True, generator=generator)
 
 
-def _too_few(config: PartitionConfig, *, num_devices: int, parts: int | None, part: int) -> str:
-    L, size = config.labels_per_device, config.samples_per_device
-    what = f"{num_devices} devices of {size} samples with {L} labels need {num_devices * int(L or 0)} parts of {part}"
-    limit = "the labels have too few samples" if parts is None else f"the samples of the labels give {parts}"
+def _too_few(config: PartitionConfig, *, num_devices: int, parts: int | None) -> str:
+    L, size = config.labels_per_device or 0, config.samples_per_device or 0
+    each = f"{size // L}" if size % L == 0 else f"{size // L} or {size // L + 1}"
+    limit = "some have fewer samples" if parts is None else f"their samples give {parts}"
     remedy = "lower samples_per_device or num_devices" + (", or write disjoint: false" if config.disjoint else "")
-    return f"{what} samples with one label, {limit}; {remedy}"
+    return (
+        f"{num_devices} devices of {size} samples with {L} labels need {num_devices * L} parts of {each} samples with "
+        f"one label, {limit}; {remedy}"
+    )
