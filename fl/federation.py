@@ -32,6 +32,9 @@ from phy.config import LinkConfig
 from phy.random import Purpose, generator
 from privacy.config import BitFlippingConfig, GaussianConfig
 
+_DIVERGED = 1e18
+"""Beyond this squares overflow single precision, in which devices train."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RoundReport:
@@ -206,16 +209,16 @@ class Federation:
 
 
 def check_finite(weights: NDArray[np.float32], *, devices: NDArray[np.int64] | None) -> None:
-    """Raise LearningError for NaN or infinity in the rows of `weights` `[K, M]`."""
-    bad = [row for row, one in enumerate(weights) if not np.isfinite(one).all()]
+    """Raise LearningError for rows of `weights` `[K, M]` with NaN, infinity or numbers beyond `_DIVERGED`."""
+    with np.errstate(invalid="ignore"):
+        bad = [row for row, one in enumerate(weights) if not (np.abs(one) < _DIVERGED).all()]
     if bad:
         whose = "the server's model" if devices is None else f"the model of device {devices[bad[0]]}"
         raise LearningError(
-            f"{whose} is no longer finite; lower local.learning_rate, or set receiver_limit where bits arrive wrong"
+            f"{whose} has diverged or is not a number; lower local.learning_rate, or set receiver_limit where bits arrive wrong"
         )
 
 
 def downlink_seed(seed: int) -> int:
     """Seed of the downlink's channel, noise and rounding: streams of their own beside those of the uplink."""
     return int(np.random.SeedSequence(entropy=seed, spawn_key=(0xD0,)).generate_state(1, np.uint64)[0])
-
