@@ -200,7 +200,8 @@ class Federation:
         if share[worst] > codec.max_clipped:
             raise LearningError(
                 f"{share[worst]:.1%} of the values of device {devices[worst]} lie beyond the codec's bound "
-                f"{codec.bound:g}, more than learning.codec.max_clipped = {codec.max_clipped:g}; raise the bound, or the limit"
+                f"{codec.bound:g}, more than learning.codec.max_clipped = {codec.max_clipped:g}; raise the bound, or "
+                "the limit"
             )
 
     def test(self) -> tuple[float, float]:
@@ -215,7 +216,8 @@ def check_finite(weights: NDArray[np.float32], *, devices: NDArray[np.int64] | N
     if bad:
         whose = "the server's model" if devices is None else f"the model of device {devices[bad[0]]}"
         raise LearningError(
-            f"{whose} has diverged or is not a number; lower local.learning_rate, or set receiver_limit where bits arrive wrong"
+            f"{whose} has diverged or is not a number; lower local.learning_rate, or set receiver_limit where bits "
+            "arrive wrong"
         )
 
 
