@@ -6,7 +6,6 @@ subclassed models, layers of the user's own, layers that are used twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fl.local.loss import clip_factors, cross_entropy, join_weights, split_weights, unit_pixels
@@ -15,9 +14,7 @@ from fl.models.federated import FederatedModel
 from phy.random import threefry
 
 
-def compile_by_sample(
-    model: FederatedModel, *, scale: float, clip: float | None, l2: float
-) -> Callable[..., tuple[Any, Any, Any]]:
+def compile_by_sample(model: FederatedModel, *, scale: float, clip: float | None, l2: float) -> Any:
     """`Gradient.call` for one device at a time (D = 1).
 
     Without clipping and without random layers it is one ordinary gradient of the slice.
@@ -33,7 +30,7 @@ def compile_by_sample(
             total, losses = _gradient(model, weights, pixels, labels, mask, seed=None)
             total, longer = total[None], tf.zeros_like(losses)
         else:
-            seeds = sample_seeds(keys[0], samples=len(labels), first=first)
+            seeds = sample_seeds(keys[0], samples=labels.shape[0], first=first)
             ones = tf.ones([1])
             gradients, losses = tf.vectorized_map(
                 lambda one: _gradient(model, weights, one[0][None], one[1][None], ones, seed=one[2]),

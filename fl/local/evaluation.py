@@ -22,7 +22,7 @@ _MOST_ROWS = 2048
 def evaluate(
     model: FederatedModel, weights: NDArray[np.float32], x: NDArray[np.uint8], y: NDArray[np.int64], *, scale: float
 ) -> tuple[float, float]:
-    """Mean cross-entropy (without any l2 term) and share of right labels of `weights` `[M]` on images `x` `[N, H, W, C]`.
+    """Mean cross-entropy (without any l2 term) and share of right labels of `weights` `[M]` on `x` `[N, H, W, C]`.
 
     Dropout is off. Pixels are taken times `scale`. A logit beyond the classes that wins counts as wrong.
     """

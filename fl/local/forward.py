@@ -98,7 +98,8 @@ def _step(operation: Any, run: Pass) -> Callable[..., Any]:
         return lambda images, **_: walk(operation, images, run)
     rule = _rule(operation)
     if rule is None:
-        return lambda *inputs, **options: _counted(operation(*inputs, **options), run)
+        told = {"training": run.randomness is not None} if getattr(operation, "_call_has_training_arg", False) else {}
+        return lambda *inputs, **options: _counted(operation(*inputs, **{**options, **told}), run)
     return lambda inputs, **_: _counted(rule(operation, inputs, run), run)
 
 

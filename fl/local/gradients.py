@@ -48,25 +48,24 @@ def compile_gradient(model: FederatedModel, *, scale: float, clip: float | None,
 
     if not can_walk(model.network) or not (clip is None or _each_variable_has_one_tap(model)):
         by_sample = compile_by_sample(model, scale=scale, clip=clip, l2=l2)
-        cost = Cost(sample_bytes=forward_bytes(model), device_bytes=0, devices=False)
+        cost = Cost(sample_bytes=3 * forward_bytes(model) + 16 * model.num_parameters, device_bytes=0, devices=False)
         return Gradient(call=by_sample, cost=cost)
-    sums = _clipped_sums if clip is not None else _plain_sums
 
     @tf.function(autograph=False)
     def call(weights: Any, images: Any, labels: Any, mask: Any, first: Any, keys: Any) -> Any:
         devices, rows = images.shape[:2]
         pixels = unit_pixels(tf.reshape(images, [devices * rows, *images.shape[2:]]), scale=scale)
         randomness = Randomness(keys=keys, first=first, num_layers=_MOST_RANDOM_LAYERS)
-        return sums(
-            model,
-            weights=weights,
-            pixels=pixels,
-            labels=tf.reshape(labels, [-1]),
-            mask=tf.reshape(mask, [-1]),
-            randomness=randomness,
-            clip=clip,
-            l2=l2,
-        )
+        given = {
+            "weights": weights,
+            "pixels": pixels,
+            "labels": tf.reshape(labels, [-1]),
+            "mask": tf.reshape(mask, [-1]),
+            "randomness": randomness,
+        }
+        if clip is None:
+            return _plain_sums(model, l2=l2, **given)
+        return _clipped_sums(model, clip=clip, l2=l2, **given)
 
     return Gradient(call=call, cost=tapped_cost(model, clipped=clip is not None))
 
@@ -100,7 +99,7 @@ def _clipped_sums(
     square_of_weights = tf.reduce_sum(tf.square(weights), axis=1)
     if l2 > 0.0:
         inner = tf.add_n([inner_products(tap, back) for tap, back in zip(run.taps, backs, strict=True)])
-        own = tf.repeat(square_of_weights, len(labels) // devices)
+        own = tf.repeat(square_of_weights, labels.shape[0] // devices)
         # Rounding may leave a vanishing norm below zero.
         squared = tf.maximum(squared + 2.0 * l2 * inner + l2**2 * own, 0.0)
     factors, longer = clip_factors(squared, clip=clip)
@@ -125,7 +124,6 @@ def _plain_sums(
     labels: Any,
     mask: Any,
     randomness: Randomness,
-    clip: None,  # noqa: ARG001
     l2: float,
 ) -> tuple[Any, Any, Any]:
     import tensorflow as tf
@@ -163,7 +161,7 @@ def tapped_cost(model: FederatedModel, *, clipped: bool) -> Cost:
 def forward_bytes(model: FederatedModel) -> int:
     """Bytes of one sample's way through the network; of one that cannot be walked through, a guess by its weights."""
     entries = _dry_run(model).entries if can_walk(model.network) else 8 * model.num_parameters
-    return 4 * (math.prod(model.network.input_shape[1:]) + entries)
+    return int(4 * (math.prod(model.network.input_shape[1:]) + entries))
 
 
 def _each_variable_has_one_tap(model: FederatedModel) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fl.config.local import LocalConfig
@@ -19,7 +18,7 @@ def state_names(config: LocalConfig) -> tuple[str, ...]:
     return () if config.optimizer == "sgd" and config.momentum == 0.0 else STATES[config.optimizer]
 
 
-def compile_update(config: LocalConfig) -> Callable[..., tuple[Any, tuple[Any, ...]]]:
+def compile_update(config: LocalConfig) -> Any:
     """A compiled step of D devices: `update(weights, total, counts, anchor, state, taken, active)`.
 
     With g = total / count + rho (w - w_global) (FedProx), eta = `learning_rate`:

@@ -18,10 +18,17 @@ Sums = Mapping[int, Any]
 
 
 class Tap(Protocol):
-    """One layer that is linear in its parameters."""
+    """One layer that is linear in its parameters, or is so up to a summand without any."""
 
-    output: Any
-    """z, `[D m, ...]`: what the gradient is taken with respect to."""
+    @property
+    def output(self) -> Any:
+        """z, `[D m, ...]`: what the gradient is taken with respect to."""
+        ...
+
+    @property
+    def linear_part(self) -> Any:
+        """z without what would be left of it if all parameters were zero."""
+        ...
 
     @property
     def variables(self) -> list[Any]:
@@ -42,10 +49,10 @@ class Tap(Protocol):
 
 
 def inner_products(tap: Tap, back: Any) -> Any:
-    """<parameters, dloss_i / dparameters> `[D m]` = <z_i, dloss_i / dz_i>, for z is linear in the parameters."""
+    """<parameters, dloss_i / dparameters> `[D m]` = <z_i, dloss_i / dz_i> for a z that is linear in the parameters."""
     import tensorflow as tf
 
-    return tf.reduce_sum(_flat(tap.output * back), axis=1)
+    return tf.reduce_sum(_flat(tap.linear_part * back), axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +66,11 @@ class LinearTap:
     window: Window | None = None
 
     @property
+    def linear_part(self) -> Any:
+        """See `Tap`."""
+        return self.output
+
+    @property
     def variables(self) -> list[Any]:
         """See `Tap`."""
         return [variable for variable in (self.kernel, self.bias) if variable is not None]
@@ -66,19 +78,21 @@ class LinearTap:
     @property
     def entries(self) -> int:
         """See `Tap`: patches or gradients, whichever are made."""
-        positions, fan_out = math.prod(self.output.shape[1:-1]), self.output.shape[-1]
-        fan_in = math.prod(self.kernel.shape) // fan_out
+        positions: int = math.prod(self.output.shape[1:-1])
+        fan_in: int = math.prod(self.kernel.shape[:-1])
+        fan_out = int(self.output.shape[-1])
         if prefers_ghost(positions=positions, fan_in=fan_in, fan_out=fan_out):
             return positions * (fan_in + fan_out + 2 * positions) if positions > 1 else fan_out
-        wide = self.window is None or self.inputs.shape[-1] >= _THIN
-        return 2 * fan_in * fan_out + 2 * positions * (self.inputs.shape[-1] if wide else fan_in)
+        channels = int(self.inputs.shape[-1])
+        seen = channels if self.window is None or channels >= _THIN else fan_in
+        return 2 * fan_in * fan_out + 2 * positions * seen
 
     def squared_norms(self, back: Any) -> tuple[Any, Callable[[Any, int], Sums]]:
         """See `Tap`."""
         import tensorflow as tf
 
         fan_out = back.shape[-1]
-        fan_in = math.prod(self.kernel.shape) // fan_out
+        fan_in = math.prod(self.kernel.shape[:-1])
         rows_back = tf.reshape(back, [back.shape[0], -1, fan_out])
         over_positions = tf.reduce_sum(rows_back, axis=1)
         norms = tf.reduce_sum(tf.square(over_positions), axis=1) if self.bias is not None else 0.0
@@ -133,6 +147,11 @@ class ScaleTap:
     offset: Any | None
 
     @property
+    def linear_part(self) -> Any:
+        """See `Tap`."""
+        return self.output if self.scale is not None else self.output - self.normalised
+
+    @property
     def variables(self) -> list[Any]:
         """See `Tap`."""
         return [variable for variable in (self.scale, self.offset) if variable is not None]
@@ -140,7 +159,7 @@ class ScaleTap:
     @property
     def entries(self) -> int:
         """See `Tap`: what normalising leaves behind."""
-        return 4 * math.prod(self.output.shape[1:])
+        return int(4 * math.prod(self.output.shape[1:]))
 
     def squared_norms(self, back: Any) -> tuple[Any, Callable[[Any, int], Sums]]:
         """See `Tap`."""

@@ -114,7 +114,7 @@ class LocalTrainer:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go back to what `state` gave. Raises LearningError for the state of another trainer."""
-        here = {"taken": self._taken, **self._state}
+        here: dict[str, NDArray[Any]] = {"taken": self._taken, **self._state}
         if {name: rows.shape for name, rows in state.items()} != {name: rows.shape for name, rows in here.items()}:
             raise LearningError(
                 f"the state holds {sorted(state)} of another trainer, this one keeps {sorted(here)} of "
@@ -245,5 +245,5 @@ def _check_fit(model: FederatedModel, data: ImageData) -> None:
         )
     if gives < data.num_classes:
         raise LearningError(
-            f"the network gives {gives} logits for {data.num_classes} classes; widen its last layer to {data.num_classes}"
+            f"the network gives {gives} logits for {data.num_classes} classes; widen its last layer to as many"
         )
