@@ -133,22 +133,24 @@ def device_key(keys: Keys, device: int) -> bytes:
 
 
 def _count(row: Payload, key: bytes) -> None:
-    from cryptography.hazmat.primitives import ciphers
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     # The key serves this device in this round alone, so that the counter may start at 0.
-    _apply(ciphers.Cipher(ciphers.algorithms.AES(key[:16]), ciphers.modes.CTR(bytes(16))).encryptor(), row)
+    context = Cipher(algorithms.AES(key[:16]), modes.CTR(bytes(16))).encryptor()
+    for start in range(0, len(row), _UNIT_BYTES):
+        _apply(context, row[start : start + _UNIT_BYTES])
 
 
 def _xts(row: Payload, key: bytes, *, decrypt: bool) -> None:
-    from cryptography.hazmat.primitives import ciphers
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     for number, start in enumerate(range(0, len(row), _UNIT_BYTES)):
-        cipher = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.XTS(number.to_bytes(16, "little")))
+        cipher = Cipher(algorithms.AES(key), modes.XTS(number.to_bytes(16, "little")))
         _apply(cipher.decryptor() if decrypt else cipher.encryptor(), row[start : start + _UNIT_BYTES])
 
 
 def _apply(context: CipherContext, row: Payload) -> None:
-    row[:] = np.frombuffer(context.update(row.data) + context.finalize(), np.uint8)
+    row[:] = np.frombuffer(context.update(row.data), np.uint8)
 
 
 def _each_device(rows: Payload, keys: Keys, in_place: Callable[[Payload, bytes], None]) -> Payload:
