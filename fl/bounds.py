@@ -141,8 +141,8 @@ def theorem2_bound(
     adds without Young's inequality (46): zeta_3 X / sqrt(p_max) becomes X (1 - r^k) / (1 - r).
 
     It is valid for eta <= 1 / (4 L), which (44) takes from Li et al. 2020 Lemma 1; if no gradient was clipped
-    (`clipped_share` of the run), since clipped ones belong to another problem; and for r < 1, beyond which it grows
-    without limit and says nothing. Raises `LearningError` for arguments that no problem can have.
+    (`clipped_share` of the run), since clipped ones belong to another problem; with a bound G on every gradient where
+    E > 1; and for r < 1, beyond which it grows without limit and says nothing. Raises `LearningError` for arguments that no problem can have.
     """
     eta, mu, p = learning_rate, strong_convexity, flip_probability_max
     amounts = (initial_distance_sq, heterogeneity, gradient_bound, noise_term, clipped_share, mu)
@@ -158,6 +158,8 @@ def theorem2_bound(
         reasons.append(f"learning_rate {eta:g} exceeds 1 / (4 L) = {1.0 / (4.0 * smoothness):g}")
     if mu == 0.0:
         reasons.append("the loss is not strongly convex; write local.l2")
+    if local_steps > 1 and gradient_bound == 0.0:
+        reasons.append(f"{local_steps} local steps drift apart by what no gradient bound limits; write local.clip")
     if clipped_share > 0.0:
         reasons.append(
             f"{clipped_share:.2%} of the gradients were clipped, which makes another problem of it; raise clip"

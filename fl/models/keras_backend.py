@@ -12,13 +12,15 @@ def keras_on_tensorflow() -> Any:
     """The module `keras`, imported on first use.
 
     Keras chooses its backend at import, from the variable KERAS_BACKEND, else from ~/.keras/keras.json: the variable is
-    set to `tensorflow` where it is missing. Raises `LearningError` for another backend, number format or image layout.
+    set to `tensorflow` where it is missing or empty. Raises `LearningError` for another backend, number format or
+    image layout.
     """
-    backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
     if backend != "tensorflow":
         raise LearningError(
             f"KERAS_BACKEND is {backend}, phyloop trains on TensorFlow; unset it or set it to tensorflow"
         )
+    os.environ["KERAS_BACKEND"] = backend
     import keras
 
     # Somebody else may have imported Keras before.

@@ -264,6 +264,7 @@ def test_noise_of_zero_mean_adds_up_without_youngs_inequality() -> None:
         ({"learning_rate": 0.07}, r"learning_rate 0.07 exceeds 1 / \(4 L\) = 0.0625"),
         ({"learning_rate": 3.0}, r"learning_rate 3 exceeds"),
         ({"clipped_share": 0.031}, "3.10% of the gradients were clipped"),
+        ({"gradient_bound": 0.0}, "5 local steps drift apart by what no gradient bound limits; write local.clip"),
         ({"strong_convexity": 0.0}, "not strongly convex; write local.l2"),
         ({"flip_probability_max": 0.2}, "= 1.275 is not below 1, .* it would take p_max < 0.0182 in the place of 0.2"),
     ],
