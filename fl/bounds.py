@@ -142,7 +142,8 @@ def theorem2_bound(
 
     It is valid for eta <= 1 / (4 L), which (44) takes from Li et al. 2020 Lemma 1; if no gradient was clipped
     (`clipped_share` of the run), since clipped ones belong to another problem; with a bound G on every gradient where
-    E > 1; and for r < 1, beyond which it grows without limit and says nothing. Raises `LearningError` for arguments that no problem can have.
+    E > 1; and for r < 1, beyond which it grows without limit and says nothing. Raises `LearningError` for arguments
+    that no problem can have.
     """
     eta, mu, p = learning_rate, strong_convexity, flip_probability_max
     amounts = (initial_distance_sq, heterogeneity, gradient_bound, noise_term, clipped_share, mu)
