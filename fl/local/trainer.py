@@ -229,10 +229,9 @@ class LocalTrainer:
             )
         if devices.ndim != 1 or len(np.unique(devices)) != len(devices):
             raise LearningError("a device comes twice in one round; name every device once")
-        if len(devices) and not 0 <= devices.min() <= devices.max() < known:
-            raise LearningError(
-                f"device {devices.max()} does not exist, the partition has {known}; name 0 to {known - 1}"
-            )
+        strange = devices[(devices < 0) | (devices >= known)]
+        if len(strange):
+            raise LearningError(f"device {strange[0]} does not exist, the partition has {known}; name 0 to {known - 1}")
         if steps.shape != devices.shape or (len(steps) and steps.min() < 1):
             raise LearningError(f"local steps {steps.tolist()} for {len(devices)} devices; give each at least 1")
 
