@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.bounds import recovered_mean, recovered_variance
+from fl.bounds import recovered_moments
 from fl.codecs import build_codec
 from fl.config import BitDistanceConfig, FixedPointConfig, FlipMomentsConfig
 from fl.exchange import Exchange, digital_link
@@ -79,9 +79,9 @@ def run_flip_moments(
 
 
 def _lemma1(value: float, flip_probability: float, codec: FixedPointConfig) -> dict[str, float]:
-    size, bits = codec.value_range, codec.fraction_bits
-    mean = recovered_mean(value, flip_probability=flip_probability, value_range=size, fraction_bits=bits)
-    variance = recovered_variance(flip_probability=flip_probability, value_range=size, fraction_bits=bits)
+    mean, variance = recovered_moments(
+        value, flip_probability=flip_probability, value_range=codec.value_range, fraction_bits=codec.fraction_bits
+    )
     return {"lemma1_mean": float(mean), "lemma1_variance": float(variance)}
 
 
