@@ -12,7 +12,7 @@ from fl.codecs.base import Encoded
 from fl.codecs.packing import VALUES_PER_GROUP, pack, unpack
 from fl.tasks.base import LearningError
 
-_VALUES_AT_ONCE = 1 << 17
+_VALUES_AT_ONCE = 1 << 18
 
 Floats = NDArray[np.floating[Any]]
 Codes = NDArray[np.unsignedinteger[Any]] | NDArray[np.bool_]

@@ -157,9 +157,10 @@ class TestOneBit:
         assert len({row.tobytes() for row in rows}) == len(rows)
 
     def test_bits_are_those_of_the_words_of_the_stream(self, codec: StochasticOneBit) -> None:
-        words = uniform_words(keys(), num_devices=3, num_words=11)
-        minus = words >= expit(codec.slope * values()) * 2.0**32
-        np.testing.assert_array_equal(codec.encode(values(), keys=keys()).payload, np.packbits(minus, axis=-1))
+        some = values(m=2001)
+        words = uniform_words(keys(), num_devices=3, num_words=2001)
+        minus = words >= expit(codec.slope * some) * 2.0**32
+        np.testing.assert_array_equal(codec.encode(some, keys=keys()).payload, np.packbits(minus, axis=-1))
 
     @pytest.mark.parametrize("value", [-90.0, -3.0, 0.0, 1.0, 30.0])
     def test_the_mean_is_a_function_of_the_value_that_is_odd_and_grows(
