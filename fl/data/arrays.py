@@ -33,15 +33,16 @@ def checked_arrays(
     *,
     train: tuple[NDArray[Any], NDArray[Any]],
     test: tuple[NDArray[Any], NDArray[Any]],
-    source: str,
+    source: str | tuple[str, str],
 ) -> Arrays:
     """The arrays of `source` in their common layout; grey images may lack the axis of channels, labels may be `[N, 1]`.
 
-    LearningError, one sentence with `source`, for another shape or dtype, for labels out of range, for unequal lengths
-    and for none at all.
+    LearningError, one sentence with `source` (one for both parts, or train's and test's), for another shape or dtype,
+    for labels out of range, for unequal lengths and for none at all.
     """
-    x_train, y_train = _checked_part(name, *train, part="train", source=source)
-    x_test, y_test = _checked_part(name, *test, part="test", source=source)
+    in_train, in_test = (source, source) if isinstance(source, str) else source
+    x_train, y_train = _checked_part(name, *train, part="train", source=in_train)
+    x_test, y_test = _checked_part(name, *test, part="test", source=in_test)
     return Arrays(x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
 
 

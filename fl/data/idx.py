@@ -41,7 +41,8 @@ def read_idx_set(paths: tuple[Path, ...], *, name: DataName) -> Arrays:
     )
     if name == "emnist":
         x_train, x_test = x_train.swapaxes(1, 2), x_test.swapaxes(1, 2)
-    return checked_arrays(name, train=(x_train, y_train), test=(x_test, y_test), source=str(paths[0]))
+    train, test = (f"{images} with {labels.name}" for images, labels in (paths[:2], paths[2:]))
+    return checked_arrays(name, train=(x_train, y_train), test=(x_test, y_test), source=(train, test))
 
 
 def read_idx(path: Path, *, num_axes: int) -> NDArray[np.uint8]:
