@@ -15,11 +15,10 @@ from rich.table import Table
 from scenarios.consistency import find_warnings
 from scenarios.figure_check import check_figures
 from scenarios.interruption import interruptible
-from scenarios.labels import setting_cell
 from scenarios.link_study.commands import check_study, export_study_points, refuse_without_learning, report_study
 from scenarios.link_study.store import holds_link_study
 from scenarios.loader import LoadedScenario, library_names, load_scenario, validate_quickly
-from scenarios.plan import Plan, expand, value_of
+from scenarios.plan import Plan, expand
 from scenarios.progress import shown_progress
 
 
@@ -70,7 +69,8 @@ def _warnings(plan: Plan) -> list[str]:
 
 def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None, seed: int | None) -> None:
     """`phyloop check`."""
-    from scenarios.estimate import caps_of, describe_size, estimate
+    from scenarios.describe import describe, listings
+    from scenarios.estimate import estimate
 
     loaded = load_scenario(source, overrides=overrides, trials=trials, seed=seed)
     if loaded.scenario.measure is not None:
@@ -86,7 +86,8 @@ def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None,
         f"{len(plan.points) * plan.trials} tasks, seed {plan.seed}",
         highlight=False,
     )
-    console.print(describe_size(plan.points[0].scenario), highlight=False)
+    for line in describe(plan.points[0].scenario):
+        console.print(line, highlight=False)
     console.print(
         f"about {_duration(cost.seconds)} on 2 cores (good to a factor of two), "
         f"{cost.memory_bytes / 1e9:.1f} GB memory, {cost.disk_bytes / 1e6:.0f} MB on disk",
@@ -94,31 +95,15 @@ def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None,
     )
     for sentence in _warnings(plan):
         console.print(f"warning: {sentence}", highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for path in plan.swept_paths:
-        table.add_column(path.rsplit(".", 1)[-1], no_wrap=True)
-    for head in ("power cap", "LMC cap", "privacy cap", "binds", "largest loss"):
-        table.add_column(head, justify="left" if head == "binds" else "right", no_wrap=True)
-    for point in plan.points:
-        caps = caps_of(point.scenario)
-        settings = [setting_cell(path, value_of(point, path)) for path in plan.swept_paths]
-        if caps is None:
-            table.add_row(*settings, "", "", "", "no radio", "")
-            continue
-        amplitudes = [_cell(cap) for cap in (caps.power, caps.lmc, caps.privacy)]
-        table.add_row(*settings, *amplitudes, caps.binding, _cell(caps.loss_bound))
-    console.print("\nReceive amplitude A at most:", highlight=False)
-    # A table cut to a narrow window loses digits: let long lines wrap instead.
-    Console(width=max(console.width, 1000), soft_wrap=True).print(table)
-
-
-def _cell(value: object) -> str:
-    """A cap in a narrow column; empty where it is not known before the run."""
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return "none" if value == float("inf") else f"{value:.4g}"
-    return str(value)
+    for listing in listings(plan):
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for head in listing.heads:
+            table.add_column(head, justify="left" if head in listing.left else "right", no_wrap=True)
+        for row in listing.rows:
+            table.add_row(*row)
+        console.print(f"\n{listing.title}", highlight=False)
+        # A table cut to a narrow window loses digits: let long lines wrap instead.
+        Console(width=max(console.width, 1000), soft_wrap=True).print(table)
 
 
 def _duration(seconds: float) -> str:

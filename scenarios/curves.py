@@ -9,26 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.config import BitDistanceConfig, FlmcConfig
 from scenarios.labels import setting_label
 from scenarios.plan import Plan, Point, value_of
+from scenarios.quantities import NEVER_NEGATIVE, RATES, ROUND_AXES, SHARES
 from scenarios.schema import FigureConfig
 from scenarios.store import canonical_json
 from scenarios.tables import Mean, PointSummary, Rate
 
-RATES = ("bit_error_rate", "packet_error_rate", "raw_bit_error_rate")
-ROUND_AXES = ("round", "elapsed_s", "spent_j")
-"""What x may be beside a setting: then a curve goes along the run, one spot per round."""
 EVERYWHERE = "everywhere"
 
 FEWEST = 5
 """Trials a t interval is drawn from: of fewer it is so wide that it hides the curves and leaves physics."""
-
-NEVER_NEGATIVE = (
-    *("mse", "wasserstein2", "variance_ratio", "squared_error", "amplitude", "peak_amplitude", "num_active"),
-    *("airtime_s", "energy_j", "total_airtime_s", "total_energy_j", "elapsed_s", "spent_j"),
-    *("dropped", "retransmissions"),
-)
-"""Quantities whose interval ends at zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +79,12 @@ def arrange(
     for point, part, spot in shown:
         key, title = _panel(config, point)
         titles[key] = title
-        parts = [setting_label(path, value_of(point, path)) for path in paths if applies(path, point)]
+        parts = [_said(path, point) for path in paths if applies(path, point)]
         if spot.x is None and applies(config.x, point):  # a line beside a curve of the same series
-            parts.append(setting_label(config.x, value_of(point, config.x)))
+            parts.append(_said(config.x, point))
         label = ", ".join(dict.fromkeys(filter(None, (*parts, part))))
         if not label and not applies(config.x, point):  # no series tells what this line is
-            label = setting_label("learning.scheme", point.scenario.learning.scheme)
+            label = _what_is_learnt(point)
         looks.setdefault(label, len(looks))
         by_panel.setdefault(key, {}).setdefault(label, []).append(spot)
     if len(by_panel) > 1:
@@ -110,6 +102,21 @@ def arrange(
         for key, curves in by_panel.items()
     )
     return Drawing(config=config, panels=panels, caption=_caption(config, plan, [s for _, _, s in shown]))
+
+
+def _said(path: str, point: Point) -> str:
+    """A setting of the point in words; empty where another mechanism than the point's has such a key."""
+    value = value_of(point, path)
+    if value is None and path.startswith("privacy.") and point.scenario.privacy != "none":
+        return ""
+    return setting_label(path, value)
+
+
+def _what_is_learnt(point: Point) -> str:
+    learning = point.scenario.learning
+    if isinstance(learning, FlmcConfig):
+        return setting_label("learning.scheme", learning.scheme)
+    return setting_label("learning.algorithm", learning.algorithm)
 
 
 def _panel(config: FigureConfig, point: Point) -> tuple[str, str]:
@@ -133,11 +140,14 @@ def applies(path: str, point: Point) -> bool:
     if any(related(path, other) for other in point.settings):
         return True
     learning, link = point.scenario.learning, point.scenario.link
+    if isinstance(learning, BitDistanceConfig):
+        return path.startswith("learning.")
     if not learning.uses_radio:
         return False
     if link.error_model == "error_free" and path.startswith("link."):
         return path == "link.error_model"
-    return not (learning.scheme == "analog" and path == "learning.quantizer_slope")
+    analog = isinstance(learning, FlmcConfig) and learning.scheme == "analog"
+    return not (analog and path == "learning.quantizer_slope")
 
 
 def _spot(config: FigureConfig, plan: Plan, summary: PointSummary) -> Spot | None:
@@ -163,8 +173,10 @@ def band(quantity: str, mean: Mean, *, values: NDArray[np.float64] | None = None
     low, high = mean.low, mean.high
     if low is None or high is None or mean.trials < FEWEST:
         return None, None
-    if quantity in NEVER_NEGATIVE:
+    if quantity in (*NEVER_NEGATIVE, *SHARES):
         low = max(low, 0.0)
+    if quantity in SHARES:
+        high = min(high, 1.0)
     if quantity == "power_db" and values is not None:
         low, high = max(low, float(values.min())), min(high, float(values.max()))
     return low, high
@@ -231,7 +243,8 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
 
 def _caption_along(config: FigureConfig, spots: Sequence[Spot], *, trials: str) -> str:
     """What a curve along the run is a mean of."""
-    at = "" if config.x == "round" else " and over the x axis is what these rounds took on average"
+    spent = config.x in ("elapsed_s", "spent_j")
+    at = " and over the x axis is what these rounds took on average" if spent else ""
     if config.y in RATES:
         text = (
             f"Errors over observations of {trials} in each round{at}; shaded: 95 % Clopper-Pearson interval, which "
@@ -240,7 +253,8 @@ def _caption_along(config: FigureConfig, spots: Sequence[Spot], *, trials: str) 
         if any(s.y is None for s in spots):
             text += " Small triangles: upper limit where no error was seen."
         return text
-    return f"Mean over {trials} after each round{at}; {_band_in_words(spots, mark='shaded')}."
+    each = "at each value sent" if config.x == "value" else "after each round"
+    return f"Mean over {trials} {each}{at}; {_band_in_words(spots, mark='shaded')}."
 
 
 def _band_in_words(spots: Sequence[Spot], *, mark: str) -> str:

@@ -30,6 +30,9 @@ APPLICATION_ID = 0x7068796C  # "phyl": tells our file from any other SQLite data
 _SERIES_COLUMNS = """(task INTEGER NOT NULL REFERENCES tasks(id), name TEXT NOT NULL, dtype TEXT NOT NULL,
     shape TEXT NOT NULL, crc32 INTEGER NOT NULL, data BLOB NOT NULL, total INTEGER, UNIQUE (task, name))"""
 
+DEVICES_TABLE = f"CREATE TABLE IF NOT EXISTS devices {_SERIES_COLUMNS}"
+"""Younger than the rest of store version 2: a store without it has an empty one until it is written to."""
+
 SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE points (id INTEGER PRIMARY KEY, physics TEXT NOT NULL UNIQUE);
@@ -43,6 +46,7 @@ CREATE TABLE rounds {_SERIES_COLUMNS};
 CREATE TABLE link {_SERIES_COLUMNS};
 CREATE TABLE privacy {_SERIES_COLUMNS};
 CREATE TABLE bursts {_SERIES_COLUMNS};
+{DEVICES_TABLE};
 CREATE TABLE runs (id INTEGER PRIMARY KEY, command TEXT NOT NULL, provenance TEXT NOT NULL,
     started_at TEXT NOT NULL, finished_at TEXT, status TEXT NOT NULL);
 CREATE TABLE scenario (id INTEGER PRIMARY KEY CHECK (id = 1), yaml TEXT NOT NULL, root TEXT NOT NULL,

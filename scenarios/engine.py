@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from fl.footprint import bytes_per_trial, dimension
+from fl.footprint import bytes_per_trial, dimension, seconds_per_trial, trials_side_by_side
 from fl.results import TrialResult
 from scenarios.interruption import stop_if_asked
 from scenarios.plan import Point
@@ -24,6 +24,8 @@ BATCH_BYTES = 192 << 20
 _BATCH_ENTRIES = 40_000_000
 """Gradient entries in a batch: a batch is what an interruption can lose, so it stays within seconds."""
 _LARGEST_BATCH = 1000
+_BATCH_SECONDS = 5.0
+"""Time of a batch of trials that run one after the other: more would only be stored later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +56,11 @@ class Engine(Protocol):
 def batch_size(scenario: Scenario) -> int:
     """Trials computed side by side at this point: bounded by memory and by what an interruption may lose."""
     learning = scenario.learning
+    if not trials_side_by_side(learning):
+        one = seconds_per_trial(learning, scenario.link, batch=1)
+        return int(min(max(_BATCH_SECONDS // max(one, 1e-3), 1), _LARGEST_BATCH))
     by_memory = BATCH_BYTES // bytes_per_trial(learning, scenario.link)
-    by_time = _BATCH_ENTRIES // (learning.rounds * learning.num_devices * dimension(learning))
+    by_time = _BATCH_ENTRIES // (learning.rounds * learning.num_devices * (dimension(learning) or 1))
     return int(max(min(by_memory, by_time, _LARGEST_BATCH), 1))
 
 
@@ -65,12 +70,13 @@ class InProcess:
     def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
         """See `Engine.run`."""
         start_tensorflow()
-        from fl.rounds import run_trials
+        from fl.run import run_trials
 
         for job in jobs:
             started = time.perf_counter()
             scenario = job.point.scenario
-            size = len(job.trials)
+            # Heard once per round of all trials side by side, or once per round of each.
+            size = len(job.trials) if trials_side_by_side(scenario.learning) else 1
             results = run_trials(
                 scenario.learning,
                 link=scenario.link,
@@ -96,7 +102,7 @@ def start_tensorflow() -> None:
 
 
 def _advance(on_progress: Callable[[int], None], size: int, rounds_done: int) -> None:
-    del rounds_done  # one more round of each trial of the batch
+    del rounds_done  # one more round of `size` trials
     stop_if_asked()
     on_progress(size)
 

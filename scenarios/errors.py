@@ -116,17 +116,20 @@ _SECTIONS = {"learning": ("algorithm", _UNNAMED[FlmcConfig]), "privacy": ("mecha
 class SchemaKey:
     """One key a scenario may hold. `indexed` keys sit inside a list: no dotted path sets them.
 
-    `variants`: the members of the nearest union that have it. `fields`: how it is defined, by the algorithm or
-    mechanism that it is part of; `field` is the first of these.
+    `variants`: how the members of the nearest union that have it define it, by the word of each. `fields`: the same by
+    the algorithm or mechanism that it is part of, empty word for the rest of a scenario.
     """
 
     indexed: bool
-    variants: tuple[str, ...]
+    variants: Mapping[str, FieldInfo]
     fields: Mapping[str, FieldInfo]
 
-    @property
-    def field(self) -> FieldInfo:
-        """The key as the first algorithm that has it defines it."""
+    def meant(self, *words: str) -> FieldInfo:
+        """The definition by the first of `words` that is a variant or an algorithm that has it, else any."""
+        for word in words:
+            for fields in (self.variants, self.fields):
+                if word in fields:
+                    return fields[word]
         return next(iter(self.fields.values()))
 
 
@@ -135,22 +138,21 @@ def schema_keys() -> dict[str, SchemaKey]:
     """Every dotted path of a scenario, those of all variants of a union included."""
     keys: dict[str, SchemaKey] = {}
 
-    def walk(model: type[BaseModel], prefix: str, indexed: bool, variant: tuple[str, ...], owner: str) -> None:
+    def walk(model: type[BaseModel], prefix: str, indexed: bool, variant: str, owner: str) -> None:
         for name, field in model.model_fields.items():
             path = prefix + name
             known = keys.get(path)
-            before = known.fields if known else {}
-            keys[path] = SchemaKey(
-                indexed=indexed,
-                variants=tuple(dict.fromkeys((*(known.variants if known else ()), *variant))),
-                fields={**before, **({} if owner in before else {owner: field})},
-            )
+            variants, fields = (dict(known.variants), dict(known.fields)) if known else ({}, {})
+            fields.setdefault(owner, field)
+            if variant:
+                variants.setdefault(variant, field)
+            keys[path] = SchemaKey(indexed=indexed, variants=variants, fields=fields)
             for child, in_list in _models_in(field.annotation):
                 word = variant_of(child)
                 named = any(tag in child.model_fields for tag in OWNERS) or child in _UNNAMED
-                walk(child, path + ".", indexed or in_list, (word,) if word else (), word if named else owner)
+                walk(child, path + ".", indexed or in_list, word, word if named else owner)
 
-    walk(Scenario, "", False, (), "")
+    walk(Scenario, "", False, "", "")
     return keys
 
 
@@ -361,7 +363,7 @@ def _told(
         item = {"ctx": {"expected": item["ctx"]["expected_tags"]}, "input": item["ctx"]["tag"]}
         problem, remedy = _choice(item)
     else:
-        problem, remedy = _sentence(kind, path, item, owner=_owner(path, document))
+        problem, remedy = _sentence(kind, path, item, owner=_owner(path, document), variant=_variant(path, document))
     value = value_at(document, path)
     if kind in ("extra_forbidden", "value_error") and isinstance(value, dict | list):
         value = None  # the key is the trouble, not what is in it
@@ -402,6 +404,12 @@ def _owner(path: KeyPath, document: dict[str, Any]) -> str:
     return str(section.get(tag, usual)) if isinstance(section, dict) else usual
 
 
+def _variant(path: KeyPath, document: dict[str, Any]) -> str:
+    """The word of the section that `path` is directly in."""
+    section = value_at(document, path[:-1])
+    return next((str(section[tag]) for tag in _TAGS if tag in section), "") if isinstance(section, dict) else ""
+
+
 def _choice(item: dict[str, Any]) -> tuple[str, str]:
     # The bound of flmc is what a privacy section without `mechanism` is: a word that nobody writes.
     choices = [word for word in re.findall(r"'([^']*)'", item["ctx"]["expected"]) if word != "amplitude"]
@@ -409,11 +417,11 @@ def _choice(item: dict[str, Any]) -> tuple[str, str]:
     return f"must be {listing(choices)}", f"did you mean {near[0]}" if near else "write one of these words"
 
 
-def _sentence(kind: str, path: KeyPath, item: dict[str, Any], *, owner: str) -> tuple[str, str]:
-    """What is wrong and what to do about it; `owner` is the algorithm or mechanism it is part of."""
+def _sentence(kind: str, path: KeyPath, item: dict[str, Any], *, owner: str, variant: str) -> tuple[str, str]:
+    """What is wrong and what to do about it; the key is part of `owner`, an algorithm or mechanism, and `variant`."""
     name, value = _name(path), item["input"]
     key = schema_keys().get(name)
-    default = getattr(key.fields.get(owner, key.field), "default", None) if key is not None else None
+    default = getattr(key.meant(variant, owner), "default", None) if key is not None else None
     usual = isinstance(default, int | float | str) and default != ""
     if kind == "extra_forbidden":
         if isinstance(path[-1], str) and "." in path[-1]:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from scenarios.errors import ScenarioError
 from scenarios.plan import Plan
+from scenarios.quantities import CODED, word_of
 from scenarios.store import Store
 from scenarios.tables import (
-    CODED,
     KEYS,
     WORDED,
     Block,
@@ -26,7 +26,6 @@ from scenarios.tables import (
     blocks,
     columns_of,
     swept_values,
-    word_of,
 )
 
 TABLES: tuple[str, ...] = tuple(KEYS)
@@ -62,7 +61,7 @@ class Replacement:
 
 
 def export(folder: Path, out: Path, *, plan: Plan, task_ids: TaskIds) -> tuple[Path, ...]:
-    """Write metrics.csv, rounds.csv, link.csv, privacy.csv and bursts.csv of the run in `folder` into `out`.
+    """Write metrics.csv, rounds.csv, link.csv, privacy.csv, bursts.csv and devices.csv of a run into `out`.
 
     Columns as in `scenarios.tables`; UTF-8, a header even where there is no row, counts as integers,
     floats with all digits they need (`nan` and `inf` as such), None as an empty cell. Each file

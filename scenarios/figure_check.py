@@ -2,60 +2,95 @@
 
 from __future__ import annotations
 
-from scenarios.curves import RATES, ROUND_AXES
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
 from scenarios.errors import ScenarioError, listing, mark_of, schema_keys
 from scenarios.loader import LoadedScenario
-from scenarios.round_curves import PER_DEVICE, PER_ROUND
+from scenarios.quantities import METRICS, PER_DEVICE, PER_ROUND, RATES_OF, along
 from scenarios.schema import FigureConfig
 
-METRICS = (
-    "mse",
-    "wasserstein2",
-    "variance_ratio",
-    "amplitude",
-    "active_cap",
-    "total_airtime_s",
-    "total_energy_j",
-)
+
+class _Known(NamedTuple):
+    """Names that figures of a scenario may use."""
+
+    axes: tuple[str, ...]
+    metrics: tuple[str, ...]
+    per_round: tuple[str, ...]
+    per_device: tuple[str, ...]
+    rates: tuple[str, ...]
 
 
 def check_figures(loaded: LoadedScenario) -> None:
     """Raise ScenarioError for a figure of something that is never measured or set."""
+    known = _known(loaded)
     for number, figure in enumerate(loaded.scenario.report.figures):
-        along = figure.x in ROUND_AXES
+        follows = figure.x in known.axes
         series = (figure.series,) if isinstance(figure.series, str) else figure.series
-        if not along and figure.x not in schema_keys():
+        if not follows and figure.x not in schema_keys():
             _refuse(
                 loaded,
                 number,
                 "x",
                 figure.x,
                 "names no key of a scenario",
-                f"write a dotted path, or {listing(ROUND_AXES)} for a curve along the run",
+                f"write a dotted path, or {listing(known.axes)} for a curve along the run"
+                if known.axes
+                else "write a dotted path",
             )
         if "device" in series:
-            _check_devices(loaded, number, figure)
+            _check_devices(loaded, number, figure, known)
         settings = [path for path in series if path != "device"]
         for key, paths in (("series", settings), ("panels", [figure.panels or "label"])):
             for path in paths:
                 if path not in schema_keys():
                     _refuse(loaded, number, key, path, "names no key of a scenario", "write a dotted path")
-        known = (*PER_ROUND, *PER_DEVICE, *RATES) if along else (*METRICS, *RATES)
-        if figure.y not in known:
-            others = (*METRICS,) if along else (*PER_ROUND, *PER_DEVICE)
+        of_rounds = (*known.per_round, *known.per_device)
+        fitting = (*of_rounds, *known.rates) if follows else (*known.metrics, *known.rates)
+        if figure.y not in fitting:
             problem = "names nothing that is measured"
-            if figure.y in others:
-                problem = f"is no number of {'one round' if along else 'a whole trial'}, which x = {figure.x} asks for"
-            _refuse(loaded, number, "y", figure.y, problem, f"write one of {listing(known)}")
+            if figure.y in (known.metrics if follows else of_rounds):
+                problem = (
+                    f"is no number of {'one round' if follows else 'a whole trial'}, which x = {figure.x} asks for"
+                )
+            _refuse(loaded, number, "y", figure.y, problem, f"write one of {listing(fitting)}")
 
 
-def _check_devices(loaded: LoadedScenario, number: int, figure: FigureConfig) -> None:
+def _known(loaded: LoadedScenario) -> _Known:
+    """What the algorithm measures; where the sweep names others, what any of them does."""
+    swept = set(_swept(loaded.document.get("sweep", {})))
+    of = list(METRICS) if swept & {"learning", "learning.algorithm"} else [loaded.scenario.learning.algorithm]
+
+    def names(table: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for algorithm in of for name in table[algorithm]))
+
+    return _Known(
+        axes=tuple(dict.fromkeys(axis for algorithm in of for axis in along(algorithm))),
+        metrics=names(METRICS),
+        per_round=names(PER_ROUND),
+        per_device=names(PER_DEVICE),
+        rates=names(RATES_OF),
+    )
+
+
+def _swept(sweep: Any) -> Iterator[str]:
+    """Paths of a checked sweep."""
+    for block in sweep if isinstance(sweep, list) else [sweep]:
+        for path, values in block.items():
+            if path == "zip":
+                yield from _swept(values)
+            else:
+                yield path
+
+
+def _check_devices(loaded: LoadedScenario, number: int, figure: FigureConfig, known: _Known) -> None:
     """A curve per device needs an x along the run and a y that is known of each device."""
-    if figure.x not in ROUND_AXES:
-        remedy = f"set x to {listing(ROUND_AXES)}, or leave device out"
+    if figure.x not in known.axes:
+        remedy = f"set x to {listing(known.axes)}, or leave device out" if known.axes else "leave device out"
         _refuse(loaded, number, "series", "device", f"tells no curves apart over x = {figure.x}", remedy)
-    if figure.y not in (*PER_DEVICE, *RATES):
-        remedy = f"set y to {listing((*PER_DEVICE, *RATES))}, or leave device out"
+    fitting = (*known.per_device, *known.rates)
+    if figure.y not in fitting:
+        remedy = f"set y to {listing(fitting)}, or leave device out" if fitting else "leave device out"
         _refuse(loaded, number, "series", "device", f"tells no curves of {figure.y} apart", remedy)
 
 

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.curves import ROUND_AXES, Curve, Drawing, Spot, arrange
+from scenarios.curves import Curve, Drawing, Spot, arrange
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.labels import SPOKEN, axis_label, format_value, plain_label
 from scenarios.plan import Plan, Point
+from scenarios.quantities import ROUND_AXES
 from scenarios.schema import FigureConfig
 from scenarios.tables import PointSummary
 

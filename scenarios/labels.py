@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from scenarios.errors import schema_keys
+from scenarios.errors import OWNERS, schema_keys
 
 AXES: dict[str, str] = {
     "link.power.snr_max_db": "maximum SNR $P_0/N_0$ [dB]",
@@ -33,8 +33,14 @@ AXES: dict[str, str] = {
     "link.impairments.clipping_db": "clipping level over RMS [dB]",
     "link.packets.max_retransmissions": "retransmissions at most",
     "link.power.loop.target_rate": "target error rate",
-    "privacy.epsilon": "privacy bound per round ε",
-    "privacy.delta": "privacy slack per round δ",
+    "privacy.epsilon": "privacy bound ε",
+    "privacy.delta": "privacy slack δ",
+    "privacy.kappa": "expected bit-level distance κ",
+    "privacy.order": "Rényi order λ",
+    "privacy.confidence": "confidence of the credited channel rate",
+    "privacy.mechanism": "privacy mechanism",
+    "privacy.channel": "channel errors in privacy",
+    "privacy.cipher": "cipher",
     "learning.quantizer_slope": "quantizer slope $a$",
     "learning.step_size": "step size η",
     "learning.gradient_bound": r"gradient bound $\ell$",
@@ -44,11 +50,43 @@ AXES: dict[str, str] = {
     "learning.scheme": "scheme",
     "learning.lmc_cap": "LMC cap",
     "learning.task.name": "task",
+    "learning.algorithm": "algorithm",
+    "learning.data": "data set",
+    "learning.data.name": "data set",
+    "learning.data.train_samples": "training images",
+    "learning.partition": "partition",
+    "learning.partition.kind": "partition",
+    "learning.partition.samples_per_device": "samples per device",
+    "learning.partition.labels_per_device": "labels per device",
+    "learning.partition.alpha": "Dirichlet α",
+    "learning.model": "model",
+    "learning.model.name": "model",
+    "learning.local.steps": "local steps $E$",
+    "learning.local.learning_rate": "learning rate η",
+    "learning.local.batch_size": "batch size",
+    "learning.local.clip": "clipping norm $G$",
+    "learning.local.l2": "regularisation μ",
+    "learning.local.proximal": "proximal term",
+    "learning.codec": "codec",
+    "learning.codec.name": "codec",
+    "learning.codec.bound": "largest weight of the codec",
+    "learning.codec.bits": "bits per number",
+    "learning.codec.fraction_bits": "fraction bits",
+    "learning.upload": "uploads",
+    "learning.participation.devices_per_round": "devices per round",
+    "learning.participation.dropout": "probability of dropping out",
+    "learning.participation.straggling": "probability of straggling",
+    "learning.receiver_limit": "largest number believed",
+    "learning.flip_probability": "flip probability",
+    "learning.dimension": "number of parameters $M$",
+    "learning.sensitivity": r"sensitivity $\Delta w$",
+    "learning.weights": "weights",
+    "link.probe_bits": "probe bits per device",
     "link.error_model": "error model",
     "link.channel.fading": "fading",
     "link.channel.coherence": "coherence",
     "link.power.policy": "power control",
-    "privacy": "privacy bound per round",
+    "privacy": "privacy bound",
     "label": "setting",
     "mse": "MSE to the posterior mean",
     "wasserstein2": "2-Wasserstein distance to the posterior",
@@ -58,6 +96,47 @@ AXES: dict[str, str] = {
     "bit_error_rate": "bit error rate",
     "packet_error_rate": "packet error rate",
     "raw_bit_error_rate": "bit error rate before decoding",
+    "probed_error_rate": "bit error rate of the probes",
+    "end_error_rate": "bit error rate end to end",
+    "test_accuracy": "test accuracy",
+    "best_accuracy": "best test accuracy",
+    "test_loss": "test loss",
+    "train_loss": "training loss",
+    "clipped_gradients": "share of gradients clipped",
+    "num_parameters": "parameters $M$",
+    "upload_bits": "bits per upload",
+    "target_bit_error_rate": "target bit error rate $p$",
+    "target_unclamped": "bit error rate of Theorem 1",
+    "kappa": "expected bit-level distance κ",
+    "kappa_measured": "κ measured by (26)",
+    "kappa_standard_error": "standard error of κ",
+    "l1_distance": r"$\ell_1$ distance, the lower bound of κ",
+    "sensitivity": r"sensitivity $\Delta w$",
+    "sigma": "noise σ",
+    "sigma_printed": "noise σ as printed",
+    "sigma_calibrated": "noise σ, calibrated",
+    "epsilon_accounted": "ε by dp-accounting",
+    "delta": "δ",
+    "strong_convexity": "strong convexity μ",
+    "smoothness": r"smoothness $L$",
+    "heterogeneity": "heterogeneity Γ",
+    "bound_valid": "assumptions of Theorem 2 hold",
+    "bound_contraction": "contraction of Theorem 2",
+    "distance_sq": r"squared distance to the optimum $\|w - w^*\|^2$",
+    "bound": "bound of Theorem 2",
+    "model_norm": r"model norm $\|w\|$",
+    "value": "number sent",
+    "recovered_mean": "mean of the recovered number",
+    "recovered_variance": "variance of the recovered number",
+    "lemma1_mean": "mean by Lemma 1",
+    "lemma1_variance": "variance by Lemma 1",
+    "largest_mean_gap": "largest distance of a mean from Lemma 1",
+    "largest_variance_gap": "largest distance of a variance from Lemma 1",
+    "probed_low": "credited channel rate, lower limit",
+    "flip_probability": "flip probability $p_A$",
+    "target": "target bit error rate $p$",
+    "credited": "bit error rate that is surely there",
+    "clipped_values": "numbers clipped per device and round",
     "round": "rounds",
     "elapsed_s": "time on the air [s]",
     "spent_j": "transmit energy of all devices [J]",
@@ -101,6 +180,22 @@ SYMBOLS: dict[str, tuple[str, str]] = {
     "link.power.loop.min_snr_db": ("lowest", " dB"),
     "privacy.epsilon": ("ε", ""),
     "privacy.delta": ("δ", ""),
+    "privacy.kappa": ("κ", ""),
+    "privacy.order": ("λ", ""),
+    "learning.local.steps": ("$E$", ""),
+    "learning.local.learning_rate": ("η", ""),
+    "learning.local.batch_size": ("batch", ""),
+    "learning.local.clip": ("$G$", ""),
+    "learning.local.l2": ("μ", ""),
+    "learning.partition.alpha": ("α", ""),
+    "learning.partition.labels_per_device": ("labels", ""),
+    "learning.partition.samples_per_device": ("samples", ""),
+    "learning.codec.bits": ("bits", ""),
+    "learning.participation.devices_per_round": ("devices per round", ""),
+    "learning.flip_probability": ("$p_A$", ""),
+    "learning.dimension": ("$M$", ""),
+    "learning.sensitivity": (r"$\Delta w$", ""),
+    "learning.receiver_limit": ("believed up to", ""),
     "learning.quantizer_slope": ("$a$", ""),
     "learning.step_size": ("η", ""),
     "learning.gradient_bound": (r"$\ell$", ""),
@@ -114,6 +209,21 @@ WORDS: dict[str, str] = {
     "learning.scheme": "{}",
     "learning.lmc_cap": "LMC cap {}",
     "learning.task.name": "{}",
+    "learning.algorithm": "{}",
+    "learning.data.name": "{}",
+    "learning.model.name": "{}",
+    "learning.partition.kind": "{}",
+    "learning.codec.name": "{}",
+    "learning.local.optimizer": "{}",
+    "learning.upload": "{} uploaded",
+    "learning.weighting": "weights by {}",
+    "learning.weights": "{} weights",
+    "learning.downlink": "{} downlink",
+    "privacy.mechanism": "{}",
+    "privacy.calibration": "{}",
+    "privacy.sensitivity": "sensitivity of {}",
+    "privacy.cipher": "{} cipher",
+    "privacy.kappa": "κ {}",
     "link.error_model": "errors {}",
     "link.channel.fading": "{} fading",
     "link.channel.coherence": "coherence: {}",
@@ -130,6 +240,15 @@ WORDS: dict[str, str] = {
 
 SPOKEN: dict[str, dict[str, str]] = {
     "learning.scheme": {"exact": "exact posterior", "digital-orthogonal": "digital, orthogonal"},
+    "learning.algorithm": {"flmc": "Langevin Monte Carlo", "fedavg": "federated averaging"},
+    "learning.partition.kind": {"iid": "IID", "labels": "by labels", "dirichlet": "Dirichlet"},
+    "learning.data.name": {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
+    | {"cifar100": "CIFAR-100", "emnist": "EMNIST"},
+    "privacy.mechanism": {"bit-flipping": "bit flipping", "gaussian": "Gaussian noise"},
+    "privacy.channel": {"native": "channel-native", "agnostic": "channel-agnostic"},
+    "privacy.calibration": {"dp-accounting": "calibrated", "printed": "as printed"},
+    "privacy.sensitivity": {"all-steps": "sensitivity of all steps", "printed": "sensitivity of one step"},
+    "privacy.cipher": {"none": "no cipher", "aes": "AES blocks"},
     "link.channel.fading": {"constant": "no fading", "rayleigh": "Rayleigh fading", "rician": "Rician fading"}
     | {"nakagami": "Nakagami fading"},
     "link.access": {"noma": "NOMA"},
@@ -145,7 +264,10 @@ SPOKEN: dict[str, dict[str, str]] = {
 """Settings whose YAML word is not yet what one would say."""
 
 
-KINDS = ("name", "code", "policy")
+UNNAMED = {"learning": "flmc", "privacy": "amplitude"}
+"""What a section is that does not say."""
+
+KINDS = ("name", "kind", "code", "policy", "algorithm", "optimizer")
 """Keys that say which one of several things a mapping is: said even where it is the default."""
 
 
@@ -156,7 +278,17 @@ def axis_label(name: str) -> str:
 
 def plain_label(name: str) -> str:
     """The same as text without matplotlib mathematics, for the report page."""
-    return AXES.get(name, name).replace(r"\ell", "ℓ").replace("_0", "₀").replace("$", "")
+    return _plain(AXES.get(name, name))
+
+
+_SIGNS = {r"\ell": "ℓ", r"\Delta ": "Δ", "_0": "₀", "_1": "₁", r"\|": "‖", "^*": "*", "^2": "²", "$": ""}
+
+
+def _plain(text: str) -> str:
+    """Text without matplotlib mathematics."""
+    for sign, plain in _SIGNS.items():
+        text = text.replace(sign, plain)
+    return text
 
 
 def setting_label(path: str, value: Any) -> str:
@@ -182,7 +314,7 @@ def setting_label(path: str, value: Any) -> str:
 def setting_cell(path: str, value: Any) -> str:
     """A setting as plain text in a column of its path: words and mappings as legends say them, numbers without name."""
     if isinstance(value, Mapping):
-        return setting_label(path, value).replace("_0", "₀").replace(r"\ell", "ℓ").replace("$", "")
+        return _plain(setting_label(path, value))
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(setting_cell(path, entry) for entry in value) + "]"
     if isinstance(value, str):
@@ -195,12 +327,16 @@ def setting_cell(path: str, value: Any) -> str:
 def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
     """What kind of thing it is and what is not the default; of a privacy bound its ε is the kind."""
     known = schema_keys()
-    kinds = ("epsilon",) if path == "privacy" else KINDS
-    chosen = {
-        key: entry
-        for key, entry in value.items()
-        if key in kinds or f"{path}.{key}" not in known or entry != _default(known[f"{path}.{key}"].field)
-    }
+    kinds = ("epsilon", "mechanism") if path == "privacy" else KINDS
+    words = [str(value[key]) for key in (*OWNERS, "name") if key in value] or [UNNAMED.get(path, "")]
+
+    def told(key: str, entry: Any) -> bool:
+        if key in kinds or (schema_key := known.get(f"{path}.{key}")) is None:
+            return True
+        return bool(entry != _default(schema_key.meant(*words)))
+
+    # What is left out has no value: it says nothing, and of privacy it would say that there is none.
+    chosen = {key: entry for key, entry in value.items() if entry is not None and told(key, entry)}
     if not chosen:
         return f"default {_without_mathematics(path.rpartition('.')[2].replace('_', ' '))}"
     parts = (

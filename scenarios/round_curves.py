@@ -7,26 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.curves import RATES, Spot, band
+from scenarios.curves import Spot, band
 from scenarios.plan import Plan, Point
+from scenarios.quantities import DEVICES_TABLE, PER_DEVICE, RATES
 from scenarios.schema import FigureConfig
-from scenarios.store import Series, Store
+from scenarios.store import Series, SeriesTable, Store
 from scenarios.tables import TaskIds, mean_interval, rate_interval
-
-PER_ROUND = (
-    "squared_error",
-    "amplitude",
-    "peak_amplitude",
-    "num_active",
-    "airtime_s",
-    "energy_j",
-    "elapsed_s",
-    "spent_j",
-)
-"""Numbers per trial and round."""
-
-PER_DEVICE = ("snr_db", "power_db", "dropped", "retransmissions")
-"""Numbers per device and round: the mean over devices, or each device on its own."""
 
 TRIALS_AT_ONCE = 20
 MOST_SPOTS = 400
@@ -41,6 +27,7 @@ def over_rounds(
     `x` and `y` are both means over trials at one round: `round` counts rounds done, `elapsed_s` and `spent_j` are what
     they took on average. Points that measured no x or no y are absent.
     """
+    table = _table_of(config.y)
     by_device = "device" in ((config.series,) if isinstance(config.series, str) else config.series)
     for point, ids in zip(plan.points, task_ids, strict=True):
         records = store.read_tasks(ids)
@@ -49,11 +36,20 @@ def over_rounds(
         for start in range(0, len(done), TRIALS_AT_ONCE):
             some = done[start : start + TRIALS_AT_ONCE]
             rounds = store.read_series(some, "rounds")
-            link = store.read_series(some, "link") if config.y in (*RATES, *PER_DEVICE) else {}
+            of_devices = {} if table is None else store.read_series(some, table)
             for task_id in some:
-                trials.add(rounds[task_id], link.get(task_id, {}))
+                trials.add(rounds[task_id], of_devices.get(task_id, {}))
         for word, spot in trials.spots():
             yield point, word, spot
+
+
+def _table_of(quantity: str) -> SeriesTable | None:
+    """Where a number per round and device is kept; None for what is one number per round."""
+    if quantity in RATES:
+        return RATES[quantity].table
+    if quantity in DEVICES_TABLE:
+        return "devices"
+    return "link" if any(quantity in names for names in PER_DEVICE.values()) else None
 
 
 class _Trials:
@@ -66,7 +62,7 @@ class _Trials:
         self._errors: NDArray[np.int64] | None = None
         self._total: NDArray[np.int64] | None = None
 
-    def add(self, rounds: Series, link: Series) -> None:
+    def add(self, rounds: Series, devices: Series) -> None:
         """One trial, if it measured x and y."""
         config = self._config
         some = next(iter(rounds.values()), np.zeros(0))
@@ -74,16 +70,17 @@ class _Trials:
         if x is None:
             return
         if config.y in RATES:
-            unit = config.y.removesuffix("_error_rate")
-            if f"{unit}_errors" not in link:
+            counted = RATES[config.y]
+            if counted.errors not in devices:
                 return
-            errors, total = (self._devices(link[name]) for name in (f"{unit}_errors", f"{unit}s"))
+            errors, total = (self._devices(devices[name]) for name in (counted.errors, counted.total))
             self._errors = errors if self._errors is None or self._total is None else self._errors + errors
             self._total = total if self._total is None else self._total + total
-        elif config.y in PER_DEVICE:
-            if config.y not in link:
+        elif _table_of(config.y) is not None:
+            if config.y not in devices:
                 return
-            self._y.append(link[config.y].T.astype(float) if self._by_device else _mean_over_devices(link[config.y]))
+            values = devices[config.y].astype(float)
+            self._y.append(values.T if self._by_device else _mean_over_devices(values))
         else:
             if config.y not in rounds:
                 return
@@ -99,8 +96,12 @@ class _Trials:
         if not self._x:
             return
         x, n = np.mean(self._x, axis=0), len(self._x)
-        drawn = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_SPOTS)).round().astype(int))
         y = np.stack(self._y) if self._y else None
+        # Rounds in which nothing was looked at have no spot, however few are drawn.
+        measured = np.arange(len(x)) if y is None else np.flatnonzero(~np.isnan(y).all(axis=(0, 1)))
+        drawn = measured[
+            np.unique(np.linspace(0, len(measured) - 1, min(len(measured), MOST_SPOTS)).round().astype(int))
+        ]
         curves = y.shape[1] if y is not None else len(self._counts[1])
         for curve in range(curves):
             word = f"device {curve}" if self._by_device else ""

@@ -6,7 +6,9 @@ from typing import Any
 
 from fl.config import FlipMomentsConfig, FlmcConfig
 
-SECTIONS: dict[tuple[str, ...], str] = {
+Path = tuple[str | int, ...]
+
+SECTIONS: dict[Path, str] = {
     ("learning",): "algorithm",
     ("learning", "task"): "name",
     ("learning", "data"): "name",
@@ -44,7 +46,7 @@ def normalise(document: dict[str, Any]) -> None:
         document["label"] = str(label)
 
 
-def named_section(path: tuple[str, ...], value: Any, *, algorithm: Any = None) -> Any:
+def named_section(path: Path, value: Any, *, algorithm: Any = None) -> Any:
     """The section at `path` as a mapping that says what it is, the default where it does not; else as it is."""
     key = SECTIONS.get(path)
     if key is None or path in _WORDLESS:
@@ -59,7 +61,7 @@ def named_section(path: tuple[str, ...], value: Any, *, algorithm: Any = None) -
     return value
 
 
-def is_another(path: tuple[str, ...], *, old: Any, new: Any) -> bool:
+def is_another(path: Path, *, old: Any, new: Any) -> bool:
     """Whether two mappings for the section at `path` are two things, so that keys of one say nothing of the other."""
     key = SECTIONS.get(path)
     if key is None or path in _LASTING or not isinstance(old, dict) or not isinstance(new, dict):
@@ -67,11 +69,15 @@ def is_another(path: tuple[str, ...], *, old: Any, new: Any) -> bool:
     return bool(key in new and new[key] != old.get(key, _UNNAMED.get(path)))
 
 
-_UNNAMED = {("learning",): FlmcConfig().algorithm, ("learning", "partition"): "iid", ("learning", "model"): "linear"}
+_UNNAMED: dict[Path, str] = {
+    ("learning",): FlmcConfig().algorithm,
+    ("learning", "partition"): "iid",
+    ("learning", "model"): "linear",
+}
 """What a section is that does not say."""
 
 
-def _usual(path: tuple[str, ...], algorithm: Any) -> str:
+def _usual(path: Path, algorithm: Any) -> str:
     """What has to be written out where it is left out: members of a union are told apart by it."""
     if path == ("learning", "task"):
         return FlmcConfig().task.name

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fl.results import TrialResult
 from scenarios.database import (
     DATABASE,
+    DEVICES_TABLE,
     LOCK,
     check_identity,
     connect,
@@ -36,8 +37,8 @@ CHUNK = 500
 """Task ids per query: well below SQLite's limit on bound values (999 before version 3.32)."""
 
 Series = dict[str, NDArray[Any]]
-SeriesTable = Literal["rounds", "link", "privacy", "bursts"]
-SERIES_TABLES: tuple[SeriesTable, ...] = ("rounds", "link", "privacy", "bursts")
+SeriesTable = Literal["rounds", "link", "privacy", "bursts", "devices"]
+SERIES_TABLES: tuple[SeriesTable, ...] = ("rounds", "link", "privacy", "bursts", "devices")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +114,7 @@ class Store:
             # FULL: in WAL mode, NORMAL would lose the last tasks to a power cut. One fsync per batch of
             # seconds costs nothing.
             store._connection.execute("PRAGMA synchronous = FULL")
+            store._connection.execute(DEVICES_TABLE)
             # We hold the lock, so whoever is still called running no longer is.
             store._connection.execute("UPDATE runs SET status = 'killed' WHERE status = 'running'")
         except (OSError, sqlite3.Error) as error:
@@ -222,10 +224,12 @@ class Store:
     def read_series(self, task_ids: Sequence[str], table: SeriesTable) -> dict[str, Series]:
         """Arrays by name of those of `task_ids` that are stored, checked against their checksums.
 
-        Rounds and privacy `[num_rounds]`, link `[num_rounds, num_devices]`, bursts `[num_devices]` or
+        Rounds and privacy `[num_rounds]`, link and devices `[num_rounds, num_devices]`, bursts `[num_devices]` or
         `[num_devices, n]`, read-only. ScenarioError if an array is damaged.
         """
         found: dict[str, Series] = {task_id: {} for task_id in self.read_tasks(task_ids)}
+        if not self._has(table):
+            return found
         for task_id, name, *blob in self._select(
             f"SELECT task_id, name, dtype, shape, crc32, data FROM tasks JOIN {_known(table)} AS series"
             " ON series.task = tasks.id WHERE task_id IN ({}) ORDER BY series.rowid",
@@ -241,11 +245,13 @@ class Store:
             found[task_id][name] = array
         return found
 
-    def read_link_totals(self, task_ids: Sequence[str]) -> dict[str, int]:
-        """Sum of each link count over all rounds and devices of those of `task_ids` that are done."""
+    def read_totals(self, task_ids: Sequence[str], table: SeriesTable) -> dict[str, int]:
+        """Sum of each count of a table over all rounds and devices of those of `task_ids` that are done."""
         totals: dict[str, int] = {}
+        if not self._has(table):
+            return totals
         for name, total in self._select(
-            "SELECT name, sum(total) FROM tasks JOIN link ON link.task = tasks.id"
+            f"SELECT name, sum(total) FROM tasks JOIN {_known(table)} AS series ON series.task = tasks.id"
             " WHERE status = 'done' AND total IS NOT NULL AND task_id IN ({}) GROUP BY name",
             task_ids,
         ):
@@ -302,6 +308,11 @@ class Store:
         return SavedScenario(yaml=row[0], root=json.loads(row[1]))
 
     # --- how --------------------------------------------------------------------------------------
+
+    def _has(self, table: str) -> bool:
+        """Whether the table is there: a store that was last written before there was one is only read."""
+        query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return self._connection.execute(query, (_known(table),)).fetchone() is not None
 
     def _select(self, query: str, task_ids: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """Rows of `query`, whose `{}` stands for the ids, a chunk of ids at a time."""

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.results import CAP_NAMES, LINK_COUNTS
+from fl.results import LINK_COUNTS
 from phy import measurement
 from scenarios.plan import Plan, Point, value_of
+from scenarios.quantities import RATES
 from scenarios.store import SeriesTable, Store, canonical_json
 
 CONFIDENCE = 0.95
-COUNTED = ("bit", "packet", "raw_bit")
-"""What the link counts, singular; the store holds `<unit>s` and `<unit>_errors`."""
 
 TaskIds = Sequence[Sequence[str]]
 """Identity of each task, `[point][trial]`."""
@@ -95,10 +94,7 @@ class PointSummary:
 
 
 def summarise(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[PointSummary, ...]:
-    """One summary per point that has a finished trial, in the order of the plan.
-
-    Rates are called `bit_error_rate`, `packet_error_rate` and `raw_bit_error_rate`.
-    """
+    """One summary per point that has a finished trial, in the order of the plan; rates are those of `RATES`."""
     summaries = (_summarise_point(store, point, task_ids=ids) for point, ids in zip(plan.points, task_ids, strict=True))
     return tuple(summary for summary in summaries if summary.done + summary.failed)
 
@@ -111,11 +107,11 @@ def _summarise_point(store: Store, point: Point, *, task_ids: Sequence[str]) -> 
         for name, value in metrics.items():
             if not np.isnan(value):  # not measured in this trial
                 values.setdefault(name, []).append(value)
-    totals = store.read_link_totals(done)
+    totals = {table: store.read_totals(done, table) for table in ("link", "devices")}
     rates = {
-        f"{unit}_error_rate": rate_interval(errors=totals[f"{unit}_errors"], total=totals[f"{unit}s"])
-        for unit in COUNTED
-        if totals.get(f"{unit}s") and f"{unit}_errors" in totals
+        name: rate_interval(errors=totals[one.table][one.errors], total=totals[one.table][one.total])
+        for name, one in RATES.items()
+        if totals[one.table].get(one.total) and one.errors in totals[one.table]
     }
     return PointSummary(
         point=point,
@@ -134,13 +130,14 @@ KEYS: dict[str, tuple[str, ...]] = {
     "link": ("trial", "round", "device"),
     "privacy": ("trial", "round"),
     "bursts": ("trial", "device"),
+    "devices": ("trial", "round", "device"),
 }
 """Columns between the swept paths and what was measured; rounds and devices count from 0."""
 
 LINK_COLUMNS = (*LINK_COUNTS, "power_db")
 """The link table is wide: counts of one device in one round belong side by side."""
 
-WORDED = ("metrics", "rounds")
+WORDED = ("metrics", "rounds", "devices")
 """Tables with a last column `text`: the word of a value that is a code."""
 
 
@@ -156,16 +153,6 @@ def swept_values(plan: Plan, point: Point) -> tuple[Any, ...]:
     """The swept settings of a point as table cells: mappings and lists as compact JSON text."""
     values = (value_of(point, path) for path in plan.swept_paths)
     return tuple(canonical_json(v) if isinstance(v, (Mapping, list, tuple)) else v for v in values)
-
-
-CODED: dict[str, tuple[str, ...]] = {"active_cap": CAP_NAMES}
-"""Metrics whose values are codes, and the word of each code."""
-
-
-def word_of(metric: str, value: float) -> str:
-    """The word of a code (`active_cap` 2 is `lmc`), empty for every other value."""
-    words = CODED.get(metric, ())
-    return words[int(value)] if value in range(len(words)) else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,8 +193,8 @@ def blocks(store: Store, *, table: str, task_ids: Sequence[str]) -> Iterator[Blo
             for name, column in burst_columns(arrays):
                 yield Block(trial=records[task_id].trial, metric=name, data=(column,))
         return
-    series: SeriesTable = "rounds" if table == "rounds" else "privacy"
-    for task_id, arrays in store.read_series(task_ids, series).items():
+    series: dict[str, SeriesTable] = {"rounds": "rounds", "devices": "devices"}
+    for task_id, arrays in store.read_series(task_ids, series.get(table, "privacy")).items():
         for name, values in arrays.items():
             yield Block(trial=records[task_id].trial, metric=name, data=(values,))
 

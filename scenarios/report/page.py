@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scenarios.curves import NEVER_NEGATIVE
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.figures import FigureFiles, write_figures
 from scenarios.labels import plain_label, setting_cell
 from scenarios.plan import Plan, Point, value_of
+from scenarios.quantities import CODED, NEVER_NEGATIVE, RATES, SHARES, word_of
 from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells, draw_runs, read_bursts, setting_in_words
 from scenarios.round_curves import over_rounds
 from scenarios.store import RunRecord, Store
-from scenarios.tables import CODED, Mean, PointSummary, Rate, TaskIds, summarise, word_of
+from scenarios.tables import Mean, PointSummary, Rate, TaskIds, summarise
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -170,13 +170,15 @@ def _metric_cell(name: str, mean: Mean | None) -> str | None:
         return None
     if name in CODED:
         return word_of(name, mean.mean) or "mixed"
-    if name in NEVER_NEGATIVE and mean.low is not None:
+    if name in (*NEVER_NEGATIVE, *SHARES) and mean.low is not None:
         mean = replace(mean, low=max(mean.low, 0.0))
+    if name in SHARES and mean.high is not None:
+        mean = replace(mean, high=min(mean.high, 1.0))
     return format_mean(mean)
 
 
 def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
-    """A row per point whose devices were detected: counts, rate and interval of bits and packets.
+    """A row per point whose devices were detected: counts, rate and interval of bits, packets and probes.
 
     Bits before decoding are shown where they differ from those after it.
     """
@@ -186,7 +188,7 @@ def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
     heads = tuple(
         head
         for name in names
-        for unit in [name.removesuffix("_error_rate").replace("_", " ")]
+        for unit in [RATES[name].said]
         for head in (f"{unit}s", f"{unit} errors", plain_label(name))
     )
     return Table(

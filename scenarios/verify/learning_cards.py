@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.config import FlmcConfig
+from privacy.config import PrivacyConfig
+from scenarios.caps import caps_of
 from scenarios.consistency import resolve_auto
-from scenarios.estimate import caps_of
 from scenarios.loader import LoadedScenario
 from scenarios.plan import Point, expand
 from scenarios.schema import Scenario
@@ -39,7 +41,7 @@ def _errors(scenario: Scenario, num_symbols: int, *, first_trial: int) -> Iterat
     from phy.channels import UplinkContext
     from phy.compile import compile_air
 
-    link, learning = scenario.link, scenario.learning
+    link, learning = scenario.link, _flmc(scenario)
     analog = link.modulation == "analog"
     bound = learning.gradient_bound if analog else 1.0
     uplink = compile_air(link, num_devices=learning.num_devices, num_symbols=num_symbols, payload_bound=bound)
@@ -93,12 +95,18 @@ def measure_caps(loaded: LoadedScenario, expected: AmplitudeCaps) -> Iterator[Ch
     from fl.results import CAP_NAMES
     from fl.rounds import run_trials
 
-    privacy = None if scenario.privacy == "none" else scenario.privacy
-    (result,) = run_trials(scenario.learning, link=scenario.link, privacy=privacy, seed=scenario.seed, trials=(0,))
+    privacy = scenario.privacy if isinstance(scenario.privacy, PrivacyConfig) else None
+    (result,) = run_trials(_flmc(scenario), link=scenario.link, privacy=privacy, seed=scenario.seed, trials=(0,))
     bound = CAP_NAMES[int(result.metrics["active_cap"])]
     if bound != expected.binds:
         raise ValueError(f"the cap that binds is {bound}, the card says {expected.binds}")
     yield _digits(f"amplitude sent, held by {bound}", float(result.metrics["amplitude"]), getattr(expected, bound))
+
+
+def _flmc(scenario: Scenario) -> FlmcConfig:
+    if not isinstance(scenario.learning, FlmcConfig):
+        raise ValueError(f"this card is about flmc, the algorithm is {scenario.learning.algorithm}")
+    return scenario.learning
 
 
 def _digits(what: str, found: float, known: tuple[float, float]) -> Check:

@@ -262,7 +262,7 @@ def carried_out(folder: Path, *, trials: int) -> dict[str, str]:
 def test_a_resumed_run_has_the_tables_of_an_undisturbed_one(tmp_path: Path) -> None:
     carried_out(tmp_path / "resumed", trials=2)
     resumed, whole = (carried_out(tmp_path / name, trials=5) for name in ("resumed", "whole"))
-    assert set(whole) == {"metrics.csv", "rounds.csv", "link.csv", "privacy.csv", "bursts.csv"}
+    assert set(whole) == {"metrics.csv", "rounds.csv", "link.csv", "privacy.csv", "bursts.csv", "devices.csv"}
     assert resumed == whole
     assert "total_energy_j" in whole["metrics.csv"]
     assert "elapsed_s" in whole["rounds.csv"]

@@ -73,7 +73,7 @@ def test_what_is_written_is_read_back_bit_by_bit(tmp_path: Path) -> None:
             for name, array in expected.items():
                 assert read[name].dtype == array.dtype
                 np.testing.assert_array_equal(read[name], array)
-        assert store.read_link_totals(["task1", "task2"]) == {"bits": 2400, "bit_errors": 36}
+        assert store.read_totals(["task1", "task2"], "link") == {"bits": 2400, "bit_errors": 36}
         assert store.read_tasks(["task1"])["task1"].seconds == 1.0
 
 
@@ -83,7 +83,7 @@ def test_a_failed_trial_is_finished_and_keeps_its_reason_but_adds_no_counts(tmp_
         assert store.finished(["a"]) == {"a"}
         assert store.read_tasks(["a"])["a"].status == "failed"
         assert store.read_tasks(["a"])["a"].failure == "NaN in round 3"
-        assert store.read_link_totals(["a"]) == {}
+        assert store.read_totals(["a"], "link") == {}
         assert store.read_series(["a"], "rounds")["a"]["amplitude"].shape == (4,)
 
 
@@ -92,7 +92,7 @@ def test_more_ids_than_sqlite_binds_are_asked_for_in_chunks(tmp_path: Path) -> N
     fill(tmp_path)
     with Store.open_existing(tmp_path) as store:
         assert store.finished(ids) == {"task0", "task1", "task2"}
-        assert store.read_link_totals(ids)["bits"] == 3600
+        assert store.read_totals(ids, "link")["bits"] == 3600
 
 
 def test_a_stored_task_is_never_overwritten_and_the_batch_is_refused_whole(tmp_path: Path) -> None:

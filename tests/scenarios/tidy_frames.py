@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from scenarios.plan import Plan
+from scenarios.quantities import word_of
 from scenarios.store import Store
-from scenarios.tables import KEYS, LINK_COLUMNS, WORDED, TaskIds, blocks, columns_of, swept_values, word_of
+from scenarios.tables import KEYS, LINK_COLUMNS, WORDED, TaskIds, blocks, columns_of, swept_values
 
 
 def metrics_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
@@ -35,6 +36,11 @@ def privacy_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFram
 def bursts_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
     """A row per trial, device and burst count."""
     return _tidy(store, plan, table="bursts", task_ids=task_ids)
+
+
+def devices_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:
+    """A row per trial, round, device and number that learning and privacy know of it."""
+    return _tidy(store, plan, table="devices", task_ids=task_ids)
 
 
 def _tidy(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> pd.DataFrame:
