@@ -107,6 +107,7 @@ def test_more_samples_keep_those_of_fewer_and_leave_the_other_part_alone() -> No
     few, many = digits(train_samples=100, test_samples=30), digits(train_samples=400, test_samples=30)
     assert np.array_equal(many.x_train[:100], few.x_train)
     assert np.array_equal(many.x_test, few.x_test)
+    assert np.array_equal(digits(test_samples=30).x_test, few.x_test)
 
 
 @pytest.mark.parametrize(("key", "most"), [("train_samples", 1437), ("test_samples", 360)])

@@ -1,0 +1,95 @@
+"""The picture of who holds which samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from scenarios.partition_figure import draw_partition, partition_caption, partition_figure
+
+
+def counts_of(num_devices: int, num_classes: int, *, seed: int = 0) -> NDArray[np.int64]:
+    """Uneven sizes, many empty cells, no empty device."""
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(rng.exponential(5.0, (num_devices, num_classes)) ** 2 / 10)
+    counts[:, 0] += 1
+    return counts
+
+
+@pytest.mark.parametrize(("num_devices", "num_classes"), [(1, 2), (2, 2), (20, 62), (1000, 100), (3000, 10)])
+def test_files_of_any_size_are_written_and_the_svg_is_the_same_every_time(
+    tmp_path: Path, num_devices: int, num_classes: int
+) -> None:
+    counts = counts_of(num_devices, num_classes)
+    files = draw_partition(counts, path_stem=tmp_path / "who", title="Who holds $5 of what")
+    assert (files.png, files.svg) == (tmp_path / "who.png", tmp_path / "who.svg")
+    assert files.png.read_bytes().startswith(b"\x89PNG")
+    first = files.svg.read_bytes()
+    draw_partition(counts, path_stem=tmp_path / "again", title="Who holds $5 of what")
+    assert (tmp_path / "again.svg").read_bytes() == first
+    assert len(first) < 1_000_000
+
+
+def test_every_cell_has_its_samples_and_an_empty_one_no_colour() -> None:
+    counts = counts_of(30, 12)
+    image = partition_figure(counts, title="").axes[1].images[0]
+    drawn = image.get_array()
+    assert np.array_equal(np.ma.filled(drawn, 0), counts.T)
+    assert np.array_equal(drawn.mask, counts.T == 0)
+    assert image.to_rgba(drawn)[0, 0, 3] == 1.0
+    assert (image.to_rgba(drawn)[drawn.mask][:, 3] == 0.0).all()
+
+
+@pytest.mark.parametrize("spread", [1, 100])
+def test_more_is_darker_in_grey_and_one_sample_is_not_white(spread: int) -> None:
+    counts = np.arange(1, 41).reshape(4, 10)
+    counts[-1, -1] *= spread  # far above the others: colours go by decades
+    image = partition_figure(counts, title="").axes[1].images[0]
+    colours = image.to_rgba(np.unique(counts))[:, :3] @ (0.299, 0.587, 0.114)
+    assert colours[0] < 0.9
+    assert colours[-1] < 0.3
+    assert (np.diff(colours) <= 0).all()
+    assert colours[0] - colours[19] > 0.2  # 1 and 20 samples are told apart
+
+
+def test_a_thousand_devices_have_a_pixel_each() -> None:
+    figure = partition_figure(counts_of(1000, 10), title="")
+    figure.draw_without_rendering()
+    assert figure.axes[1].get_window_extent().width * 150 / figure.dpi > 1000
+
+
+@pytest.mark.parametrize(("num_classes", "most"), [(10, 10), (62, 30), (100, 30)])
+def test_ticks_of_labels_are_whole_and_thinned(num_classes: int, most: int) -> None:
+    figure = partition_figure(counts_of(10, num_classes), title="")
+    figure.draw_without_rendering()
+    cells = figure.axes[1]
+    inside = [tick for tick in cells.get_yticks() if 0 <= tick < num_classes]
+    assert 2 <= len(inside) <= most
+    assert all(tick == round(tick) for tick in inside)
+    assert (cells.get_xlabel(), cells.get_ylabel()) == ("device", "label")
+
+
+def test_classes_are_called_by_their_names_while_these_fit() -> None:
+    def said(num_classes: int) -> list[str]:
+        names = [f"kind {number}" for number in range(num_classes)]
+        axes = partition_figure(counts_of(5, num_classes), title="", class_names=names).axes[1]
+        return [label.get_text() for label in axes.get_yticklabels()]
+
+    assert said(10) == [f"kind {number}" for number in range(10)]
+    assert "kind 0" not in said(62)
+
+
+def test_sizes_are_drawn_where_they_differ() -> None:
+    uneven, even = np.array([[5, 0], [0, 9]]), np.array([[5, 4], [0, 9]])
+    assert [axes.get_ylabel() for axes in partition_figure(uneven, title="").axes] == ["samples", "label", "samples"]
+    assert [axes.get_ylabel() for axes in partition_figure(even, title="").axes] == ["label", "samples"]
+
+
+def test_the_caption_says_how_many() -> None:
+    assert partition_caption(np.array([[5, 0, 0], [1000, 1000, 0]])).endswith(
+        "2 devices, the darker the more, white for none; 5 to 2,000 samples and 1 to 2 of 3 labels per device."
+    )
+    assert partition_caption(np.full((7, 3), 2)).endswith("; 6 samples and 3 of 3 labels per device.")
