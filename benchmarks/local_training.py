@@ -192,9 +192,8 @@ def measured(case: Case, *, clip: float | None) -> tuple[bool, float]:
                 raise SystemExit(f"{name} arrives elsewhere: weights differ by {difference:.1e}")
     seconds = interleaved_medians({"ours": mine, **rivals}, repeats=5, warm_up=1)
     whole = {name: value * (1 if name == "ours" else case.num_devices / case.part) for name, value in seconds.items()}
-    print(
-        f"\n{case.name} samples, {'no clipping' if clip is None else 'clipped per sample'}; peak memory + {grown / 1e9:.2f} GB"
-    )
+    how = "no clipping" if clip is None else "clipped per sample"
+    print(f"\n{case.name} samples, {how}; peak memory + {grown / 1e9:.2f} GB")
     print_table(
         ("trained by", "s per round", "time over ours"),
         [(name, f"{value:.3f}", f"{value / whole['ours']:.1f}") for name, value in whole.items()],
