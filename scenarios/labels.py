@@ -86,7 +86,8 @@ AXES: dict[str, str] = {
     "link.channel.fading": "fading",
     "link.channel.coherence": "coherence",
     "link.power.policy": "power control",
-    "privacy": "privacy bound",
+    "privacy": "privacy",
+    "link.packets.policy": "packets in error",
     "label": "setting",
     "mse": "MSE to the posterior mean",
     "wasserstein2": "2-Wasserstein distance to the posterior",
@@ -353,7 +354,9 @@ def _default(field: FieldInfo) -> Any:
 
 
 def format_value(value: Any) -> str:
-    """A number in at most four digits, anything else as it is."""
+    """A number in at most four digits, a count in full, anything else as it is."""
+    if isinstance(value, int) and abs(value) >= 10_000:
+        return f"{value:,}"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return f"{value:.4g}"
     if isinstance(value, (list, tuple)):

@@ -18,6 +18,7 @@ from scenarios.labels import plain_label, setting_cell
 from scenarios.plan import Plan, Point, value_of
 from scenarios.quantities import CODED, NEVER_NEGATIVE, RATES, SHARES, word_of
 from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells, draw_runs, read_bursts, setting_in_words
+from scenarios.report.classification import PRIVACY_METRICS, PointPrivacy, draw_partitions, read_privacy
 from scenarios.round_curves import over_rounds
 from scenarios.store import RunRecord, Store
 from scenarios.tables import Mean, PointSummary, Rate, TaskIds, summarise
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 PAGE = "report.html"
 FIGURES = "figures"
 FAILURES_SHOWN = 50
+_SAME = 1e-12
+"""Relative width of an interval around one value that every trial has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +65,23 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
         figures=scenario.report.figures,
         along=lambda config: over_rounds(store, plan, task_ids=task_ids, config=config),
     )
-    html = render_page(folder, plan, task_ids=task_ids, store=store, summaries=summaries, figures=figures)
-    return write_page(folder, html, figures=figures)
+    partitions = write_partitions(folder / FIGURES, plan)
+    html = render_page(
+        folder, plan, task_ids=task_ids, store=store, summaries=summaries, figures=figures, partitions=partitions
+    )
+    return write_page(folder, html, figures=(*figures, *partitions))
+
+
+def write_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
+    """Draw who holds which samples into `folder`; ScenarioError if it cannot be written."""
+    try:
+        return draw_partitions(folder, plan)
+    except OSError as error:
+        raise ScenarioError(
+            file=folder,
+            problem=f"figures cannot be written here ({error.strerror})",
+            remedy="choose a folder on a writable disk",
+        ) from error
 
 
 def write_page(folder: Path, html: str, *, figures: Sequence[FigureFiles]) -> ReportPaths:
@@ -103,6 +121,7 @@ def render_page(
     store: Store,
     summaries: Sequence[PointSummary],
     figures: Sequence[FigureFiles],
+    partitions: Sequence[FigureFiles] = (),
 ) -> str:
     """The page as HTML."""
     scenario = plan.points[0].scenario
@@ -123,7 +142,9 @@ def render_page(
         failed=failed,
         missing=planned - done - failed,
         figures=[(figure, data_uri(figure.svg.read_bytes())) for figure in figures],
+        partitions=[(figure, data_uri(figure.svg.read_bytes())) for figure in partitions],
         metrics=metrics_rows(plan, summaries),
+        privacy=privacy_table(plan, summaries, tuple(read_privacy(store, plan, task_ids=task_ids))),
         rates=rates_rows(plan, summaries),
         bursts=bursts_rows(plan, bursts),
         verdicts=[(setting_in_words(plan, one.point), one.sentence) for one in bursts],
@@ -148,7 +169,7 @@ def reflow(text: str) -> str:
 
 def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
     """A row per point: swept settings, trials done and failed, mean [low, high] of each metric."""
-    names = tuple(dict.fromkeys(name for s in summaries for name in s.metrics))
+    names = tuple(dict.fromkeys(name for s in summaries for name in s.metrics if not _of_privacy(name, s.point)))
     return Table(
         columns=(*map(plain_label, plan.swept_paths), "trials", "failed", *map(plain_label, names)),
         numeric=(*(False for _ in plan.swept_paths), *(True for _ in range(2 + len(names)))),
@@ -160,6 +181,37 @@ def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
                 *(_metric_cell(name, s.metrics.get(name)) for name in names),
             )
             for s in summaries
+        ),
+    )
+
+
+def _of_privacy(name: str, point: Point) -> bool:
+    """Whether a metric stands in the table of privacy."""
+    return name in PRIVACY_METRICS and point.scenario.learning.algorithm == "fedavg"
+
+
+def privacy_table(plan: Plan, summaries: Sequence[PointSummary], found: Sequence[PointPrivacy]) -> Table:
+    """A row per point with a mechanism: epsilon and whose it is, what follows from it, and how often flips clamped."""
+    metrics = {summary.point.index: summary.metrics for summary in summaries}
+    names = [name for name in PRIVACY_METRICS if any(name in metrics[one.point.index] for one in found)]
+    heads = (
+        "ε asked for",
+        *map(plain_label, names),
+        "mean flip probability p_A",
+        "clamps, share of devices and rounds",
+    )
+    return Table(
+        columns=(*map(plain_label, plan.swept_paths), *heads),
+        numeric=(*(False for _ in plan.swept_paths), False, *(True for _ in names), True, False),
+        rows=tuple(
+            (
+                *_settings(plan, one.point),
+                one.asked,
+                *(_metric_cell(name, metrics[one.point.index].get(name)) for name in names),
+                None if one.flip_probability is None else f"{one.flip_probability:.4g}",
+                one.clamps,
+            )
+            for one in found
         ),
     )
 
@@ -212,9 +264,11 @@ def bursts_rows(plan: Plan, bursts: Sequence[PointBursts]) -> Table:
 
 
 def format_mean(mean: Mean) -> str:
-    """`mean [low, high]`, digits as the interval allows; without an interval the mean alone."""
+    """`mean [low, high]`, digits as the interval allows; without an interval, or where all are one, the mean alone."""
     if mean.low is None or mean.high is None:
         return f"{mean.mean:.4g}"
+    if mean.high - mean.low <= _SAME * abs(mean.mean):
+        return f"{mean.mean:.6g}"
     return with_interval(mean.mean, low=mean.low, high=mean.high)
 
 
