@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,11 +48,12 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """A figure before it is drawn: panels in order, each with a title and its curves."""
+    """A figure before it is drawn: panels in order, each with a title and its curves, and those of `config.beside`."""
 
     config: FigureConfig
     panels: tuple[tuple[str, tuple[Curve, ...]], ...]
     caption: str
+    beside: Mapping[str, tuple[Curve, ...]] = field(default_factory=dict)
 
 
 def arrange(
@@ -102,6 +103,15 @@ def arrange(
         for key, curves in by_panel.items()
     )
     return Drawing(config=config, panels=panels, caption=_caption(config, plan, [s for _, _, s in shown]))
+
+
+def is_shown(config: FigureConfig, point: Point) -> bool:
+    """Whether the figure's `where` keeps a point."""
+    for path, wanted in config.where.items():
+        several = wanted if isinstance(wanted, list) else [wanted]
+        if canonical_json(value_of(point, path)) not in [canonical_json(one) for one in several]:
+            return False
+    return True
 
 
 def _said(path: str, point: Point) -> str:

@@ -41,19 +41,21 @@ def check_figures(loaded: LoadedScenario) -> None:
         if "device" in series:
             _check_devices(loaded, number, figure, known)
         settings = [path for path in series if path != "device"]
-        for key, paths in (("series", settings), ("panels", [figure.panels or "label"])):
+        named = (("series", settings), ("panels", [figure.panels or "label"]), ("where", list(figure.where)))
+        for key, paths in named:
             for path in paths:
                 if path not in schema_keys():
                     _refuse(loaded, number, key, path, "names no key of a scenario", "write a dotted path")
         of_rounds = (*known.per_round, *known.per_device)
         fitting = (*of_rounds, *known.rates) if follows else (*known.metrics, *known.rates)
-        if figure.y not in fitting:
-            problem = "names nothing that is measured"
-            if figure.y in (known.metrics if follows else of_rounds):
-                problem = (
-                    f"is no number of {'one round' if follows else 'a whole trial'}, which x = {figure.x} asks for"
-                )
-            _refuse(loaded, number, "y", figure.y, problem, f"write one of {listing(fitting)}")
+        for key, name in (("y", figure.y), ("beside", figure.beside or figure.y)):
+            if name not in fitting:
+                problem = "names nothing that is measured"
+                if name in (known.metrics if follows else of_rounds):
+                    problem = (
+                        f"is no number of {'one round' if follows else 'a whole trial'}, which x = {figure.x} asks for"
+                    )
+                _refuse(loaded, number, key, name, problem, f"write one of {listing(fitting)}")
 
 
 def _known(loaded: LoadedScenario) -> _Known:

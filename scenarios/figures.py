@@ -9,13 +9,13 @@ import io
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.curves import Curve, Drawing, Spot, arrange
+from scenarios.curves import Curve, Drawing, Spot, arrange, is_shown
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.labels import SPOKEN, axis_label, format_value, plain_label
@@ -74,6 +74,8 @@ def draw(drawing: Drawing) -> Figure:
     columns = 2 if count in (2, 4) else min(count, 3)
     rows = -(-count // columns)
     labels = list(dict.fromkeys(curve.label for _, curves in drawing.panels for curve in curves))
+    if config.beside is not None and any(drawing.beside.values()):
+        labels.append(plain_label(config.beside))
     with rc_context(STYLE):
         width = 6.4 if columns == 1 else 3.6 * columns + 0.6
         per_row, wrapped, legend_height = legend_layout(labels, width=width)
@@ -87,6 +89,8 @@ def draw(drawing: Drawing) -> Figure:
             for curve in curves:
                 _draw_curve(axes, curve, words=words)
             axes.set_title(title)
+        for axes, (title, _) in zip(grid.flat, drawing.panels, strict=False):
+            _draw_beside(axes, drawing.beside.get(title, ()), label=plain_label(config.beside or ""))
         for axes in grid.flat[count:]:
             axes.set_visible(False)
         for axes in grid.flat[:count]:
@@ -203,6 +207,20 @@ def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str]) -> None:
                 axes.axhspan(spot.low, spot.high, color=look["color"], alpha=0.12, linewidth=0)
 
 
+def _draw_beside(axes: Axes, curves: Sequence[Curve], *, label: str) -> None:
+    """Thin lines without markers over the curves, one entry of the legend for all of them."""
+    for number, curve in enumerate(curves):
+        placed = [(s.x, s.y) for s in curve.spots if isinstance(s.x, (int, float)) and s.y is not None]
+        axes.plot(
+            [x for x, _ in placed],
+            [y for _, y in placed],
+            color="#333333",
+            linewidth=0.9,
+            zorder=3,
+            label=label if number == 0 else None,
+        )
+
+
 def _column(values: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Numbers with NaN for what is absent: matplotlib leaves a gap there."""
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
@@ -211,7 +229,7 @@ def _column(values: Sequence[float | None]) -> np.ndarray[Any, np.dtype[np.float
 def _finish_axes(axes: Axes, drawing: Drawing, *, words: Sequence[str], width: float) -> None:
     """Scales, limits, ticks, grid of a panel `width` inches wide."""
     config = drawing.config
-    spots = [s for _, curves in drawing.panels for c in curves for s in c.spots]
+    spots = [s for _, curves in (*drawing.panels, *drawing.beside.items()) for c in curves for s in c.spots]
     numbers = [s.x for s in spots if s.x is not None]
     if words:
         names, slanted = word_ticks(config.x, words, width=width)
@@ -270,7 +288,7 @@ def write_figures(
             _write_figure(
                 folder,
                 f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '-', config.y)}",
-                arrange(config, plan, summaries, over_rounds=along(config) if config.x in ROUND_AXES else ()),
+                _arranged(config, plan, summaries, along),
             )
             for number, config in enumerate(figures, start=1)
         )
@@ -280,6 +298,22 @@ def write_figures(
             problem=f"figures cannot be written here ({error.strerror})",
             remedy="choose a folder on a writable disk",
         ) from error
+
+
+def _arranged(
+    config: FigureConfig,
+    plan: Plan,
+    summaries: Sequence[PointSummary],
+    along: Callable[[FigureConfig], Iterable[tuple[Point, str, Spot]]],
+) -> Drawing:
+    """The drawing of the points that the figure keeps, with what it draws beside them."""
+    kept = [s for s in summaries if is_shown(config, s.point)]
+    spots = [one for one in along(config) if is_shown(config, one[0])] if config.x in ROUND_AXES else []
+    drawing = arrange(config, plan, kept, over_rounds=spots)
+    if config.beside is None:
+        return drawing
+    other = config.model_copy(update={"y": config.beside, "beside": None})
+    return replace(drawing, beside=dict(_arranged(other, plan, kept, along).panels))
 
 
 def _write_figure(folder: Path, name: str, drawing: Drawing) -> FigureFiles:

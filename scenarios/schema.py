@@ -39,13 +39,16 @@ class FigureConfig(Frozen):
     """One figure: a metric `y` over a swept path `x`, a curve per value of `series`, a panel per `panels`.
 
     With `x` `round`, `elapsed_s` or `spent_j` a curve goes along the run and `y` is a number per round; then `series`
-    may name `device` beside swept paths.
+    may name `device` beside swept paths. `where` keeps the points whose settings have a value (or one of a list);
+    `beside` draws a second quantity, a theory's say, as a thin line through every curve's own settings.
     """
 
     x: str
     y: str
     series: str | tuple[str, ...] = ()
     panels: str | None = None
+    where: dict[str, Any] = Field(default_factory=dict)
+    beside: str | None = None
     x_scale: Literal["linear", "log"] = "linear"
     y_scale: Literal["linear", "log"] = "linear"
     title: str = ""
