@@ -82,8 +82,10 @@ def _cnn(kinds: Any, keras: Any, shape: Any) -> Any:
         [
             keras.Input(shape),
             kinds.Conv2D(9, 3, padding="same", activation="relu"),
+            kinds.Conv2D(8, 3, padding="same", dilation_rate=2, activation="relu"),
             kinds.Conv2D(5, (3, 2), strides=2, padding="same"),
             kinds.ReLU(),
+            kinds.ZeroPadding2D(1),
             kinds.Conv2D(40, 2, dilation_rate=2, use_bias=False),
             kinds.Conv2D(30, 1),
             kinds.Flatten(),
@@ -99,8 +101,8 @@ def _residual(kinds: Any, keras: Any, shape: Any) -> Any:
     inner = kinds.ReLU()(kinds.GroupNormalization(4)(tensor))
     inner = kinds.GroupNormalization(2, scale=False)(kinds.Conv2D(8, 3, padding="same", use_bias=False)(inner))
     tensor = kinds.ReLU()(kinds.Add()([tensor, inner]))
-    inner = kinds.GroupNormalization(3)(kinds.Conv2D(12, 3, strides=2, padding="same")(kinds.ZeroPadding2D(1)(tensor)))
-    short = kinds.Conv2D(12, 1, strides=2, padding="same")(kinds.ZeroPadding2D(1)(tensor))
+    inner = kinds.GroupNormalization(3)(kinds.Conv2D(12, 3, strides=2, padding="same")(tensor))
+    short = kinds.Conv2D(12, 1, strides=2, padding="same")(tensor)
     tensor = kinds.GlobalAveragePooling2D()(kinds.ReLU()(kinds.Add()([short, inner])))
     return keras.Model(image, kinds.Dense(CLASSES)(tensor))
 

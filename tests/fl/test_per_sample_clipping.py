@@ -8,7 +8,10 @@ from local_setting import images, network, pixels, trainer
 from oracles.per_sample import clipped_mean, sample_gradients, softmax_regression_gradients
 
 from fl.local.forward import can_walk
+from fl.local.gradients import _dry_run as dry_run
 from fl.local.gradients import _each_variable_has_one_tap
+from fl.local.norms import prefers_ghost
+from fl.local.taps import LinearTap
 
 SIZES = [5, 3, 8]
 KNOWN = ["linear", "mlp", "cnn", "residual", "nested"]
@@ -96,6 +99,20 @@ def test_known_layers_need_no_gradient_of_every_sample(kind: str) -> None:
     model = network(kind)
     assert can_walk(model.network)
     assert _each_variable_has_one_tap(model)
+
+
+def test_the_networks_above_meet_every_way_to_a_norm() -> None:
+    met = set()
+    for kind in KNOWN:
+        for tap in dry_run(network(kind)).taps:
+            if isinstance(tap, LinearTap):
+                positions, out = int(np.prod(tap.output.shape[1:-1])), int(tap.output.shape[-1])
+                fan_in = int(np.prod(tap.kernel.shape[:-1]))
+                ghost = prefers_ghost(positions=positions, fan_in=fan_in, fan_out=out)
+                met.add((tap.window is not None, positions > 1, ghost))
+    convolution, many = True, True
+    assert {(not convolution, not many, True), (not convolution, many, False)} <= met
+    assert {(convolution, many, True), (convolution, many, False)} <= met
 
 
 def test_a_layer_used_twice_or_unknown_is_seen() -> None:
