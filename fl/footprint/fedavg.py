@@ -12,10 +12,11 @@ from fl.footprint.radio import SECONDS_PER_FLIPPED_BIT, seconds_per_bit
 from phy.config import LinkConfig
 
 # Measured on two cores of a 2024 server processor; good to a factor of two, which is what `check` claims.
-_FLOPS_PER_SECOND = 3e10
-_SECONDS_PER_ROUND = 0.02
+_FLOPS_PER_SECOND = 1e11
+_SECONDS_PER_ROUND = 0.01
 _SECONDS_PER_VALUE = 6e-9
-_SECONDS_TO_BUILD = 3.0
+_SECONDS_TO_BUILD = 0.15
+_SECONDS_TO_BUILD_A_PARAMETER = 5e-7
 _BACKWARD = 3.0
 _PER_SAMPLE_CLIPPING = 1.7
 _MICRO_BATCH_BYTES = 256 << 20
@@ -85,7 +86,8 @@ def seconds_per_trial(config: FedAvgConfig, link: LinkConfig) -> float:
         codec = config.downlink_codec or config.codec
         down = size * codec.bits_per_value
         radio += devices * (down * seconds_per_bit(config.downlink, payload_bits=down) + size * _SECONDS_PER_VALUE)
-    return _SECONDS_TO_BUILD + config.rounds * (_SECONDS_PER_ROUND + training + testing + radio)
+    build = _SECONDS_TO_BUILD + size * _SECONDS_TO_BUILD_A_PARAMETER
+    return build + config.rounds * (_SECONDS_PER_ROUND + training + testing + radio)
 
 
 def _samples_per_step(config: FedAvgConfig) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fl.config import FedAvgConfig
 from fl.data.facts import ImageFacts, image_facts
 from fl.footprint import dimension
+from fl.partition import partition_problem
 from fl.tasks.base import LearningError
 from scenarios.consistency.conflict import Conflict
 from scenarios.schema import Scenario
@@ -42,38 +43,20 @@ def _samples(learning: FedAvgConfig, facts: ImageFacts) -> Iterator[Conflict]:
 
 
 def _shares(learning: FedAvgConfig, facts: ImageFacts) -> Iterator[Conflict]:
-    """Samples of all devices together, and labels of each."""
-    partition, num_devices = learning.partition, learning.num_devices
-    have = min(learning.data.train_samples or facts.num_train, facts.num_train)
-    each = partition.samples_per_device
-    keys = ("learning.partition.samples_per_device", "learning.num_devices", "learning.data.train_samples")
-    if partition.disjoint and num_devices * (each or 1) > have:
-        yield Conflict(
-            keys=keys if each is not None else keys[1:],
-            problem=f"{num_devices} devices cannot hold {each or 1} of {have} training samples each, disjoint",
-            remedy=f"ask for at most {have // num_devices} each, or write disjoint: false"
-            if have >= num_devices
-            else f"use at most {have} devices, or write samples_per_device: 1 with disjoint: false",
-        )
-    elif each is not None and each > have:
-        yield Conflict(
-            keys=keys,
-            problem=f"a device cannot hold {each} of {have} training samples",
-            remedy=f"ask for at most {have}",
-        )
-    labels = partition.labels_per_device
-    if labels is not None and labels > facts.num_classes:
-        yield Conflict(
-            keys=("learning.partition.labels_per_device", "learning.data.name", "learning.data"),
-            problem=f"{learning.data.name} has {facts.num_classes} labels, no device can hold {labels}",
-            remedy=f"write at most {facts.num_classes}",
-        )
-    elif labels is not None and each is not None and labels > each:
-        yield Conflict(
-            keys=("learning.partition.labels_per_device", "learning.partition.samples_per_device"),
-            problem=f"{each} samples cannot be of {labels} labels",
-            remedy="lower labels_per_device, or raise samples_per_device",
-        )
+    """Samples that cannot be dealt to the devices as asked."""
+    problem = partition_problem(
+        learning.partition,
+        num_devices=learning.num_devices,
+        num_samples=min(learning.data.train_samples or facts.num_train, facts.num_train),
+        num_classes=facts.num_classes,
+    )
+    if problem is None:
+        return
+    sentence, _, remedy = problem.partition("; ")
+    keys = ("partition.samples_per_device", "partition.labels_per_device", "num_devices", "data.train_samples", "data")
+    at = {key: problem.find(key.rpartition(".")[2]) for key in keys}
+    named = sorted(keys, key=lambda key: at[key] if at[key] >= 0 else len(problem))
+    yield Conflict(keys=tuple(f"learning.{key}" for key in named), problem=sentence, remedy=remedy)
 
 
 def _model(learning: FedAvgConfig) -> Iterator[Conflict]:

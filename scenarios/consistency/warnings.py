@@ -29,11 +29,23 @@ def find_warnings(scenario: Scenario) -> Iterator[str]:
 
 
 def _data(learning: FedAvgConfig) -> Iterator[str]:
-    from fl.data import missing_data
+    """Images that are not here, or fewer of them than asked for."""
+    from fl.data import available_images, missing_data
+    from fl.tasks.base import LearningError
 
     missing = missing_data(learning.data.name)
     if missing is not None:
         yield f"learning.data: {missing}"
+        return
+    try:
+        have = available_images(learning.data.name)
+    except LearningError as error:
+        yield f"learning.data: {error}"
+        return
+    for key, there in zip(("train_samples", "test_samples"), have, strict=True):
+        wanted = getattr(learning.data, key)
+        if wanted is not None and wanted > there:
+            yield f"learning.data.{key}: {wanted} images are asked for, this copy of {learning.data.name} has {there}"
 
 
 def _bare_numbers(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:

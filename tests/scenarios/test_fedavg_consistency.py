@@ -1,0 +1,153 @@
+"""Combinations that federated averaging and its privacy cannot be, what will hurt, and what `auto` stands for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fl.config import FedAvgConfig, FixedPointConfig, UniformConfig
+from scenarios.consistency import find_conflicts, find_warnings, resolve_auto
+from scenarios.loader import validate_quickly
+from scenarios.schema import Scenario
+from scenarios.shorthand import normalise
+
+FLIPS = {"mechanism": "bit-flipping", "epsilon": 10, "kappa": 0.02}
+NOISE = {"mechanism": "gaussian", "epsilon": 10}
+CLIPPED = {"codec": "fixed-point", "local": {"clip": 1.0}}
+
+
+def scenario(learning: dict[str, Any] | None = None, **parts: Any) -> Scenario:
+    document = {"name": "a", "learning": {"algorithm": "fedavg", **(learning or {})}, **parts}
+    normalise(document)
+    return validate_quickly(document)
+
+
+IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
+    ("privacy", "without a mechanism", scenario(CLIPPED, privacy={"epsilon": 1})),
+    ("privacy.mechanism", "flmc bounds", scenario({"algorithm": "flmc"}, privacy=FLIPS)),
+    ("privacy.mechanism", "flmc bounds", scenario({"algorithm": "flmc", "scheme": "exact"}, privacy=NOISE)),
+    ("privacy", "studies a codec", scenario({"algorithm": "flip-moments"}, privacy=NOISE)),
+    ("privacy.mechanism", "clipped", scenario({"codec": "fixed-point"}, privacy=FLIPS)),
+    ("privacy.mechanism", "clipped", scenario({}, privacy=NOISE)),
+    ("learning.codec.name", "exponent bits", scenario({"local": {"clip": 1.0}}, privacy=FLIPS)),
+    (
+        "privacy.kappa",
+        "fraction bits",
+        scenario({**CLIPPED, "codec": "uniform"}, privacy={**FLIPS, "kappa": "measured"}),
+    ),
+    *(
+        (
+            "learning.local.optimizer",
+            "full-batch",
+            scenario({"codec": "uniform", "local": {"clip": 1.0, "optimizer": "sgd", "batch_size": 4}}, privacy=one),
+        )
+        for one in (FLIPS, NOISE)
+    ),
+    ("link.packets.policy", "dropped", scenario(CLIPPED, privacy=FLIPS, link={"packets": {"policy": "drop"}})),
+    ("link.access", "on its own", scenario(link={"access": "superposition"})),
+    ("link.modulation", "sends bits", scenario(link={"modulation": "analog"})),
+    ("learning.downlink.modulation", "sends bits", scenario({"downlink": {"modulation": "analog"}})),
+    ("link.access", "on its own", scenario({"algorithm": "flip-moments"}, link={"access": "superposition"})),
+    ("link.channel.gain", "lists 2", scenario(link={"channel": {"gain": [1, 2]}})),
+    ("learning.downlink.channel.gain", "lists 2", scenario({"downlink": {"channel": {"gain": [1, 2]}}})),
+    ("link.error_model", "perfect csi", scenario(link={"error_model": "analytic", "csi": {"error_variance": 0.1}})),
+    ("learning.downlink_codec", "ideal", scenario({"downlink_codec": "uniform"})),
+    ("learning.data.train_samples", "1437", scenario({"data": {"name": "digits", "train_samples": 1438}})),
+    ("learning.partition.samples_per_device", "72", scenario({"partition": {"samples_per_device": 72}})),
+    ("learning.num_devices", "1438", scenario({"num_devices": 1438})),
+    (
+        "learning.partition.labels_per_device",
+        "11",
+        scenario({"partition": {"kind": "labels", "labels_per_device": 11}}),
+    ),
+    ("learning.model.name", "8 x 8", scenario({"model": "cnn3"})),
+    ("learning.model.outputs", "9", scenario({"model": {"name": "resnet18", "outputs": 9}, "data": "cifar10"})),
+    ("learning.largest", "clipped", scenario({"algorithm": "flip-moments", "largest": 1.5})),
+]
+
+
+@pytest.mark.parametrize(("key", "word", "made"), IMPOSSIBLE)
+def test_an_impossible_combination_names_its_key_and_a_way_out(key: str, word: str, made: Scenario) -> None:
+    found = list(find_conflicts(made))
+    assert [one.keys[0] for one in found] == [key]
+    assert word in found[0].problem
+    assert found[0].remedy
+
+
+POSSIBLE = [
+    scenario(),
+    scenario(CLIPPED, privacy=FLIPS),
+    scenario({**CLIPPED, "codec": "uniform", "upload": "update"}, privacy=FLIPS),
+    scenario(CLIPPED, privacy={**FLIPS, "channel": "agnostic"}, link={"packets": {"policy": "drop"}}),
+    scenario(CLIPPED, privacy={**FLIPS, "kappa": "measured"}, link={"error_model": "error_free"}),
+    scenario({"local": {"clip": 1.0}}, privacy=NOISE, link={"packets": {"policy": "drop"}}),
+    scenario({"partition": {"samples_per_device": 1437, "disjoint": False}}),
+    scenario(link={"error_model": "analytic"}),
+    scenario(link={"access": "noma"}),
+    scenario({"downlink": {"coding": {"code": "ldpc5g"}}, "downlink_codec": "uniform"}),
+    scenario({"model": "my.own:network"}, link={"coding": {"code": "ldpc5g"}}),
+    scenario({"algorithm": "flip-moments", "codec": "binary32", "largest": 3.0}),
+    scenario({"algorithm": "bit-distance"}, link={"access": "superposition"}),
+]
+
+
+@pytest.mark.parametrize("made", POSSIBLE)
+def test_a_possible_combination_passes(made: Scenario) -> None:
+    assert list(find_conflicts(made)) == []
+    assert list(find_conflicts(resolve_auto(made))) == []
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "flip-moments"])
+def test_whole_numbers_travel_as_qpsk_bits_device_by_device(algorithm: str) -> None:
+    made = resolve_auto(scenario({"algorithm": algorithm}))
+    assert (made.link.access, made.link.modulation) == ("orthogonal", "qpsk")
+    assert resolve_auto(made) == made
+    explicit = resolve_auto(scenario({"algorithm": algorithm}, link={"access": "noma", "mcs": 9}))
+    assert (explicit.link.access, explicit.link.modulation) == ("noma", "qpsk")
+
+
+def test_a_downlink_writes_as_the_uplink_does_unless_told() -> None:
+    learning = resolve_auto(scenario({"codec": "fixed-point", "downlink": {"mcs": 5}})).learning
+    assert isinstance(learning, FedAvgConfig)
+    assert learning.downlink_codec == FixedPointConfig()
+    assert learning.downlink != "ideal"
+    assert (learning.downlink.access, learning.downlink.modulation) == ("orthogonal", "qpsk")
+    told = resolve_auto(scenario({"codec": "fixed-point", "downlink": {}, "downlink_codec": "uniform"})).learning
+    assert isinstance(told, FedAvgConfig)
+    assert told.downlink_codec == UniformConfig()
+
+
+def warned(made: Scenario) -> str:
+    return " | ".join(find_warnings(made))
+
+
+@pytest.mark.parametrize(("epsilon", "hopeless"), [(0.99, True), (1.0, True), (1.01, False)])
+def test_an_epsilon_that_asks_for_fair_coins_is_said_before_the_run(epsilon: float, hopeless: bool) -> None:
+    # Theorem 1 reaches 1/2 where (lambda - 1) eps = K kappa, here 50 times 0.02.
+    made = scenario({**CLIPPED, "rounds": 50}, privacy={**FLIPS, "epsilon": epsilon})
+    assert ("nothing can be learnt; raise epsilon above 1," in warned(made)) == hopeless
+
+
+def test_a_higher_order_moves_the_epsilon_that_asks_for_fair_coins() -> None:
+    made = scenario({**CLIPPED, "rounds": 100}, privacy={**FLIPS, "epsilon": 0.9, "order": 3.0})
+    assert "raise epsilon above 1," in warned(made)
+
+
+def test_what_will_hurt_is_said() -> None:
+    fast = {"channel": {"fading": "rayleigh", "coherence": "packet"}}
+    assert "different fades" in warned(scenario(CLIPPED, privacy=FLIPS, link=fast))
+    assert warned(scenario(CLIPPED, privacy={**FLIPS, "channel": "agnostic"}, link=fast)) == ""
+    several = {"codec": "fixed-point", "local": {"clip": 1.0, "steps": 3}}
+    assert "one local step, there are 3" in warned(scenario(several, privacy=FLIPS))
+    assert warned(scenario(several, privacy={**NOISE, "sensitivity": "all-steps"})) == ""
+    assert "1e38" in warned(scenario())
+    assert warned(scenario(link={"packets": {"policy": "drop"}})) == ""
+    assert warned(scenario({"receiver_limit": 5.0})) == ""
+
+
+def test_a_missing_set_of_images_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PHYLOOP_DATA", raising=False)
+    said = warned(scenario({"data": "emnist", "codec": "fixed-point"}))
+    assert said.startswith("learning.data: emnist")
+    assert "PHYLOOP_DATA" in said
