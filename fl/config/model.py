@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from fl.config.base import Count, Frozen
 
-ModelName = Literal["linear", "mlp", "cnn2", "cnn3", "emnist-cnn", "resnet18", "custom"]
+ModelName = Literal["linear", "mlp", "cnn2", "cnn3", "mcmahan-cnn", "emnist-cnn", "resnet18", "custom"]
 
 
 def _as_tuple(value: Any) -> Any:

@@ -48,7 +48,7 @@ def test_another_process_starts_from_the_same_weights_whatever_its_keras_file_sa
     environment = {key: value for key, value in os.environ.items() if key != "KERAS_BACKEND"}
     script = (
         "from fl.config import ModelConfig; from fl.models.build import build_model; import sys;"
-        "model = build_model(ModelConfig(name='cnn2'), image_shape=(8, 8, 1), num_classes=10, seed=3, trial=0);"
+        "model = build_model(ModelConfig(name='mcmahan-cnn'), image_shape=(8, 8, 1), num_classes=10, seed=3, trial=0);"
         "sys.stdout.write(model.initial_weights().tobytes().hex()[:4000])"
     )
     said = subprocess.run(
@@ -58,11 +58,11 @@ def test_another_process_starts_from_the_same_weights_whatever_its_keras_file_sa
         check=True,
         env=environment | {"KERAS_HOME": str(tmp_path)},
     )
-    assert said.stdout == built("cnn2").initial_weights().tobytes().hex()[:4000]
+    assert said.stdout == built("mcmahan-cnn").initial_weights().tobytes().hex()[:4000]
 
 
 def test_kernels_follow_glorot() -> None:
-    model = built("cnn2")
+    model = built("mcmahan-cnn")
     kernel = dict(zip((piece.name for piece in model.pieces), model.unflatten(model.initial_weights()), strict=True))
     weights = kernel["dense_8/kernel"]
     limit = np.sqrt(6.0 / sum(weights.shape))
@@ -160,7 +160,7 @@ def test_networks_consist_of_layers_that_per_sample_clipping_can_take_apart() ->
         "InputLayer", "Dense", "Conv2D", "MaxPooling2D", "GlobalAveragePooling2D", "ZeroPadding2D", "Flatten", "ReLU",
         "Dropout", "GroupNormalization", "Add",
     }  # fmt: skip
-    for name in ("linear", "mlp", "cnn2", "emnist-cnn", "resnet18"):
+    for name in ("linear", "mlp", "mcmahan-cnn", "emnist-cnn", "resnet18"):
         layers = built(name).network.layers
         assert {type(layer).__name__ for layer in layers} <= allowed
         assert all(
@@ -329,6 +329,6 @@ def test_another_image_layout_is_refused() -> None:
     keras.config.set_image_data_format("channels_first")
     try:
         with pytest.raises(LearningError, match="image_data_format channels_first, phyloop needs channels_last"):
-            built("cnn2")
+            built("mcmahan-cnn")
     finally:
         keras.config.set_image_data_format("channels_last")
