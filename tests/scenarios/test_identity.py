@@ -10,7 +10,8 @@ import pytest
 
 from scenarios.errors import schema_keys
 from scenarios.identity import canonical_json, physics, physics_json, task_id
-from scenarios.loader import validate_quickly
+from scenarios.loader import load_scenario, validate_quickly
+from scenarios.plan import expand
 from scenarios.schema import SCHEMA_VERSION, Scenario
 
 FULL: dict[str, Any] = {
@@ -121,6 +122,117 @@ TWO_OF_EACH: tuple[dict[str, tuple[Any, Any]], ...] = (
         "link.power.loop.min_snr_db": (-30.0, -29.0),
     },
 )
+FEDAVG = {"learning.algorithm": ("fedavg", "fedavg")}
+TWO_OF_EACH += (
+    {
+        **FEDAVG,
+        "learning.data.name": ("mnist", "cifar10"),
+        "learning.data.train_samples": (5000, 5001),
+        "learning.data.test_samples": (500, 501),
+        "learning.partition.kind": ("iid", "iid"),
+        "learning.partition.samples_per_device": (10, 11),
+        "learning.partition.disjoint": (True, False),
+        "learning.model.name": ("linear", "mlp"),
+        "learning.model.outputs": (10, 12),
+        "learning.local.optimizer": ("sgd", "adam"),
+        "learning.local.learning_rate": (0.1, 0.2),
+        "learning.local.steps": (2, 3),
+        "learning.local.batch_size": (8, 9),
+        "learning.local.beta1": (0.9, 0.8),
+        "learning.local.beta2": (0.99, 0.98),
+        "learning.local.clip": (1.0, 2.0),
+        "learning.local.l2": (0.1, 0.2),
+        "learning.local.proximal": (0.1, 0.2),
+        "learning.local.keep_state": (True, False),
+        "learning.codec.name": ("uniform", "uniform"),
+        "learning.codec.bits": (4, 5),
+        "learning.codec.bound": (1.0, 2.0),
+        "learning.codec.stochastic": (True, False),
+        "learning.codec.max_clipped": (0.1, 0.2),
+        "learning.upload": ("model", "update"),
+        "learning.weighting": ("samples", "equal"),
+        "learning.participation.devices_per_round": (5, 6),
+        "learning.participation.dropout": (0.1, 0.2),
+        "learning.participation.straggling": (0.1, 0.2),
+        "learning.downlink.bandwidth_hz": (1e6, 2e6),
+        "learning.downlink_codec.name": ("uniform", "uniform"),
+        "learning.downlink_codec.bits": (4, 5),
+        "learning.downlink_codec.bound": (1.0, 2.0),
+        "learning.downlink_codec.stochastic": (True, False),
+        "learning.downlink_codec.max_clipped": (0.1, 0.2),
+        "learning.receiver_limit": (4.0, 5.0),
+        "learning.test_every": (1, 2),
+    },
+    {
+        **FEDAVG,
+        "learning.model.name": ("mlp", "mlp"),
+        "learning.model.hidden": ([8], [9]),
+        "learning.partition.kind": ("dirichlet", "dirichlet"),
+        "learning.partition.alpha": (0.5, 0.6),
+        "learning.local.optimizer": ("sgd", "sgd"),
+        "learning.local.batch_size": (8, 8),
+        "learning.local.momentum": (0.5, 0.6),
+        "learning.codec.name": ("fixed-point", "fixed-point"),
+        "learning.codec.fraction_bits": (23, 10),
+        "learning.downlink.bandwidth_hz": (1e6, 1e6),
+        "learning.downlink_codec.name": ("fixed-point", "binary32"),
+    },
+    {
+        **FEDAVG,
+        "learning.partition.kind": ("labels", "labels"),
+        "learning.partition.labels_per_device": (2, 3),
+        "learning.model.name": ("resnet18", "resnet18"),
+        "learning.model.stem": ("cifar", "imagenet"),
+        "learning.downlink.bandwidth_hz": (1e6, 1e6),
+        "learning.downlink_codec.name": ("fixed-point", "fixed-point"),
+        "learning.downlink_codec.fraction_bits": (23, 10),
+    },
+    {
+        **FEDAVG,
+        "learning.partition.kind": ("iid", "iid"),
+        "learning.model.name": ("custom", "custom"),
+        "learning.model.function": ("my.nets:one", "my.nets:other"),
+    },
+    {
+        **FEDAVG,
+        "learning.local.l2": (0.1, 0.1),
+        "learning.local.clip": (1.0, 1.0),
+        "learning.convergence_bound": (False, True),
+    },
+    {"learning.algorithm": ("flip-moments", "fedavg")},
+    {
+        "learning.algorithm": ("flip-moments", "flip-moments"),
+        "learning.codec.name": ("fixed-point", "binary32"),
+        "learning.largest": (1.0, 0.5),
+        "learning.draws": (20, 21),
+        "learning.flip_probability": (0.1, 0.2),
+    },
+    {
+        "learning.algorithm": ("bit-distance", "bit-distance"),
+        "learning.dimension": (100, 101),
+        "learning.sensitivity": (1e-4, 2e-4),
+        "learning.weights": ("normal", "uniform"),
+        "learning.weight_std": (0.05, 0.06),
+        "learning.num_pairs": (20, 21),
+    },
+    {
+        "privacy.mechanism": ("bit-flipping", "bit-flipping"),
+        "privacy.epsilon": (1.0, 2.0),
+        "privacy.order": (2.0, 3.0),
+        "privacy.kappa": (0.02, "measured"),
+        "privacy.kappa_pairs": (20, 21),
+        "privacy.channel": ("native", "agnostic"),
+        "privacy.confidence": (0.99, 0.9),
+        "privacy.debias": (False, True),
+        "privacy.cipher": ("none", "aes"),
+    },
+    {
+        "privacy.mechanism": ("gaussian", "gaussian"),
+        "privacy.epsilon": (1.0, 2.0),
+        "privacy.calibration": ("printed", "dp-accounting"),
+        "privacy.sensitivity": ("printed", "all-steps"),
+    },
+)
 PAIRS = [
     (number, key)
     for number, settings in enumerate(TWO_OF_EACH)
@@ -155,9 +267,39 @@ def test_no_physics_key_is_left_out_of_these() -> None:
     parts = ("seed", "link", "learning", "privacy")
     keys = {key for key in schema_keys() if key.split(".")[0] in parts}
     leaves = {key for key in keys if not any(other.startswith(f"{key}.") for other in keys)}
-    one_choice = {"learning.algorithm"}
-    elsewhere = {key for key in leaves if key.startswith("learning.task.")}  # tested below
-    assert leaves - one_choice - elsewhere <= {key for _, key in PAIRS}
+    union_members = {"privacy.mechanism", "learning.partition.kind"}  # another has other keys, tested below
+    # The task is tested below; a downlink is a link as `link` is, and one key of it is here.
+    elsewhere = {key for key in leaves if key.startswith(("learning.task.", "learning.downlink."))}
+    assert leaves - union_members - elsewhere <= {key for _, key in PAIRS}
+
+
+def test_another_mechanism_and_another_way_of_sharing_are_not_the_same() -> None:
+    noise, flips = {"mechanism": "gaussian", "epsilon": 1}, {"mechanism": "bit-flipping", "epsilon": 1, "kappa": 1}
+    shares = ({"kind": "iid"}, {"kind": "labels", "labels_per_device": 2}, {"kind": "dirichlet", "alpha": 2})
+    texts = {
+        physics_json(
+            validate_quickly(
+                {"name": "a", "learning": {"algorithm": "fedavg", "partition": share}, "privacy": mechanism}
+            )
+        )
+        for share in shares
+        for mechanism in (noise, flips, "none")
+    }
+    assert len(texts) == 9
+
+
+# Of the version that knew one algorithm only: runs of it must be found done.
+OF_OLD = {
+    "flmc-snr": "f446fe15012d1c8da1431069545627621813aeaece558a340e44810fb3ffde6c",
+    "flmc-epsilon": "406900deb8ebd9c09b8bb401d02c5e12c1d61dd75ade81c1780d5f4675764ae3",
+    "flmc-coded-ofdm": "6c8f834fa24ef98c02b425cdfbfe323f6b757df172599bb3f86bf263cd34fde4",
+}
+
+
+@pytest.mark.parametrize("name", OF_OLD)
+def test_runs_of_flmc_from_before_other_algorithms_are_found_done(name: str) -> None:
+    texts = "\n".join(physics_json(point.scenario) for point in expand(load_scenario(name)).points)
+    assert hashlib.sha256(texts.encode()).hexdigest() == OF_OLD[name]
 
 
 def test_an_mcs_index_is_the_modulation_and_the_rate_it_stands_for() -> None:
