@@ -1,0 +1,206 @@
+"""What is known of every device in every round: kept, found again, exported, summed up and drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_runs import PROVENANCE, ids_of, make_plan, make_trial, store_trials
+from tidy_frames import devices_table
+
+from fl.results import TrialResult
+from phy.measurement import rate_interval
+from scenarios.curves import arrange
+from scenarios.database import DATABASE
+from scenarios.export import export
+from scenarios.plan import Plan
+from scenarios.report.classification import read_privacy
+from scenarios.report.page import privacy_table, rates_rows
+from scenarios.round_curves import over_rounds
+from scenarios.schema import FigureConfig
+from scenarios.store import Store
+from scenarios.tables import summarise
+
+NAN = float("nan")
+FEDAVG: dict[str, Any] = {"learning": {"algorithm": "fedavg", "rounds": 3, "local": {"clip": 1.0}}}
+FLIPS = {"mechanism": "bit-flipping", "epsilon": 10.0, "kappa": 0.02}
+
+
+def a_trial(number: int, *, errors: int = 2, failure: str | None = None) -> TrialResult:
+    """Three rounds of two devices; the second device takes no part in the last round, the test set is seen twice."""
+    here = np.array([[1, 1], [1, 1], [1, 0]])
+    made = make_trial(number, metrics={"test_accuracy": 0.5 + 0.1 * number, "kappa": 0.02}, failure=failure)
+    return replace(
+        made,
+        rounds={"test_accuracy": np.array([0.2, NAN, 0.4 + 0.1 * number])},
+        devices={
+            "probed_bits": 100 * here,
+            "probed_errors": 3 * here,
+            "end_bits": 50 * here,
+            "end_errors": errors * here,
+            "clamp": np.array([[0, 1], [2, 1], [0, 0]]),
+            "flip_probability": np.where(here, [[0.1, 0.0], [0.3, 0.0], [0.2, NAN]], NAN),
+        },
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> tuple[Path, Plan]:
+    plan = make_plan([{"privacy": FLIPS}], trials=3, **FEDAVG)
+    store_trials(tmp_path, plan, {0: [a_trial(0), a_trial(1), a_trial(2, errors=50, failure="round 2: NaN")]})
+    return tmp_path, plan
+
+
+def test_arrays_of_devices_are_read_back_bit_by_bit(run: tuple[Path, Plan]) -> None:
+    folder, plan = run
+    task = ids_of(plan)[0][1]
+    with Store.open_existing(folder) as store:
+        found = store.read_series([task], "devices")[task]
+    for name, values in a_trial(1).devices.items():
+        assert found[name].dtype == values.dtype
+        np.testing.assert_array_equal(found[name], values)
+
+
+def test_exported_rows_are_those_of_the_slow_way_and_codes_have_words(run: tuple[Path, Plan], tmp_path: Path) -> None:
+    folder, plan = run
+    export(folder, tmp_path / "csv", plan=plan, task_ids=ids_of(plan))
+    with (tmp_path / "csv" / "devices.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    with Store.open_existing(folder) as store:
+        frame = devices_table(store, plan, task_ids=ids_of(plan))
+    assert list(rows[0]) == list(frame.columns) == ["privacy", "trial", "round", "device", "metric", "value", "text"]
+    assert len(rows) == len(frame) == 3 * 6 * 3 * 2
+    for row, (_, expected) in zip(rows, frame.iterrows(), strict=True):
+        assert [int(row[key]) for key in ("trial", "round", "device")] == [
+            expected.trial,
+            expected.at["round"],
+            expected.device,
+        ]
+        np.testing.assert_equal(float(row["value"]), expected.value)
+    words = [row["text"] for row in rows if row["metric"] == "clamp" and row["trial"] == "0"]
+    assert words == ["none", "channel alone suffices", "clamped to 1/2", "channel alone suffices", "none", "none"]
+
+
+def test_rates_are_errors_over_observations_of_whole_trials(run: tuple[Path, Plan]) -> None:
+    folder, plan = run
+    with Store.open_existing(folder) as store:
+        (summary,) = summarise(store, plan, task_ids=ids_of(plan))
+    end = summary.rates["end_error_rate"]
+    assert (end.errors, end.total) == (2 * 5 * 2, 2 * 5 * 50)  # the failed trial counts in no rate
+    assert [end.low, end.high] == pytest.approx([float(limit) for limit in rate_interval(20, 500, confidence=0.95)])
+    assert summary.rates["probed_error_rate"].value == 0.03
+    table = rates_rows(plan, [summary])
+    assert "end-to-end bit errors" in table.columns
+    assert "20" in table.rows[0]
+
+
+def drawn(run: tuple[Path, Plan], **figure: Any) -> dict[str, list[tuple[Any, Any, Any]]]:
+    folder, plan = run
+    config = FigureConfig(x="round", **figure)
+    with Store.open_existing(folder) as store:
+        spots = list(over_rounds(store, plan, task_ids=ids_of(plan), config=config))
+    drawing = arrange(config, plan, [], over_rounds=spots)
+    return {c.label: [(s.x, s.y, s.high) for s in c.spots] for _, curves in drawing.panels for c in curves}
+
+
+def test_a_rate_of_devices_is_drawn_over_rounds(run: tuple[Path, Plan]) -> None:
+    (curve,) = drawn(run, y="end_error_rate").values()
+    assert [(x, y) for x, y, _ in curve] == [(1.0, 0.04), (2.0, 0.04), (3.0, 0.04)]
+    # 8 of 200 in the first rounds, 4 of 100 in the last: the upper limit of fewer is further off.
+    assert curve[2][2] == pytest.approx(float(rate_interval(4, 100, confidence=0.95)[1]))
+    devices = drawn(run, y="probed_error_rate", series="device")
+    assert {label: len(spots) for label, spots in devices.items()} == {"device 0": 3, "device 1": 2}
+
+
+def test_a_number_of_devices_is_a_mean_over_those_that_took_part(run: tuple[Path, Plan]) -> None:
+    (curve,) = drawn(run, y="flip_probability").values()
+    assert [y for _, y, _ in curve] == pytest.approx([0.05, 0.15, 0.2])
+
+
+def test_rounds_without_a_look_at_the_test_set_are_left_out(run: tuple[Path, Plan]) -> None:
+    (curve,) = drawn(run, y="test_accuracy").values()
+    assert [(x, y) for x, y, _ in curve] == [(1.0, 0.2), (3.0, pytest.approx(0.45))]
+
+
+def test_the_band_of_an_accuracy_ends_at_zero_and_one(tmp_path: Path) -> None:
+    plan = make_plan([{"learning.rounds": 2}], trials=6, learning={"algorithm": "fedavg"})
+    values = [0.0, 1.0, 0.0, 1.0, 1.0, 1.0]
+    trials = [
+        replace(a_trial(n), metrics={"test_accuracy": v}, rounds={"test_accuracy": np.array([v, v])})
+        for n, v in enumerate(values)
+    ]
+    store_trials(tmp_path, plan, {0: trials})
+    config = FigureConfig(x="learning.rounds", y="test_accuracy")
+    with Store.open_existing(tmp_path) as store:
+        summaries = summarise(store, plan, task_ids=ids_of(plan))
+        (_, _, spot), *_ = over_rounds(
+            store, plan, task_ids=ids_of(plan), config=config.model_copy(update={"x": "round"})
+        )
+    over_points = arrange(config, plan, summaries).panels[0][1][0].spots[0]
+    mean, half = np.mean(values), 2.5706 * np.std(values, ddof=1) / 6**0.5
+    assert mean + half > 1.0
+    for one in (spot, over_points):
+        assert (one.low, one.high) == (pytest.approx(mean - half, abs=1e-4), 1.0)
+
+
+def test_what_numbers_became_is_drawn_over_what_they_were(tmp_path: Path) -> None:
+    plan = make_plan([{}], trials=2, learning={"algorithm": "flip-moments"})
+    sent = np.array([-1.0, 0.0, 1.0])
+    trials = [replace(a_trial(n), rounds={"value": sent, "recovered_mean": 0.8 * sent}) for n in range(2)]
+    store_trials(tmp_path, plan, {0: trials})
+    config = FigureConfig(x="value", y="recovered_mean")
+    with Store.open_existing(tmp_path) as store:
+        spots = list(over_rounds(store, plan, task_ids=ids_of(plan), config=config))
+    assert [(s.x, s.y) for _, _, s in spots] == [(-1.0, -0.8), (0.0, 0.0), (1.0, 0.8)]
+    assert arrange(config, plan, [], over_rounds=spots).caption.startswith("Mean over 2 trials at each value sent; ")
+
+
+def test_clamps_and_flips_are_summed_up_over_those_that_took_part(run: tuple[Path, Plan]) -> None:
+    folder, plan = run
+    with Store.open_existing(folder) as store:
+        found = tuple(read_privacy(store, plan, task_ids=ids_of(plan)))
+        table = privacy_table(plan, summarise(store, plan, task_ids=ids_of(plan)), found)
+    (one,) = found
+    assert one.flip_probability == pytest.approx(0.6 / 5)
+    assert one.clamps == "none 40.0%, channel alone suffices 40.0%, clamped to 1/2 20.0%"
+    assert "10, Rényi of order 2 (Theorem 1)" in table.rows[0]
+
+
+def without_devices(folder: Path) -> None:
+    """The database as it was before there were such arrays."""
+    with contextlib.closing(sqlite3.connect(folder / DATABASE)) as database:
+        database.execute("DROP TABLE devices")
+        database.commit()
+
+
+def everything(folder: Path) -> list[str]:
+    with contextlib.closing(sqlite3.connect(folder / DATABASE)) as database:
+        return [line for line in database.iterdump() if "devices" not in line]
+
+
+def test_a_run_from_before_is_read_as_it_was_and_goes_on(tmp_path: Path) -> None:
+    plan = make_plan([{}], trials=2)
+    store_trials(tmp_path, plan, {0: [make_trial(0, metrics={"mse": 1.0})]})
+    without_devices(tmp_path)
+    before = everything(tmp_path)
+    old, new = ids_of(plan)[0]
+    with Store.open_existing(tmp_path) as store:
+        assert store.read_series([old], "devices") == {old: {}}
+        assert store.read_totals([old], "devices") == {}
+        assert len(summarise(store, plan, task_ids=ids_of(plan))) == 1
+    export(tmp_path, tmp_path / "csv", plan=plan, task_ids=ids_of(plan))
+    assert (tmp_path / "csv" / "devices.csv").read_text() == "trial,round,device,metric,value,text\n"
+    assert everything(tmp_path) == before
+    with Store.open(tmp_path, scenario_name="fake") as store:
+        store.record_run(PROVENANCE)
+        store.write({new: a_trial(1)}, physics={}, seconds=1.0)
+        assert store.finished([old, new]) == {old, new}
+        assert store.read_series([old, new], "devices")[old] == {}
+        assert store.read_totals([old, new], "devices")["end_errors"] == 10
+    assert set(before) <= set(everything(tmp_path)) | {"COMMIT;"}
