@@ -53,8 +53,8 @@ class ProbitScheme(Frozen):
     """PRoBit, one stochastic bit per entry and the maximum-likelihood mean.
 
     `bound` b: `fixed` at `b`; `clip`: updates are clipped to `clip` in every entry and b is that; `adaptive`: our own
-    rule, see `fl.one_bit.probit`. With `epsilon` b is raised to max |delta| + (1 + 1/eps) Delta_1, the l1 norm of updates
-    being clipped to `l1_clip` = Delta_1 / 2.
+    rule, see `fl.one_bit.probit`. With `epsilon` b is raised to max |delta| + (1 + 1/eps) Delta_1, the l1 norm of
+    updates being clipped to `l1_clip` = Delta_1 / 2.
     """
 
     name: Literal["probit"]
@@ -87,7 +87,7 @@ class SignScheme(Frozen):
 
 
 class LaplaceScheme(Frozen):
-    """Laplace mechanism on x = (h - mean) / (3 std) per tensor, clipped to [-1, 1] or `as_coded` not; binary32 after."""
+    """Laplace mechanism on x = (h - mean) / (3 std) per tensor, clipped to [-1, 1] (not so `as_coded`); binary32."""
 
     name: Literal["laplace"]
     epsilon: Epsilon = 0.5
@@ -130,9 +130,9 @@ class AggregatorConfig(Frozen):
 class AttackConfig(Frozen):
     """Who attacks and how.
 
-    - `share` of the devices, or `devices` by number; `drawn` without replacement, or with, as the CPA reference codes it;
-    - on the update: `gaussian` N(0, `std`^2), `sign-flip` (`factor` times the honest one), `zero-gradient` (minus the sum
-      of the honest ones over the number of attackers), `duplicate` (a copy of the first honest one), `scale`;
+    - `share` of the devices, or `devices` by number; `drawn` without replacement, or with, as the CPA reference has it;
+    - on the update: `gaussian` N(0, `std`^2), `sign-flip` (`factor` times the honest one), `zero-gradient` (minus the
+      sum of the honest ones over the number of attackers), `duplicate` (a copy of the first honest one), `scale`;
     - on the bits, after privacy: `ones`, `invert`, `random`;
     - on the air: `jam` (full power over superposition, random symbols);
     - on the data: `labels` (every label y becomes num_classes - 1 - y).
