@@ -128,6 +128,17 @@ def test_rounds_without_a_look_at_the_test_set_are_left_out(run: tuple[Path, Pla
     assert [(x, y) for x, y, _ in curve] == [(1.0, 0.2), (3.0, pytest.approx(0.45))]
 
 
+def test_of_many_rounds_those_with_a_look_are_drawn(tmp_path: Path) -> None:
+    plan = make_plan([{}], trials=1, learning={"algorithm": "fedavg"})
+    seen = np.full(10_000, NAN)
+    seen[332::333] = 0.5  # seldom among the 400 rounds that a curve has room for
+    store_trials(tmp_path, plan, {0: [replace(a_trial(0), rounds={"test_accuracy": seen})]})
+    config = FigureConfig(x="round", y="test_accuracy")
+    with Store.open_existing(tmp_path) as store:
+        spots = list(over_rounds(store, plan, task_ids=ids_of(plan), config=config))
+    assert [spot.x for _, _, spot in spots] == [333.0 * k for k in range(1, 31)]
+
+
 def test_the_band_of_an_accuracy_ends_at_zero_and_one(tmp_path: Path) -> None:
     plan = make_plan([{"learning.rounds": 2}], trials=6, learning={"algorithm": "fedavg"})
     values = [0.0, 1.0, 0.0, 1.0, 1.0, 1.0]
