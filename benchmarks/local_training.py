@@ -73,8 +73,11 @@ def setting(case: Case) -> tuple[FederatedModel, ImageData, Partition]:
         y_train=y,
         x_test=x,
         y_test=y,
+        x_validation=x[:0],
+        y_validation=y[:0],
         num_classes=case.classes,
         scale=1.0 / 255.0,
+        shift=0.0,
         source="random",
         fingerprint="0" * 16,
     )

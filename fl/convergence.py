@@ -25,7 +25,7 @@ class Convergence:
         sizes = np.asarray(parts.sizes, np.float64)
         self._shares = sizes / sizes.sum() if config.weighting == "samples" else np.full(len(sizes), 1.0 / len(sizes))
         self._task = convex_task(
-            data.x_train.reshape(len(data.x_train), -1) * np.float64(data.scale),
+            data.x_train.reshape(len(data.x_train), -1) * np.float64(data.scale) + data.shift,
             data.y_train,
             devices=parts.devices,
             shares=self._shares,

@@ -49,6 +49,9 @@ def run_fedavg(
             tested = {}
             if (index + 1) % learning.test_every == 0 or index + 1 == learning.rounds:
                 tested = dict(zip(_TESTED, federation.test(), strict=True))
+                validated = federation.validate()
+                if validated is not None:
+                    tested["validation_accuracy"] = validated[1]
             if convergence is not None:
                 tested["distance_sq"] = convergence.distance_sq(federation.weights)
             record.note(index, report, tested)
@@ -105,6 +108,7 @@ class _Record:
                 "train_loss": float(rounds["train_loss"][-1]),
                 "num_parameters": float(federation.model.num_parameters),
                 "upload_bits": float(federation.upload_bits),
+                **_at_best_validation(rounds),
                 **{f"total_{name}": float(rounds[total][-1]) for name, total in SPENT.items() if total in rounds},
                 **federation.budget,
                 **({} if convergence is None else convergence.metrics()),
@@ -117,6 +121,14 @@ class _Record:
             devices=series["devices"],
             failure=failure,
         )
+
+
+def _at_best_validation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:
+    """Test accuracy of the round that the held-out images speak for; nothing where none were held out."""
+    if "validation_accuracy" not in rounds:
+        return {}
+    best = int(np.nanargmax(rounds["validation_accuracy"]))
+    return {"validated_accuracy": float(rounds["test_accuracy"][best])}
 
 
 def flip_rates(series: dict[str, dict[str, NDArray[Any]]]) -> NDArray[np.float64]:

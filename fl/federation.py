@@ -206,7 +206,14 @@ class Federation:
 
     def test(self) -> tuple[float, float]:
         """Mean cross-entropy and accuracy of the server's model on the test set."""
-        return evaluate(self.model, self.weights, self.data.x_test, self.data.y_test, scale=self.data.scale)
+        return self._measure(self.data.x_test, self.data.y_test)
+
+    def validate(self) -> tuple[float, float] | None:
+        """The same on the images held out for validation; None where there are none."""
+        return self._measure(self.data.x_validation, self.data.y_validation) if len(self.data.y_validation) else None
+
+    def _measure(self, x: NDArray[np.uint8], y: NDArray[np.int64]) -> tuple[float, float]:
+        return evaluate(self.model, self.weights, x, y, scale=self.data.scale, shift=self.data.shift)
 
 
 def check_finite(weights: NDArray[np.float32], *, devices: NDArray[np.int64] | None) -> None:

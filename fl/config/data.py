@@ -14,12 +14,15 @@ DataName = Literal["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "e
 class DataConfig(Frozen):
     """A set of labelled images. `digits` is scikit-learn's (1,797 images of 8 x 8) and needs no download.
 
-    `train_samples` and `test_samples` take the first so many of a seeded shuffle; left out, all.
+    `train_samples` and `test_samples` take the first so many of a seeded shuffle; left out, all. `validation_samples`
+    of the training images are held out, to choose the best round on. `pixels` reach from 0 to 1 (`unit`) or from -1 to 1.
     """
 
     name: DataName = "digits"
     train_samples: Count | None = None
     test_samples: Count | None = None
+    validation_samples: Count | None = None
+    pixels: Literal["unit", "symmetric"] = "unit"
 
 
 class PartitionConfig(Frozen):

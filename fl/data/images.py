@@ -27,8 +27,9 @@ class ImageData:
     """Labelled images of one trial.
 
     `x_train` uint8 `[N, H, W, C]`, `y_train` int64 `[N]`, `x_test`, `y_test` alike, all read-only; pixels become
-    `scale` * x in [0, 1] only on use. `source` says which file they came from, `fingerprint` is the SHA-256 of the
-    whole set in it (16 hexadecimal digits), whatever the format of the file.
+    `scale` * x + `shift`, in [0, 1] or [-1, 1], only on use. `x_validation`, `y_validation` are training images held out.
+    `source` says which file they came from, `fingerprint` is the SHA-256 of the whole set in it (16 hexadecimal digits),
+    whatever the format of the file.
     """
 
     name: DataName
@@ -36,8 +37,11 @@ class ImageData:
     y_train: NDArray[np.int64]
     x_test: NDArray[np.uint8]
     y_test: NDArray[np.int64]
+    x_validation: NDArray[np.uint8]
+    y_validation: NDArray[np.int64]
     num_classes: int
     scale: float
+    shift: float
     source: str
     fingerprint: str
 
@@ -58,9 +62,7 @@ def load_images(config: DataConfig, *, seed: int, trial: int) -> ImageData:
     whole = _whole_set(config.name)
     train, test = generator(seed, trial, Purpose.DATA).spawn(2)
     arrays = whole.arrays
-    x_train, y_train = _some(
-        arrays.x_train, arrays.y_train, config.train_samples, key="train_samples", whole=whole, generator=train
-    )
+    (x_train, y_train), (x_validation, y_validation) = _held_out(config, whole=whole, generator=train)
     x_test, y_test = _some(
         arrays.x_test, arrays.y_test, config.test_samples, key="test_samples", whole=whole, generator=test
     )
@@ -72,7 +74,10 @@ def load_images(config: DataConfig, *, seed: int, trial: int) -> ImageData:
         x_test=x_test,
         y_test=y_test,
         num_classes=facts.num_classes,
-        scale=1.0 / facts.largest_pixel,
+        x_validation=x_validation,
+        y_validation=y_validation,
+        scale=(2.0 if config.pixels == "symmetric" else 1.0) / facts.largest_pixel,
+        shift=-1.0 if config.pixels == "symmetric" else 0.0,
         source=whole.source,
         fingerprint=whole.fingerprint,
     )
@@ -95,11 +100,36 @@ def available_images(name: DataName) -> tuple[int, int]:
     return facts.num_train, facts.num_test
 
 
+_Pair = tuple[NDArray[np.uint8], NDArray[np.int64]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Whole:
     arrays: Arrays
     source: str
     fingerprint: str
+
+
+def _held_out(config: DataConfig, *, whole: _Whole, generator: np.random.Generator) -> tuple[_Pair, _Pair]:
+    """Training images, and those that follow them in the shuffle for validation."""
+    images, labels = whole.arrays.x_train, whole.arrays.y_train
+    held = config.validation_samples or 0
+    if not held:
+        train = _some(images, labels, config.train_samples, key="train_samples", whole=whole, generator=generator)
+        return train, (images[:0], labels[:0])
+    if held >= len(labels):
+        raise LearningError(
+            f"validation_samples {held} leaves nothing to train on of the {len(labels)} images in {whole.source}; "
+            "lower it"
+        )
+    count = len(labels) - held if config.train_samples is None else config.train_samples
+    if count + held > len(labels):
+        raise LearningError(
+            f"train_samples {count} and validation_samples {held} exceed the {len(labels)} images in {whole.source}; "
+            "lower one of them"
+        )
+    x, y = _some(images, labels, count + held, key="train_samples", whole=whole, generator=generator)
+    return (x[:count], y[:count]), (x[count:], y[count:])
 
 
 def _some(

@@ -14,7 +14,7 @@ from fl.models.federated import FederatedModel
 from phy.random import threefry
 
 
-def compile_by_sample(model: FederatedModel, *, scale: float, clip: float | None, l2: float) -> Any:
+def compile_by_sample(model: FederatedModel, *, scale: float, shift: float, clip: float | None, l2: float) -> Any:
     """`Gradient.call` for one device at a time (D = 1).
 
     Without clipping and without random layers it is one ordinary gradient of the slice.
@@ -25,7 +25,7 @@ def compile_by_sample(model: FederatedModel, *, scale: float, clip: float | None
 
     @tf.function(autograph=False)
     def call(weights: Any, images: Any, labels: Any, mask: Any, first: Any, keys: Any) -> Any:
-        pixels, labels, mask = unit_pixels(images[0], scale=scale), labels[0], mask[0]
+        pixels, labels, mask = unit_pixels(images[0], scale=scale, shift=shift), labels[0], mask[0]
         if whole:
             total, losses = _gradient(model, weights, pixels, labels, mask, seed=None)
             total, longer = total[None], tf.zeros_like(losses)

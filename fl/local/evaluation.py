@@ -20,11 +20,17 @@ _MOST_ROWS = 2048
 
 
 def evaluate(
-    model: FederatedModel, weights: NDArray[np.float32], x: NDArray[np.uint8], y: NDArray[np.int64], *, scale: float
+    model: FederatedModel,
+    weights: NDArray[np.float32],
+    x: NDArray[np.uint8],
+    y: NDArray[np.int64],
+    *,
+    scale: float,
+    shift: float = 0.0,
 ) -> tuple[float, float]:
     """Mean cross-entropy (without any l2 term) and share of right labels of `weights` `[M]` on `x` `[N, H, W, C]`.
 
-    Dropout is off. Pixels are taken times `scale`. A logit beyond the classes that wins counts as wrong.
+    Dropout is off. Pixels are taken times `scale`, plus `shift`. A logit beyond the classes that wins counts as wrong.
     """
     import tensorflow as tf
 
@@ -37,7 +43,7 @@ def evaluate(
         labels = np.asarray(y[start : start + part.rows], np.int32)
         filler = part.rows - len(labels)
         images = np.concatenate([x[start : start + part.rows], x[:1].repeat(filler, axis=0)])
-        losses, hits = call(given, images, np.pad(labels, (0, filler)), tf.constant(scale, tf.float32))
+        losses, hits = call(given, images, np.pad(labels, (0, filler)), tf.constant([scale, shift], tf.float32))
         loss += float(losses.numpy()[: len(labels)].sum(dtype=np.float64))
         right += int(hits.numpy()[: len(labels)].sum())
     return loss / len(y), right / len(y)
@@ -64,8 +70,8 @@ def _compiled(same: _Same) -> tuple[Any, int]:
     walks = can_walk(model.network)
 
     @tf.function(autograph=False)
-    def call(weights: Any, images: Any, labels: Any, scale: Any) -> tuple[Any, Any]:
-        pixels = unit_pixels(images, scale=scale)
+    def call(weights: Any, images: Any, labels: Any, line: Any) -> tuple[Any, Any]:
+        pixels = unit_pixels(images, scale=line[0], shift=line[1])
         parts = split_weights(model, weights)
         if walks:
             logits = walk(model.network, pixels, Pass(parts=by_identity(model, parts), num_devices=1))

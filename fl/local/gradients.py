@@ -42,19 +42,21 @@ class Gradient:
     cost: Cost
 
 
-def compile_gradient(model: FederatedModel, *, scale: float, clip: float | None, l2: float) -> Gradient:
+def compile_gradient(
+    model: FederatedModel, *, scale: float, shift: float = 0.0, clip: float | None, l2: float
+) -> Gradient:
     """The gradient of a network by taps where every layer is known, else by vectorised per-sample gradients."""
     import tensorflow as tf
 
     if not can_walk(model.network) or not (clip is None or _each_variable_has_one_tap(model)):
-        by_sample = compile_by_sample(model, scale=scale, clip=clip, l2=l2)
+        by_sample = compile_by_sample(model, scale=scale, shift=shift, clip=clip, l2=l2)
         cost = Cost(sample_bytes=3 * forward_bytes(model) + 16 * model.num_parameters, device_bytes=0, devices=False)
         return Gradient(call=by_sample, cost=cost)
 
     @tf.function(autograph=False)
     def call(weights: Any, images: Any, labels: Any, mask: Any, first: Any, keys: Any) -> Any:
         devices, rows = images.shape[:2]
-        pixels = unit_pixels(tf.reshape(images, [devices * rows, *images.shape[2:]]), scale=scale)
+        pixels = unit_pixels(tf.reshape(images, [devices * rows, *images.shape[2:]]), scale=scale, shift=shift)
         randomness = Randomness(keys=keys, first=first, num_layers=_MOST_RANDOM_LAYERS)
         given = {
             "weights": weights,

@@ -43,8 +43,8 @@ def join_weights(parts: list[Any], *, rows: int) -> Any:
     return tf.concat([tf.reshape(part, [rows, -1]) for part in parts], axis=1)
 
 
-def unit_pixels(images: Any, *, scale: Any) -> Any:
-    """Stored uint8 pixels times `scale`, float32."""
+def unit_pixels(images: Any, *, scale: Any, shift: Any) -> Any:
+    """Stored uint8 pixels times `scale` plus `shift`, float32."""
     import tensorflow as tf
 
-    return tf.cast(images, tf.float32) * tf.cast(scale, tf.float32)
+    return tf.cast(images, tf.float32) * tf.cast(scale, tf.float32) + tf.cast(shift, tf.float32)

@@ -71,7 +71,7 @@ class LocalTrainer:
         _check_fit(model, data)
         self._model, self._config, self._data = model, config, data
         self._seed, self._trial, self._memory = seed, trial, memory_bytes
-        self._gradient = compile_gradient(model, scale=data.scale, clip=config.clip, l2=config.l2)
+        self._gradient = compile_gradient(model, scale=data.scale, shift=data.shift, clip=config.clip, l2=config.l2)
         self._update = compile_update(config)
         self._sizes = np.asarray(partition.sizes, np.int64)
         self._samples = np.concatenate(partition.devices)

@@ -25,10 +25,13 @@ def images(sizes: list[int], *, shape: tuple[int, int, int] = (6, 6, 2)) -> tupl
         name="digits",
         x_train=x,
         y_train=y,
+        x_validation=x[:0],
+        y_validation=y[:0],
         x_test=x[:7],
         y_test=y[:7],
         num_classes=CLASSES,
         scale=SCALE,
+        shift=0.0,
         source="random",
         fingerprint="0" * 16,
     )

@@ -309,3 +309,23 @@ def test_facts_fit_each_other(name: DataName) -> None:
     assert height == width
     assert channels == (3 if name.startswith("cifar") else 1)
     assert facts.num_train > facts.num_test > facts.num_classes
+
+
+def test_symmetric_pixels_reach_from_minus_one_to_one() -> None:
+    data = load_images(DataConfig(pixels="symmetric"), seed=1, trial=0)
+    assert data.scale * data.x_train.min() + data.shift == -1.0
+    assert data.scale * data.x_train.max() + data.shift == 1.0
+
+
+def test_images_held_out_for_validation_are_not_trained_on() -> None:
+    whole = load_images(DataConfig(), seed=1, trial=0)
+    held = load_images(DataConfig(validation_samples=300), seed=1, trial=0)
+    assert len(whole.y_validation) == 0
+    assert len(held.y_validation) == 300
+    assert len(held.y_train) == len(whole.y_train) - 300
+    together = np.concatenate([held.x_train, held.x_validation]).reshape(len(whole.y_train), -1)
+    assert sorted(map(bytes, together)) == sorted(map(bytes, whole.x_train.reshape(len(whole.y_train), -1)))
+    with pytest.raises(LearningError, match="leaves nothing"):
+        load_images(DataConfig(validation_samples=5000), seed=1, trial=0)
+    with pytest.raises(LearningError, match="lower one of them"):
+        load_images(DataConfig(train_samples=1400, validation_samples=300), seed=1, trial=0)
