@@ -13,12 +13,6 @@ ChannelUse = Literal["native", "debias", "agnostic"]
 """What is known of the channel's bit errors is credited and undone, undone only, or ignored."""
 
 
-class ValuesScheme(Frozen):
-    """Numbers through `codec`, averaged: plain federated averaging, whatever `privacy` adds to it."""
-
-    name: Literal["values"] = "values"
-
-
 class CpaScheme(Frozen):
     """Compressed private aggregation, Lang et al. 2023: one bit per block, a histogram at the server.
 
@@ -113,18 +107,22 @@ class MvuScheme(Frozen):
     output_bits: Annotated[int, Field(ge=1, le=4, strict=True)] = 1
 
 
-SchemeConfig = Annotated[
-    ValuesScheme | CpaScheme | ProbitScheme | SignScheme | LaplaceScheme | JopeqScheme | MvuScheme,
-    Field(discriminator="name"),
-]
-
-
 class AggregatorConfig(Frozen):
-    """How the numbers of devices become one; `trim` is the share cut off at each end, `step` that of RSA."""
+    """Numbers through `codec`, made one by the weighted `mean` or robustly; coordinate by coordinate but the
+    `geometric-median`.
+
+    `trim`: share cut off at each end of a trimmed mean; `step`: how far RSA moves towards the majority of signs.
+    """
 
     name: Literal["mean", "median", "trimmed-mean", "geometric-median", "rsa"] = "mean"
     trim: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.1
     step: PositiveFloat = 0.01
+
+
+AggregationConfig = Annotated[
+    AggregatorConfig | CpaScheme | ProbitScheme | SignScheme | LaplaceScheme | JopeqScheme | MvuScheme,
+    Field(discriminator="name"),
+]
 
 
 class AttackConfig(Frozen):
