@@ -15,7 +15,7 @@ class DataConfig(Frozen):
     """A set of labelled images. `digits` is scikit-learn's (1,797 images of 8 x 8) and needs no download.
 
     `train_samples` and `test_samples` take the first so many of a seeded shuffle; left out, all. `validation_samples`
-    of the training images are held out, to choose the best round on. `pixels` reach from 0 to 1 (`unit`) or from -1 to 1.
+    of the training images are held out, to choose the best round on. `pixels` reach from 0 (`unit`) or -1 to 1.
     """
 
     name: DataName = "digits"
