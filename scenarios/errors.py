@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import SequenceMatcher, get_close_matches
-from functools import cache
 from math import isfinite
 from pathlib import Path
-from typing import Any, get_args, get_origin
-
-from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
-
-from fl.config import FlmcConfig
-from privacy.config import PrivacyConfig
-
-from .schema import Scenario
+from typing import Any
 
 KeyPath = tuple[str | int, ...]
 """The way to a value: keys of mappings and indices of lists, from the top of the file."""
@@ -58,7 +47,7 @@ def _rebuild(fields: dict[str, Any]) -> ScenarioError:
 
 def shorten(value: object, limit: int = 60) -> str:
     """A value as the user would write it in YAML, cut to `limit` characters."""
-    text = " ".join(_flow(value).split())
+    text = " ".join(flow(value).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -76,19 +65,20 @@ def dotted(path: Iterable[str | int]) -> str:
     return text
 
 
-def _flow(value: object) -> str:
+def flow(value: object) -> str:
+    """A value in one line of YAML."""
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False) if _needs_quotes(value) else value
+        return json.dumps(value, ensure_ascii=False) if needs_quotes(value) else value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_flow(item) for item in value) + "]"
+        return "[" + ", ".join(flow(item) for item in value) + "]"
     return repr(value)
 
 
-def _needs_quotes(text: str) -> bool:
+def needs_quotes(text: str) -> bool:
     """Whether the word unquoted would look like a number, a boolean or nothing at all."""
     return not text.strip() or text in ("true", "false") or _is_number(text)
 
@@ -98,226 +88,6 @@ def _is_number(text: str) -> bool:
         return isfinite(float(text))
     except ValueError:
         return False
-
-
-# --- the schema as dotted paths ---------------------------------------------------------------
-
-
-OWNERS = ("algorithm", "mechanism")
-"""Keys that say which algorithm or mechanism a whole section is of."""
-
-_TAGS = (*OWNERS, "name")
-_UNNAMED: dict[type[BaseModel], str] = {FlmcConfig: "flmc", PrivacyConfig: "amplitude"}
-"""Members of a union that are meant where none is named."""
-_SECTIONS = {"learning": ("algorithm", _UNNAMED[FlmcConfig]), "privacy": ("mechanism", _UNNAMED[PrivacyConfig])}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SchemaKey:
-    """One key a scenario may hold. `indexed` keys sit inside a list: no dotted path sets them.
-
-    `variants`: how the members of the nearest union that have it define it, by the word of each. `fields`: the same by
-    the algorithm or mechanism that it is part of, empty word for the rest of a scenario.
-    """
-
-    indexed: bool
-    variants: Mapping[str, FieldInfo]
-    fields: Mapping[str, FieldInfo]
-
-    def meant(self, *words: str) -> FieldInfo:
-        """The definition by the first of `words` that is a variant or an algorithm that has it, else any."""
-        for word in words:
-            for fields in (self.variants, self.fields):
-                if word in fields:
-                    return fields[word]
-        return next(iter(self.fields.values()))
-
-
-@cache
-def schema_keys() -> dict[str, SchemaKey]:
-    """Every dotted path of a scenario, those of all variants of a union included."""
-    keys: dict[str, SchemaKey] = {}
-
-    def walk(model: type[BaseModel], prefix: str, indexed: bool, variant: str, owner: str) -> None:
-        for name, field in model.model_fields.items():
-            path = prefix + name
-            known = keys.get(path)
-            variants, fields = (dict(known.variants), dict(known.fields)) if known else ({}, {})
-            fields.setdefault(owner, field)
-            if variant:
-                variants.setdefault(variant, field)
-            keys[path] = SchemaKey(indexed=indexed, variants=variants, fields=fields)
-            for child, in_list in _models_in(field.annotation):
-                word = variant_of(child)
-                named = any(tag in child.model_fields for tag in OWNERS) or child in _UNNAMED
-                walk(child, path + ".", indexed or in_list, word, word if named else owner)
-
-    walk(Scenario, "", False, "", "")
-    return keys
-
-
-def variant_of(model: type[BaseModel]) -> str:
-    """The word by which a member of a union is told from the others, empty for what is no such member."""
-    if model in _UNNAMED:
-        return _UNNAMED[model]
-    for tag in _TAGS:
-        words = get_args(model.model_fields[tag].annotation) if tag in model.model_fields else ()
-        if len(words) == 1 and isinstance(words[0], str):
-            return words[0]
-    return ""
-
-
-def _models_in(annotation: Any, in_list: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation, in_list
-    for argument in get_args(annotation):
-        yield from _models_in(argument, in_list or get_origin(annotation) in (tuple, list))
-
-
-def unknown_key(path: str, *, among: Iterable[str] | None = None) -> str:
-    """The remedy for a path that does not exist: the nearest one that does, or its valid siblings."""
-    keys = schema_keys()
-    known = list(keys if among is None else among)
-    if path in keys and (variants := keys[path].variants):
-        parent = path.rpartition(".")[0]
-        if parent in _SECTIONS:
-            tag, _ = _SECTIONS[parent]
-            return f"it belongs to {tag} {listing(variants)} only: leave it out, or change the {tag}"
-        return f"it belongs to {parent} {listing(variants)} only: leave it out"
-    leaf = path.rpartition(".")[2]
-
-    def nearness(other: str) -> float:
-        # By the last word: a right word in the wrong place is the likelier slip. The rest breaks ties.
-        own = SequenceMatcher(None, leaf, other.rpartition(".")[2]).ratio()
-        return own + 0.01 * SequenceMatcher(None, path, other).ratio()
-
-    best = max(known, key=nearness)
-    if nearness(best) >= 0.7:
-        return f"did you mean {best}"
-    parent = path.rpartition(".")[0]
-    while parent and not any(other.startswith(parent + ".") for other in known):
-        parent = parent.rpartition(".")[0]
-    start = parent + "." if parent else ""
-    siblings = [other[len(start) :] for other in known if other.startswith(start)]
-    owner = f"of {parent}" if parent else "at the top"
-    return f"the keys {owner} are {listing((one for one in siblings if '.' not in one), last='and')}"
-
-
-# --- pydantic's report as one sentence --------------------------------------------------------
-
-# Unions, whose every member complains: what the user may write, and an example.
-_FORMS = {
-    "privacy": ("must be none or a mapping with epsilon", "write none, or {epsilon: 5, delta: 0.01}"),
-    "privacy.kappa": ("must be a number above 0, or measured", "write for example 0.02, or measured"),
-    "link.csi": (
-        "must be perfect or a mapping with error_variance or estimator",
-        "write perfect, {error_variance: 0.01} or {estimator: ls}",
-    ),
-    "link.coding": (
-        "must be none or a mapping with code",
-        "write none, or {code: ldpc5g, rate: 1/2}",
-    ),
-    "link.ofdm": (
-        "must be none or a mapping",
-        "write none, or {num_subcarriers: 72, subcarrier_spacing_hz: 15e3}",
-    ),
-    "link.channel.gain": (
-        "must be a number above 0, or a list of such numbers, one per device",
-        "write for example 0.04",
-    ),
-    "link.channel.cell.positions_m": (
-        "must be a list of [x, y] in metres within 100 km, one per device",
-        "write for example [[40, 30], [-80, 10]]",
-    ),
-    "link.coding.block_length": (
-        "must be auto or a whole number of bits from 8 to 8448",
-        "write auto, or for example 1024",
-    ),
-    "link.ofdm.guard_carriers": (
-        "must be a list of two whole numbers, guards on the left and on the right",
-        "write for example [5, 6]",
-    ),
-    "learning.step_size": ("must be a number above 0, or auto", "write for example 1e-4, or auto"),
-    "learning.task": (
-        "must be gaussian-linear or logistic, or a mapping with that name",
-        "write for example gaussian-linear",
-    ),
-    "learning.downlink": (
-        "must be ideal or a mapping that describes a link",
-        "write ideal, or {power: {snr_max_db: 20}}",
-    ),
-    "report.figures.series": (
-        "must be a dotted path or a list of them",
-        "write for example learning.scheme",
-    ),
-    "measure.bits_per_batch": (
-        "must be auto or a whole number of bits",
-        "write auto, or for example 1000000",
-    ),
-    "sweep": (
-        "must be a mapping of dotted paths to lists, or a list of such mappings",
-        "write for example learning.scheme: [analog, digital]",
-    ),
-}
-
-_TYPES = {
-    "float_type": "must be a number",
-    "finite_number": "must be a finite number",
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "bool_type": "must be true or false",
-    "string_type": "must be text",
-    "tuple_type": "must be a list",
-    "list_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "model_type": "must be a mapping of keys to values",
-}
-
-_EXAMPLES = {
-    "model_type": "write key: value pairs below it",
-    "dict_type": "write path: [value, value] below it",
-    "tuple_type": "write it in brackets: [...]",
-    "list_type": "write it in brackets: [...]",
-}
-
-_LIMITS = {
-    "greater_than": ("gt", "above", "larger"),
-    "greater_than_equal": ("ge", "at least", "larger"),
-    "less_than": ("lt", "below", "smaller"),
-    "less_than_equal": ("le", "at most", "smaller"),
-}
-
-
-def explain(
-    error: ValidationError,
-    *,
-    document: dict[str, Any],
-    marks: Mapping[KeyPath, tuple[Path | str, int | None]],
-    prefer: Collection[KeyPath] = (),
-) -> ScenarioError:
-    """The first error (by line) as a ScenarioError, with a count of the others.
-
-    `marks` tells where each value of `document` was written. Where an error lies between several
-    keys, one of `prefer` (the swept paths) is blamed before the others.
-    """
-    found: dict[KeyPath, dict[str, Any]] = {}
-    for item in error.errors(include_url=False):
-        path = _without_union_tags(item["loc"], document, item["type"])
-        found.setdefault(path, {**item})
-    told: list[ScenarioError] = []
-    for path, report in found.items():
-        if _name(path) in _FORMS and any(p[: len(path)] == path and p != path for p in found):
-            continue  # the member meant is known, and its own complaint says more
-        told.append(_told(path, report, document=document, marks=marks, prefer=prefer))
-    first = min(told, key=lambda one: (str(one.file), one.line or 0))
-    if len(told) > 1:
-        others = len(told) - 1
-        first.remedy += f" ({others} more error{'s' if others > 1 else ''} to mend after this)"
-    return first
-
-
-def _name(path: KeyPath) -> str:
-    return ".".join(part for part in path if isinstance(part, str))
 
 
 def value_at(document: Any, path: KeyPath) -> Any:
@@ -330,49 +100,6 @@ def value_at(document: Any, path: KeyPath) -> Any:
     return document
 
 
-def _without_union_tags(loc: tuple[str | int, ...], document: Any, kind: str) -> KeyPath:
-    """pydantic puts the tried member of a union into the path; the document tells which parts are keys."""
-    path: list[str | int] = []
-    for number, part in enumerate(loc):
-        inside = (isinstance(document, dict) and part in document) or (
-            isinstance(document, list) and isinstance(part, int) and part < len(document)
-        )
-        if inside:
-            document = document[part]
-            path.append(part)
-        elif kind == "missing" and number == len(loc) - 1:
-            path.append(part)
-    return tuple(path)
-
-
-def _told(
-    path: KeyPath,
-    item: dict[str, Any],
-    *,
-    document: dict[str, Any],
-    marks: Mapping[KeyPath, tuple[Path | str, int | None]],
-    prefer: Collection[KeyPath],
-) -> ScenarioError:
-    kind = item["type"]
-    if kind == "value_error":
-        problem, _, remedy = str(item["ctx"]["error"]).partition("; ")
-        path = _blamed(path, problem, marks, prefer)
-        remedy = remedy or "change one of them"
-    elif kind == "union_tag_invalid":
-        path = next((tag for name in _TAGS if (tag := (*path, name)) in marks), path)
-        item = {"ctx": {"expected": item["ctx"]["expected_tags"]}, "input": item["ctx"]["tag"]}
-        problem, remedy = _choice(item)
-    else:
-        problem, remedy = _sentence(kind, path, item, owner=_owner(path, document), variant=_variant(path, document))
-    value = value_at(document, path)
-    if kind in ("extra_forbidden", "value_error") and isinstance(value, dict | list):
-        value = None  # the key is the trouble, not what is in it
-    if kind == "union_tag_invalid":
-        value = item["input"]
-    file, line = mark_of(path, marks)
-    return ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key=dotted(path), value=value)
-
-
 def mark_of(
     path: KeyPath, marks: Mapping[KeyPath, tuple[Path | str, int | None]]
 ) -> tuple[Path | str | None, int | None]:
@@ -381,88 +108,3 @@ def mark_of(
         if path[:length] in marks:
             return marks[path[:length]]
     return None, None
-
-
-def _blamed(
-    path: KeyPath,
-    problem: str,
-    marks: Mapping[KeyPath, tuple[Path | str, int | None]],
-    prefer: Collection[KeyPath],
-) -> KeyPath:
-    """The written key that a sentence about several keys speaks of first, swept ones before others."""
-    named = [(*path, *word.split(".")) for word in re.findall(r"[a-z_0-9]+(?:\.[a-z_0-9]+)*", problem)]
-    candidates = [key for key in named if key in marks]
-    return min(candidates, key=lambda one: one not in prefer, default=path)
-
-
-def _owner(path: KeyPath, document: dict[str, Any]) -> str:
-    """The algorithm or mechanism of the section that `path` lies in; empty in the others."""
-    if not path or path[0] not in _SECTIONS:
-        return ""
-    tag, usual = _SECTIONS[str(path[0])]
-    section = document.get(str(path[0]))
-    return str(section.get(tag, usual)) if isinstance(section, dict) else usual
-
-
-def _variant(path: KeyPath, document: dict[str, Any]) -> str:
-    """The word of the section that `path` is directly in."""
-    section = value_at(document, path[:-1])
-    return next((str(section[tag]) for tag in _TAGS if tag in section), "") if isinstance(section, dict) else ""
-
-
-def _choice(item: dict[str, Any]) -> tuple[str, str]:
-    # The bound of flmc is what a privacy section without `mechanism` is: a word that nobody writes.
-    choices = [word for word in re.findall(r"'([^']*)'", item["ctx"]["expected"]) if word != "amplitude"]
-    near = get_close_matches(str(item["input"]), choices, n=1, cutoff=0.5)
-    return f"must be {listing(choices)}", f"did you mean {near[0]}" if near else "write one of these words"
-
-
-def _sentence(kind: str, path: KeyPath, item: dict[str, Any], *, owner: str, variant: str) -> tuple[str, str]:
-    """What is wrong and what to do about it; the key is part of `owner`, an algorithm or mechanism, and `variant`."""
-    name, value = _name(path), item["input"]
-    key = schema_keys().get(name)
-    default = getattr(key.meant(variant, owner), "default", None) if key is not None else None
-    usual = isinstance(default, int | float | str) and default != ""
-    if kind == "extra_forbidden":
-        if isinstance(path[-1], str) and "." in path[-1]:
-            return (
-                "unknown key",
-                f"nest it instead of dots: {path[-1].replace('.', ': {')}: ...{'}' * path[-1].count('.')}",
-            )
-        in_section = [one for one, key in schema_keys().items() if owner in key.fields] if owner else None
-        return "unknown key", unknown_key(name, among=in_section)
-    if kind == "missing":
-        parent = dotted(path[:-1])
-        return (
-            "it is needed and missing",
-            f"add {path[-1]}: under {parent}" if parent else f"add {path[-1]}: at the top",
-        )
-    if name in _FORMS:
-        return _FORMS[name]
-    if kind == "literal_error":
-        return _choice(item)
-    if kind == "string_pattern_mismatch" and name.endswith(".function"):
-        return "must be module:function", "write for example my_package.models:build"
-    if kind == "too_long":
-        return f"must have at most {item['ctx']['max_length']} entries", "shorten it"
-    if kind == "string_pattern_mismatch":
-        return (
-            "must be 1 to 80 letters, digits, dots, dashes or underscores, the first a letter or digit",
-            "write for example my-study_2",
-        )
-    if kind in _LIMITS:
-        entry, words, direction = _LIMITS[kind]
-        limit = item["ctx"][entry]
-        limit = int(limit) if float(limit).is_integer() else limit
-        hint = f" (the default is {_flow(default)})" if usual else ""
-        return f"must be {words} {limit}", f"write a {direction} value{hint}"
-    problem = _TYPES.get(kind)
-    if problem is None:
-        return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key"
-    if isinstance(value, str) and kind in ("float_type", "int_type") and _needs_quotes(value) and value.strip():
-        return f"{problem}, not text", f"write {value.strip()} without quotes"
-    if kind == "int_type" and isinstance(value, float) and value.is_integer():
-        return problem, f"write {int(value)}"
-    if kind == "string_type" and not isinstance(value, dict | list):
-        return problem, f'put it in quotes: "{_flow(value)}"'
-    return problem, f"write for example {_flow(default)}" if usual else _EXAMPLES.get(kind, "write one")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from scenarios.errors import ScenarioError, listing, mark_of, schema_keys
+from scenarios.errors import ScenarioError, listing, mark_of
 from scenarios.loader import LoadedScenario
 from scenarios.quantities import METRICS, PER_DEVICE, PER_ROUND, RATES_OF, along
 from scenarios.schema import FigureConfig
+from scenarios.schema_keys import schema_keys
 
 
 class _Known(NamedTuple):

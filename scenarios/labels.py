@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from scenarios.errors import OWNERS, schema_keys
+from scenarios.schema_keys import SECTIONS, TAGS, schema_keys
 
 AXES: dict[str, str] = {
     "link.power.snr_max_db": "maximum SNR $P_0/N_0$ [dB]",
@@ -265,9 +265,6 @@ SPOKEN: dict[str, dict[str, str]] = {
 """Settings whose YAML word is not yet what one would say."""
 
 
-UNNAMED = {"learning": "flmc", "privacy": "amplitude"}
-"""What a section is that does not say."""
-
 KINDS = ("name", "kind", "code", "policy", "algorithm", "optimizer")
 """Keys that say which one of several things a mapping is: said even where it is the default."""
 
@@ -329,7 +326,7 @@ def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
     """What kind of thing it is and what is not the default; of a privacy bound its ε is the kind."""
     known = schema_keys()
     kinds = ("epsilon", "mechanism") if path == "privacy" else KINDS
-    words = [str(value[key]) for key in (*OWNERS, "name") if key in value] or [UNNAMED.get(path, "")]
+    words = [str(value[key]) for key in TAGS if key in value] or [SECTIONS.get(path, ("", ""))[1]]
 
     def told(key: str, entry: Any) -> bool:
         if key in kinds or (schema_key := known.get(f"{path}.{key}")) is None:

@@ -13,15 +13,10 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import ValidationError
 
-from .errors import (
-    KeyPath,
-    ScenarioError,
-    explain,
-    listing,
-    schema_keys,
-    unknown_key,
-)
+from .errors import KeyPath, ScenarioError, listing
+from .explain import explain
 from .schema import Scenario
+from .schema_keys import schema_keys, unknown_key
 from .shorthand import SECTIONS, is_another, named_section, normalise
 from .yaml_marks import parse_yaml, read_yaml
 

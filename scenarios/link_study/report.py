@@ -20,7 +20,8 @@ from scenarios.link_study.words import TIME_NOTE, axis_sentence, cells, heads, r
 from scenarios.loader import LoadedScenario
 from scenarios.report import ReportPaths
 from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells
-from scenarios.report.page import FIGURES, Table, data_uri, provenance_rows, reflow, template, write_page
+from scenarios.report.page import FIGURES, data_uri, provenance_rows, reflow, template, write_page
+from scenarios.report.rows import Table
 
 _NOT_LINK = ("learning", "privacy", "trials")
 

@@ -6,7 +6,7 @@ from phy.monte_carlo import RateEstimate, Stop, StopReason
 from scenarios.link_study.level import MEANINGS, PLAIN_LABELS
 from scenarios.link_study.plan import LinkPlan
 from scenarios.link_study.results import PointResult
-from scenarios.report.page import with_interval
+from scenarios.report.rows import with_interval
 
 REASONS: dict[StopReason, str] = {
     "bit_errors": "bit errors",

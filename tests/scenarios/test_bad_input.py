@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentences import sentence_about
 
-from scenarios.errors import ScenarioError, schema_keys, shorten
+from scenarios.errors import ScenarioError, shorten
 from scenarios.loader import load_scenario
 from scenarios.plan import expand
+from scenarios.schema_keys import schema_keys
 from scenarios.yaml_marks import MAX_BYTES, parse_yaml
 
 BILLION_LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(

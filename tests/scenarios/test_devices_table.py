@@ -21,7 +21,7 @@ from scenarios.database import DATABASE
 from scenarios.export import export
 from scenarios.plan import Plan
 from scenarios.report.classification import read_privacy
-from scenarios.report.page import privacy_table, rates_rows
+from scenarios.report.rows import privacy_table, rates_rows
 from scenarios.round_curves import over_rounds
 from scenarios.schema import FigureConfig
 from scenarios.store import Store

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from scenarios.errors import schema_keys
 from scenarios.identity import canonical_json, physics, physics_json, task_id
 from scenarios.loader import load_scenario, validate_quickly
 from scenarios.plan import expand
 from scenarios.schema import SCHEMA_VERSION, Scenario
+from scenarios.schema_keys import schema_keys
 
 FULL: dict[str, Any] = {
     "name": "a",

@@ -12,7 +12,8 @@ from fake_runs import FIGURE, PROVENANCE, ids_of, make_plan, make_trial, store_t
 from scenarios.errors import ScenarioError
 from scenarios.plan import Plan
 from scenarios.report import ReportPaths, write_report
-from scenarios.report.page import format_mean, format_rate, reflow
+from scenarios.report.page import reflow
+from scenarios.report.rows import format_mean, format_rate
 from scenarios.store import Store
 from scenarios.tables import Mean, rate_interval
 

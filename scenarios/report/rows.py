@@ -1,0 +1,164 @@
+"""Tables of the report page: a row per point, numbers with their intervals as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from scenarios.labels import plain_label, setting_cell
+from scenarios.plan import Plan, Point, value_of
+from scenarios.quantities import CODED, NEVER_NEGATIVE, RATES, SHARES, word_of
+from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells
+from scenarios.report.classification import PRIVACY_METRICS, PointPrivacy
+from scenarios.tables import Mean, PointSummary, Rate
+
+_SAME = 1e-12
+"""Relative width of an interval around one value that every trial has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of text; `numeric` columns are aligned to the right, None is an empty cell."""
+
+    columns: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    rows: tuple[tuple[str | None, ...], ...]
+
+
+def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
+    """A row per point: swept settings, trials done and failed, mean [low, high] of each metric."""
+    names = tuple(dict.fromkeys(name for s in summaries for name in s.metrics if not _of_privacy(name, s.point)))
+    return Table(
+        columns=(*map(plain_label, plan.swept_paths), "trials", "failed", *map(plain_label, names)),
+        numeric=(*(False for _ in plan.swept_paths), *(True for _ in range(2 + len(names)))),
+        rows=tuple(
+            (
+                *settings_cells(plan, s.point),
+                str(s.done),
+                str(s.failed),
+                *(_metric_cell(name, s.metrics.get(name)) for name in names),
+            )
+            for s in summaries
+        ),
+    )
+
+
+def _of_privacy(name: str, point: Point) -> bool:
+    """Whether a metric stands in the table of privacy."""
+    return name in PRIVACY_METRICS and point.scenario.learning.algorithm == "fedavg"
+
+
+def privacy_table(plan: Plan, summaries: Sequence[PointSummary], found: Sequence[PointPrivacy]) -> Table:
+    """A row per point with a mechanism: epsilon and whose it is, what follows from it, and how often flips clamped."""
+    metrics = {summary.point.index: summary.metrics for summary in summaries}
+    names = [name for name in PRIVACY_METRICS if any(name in metrics[one.point.index] for one in found)]
+    heads = (
+        "ε asked for",
+        *map(plain_label, names),
+        "mean flip probability p_A",
+        "clamps, share of devices and rounds",
+    )
+    return Table(
+        columns=(*map(plain_label, plan.swept_paths), *heads),
+        numeric=(*(False for _ in plan.swept_paths), False, *(True for _ in names), True, False),
+        rows=tuple(
+            (
+                *settings_cells(plan, one.point),
+                one.asked,
+                *(_metric_cell(name, metrics[one.point.index].get(name)) for name in names),
+                None if one.flip_probability is None else f"{one.flip_probability:.4g}",
+                one.clamps,
+            )
+            for one in found
+        ),
+    )
+
+
+def _metric_cell(name: str, mean: Mean | None) -> str | None:
+    """A mean with its interval; of a code its word, or `mixed` where trials differ."""
+    if mean is None:
+        return None
+    if name in CODED:
+        return word_of(name, mean.mean) or "mixed"
+    if name in (*NEVER_NEGATIVE, *SHARES) and mean.low is not None:
+        mean = replace(mean, low=max(mean.low, 0.0))
+    if name in SHARES and mean.high is not None:
+        mean = replace(mean, high=min(mean.high, 1.0))
+    return format_mean(mean)
+
+
+def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
+    """A row per point whose devices were detected: counts, rate and interval of bits, packets and probes.
+
+    Bits before decoding are shown where they differ from those after it.
+    """
+    names = tuple(dict.fromkeys(name for s in summaries for name in s.rates))
+    if all(s.rates.get("raw_bit_error_rate") in (None, s.rates.get("bit_error_rate")) for s in summaries):
+        names = tuple(name for name in names if name != "raw_bit_error_rate")
+    heads = tuple(
+        head
+        for name in names
+        for unit in [RATES[name].said]
+        for head in (f"{unit}s", f"{unit} errors", plain_label(name))
+    )
+    return Table(
+        columns=(*map(plain_label, plan.swept_paths), *heads),
+        numeric=(*(False for _ in plan.swept_paths), *(True for _ in heads)),
+        rows=tuple(
+            (*settings_cells(plan, s.point), *(cell for name in names for cell in _rate_cells(s.rates.get(name))))
+            for s in summaries
+            if s.rates
+        ),
+    )
+
+
+def bursts_rows(plan: Plan, bursts: Sequence[PointBursts]) -> Table:
+    """A row per point whose payloads were compared: how its errors lie together."""
+    return Table(
+        columns=(*map(plain_label, plan.swept_paths), *BURST_HEADS),
+        numeric=(*(False for _ in plan.swept_paths), *(True for _ in BURST_HEADS)),
+        rows=tuple((*settings_cells(plan, one.point), *burst_cells(one)) for one in bursts),
+    )
+
+
+def format_mean(mean: Mean) -> str:
+    """`mean [low, high]`, digits as the interval allows; without an interval, or where all are one, the mean alone."""
+    if mean.low is None or mean.high is None:
+        return f"{mean.mean:.4g}"
+    if mean.high - mean.low <= _SAME * abs(mean.mean):
+        return f"{mean.mean:.6g}"
+    return with_interval(mean.mean, low=mean.low, high=mean.high)
+
+
+def format_rate(rate: Rate) -> str:
+    """`rate [low, high]`; without errors only `< high`."""
+    if not rate.errors:
+        return f"< {rate.high:.2g}"
+    return with_interval(rate.value, low=rate.low, high=rate.high)
+
+
+def with_interval(value: float, *, low: float, high: float) -> str:
+    """`value [low, high]`, digits as the interval allows."""
+    digits = _digits(value, high - low)
+    # Alternate form: it keeps trailing zeros, which are digits that were measured.
+    shown, bottom, top = (f"{number:#.{digits}g}".rstrip(".") for number in (value, low, high))
+    return f"{shown} [{bottom}, {top}]"
+
+
+def _digits(value: float, width: float) -> int:
+    """Significant digits of `value` such that the interval shows two of its own; 3 to 8."""
+    if width <= 0 or value == 0 or not math.isfinite(value):
+        return 4
+    return min(max(2 + math.floor(math.log10(abs(value))) - math.floor(math.log10(width)), 3), 8)
+
+
+def _rate_cells(rate: Rate | None) -> tuple[str | None, ...]:
+    if rate is None:
+        return (None, None, None)
+    return (f"{rate.total:,}", f"{rate.errors:,}", format_rate(rate))
+
+
+def settings_cells(plan: Plan, point: Point) -> tuple[str | None, ...]:
+    """What the sweep set at a point, a cell per swept path."""
+    return tuple(setting_cell(path, value_of(point, path)) or None for path in plan.swept_paths)
