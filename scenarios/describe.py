@@ -12,7 +12,7 @@ from fl.config import (
     GaussianLinearConfig,
 )
 from fl.footprint import dimension, payload_bits
-from fl.footprint.fedavg import samples_per_device
+from fl.footprint.fedavg import samples_per_device, training_samples
 from fl.footprint.radio import upload_airtime_s
 from privacy.config import BitFlippingConfig, GaussianConfig
 from scenarios.caps import caps_of
@@ -58,7 +58,8 @@ def _classification(learning: FedAvgConfig) -> list[str]:
     data, partition, local = learning.data, learning.partition, learning.local
     facts = image_facts(data.name)
     height, width, channels = facts.image_shape
-    train, test = data.train_samples or facts.num_train, data.test_samples or facts.num_test
+    train, test = training_samples(data, facts=facts), data.test_samples or facts.num_test
+    held = f", {data.validation_samples:,} held out for validation" if data.validation_samples else ""
     colours = f" x {channels}" if channels > 1 else ""
     each = samples_per_device(learning)
     about = "" if partition.samples_per_device is not None else "about "
@@ -68,7 +69,7 @@ def _classification(learning: FedAvgConfig) -> list[str]:
     active = learning.participation.devices_per_round
     return [
         f"{data.name}, {train:,} training and {test:,} test images of {height} x {width}{colours}, "
-        f"{facts.num_classes} classes; {find_data(data.name).sentence}",
+        f"{facts.num_classes} classes{held}; {find_data(data.name).sentence}",
         f"{partition.kind} over {learning.num_devices} devices, {about}{each:,} samples each"
         + (f", {active} of them in a round" if active is not None else ""),
         f"{learning.model.name}, {parameters}, {learning.rounds} rounds of {steps} ({local.optimizer}), "

@@ -38,7 +38,16 @@ _KAPPA = ("kappa", "kappa_standard_error")
 METRICS: dict[str, tuple[str, ...]] = {
     "flmc": ("mse", "wasserstein2", "variance_ratio", "amplitude", "active_cap", *_SPENT),
     "fedavg": (
-        *("test_accuracy", "best_accuracy", "test_loss", "train_loss", "num_parameters", "upload_bits", *_SPENT),
+        *(
+            "test_accuracy",
+            "best_accuracy",
+            "validated_accuracy",
+            "test_loss",
+            "train_loss",
+            "num_parameters",
+            "upload_bits",
+            *_SPENT,
+        ),
         *("target_bit_error_rate", "target_unclamped", *_KAPPA, "kappa_measured", "sensitivity"),
         *("sigma", "sigma_printed", "sigma_calibrated", "epsilon_accounted", "delta"),
         *("strong_convexity", "smoothness", "heterogeneity", "bound_valid", "bound_contraction"),
@@ -51,7 +60,15 @@ METRICS: dict[str, tuple[str, ...]] = {
 PER_ROUND: dict[str, tuple[str, ...]] = {
     "flmc": ("squared_error", "amplitude", "peak_amplitude", "num_active", *_RADIO),
     "fedavg": (
-        *("test_accuracy", "test_loss", "train_loss", "clipped_gradients", "num_active", *_RADIO),
+        *(
+            "test_accuracy",
+            "validation_accuracy",
+            "test_loss",
+            "train_loss",
+            "clipped_gradients",
+            "num_active",
+            *_RADIO,
+        ),
         *("model_norm", "distance_sq", "bound"),
     ),
     "flip-moments": (
@@ -91,7 +108,7 @@ NEVER_NEGATIVE = (
 """Quantities whose interval ends at zero."""
 
 SHARES = (
-    *("test_accuracy", "best_accuracy", "clipped_gradients"),
+    *("test_accuracy", "best_accuracy", "validated_accuracy", "validation_accuracy", "clipped_gradients"),
     *("probed_low", "flip_probability", "target", "credited", "target_bit_error_rate", "target_unclamped"),
 )
 """Quantities whose interval lies within zero and one."""

@@ -6,10 +6,14 @@ Where the model is one's own (`custom`), its size is known only as it runs, and 
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
-from fl.config import FedAvgConfig
+from fl.config import DataConfig, FedAvgConfig
 from fl.footprint.radio import SECONDS_PER_FLIPPED_BIT, seconds_per_bit
 from phy.config import LinkConfig
+
+if TYPE_CHECKING:
+    from fl.data.facts import ImageFacts
 
 # Measured on two cores of a 2024 server processor; good to a factor of two, which is what `check` claims.
 _FLOPS_PER_SECOND = 1e11
@@ -38,9 +42,15 @@ def samples_per_device(config: FedAvgConfig) -> int:
     """|D_n|, on average over devices."""
     from fl.data.facts import image_facts
 
-    facts = image_facts(config.data.name)
-    train = min(config.data.train_samples or facts.num_train, facts.num_train)
-    return config.partition.samples_per_device or max(train // config.num_devices, 1)
+    if config.partition.samples_per_device is not None:
+        return config.partition.samples_per_device
+    return max(training_samples(config.data, facts=image_facts(config.data.name)) // config.num_devices, 1)
+
+
+def training_samples(data: DataConfig, *, facts: ImageFacts) -> int:
+    """Images to train on, those held out for validation left out."""
+    rest = facts.num_train - (data.validation_samples or 0)
+    return rest if data.train_samples is None else min(data.train_samples, rest)
 
 
 def devices_per_round(config: FedAvgConfig) -> int:
@@ -77,7 +87,7 @@ def seconds_per_trial(config: FedAvgConfig, link: LinkConfig) -> float:
     devices, size = devices_per_round(config), dimension(config) or _ASSUMED_PARAMETERS
     per_step = forward * _BACKWARD * (1.0 if config.local.clip is None else _PER_SAMPLE_CLIPPING)
     training = devices * config.local.steps * _samples_per_step(config) * per_step / _FLOPS_PER_SECOND
-    tested = min(config.data.test_samples or facts.num_test, facts.num_test)
+    tested = min(config.data.test_samples or facts.num_test, facts.num_test) + (config.data.validation_samples or 0)
     testing = tested * forward / _FLOPS_PER_SECOND / config.test_every
     payload = size * config.codec.bits_per_value
     bit = seconds_per_bit(link, payload_bits=payload) + SECONDS_PER_FLIPPED_BIT

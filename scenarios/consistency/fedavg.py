@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fl.config import FedAvgConfig
 from fl.data.facts import ImageFacts, image_facts
 from fl.footprint import dimension
+from fl.footprint.fedavg import training_samples
 from fl.partition import partition_problem
 from fl.tasks.base import LearningError
 from scenarios.consistency.conflict import Conflict
@@ -19,8 +20,8 @@ def learning_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     if not isinstance(learning, FedAvgConfig):
         return
     facts = image_facts(learning.data.name)
-    yield from _samples(learning, facts)
-    yield from _shares(learning, facts)
+    too_many = list(_samples(learning, facts))
+    yield from too_many or _shares(learning, facts)
     yield from _model(learning)
     if learning.downlink == "ideal" and learning.downlink_codec is not None:
         yield Conflict(
@@ -40,6 +41,14 @@ def _samples(learning: FedAvgConfig, facts: ImageFacts) -> Iterator[Conflict]:
                 problem=f"{data.name} has {most} of these images, {wanted} are asked for",
                 remedy=f"write at most {most}, or leave {key} out to take all",
             )
+    held = data.validation_samples or 0
+    if held + (data.train_samples or 1) > facts.num_train >= (data.train_samples or 1):
+        left = "one" if data.train_samples is None else str(data.train_samples)
+        yield Conflict(
+            keys=("learning.data.validation_samples", "learning.data.train_samples", "learning.data"),
+            problem=f"{held} images held out for validation do not leave {left} of {facts.num_train} to train on",
+            remedy="lower validation_samples or train_samples",
+        )
 
 
 def _shares(learning: FedAvgConfig, facts: ImageFacts) -> Iterator[Conflict]:
@@ -47,7 +56,7 @@ def _shares(learning: FedAvgConfig, facts: ImageFacts) -> Iterator[Conflict]:
     problem = partition_problem(
         learning.partition,
         num_devices=learning.num_devices,
-        num_samples=min(learning.data.train_samples or facts.num_train, facts.num_train),
+        num_samples=max(training_samples(learning.data, facts=facts), 0),
         num_classes=facts.num_classes,
     )
     if problem is None:

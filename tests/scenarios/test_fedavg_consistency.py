@@ -54,6 +54,16 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
     ("link.error_model", "perfect csi", scenario(link={"error_model": "analytic", "csi": {"error_variance": 0.1}})),
     ("learning.downlink_codec", "ideal", scenario({"downlink_codec": "uniform"})),
     ("learning.data.train_samples", "1437", scenario({"data": {"name": "digits", "train_samples": 1438}})),
+    (
+        "learning.data.validation_samples",
+        "438 images held out",
+        scenario({"data": {"name": "digits", "train_samples": 1000, "validation_samples": 438}}),
+    ),
+    (
+        "learning.data.validation_samples",
+        "one of 1437",
+        scenario({"data": {"name": "digits", "validation_samples": 1437}}),
+    ),
     ("learning.partition.samples_per_device", "72", scenario({"partition": {"samples_per_device": 72}})),
     ("learning.num_devices", "1438", scenario({"num_devices": 1438})),
     (

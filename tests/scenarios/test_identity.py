@@ -129,6 +129,8 @@ TWO_OF_EACH += (
         "learning.data.name": ("mnist", "cifar10"),
         "learning.data.train_samples": (5000, 5001),
         "learning.data.test_samples": (500, 501),
+        "learning.data.validation_samples": (100, 101),
+        "learning.data.pixels": ("unit", "symmetric"),
         "learning.partition.kind": ("iid", "iid"),
         "learning.partition.samples_per_device": (10, 11),
         "learning.partition.disjoint": (True, False),
