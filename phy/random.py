@@ -60,6 +60,7 @@ class Purpose(IntEnum):
     DROPOUT = 23
     ROUNDING = 24
     BIT_DISTANCE = 25
+    ATTACK = 26
 
 
 def seed_sequence(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:
