@@ -30,7 +30,7 @@ class Upload:
     - `known` bool `[K, M]` or `[K, 1]`: what arrived and is believed; None: everything;
     - `counts`, `power_db`, `bursts`, `airtime_s`: as measured on the air, see `phy.link.Reception`;
     - `observed`: numbers per device `[K]` worth keeping: what the protection decided, `end_bits` and `end_errors`
-      counted on the numbers' own bits end to end, `clipped_values` beyond the codec's range.
+      counted end to end on the own bits of the numbers that arrived, `clipped_values` beyond the codec's range.
     """
 
     values: NDArray[Any]
@@ -70,10 +70,11 @@ class Exchange:
         self._num_values, self._limit = num_values, receiver_limit
         self._num_bits = num_values * codec.bits_per_value
         self._packet_bits = 8 * link.packet_size_bytes
-        self._in_turn = link.multiplexing == "tdma" and link.access == "orthogonal"
-        num_bytes = -(-self._num_bits // 8)
-        on_air = protection.air_bytes(num_bytes)
-        self.air_bits = self._num_bits if on_air == num_bytes else 8 * on_air
+        self._in_turn = link.multiplexing == "tdma"
+        self._users = link.noma.group_size if link.access == "noma" else 1
+        # A block cipher needs every bit of its last block, those that fill up the last byte among them.
+        on_air = protection.air_bytes(-(-self._num_bits // 8))
+        self.air_bits = self._num_bits if protection.block_bits == 1 else 8 * on_air
         self._uplink: DigitalUplink = compile_digital(link, num_devices=num_devices, num_bits=self.air_bits)
 
     def carry(self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext) -> Upload:
@@ -86,8 +87,8 @@ class Exchange:
         heard = self._uplink.send(covered, context=context, caps={})
         received = self._protection.uncover(heard.payload, num_bytes=encoded.payload.shape[-1], context=context)
         decoded = self._codec.decode(received, num_values=self._num_values)[0]
-        ends = self._end_to_end(encoded.payload, received, heard.decision.active, plan, heard.delivered)
         known = self._known(heard.decision.active, heard.delivered)
+        ends = self._end_to_end(encoded.payload, received, known, plan)
         decoded, known = believe(decoded, known, self._limit)
         return Upload(
             values=self._protection.recover(decoded, plan=plan),
@@ -105,22 +106,33 @@ class Exchange:
             return {}
         if len(seat) == 0:
             return {"airtime_s": 0.0, "energy_j": 0.0}
-        airtime = round_airtime(upload.counts.airtime_s[:, seat], one_after_another=self._in_turn)
+        sent_s = np.zeros_like(upload.counts.airtime_s)
+        sent_s[:, seat] = upload.counts.airtime_s[:, seat]
+        # Groups of NOMA share the air, and take turns with each other.
+        of_group = sent_s.reshape(1, -1, self._users).max(axis=-1)
+        airtime = round_airtime(of_group, one_after_another=self._in_turn)
         return {"airtime_s": float(airtime[0]), "energy_j": float(upload.counts.energy_j[0, seat].sum())}
 
     def _end_to_end(
         self,
         sent: NDArray[np.uint8],
         received: NDArray[np.uint8],
-        active: NDArray[np.bool_],
+        known: NDArray[np.bool_] | None,
         plan: RoundPlan,
-        delivered: NDArray[np.bool_] | None,
     ) -> dict[str, NDArray[np.int64]]:
-        """Bits of the numbers that differ in the end; nothing where bits are missing, or no more than the radio did."""
-        if plan.flip_probability is None or delivered is not None:
+        """Bits of the numbers that arrived, and those of them wrong in the end; nothing where the radio alone flips."""
+        if plan.flip_probability is None:
             return {}
         errors = count_differences(sent, received, num_bits=self._num_bits)[0]
-        return {"end_bits": active[0] * self._num_bits, "end_errors": errors * active[0]}
+        if known is None:
+            return {"end_bits": np.full(len(errors), self._num_bits, np.int64), "end_errors": errors}
+        arrived = np.broadcast_to(known, (len(known), self._num_values)).sum(axis=1, dtype=np.int64)
+        for device in np.flatnonzero(arrived < self._num_values):
+            held = np.packbits(np.broadcast_to(known[device, :, None], (known.shape[1], self._codec.bits_per_value)))
+            errors[device] = (
+                np.bitwise_count((sent[0, device] ^ received[0, device]) & held).sum() if arrived[device] else 0
+            )
+        return {"end_bits": arrived * self._codec.bits_per_value, "end_errors": errors}
 
     def _known(self, active: NDArray[np.bool_], delivered: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
         if delivered is not None and not delivered.all():
@@ -129,6 +141,7 @@ class Exchange:
                 packet_bits=self._packet_bits,
                 bits_per_value=self._codec.bits_per_value,
                 num_values=self._num_values,
+                block_bits=self._protection.block_bits,
             )
             return np.asarray(known[0])
         return None if active.all() else active[0][:, None]

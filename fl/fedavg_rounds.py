@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fl.config import FedAvgConfig
 from fl.convergence import Convergence
-from fl.federation import Federation, RoundReport
+from fl.federation import DivergedError, Federation, RoundReport
 from fl.results import TrialResult
 from fl.rounds import SPENT
 from fl.tasks.base import LearningError
@@ -36,9 +36,15 @@ def run_fedavg(
     """
     results = []
     for row, trial in enumerate(trials):
-        federation = Federation(learning, link=link, privacy=privacy, seed=seed, trial=trial)
+        try:
+            federation = Federation(learning, link=link, privacy=privacy, seed=seed, trial=trial)
+        except DivergedError as error:
+            results.append(TrialResult(trial=trial, metrics={}, rounds={}, failure=f"before round 0: {error}"))
+            continue
         record = _Record(learning.rounds, learning.num_devices)
-        convergence = Convergence(learning, federation=federation) if learning.convergence_bound else None
+        convergence = None
+        if learning.convergence_bound:
+            convergence = Convergence(learning, federation=federation, privacy=privacy)
         failure = None
         for index in range(learning.rounds):
             try:
@@ -95,7 +101,7 @@ class _Record:
             if name in rounds:
                 rounds[total] = np.cumsum(rounds[name])
         if convergence is not None:
-            bound = convergence.bound(rounds, flips=flip_rates(series))
+            bound = convergence.bound(rounds, series=series)
             if bound is not None:
                 rounds["bound"] = bound
         metrics = {}
@@ -129,11 +135,3 @@ def _at_best_validation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, flo
         return {}
     best = int(np.nanargmax(rounds["validation_accuracy"]))
     return {"validated_accuracy": float(rounds["test_accuracy"][best])}
-
-
-def flip_rates(series: dict[str, dict[str, NDArray[Any]]]) -> NDArray[np.float64]:
-    """Wrong bits per bit of every round and device, end to end where that was counted, else on the air."""
-    devices, link = series["devices"], series["link"]
-    ends = "end_bits" in devices
-    errors, bits = (devices["end_errors"], devices["end_bits"]) if ends else (link["bit_errors"], link["bits"])
-    return np.asarray(errors / np.maximum(bits, 1))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fl.aggregation import weighted_mean
 from fl.codecs import build_codec
-from fl.config import Binary32Config, FedAvgConfig
+from fl.config import Binary32Config, CodecConfig, FedAvgConfig
 from fl.data import ImageData, load_images
 from fl.exchange import Exchange, digital_link
 from fl.local import LocalTrainer, evaluate
@@ -29,6 +29,7 @@ from fl.slots import Slots
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.config import LinkConfig
+from phy.gains import device_gains
 from phy.random import Purpose, generator
 from privacy.config import BitFlippingConfig, GaussianConfig
 
@@ -85,7 +86,8 @@ class Federation:
             config=config,
             sizes=self._sizes,
             probe_bits=link.probe_bits,
-            local_models=self._first_models,
+            errors_arrive=link.packets.policy == "accept" or link.error_model in ("iid", "analytic"),
+            local_models=self._first_uploads,
             seed=seed,
             trial=trial,
         )
@@ -105,20 +107,21 @@ class Federation:
         """Bits that each device sends per round, before channel coding."""
         return self._up.air_bits
 
-    def _first_models(self) -> NDArray[np.float32]:
-        """Local models of a first round that is not sent: what (26) measures kappa on. Leaves no trace in the state."""
+    def _first_uploads(self) -> NDArray[np.float32]:
+        """What a first round would upload: what (26) measures kappa on. Leaves no trace in the state."""
         state = self._trainer.state()
         devices = np.arange(min(self._config.num_devices, 4))
         models = self._trainer.train(self.weights, devices=devices, round_index=0).weights
         self._trainer.restore(state)
-        return np.asarray(models)
+        check_finite(models, devices=devices)
+        return np.asarray(models - self.weights if self._config.upload == "update" else models)
 
     def _downlink(self) -> Exchange | None:
         config = self._config
         if config.downlink == "ideal":
             return None
         return Exchange(
-            digital_link(config.downlink),
+            digital_link(_placed(config.downlink, config=config, seed=self._seed, trial=self._trial)),
             codec=build_codec(config.downlink_codec or config.codec),
             protection=NoProtection(),
             num_devices=self._slots.count,
@@ -153,7 +156,7 @@ class Federation:
             devices=self._slots.owners(senders),
             context=UplinkContext(seed=self._seed, trials=(self._trial,), round_index=round_index),
         )
-        self._check_range(upload.observed["clipped_values"][seat], senders)
+        self._check_range(upload.observed["clipped_values"][seat], senders, codec=config.codec)
         q = self._sizes[senders] if config.weighting == "samples" else np.ones(len(senders))
         known = None if upload.known is None else np.broadcast_to(upload.known, upload.values.shape)[seat]
         if config.upload == "update":
@@ -184,6 +187,9 @@ class Federation:
             devices=self._slots.owners(devices),
             context=UplinkContext(seed=downlink_seed(self._seed), trials=(self._trial,), round_index=round_index),
         )
+        self._check_range(
+            heard.observed["clipped_values"][seat[:1]], None, codec=self._config.downlink_codec or self._config.codec
+        )
         got = heard.values[seat].astype(np.float32)
         if heard.known is not None:
             # What did not arrive stays as the device last had it.
@@ -191,16 +197,20 @@ class Federation:
         self._copies[devices] = got
         return np.asarray(got)
 
-    def _check_range(self, clipped: NDArray[np.int64], devices: NDArray[np.int64]) -> None:
-        codec = self._config.codec
-        if isinstance(codec, Binary32Config) or not len(devices):
+    def _check_range(
+        self, clipped: NDArray[np.int64], devices: NDArray[np.int64] | None, *, codec: CodecConfig
+    ) -> None:
+        """Values clipped by each of `devices`, or by the server."""
+        if isinstance(codec, Binary32Config) or not len(clipped):
             return
         share = clipped / self.model.num_parameters
         worst = int(np.argmax(share))
         if share[worst] > codec.max_clipped:
+            whose = "the server's model" if devices is None else f"device {devices[worst]}"
+            key = "codec" if devices is not None or self._config.downlink_codec is None else "downlink_codec"
             raise LearningError(
-                f"{share[worst]:.1%} of the values of device {devices[worst]} lie beyond the codec's bound "
-                f"{codec.bound:g}, more than learning.codec.max_clipped = {codec.max_clipped:g}; raise the bound, or "
+                f"{share[worst]:.1%} of the values of {whose} lie beyond the codec's bound "
+                f"{codec.bound:g}, more than learning.{key}.max_clipped = {codec.max_clipped:g}; raise the bound, or "
                 "the limit"
             )
 
@@ -216,13 +226,26 @@ class Federation:
         return evaluate(self.model, self.weights, x, y, scale=self.data.scale, shift=self.data.shift)
 
 
+class DivergedError(LearningError):
+    """Training went where numbers end: the trial has failed, others need not."""
+
+
+def _placed(link: LinkConfig, *, config: FedAvgConfig, seed: int, trial: int) -> LinkConfig:
+    """A downlink whose devices stand where they stand on the way up: its own streams would place them anew."""
+    if link.channel.cell is None:
+        return link
+    gains = device_gains(link.channel, num_devices=config.num_devices, seed=seed, trials=(trial,))[0]
+    channel = link.channel.model_copy(update={"gain": tuple(float(gain) for gain in gains), "cell": None})
+    return link.model_copy(update={"channel": channel})
+
+
 def check_finite(weights: NDArray[np.float32], *, devices: NDArray[np.int64] | None) -> None:
-    """Raise LearningError for rows of `weights` `[K, M]` with NaN, infinity or numbers beyond `_DIVERGED`."""
+    """Raise DivergedError for rows of `weights` `[K, M]` with NaN, infinity or numbers beyond `_DIVERGED`."""
     with np.errstate(invalid="ignore"):
         bad = [row for row, one in enumerate(weights) if not (np.abs(one) < _DIVERGED).all()]
     if bad:
         whose = "the server's model" if devices is None else f"the model of device {devices[bad[0]]}"
-        raise LearningError(
+        raise DivergedError(
             f"{whose} has diverged or is not a number; lower local.learning_rate, or set receiver_limit where bits "
             "arrive wrong"
         )

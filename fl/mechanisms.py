@@ -26,13 +26,15 @@ def build_protection(
     config: FedAvgConfig,
     sizes: NDArray[np.float64],
     probe_bits: int,
+    errors_arrive: bool,
     local_models: Callable[[], NDArray[np.float32]],
     seed: int,
     trial: int,
 ) -> tuple[Protection, Budget]:
     """The protection of a trial and its numbers; `sizes` `[num_devices]` are |D_n|.
 
-    `local_models()` `[n, M]`: models to measure kappa on. Raises LearningError where the sensitivity has no meaning.
+    `local_models()` `[n, M]`: uploads to measure kappa on; `errors_arrive` as in `BitFlipping`. Raises LearningError
+    where the sensitivity has no meaning.
     """
     if privacy is None:
         return NoProtection(), {}
@@ -49,6 +51,7 @@ def build_protection(
         config=config,
         distance=float(distance.max()),
         probe_bits=probe_bits,
+        errors_arrive=errors_arrive,
         local_models=local_models,
         numbers=generator(seed, trial, Purpose.BIT_DISTANCE),
     )
@@ -80,6 +83,7 @@ def _bit_flipping(
     config: FedAvgConfig,
     distance: float,
     probe_bits: int,
+    errors_arrive: bool,
     local_models: Callable[[], NDArray[np.float32]],
     numbers: np.random.Generator,
 ) -> tuple[Protection, Budget]:
@@ -100,8 +104,7 @@ def _bit_flipping(
         kappa = budget["kappa_measured"]
     else:
         raise LearningError("kappa can be measured on fixed-point bits only; write codec: fixed-point, or give kappa")
-    target = target_bit_error_rate(
-        epsilon=privacy.epsilon, order=privacy.order, num_rounds=config.rounds, kappa=kappa
-    )
+    target = target_bit_error_rate(epsilon=privacy.epsilon, order=privacy.order, num_rounds=config.rounds, kappa=kappa)
     budget |= {"kappa": kappa, "target_bit_error_rate": target.rate, "target_unclamped": target.unclamped}
-    return BitFlipping(privacy, target=target.rate, probe_bits=probe_bits), budget
+    flipping = BitFlipping(privacy, target=target.rate, probe_bits=probe_bits, errors_arrive=errors_arrive)
+    return flipping, budget

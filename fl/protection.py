@@ -20,7 +20,7 @@ from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.link import DigitalUplink
 from phy.random import Purpose, seed_sequence
-from privacy.bit_flipping import plan_flips
+from privacy.bit_flipping import AES_BLOCK_BITS, aes_plaintext_rate, plan_flips, recovered_factor
 from privacy.ciphers import Cipher, build_cipher
 from privacy.config import BitFlippingConfig
 
@@ -40,7 +40,12 @@ class RoundPlan:
 
 
 class Protection(Protocol):
-    """What stands between a device's numbers and what the server makes of them."""
+    """What stands between a device's numbers and what the server makes of them.
+
+    `block_bits`: bits on the air that stand or fall together, 1 without a block cipher.
+    """
+
+    block_bits: int
 
     def air_bytes(self, num_bytes: int) -> int:
         """Bytes on the air for a payload of `num_bytes`."""
@@ -71,6 +76,8 @@ class Protection(Protocol):
 
 class NoProtection:
     """The do-nothing protection."""
+
+    block_bits = 1
 
     def air_bytes(self, num_bytes: int) -> int:
         """See `Protection.air_bytes`."""
@@ -133,12 +140,17 @@ class BitFlipping:
     """Bit-flipping DP, Li et al. 2025: devices add the flips that the channel does not surely make.
 
     `target` is the end-to-end bit error rate p of Theorem 1 on the numbers' own bits; a block cipher changes what that
-    asks of the bits on the air, Remark 3.
+    asks of the bits on the air, Remark 3. `errors_arrive`: whether the server keeps packets with errors; where it does
+    not, what it holds went through the device's own flips alone, and debiasing divides by those.
     """
 
-    def __init__(self, config: BitFlippingConfig, *, target: float, probe_bits: int) -> None:
+    def __init__(
+        self, config: BitFlippingConfig, *, target: float, probe_bits: int, errors_arrive: bool = True
+    ) -> None:
         self._config, self._target, self._probe_bits = config, target, probe_bits
+        self._errors_arrive = errors_arrive
         self._cipher: Cipher = build_cipher(config.cipher)
+        self.block_bits = AES_BLOCK_BITS if config.cipher == "aes" else 1
 
     def air_bytes(self, num_bytes: int) -> int:
         """See `Protection.air_bytes`."""
@@ -155,8 +167,15 @@ class BitFlipping:
             confidence=self._config.confidence,
             cipher=self._config.cipher,
         )
-        factor = np.maximum(1.0 - 2.0 * flips.expected, SMALLEST_DEBIAS_FACTOR) if self._config.debias else None
+        factor = None
+        if self._config.debias:
+            wrong = flips.expected if self._errors_arrive else self._own_rate(flips.flip_probability)
+            factor = np.maximum(recovered_factor(wrong), SMALLEST_DEBIAS_FACTOR)
         return RoundPlan(flip_probability=flips.flip_probability, factor=factor, observed=flips.series())
+
+    def _own_rate(self, flip_probability: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Wrong bits of the numbers from flips on the air alone."""
+        return aes_plaintext_rate(flip_probability) if self._config.cipher == "aes" else flip_probability
 
     def perturb(
         self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext

@@ -53,7 +53,8 @@ def run_flip_moments(
                 devices=devices,
                 context=UplinkContext(seed=seed, trials=(trial,), round_index=index),
             )
-            heard = upload.values if upload.known is None else upload.values[upload.known.any(axis=1)]
+            known = True if upload.known is None else upload.known
+            heard = upload.values[np.broadcast_to(known, upload.values.shape)]
             errors, bits = (float(upload.observed[name].sum()) for name in ("end_errors", "end_bits"))
             found = {"value": float(value), **_moments(heard)}
             if isinstance(learning.codec, FixedPointConfig) and bits:
