@@ -1,0 +1,118 @@
+"""Corners of federated averaging in which a wrong number or an empty promise would go unseen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fl.config import FedAvgConfig
+from fl.federation import Federation
+from fl.results import TrialResult
+from fl.run import run_trials
+from phy.config import LinkConfig
+from privacy.config import BitFlippingConfig, GaussianConfig
+
+NO_RADIO: dict[str, Any] = {"error_model": "error_free"}
+FRACTIONS = {"name": "fixed-point", "bound": 4.0}
+FLIPS = BitFlippingConfig(mechanism="bit-flipping", epsilon=1e3, kappa=0.1)
+
+
+def setting(**changes: Any) -> FedAvgConfig:
+    """Digits on four devices, linear model."""
+    return FedAvgConfig.model_validate(
+        {
+            "num_devices": 4,
+            "rounds": 2,
+            "partition": {"kind": "iid", "samples_per_device": 40},
+            "model": "linear",
+            "codec": FRACTIONS,
+            "local": {"learning_rate": 0.5, "clip": 1.0},
+            **changes,
+        }
+    )
+
+
+def run(config: FedAvgConfig, link: dict[str, Any] = NO_RADIO, privacy: Any = None) -> TrialResult:
+    return run_trials(config, link=LinkConfig.model_validate(link), privacy=privacy, seed=5, trials=[0])[0]
+
+
+def test_kappa_is_measured_on_what_is_uploaded() -> None:
+    measured = FLIPS.model_copy(update={"kappa": "measured"})
+    models = run(setting(rounds=1), privacy=measured).metrics["kappa_measured"]
+    updates = run(setting(rounds=1, upload="update"), privacy=measured).metrics["kappa_measured"]
+    # Pixels that are always dark leave updates of exactly 0, where the first bit changes: 1/4 of each on average.
+    federation = Federation(setting(), link=LinkConfig.model_validate(NO_RADIO), privacy=None, seed=5, trial=0)
+    dark = 10 * int((federation.data.x_train.reshape(len(federation.data.x_train), -1).max(axis=0) == 0).sum())
+    assert dark >= 10
+    assert updates > dark / 5 > models
+
+
+def convex(**changes: Any) -> FedAvgConfig:
+    local = {"learning_rate": 0.02, "clip": 50.0, "l2": 0.1, "steps": 3}
+    return setting(convergence_bound=True, local=local, **changes)
+
+
+def test_the_bound_holds_only_where_all_is_as_the_theorem_has_it() -> None:
+    assert run(convex()).metrics["bound_valid"] == 1
+    for changes in (
+        {"participation": {"devices_per_round": 2}},
+        {"participation": {"dropout": 0.9}},
+        {"participation": {"straggling": 0.5}},
+        {"upload": "update"},
+        {"receiver_limit": 4.0},
+        {"downlink": NO_RADIO},
+        {"codec": {"name": "fixed-point", "bound": 0.1, "max_clipped": 1.0}},
+    ):
+        assert run(convex(**changes)).metrics["bound_valid"] == 0, changes
+
+
+def test_the_bound_knows_the_noise_that_was_added_and_what_debiasing_does_to_it() -> None:
+    plain = run(convex()).rounds["bound"]
+    noise = GaussianConfig(mechanism="gaussian", epsilon=100, calibration="dp-accounting")
+    noisy = run(convex(), privacy=noise)
+    sigma, size = noisy.metrics["sigma"], 650
+    # Without flips the noise adds up as X (1 - r^k) / (1 - r), which is X after the first round.
+    assert noisy.rounds["bound"][0] - plain[0] == pytest.approx(size * sigma**2 / 4, rel=1e-6)
+    flips = FLIPS.model_copy(update={"epsilon": 2.0})
+    biased, divided = (
+        run(convex(), privacy=flips.model_copy(update={"debias": on})).rounds["bound"] for on in (False, True)
+    )
+    assert not np.allclose(biased, divided, rtol=1e-3)
+
+
+def test_a_trial_that_fails_in_its_first_round_has_no_bound_and_still_a_result() -> None:
+    found = run(convex(codec={"name": "fixed-point", "bound": 0.001, "max_clipped": 0.0}))
+    assert found.failure is not None
+    assert found.failure.startswith("round 0: ")
+    assert "bound" not in found.rounds
+
+
+def test_a_model_that_diverges_while_kappa_is_measured_fails_its_trial_alone() -> None:
+    local = {"learning_rate": 1e6, "clip": 1.0, "proximal": 1e6, "steps": 5}
+    found = run(setting(local=local), privacy=FLIPS)
+    assert found.failure is not None
+    assert found.failure.startswith("before round 0: the model of device 0 has diverged")
+    assert found.metrics == {}
+
+
+def test_a_server_whose_model_does_not_fit_the_downlink_says_so() -> None:
+    short = {"name": "fixed-point", "bound": 0.01, "max_clipped": 0.1}
+    found = run(setting(downlink=NO_RADIO, downlink_codec=short))
+    assert found.failure is not None
+    assert "of the values of the server's model lie beyond the codec's bound 0.01" in found.failure
+    assert "learning.downlink_codec.max_clipped" in found.failure
+
+
+def test_devices_stand_at_one_place_on_the_way_down_and_up() -> None:
+    cell = {"channel": {"cell": {"shadowing": False}}, "power": {"policy": "fixed", "snr_max_db": 10.0}}
+    config = setting(downlink=cell, num_devices=6, rounds=1)
+    federation = Federation(config, link=LinkConfig.model_validate(cell), privacy=None, seed=5, trial=0)
+    report = federation.round(0)
+    assert federation._down is not None
+    down = federation._down._uplink.config.channel  # type: ignore[attr-defined]
+    # The received SNR on the way up follows the gain on the way down, device by device, but for 650 noisy values.
+    gain_db = 20.0 * np.log10(np.array(down.gain))
+    assert np.ptp(gain_db) > 10.0
+    np.testing.assert_allclose(report.link["snr_db"] - gain_db, (report.link["snr_db"] - gain_db).mean(), atol=0.5)
