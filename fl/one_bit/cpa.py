@@ -1,0 +1,288 @@
+"""Compressed private aggregation, Lang et al. 2023: one bit per block and stage, a histogram at the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.aggregation import SMALLEST_DEBIAS_FACTOR
+from fl.config.scheme import CpaScheme
+from fl.one_bit.base import checked_updates
+from fl.one_bit.codebooks import UNHEARD, Codebook, codeword_bits, shared_uniforms, signed_histogram
+from fl.one_bit.quantizers import Quantizer, Vectors, build_quantizer
+from fl.one_bit.theory import Decode, decode_scale, flip_target, gain
+from fl.tasks.base import LearningError
+from phy.channels import UplinkContext
+from phy.random import Purpose
+
+_CELLS_IN_A_ROW = 1 << 20
+_MOST_ROWS = 1024
+
+
+class Placed(Protocol):
+    """A tensor of the model, such as `fl.models.federated.Piece`."""
+
+    @property
+    def place(self) -> slice:
+        """Where it lies in the flat vector."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """What the server makes of the bits before it becomes an update.
+
+    - `bins` per stage `[n, num_blocks]` float64: shares of the points, as the decode has them, zeros where asked for;
+    - `dither` `[num_blocks, L]`: the weighted mean of the heard devices' dither, in radii; zeros without;
+    - `heard` `[stages, num_blocks]`: the weight of those whose bit arrived.
+    """
+
+    bins: tuple[NDArray[np.float64], ...]
+    dither: NDArray[np.float64]
+    heard: NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cpa:
+    """A `fl.one_bit.base.Scheme`. Numbers are quantised in units of `radius` `[M]`; points lie within 1.
+
+    Stage s + 1 quantises what stage s left over, within half the spacing of s (the lattice shrinks as it is: nested and
+    self-similar). Bits run stage by stage, block by block; 1 stands for +1. The last block is padded with zeros.
+    Randomized response at `epsilon` acts on every bit, so that a block spends `epsilon` once per stage.
+
+    Dither is one vector per device and block, uniform over the cell of the last stage; the device adds it before it
+    quantises, the server takes off its weighted mean times the gain. Both draw it from the shared seed.
+    """
+
+    quantizers: tuple[Quantizer, ...]
+    codebook: Codebook
+    radius: NDArray[np.float32]
+    epsilon: float | None
+    decode: Decode
+    negative_bins: Literal["keep", "zero"]
+    dither: bool
+
+    @property
+    def num_values(self) -> int:
+        """M."""
+        return len(self.radius)
+
+    @property
+    def dimension(self) -> int:
+        """L, numbers per block."""
+        return self.quantizers[0].dimension
+
+    @property
+    def num_blocks(self) -> int:
+        """ceil(M / L)."""
+        return -(-self.num_values // self.dimension)
+
+    @property
+    def num_bits(self) -> int:
+        """See `Scheme`: one bit per block and stage."""
+        return len(self.quantizers) * self.num_blocks
+
+    @property
+    def flip_target(self) -> float | None:
+        """See `Scheme`."""
+        return flip_target(self.epsilon)
+
+    @property
+    def gain(self) -> float:
+        """What the update is of the mean of quantised updates, in expectation: see `fl.one_bit.theory.gain`."""
+        return gain(self.codebook, decode=self.decode, epsilon=self.epsilon)
+
+    def encode(
+        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.uint8]:
+        """See `Scheme.encode`."""
+        updates = checked_updates(updates, devices=devices, num_values=self.num_values)
+        key, blocks = context.keys(Purpose.CODEBOOK)[0], self.num_blocks
+        payload = np.empty((1, len(devices), -(-self.num_bits // 8)), np.uint8)
+        for rows in self._rows(len(devices)):
+            bits = np.empty((rows.stop - rows.start, self.num_bits), np.uint8)
+            for stage, levels in enumerate(self.levels(updates[rows], key=key, devices=devices[rows])):
+                bits[:, stage * blocks : (stage + 1) * blocks] = codeword_bits(
+                    self.codebook, levels, key=key, devices=devices[rows], stage=stage
+                )
+            payload[0, rows] = np.packbits(bits, axis=1)
+        return payload
+
+    def levels(
+        self, updates: NDArray[np.float32], *, key: NDArray[np.uint32], devices: NDArray[np.int64]
+    ) -> Iterator[NDArray[np.uint16]]:
+        """Numbers of the points, `[K, num_blocks]`, that updates `[K, M]` go to, stage by stage."""
+        rest = self._blocks(updates)
+        if self.dither:
+            rest += self._dither(key=key, devices=devices)
+        for quantizer in self.quantizers:
+            levels = quantizer.indices(rest)
+            yield levels
+            if quantizer is not self.quantizers[-1]:
+                rest -= np.take(quantizer.points.astype(np.float32), levels, axis=0)
+
+    def aggregate(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        devices: NDArray[np.int64],
+        context: UplinkContext,
+        weights: NDArray[np.float64],
+        factor: NDArray[np.float64],
+        known: NDArray[np.bool_] | None = None,
+    ) -> NDArray[np.float32]:
+        """See `Scheme.aggregate`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR` times the decode's own.
+
+        The decode as coded does not undo randomized response, but does undo what `factor` holds beyond tanh(eps/2).
+        """
+        return self.update(
+            self.histogram(payload, devices=devices, context=context, weights=weights, factor=factor, known=known)
+        )
+
+    def histogram(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        devices: NDArray[np.int64],
+        context: UplinkContext,
+        weights: NDArray[np.float64],
+        factor: NDArray[np.float64],
+        known: NDArray[np.bool_] | None = None,
+    ) -> Histogram:
+        """Lang et al. 2023 (12) and (13), over the devices heard; arguments as in `aggregate`."""
+        count, stages, blocks = len(devices), len(self.quantizers), self.num_blocks
+        self._check(payload, count=count, weights=weights, factor=factor, known=known)
+        key = context.keys(Purpose.CODEBOOK)[0]
+        scale = decode_scale(self.codebook, decode=self.decode, epsilon=self.epsilon)
+        worth = (weights * scale / np.maximum(factor, SMALLEST_DEBIAS_FACTOR)).astype(np.float32)
+        bins = np.zeros((stages, self.codebook.num_points, blocks))
+        dither, heard = np.zeros((blocks, self.dimension)), np.zeros((stages, blocks))
+        for rows in self._rows(count):
+            bits = np.unpackbits(payload[0, rows], axis=1, count=self.num_bits)
+            share = weights[rows]
+            if known is None:
+                heard += share.sum()
+            else:
+                bits[~known[rows]] = UNHEARD
+                heard += (share @ known[rows]).reshape(stages, blocks)
+            for stage in range(stages):
+                bins[stage] += signed_histogram(
+                    self.codebook,
+                    bits[:, stage * blocks : (stage + 1) * blocks],
+                    worth=worth[rows],
+                    key=key,
+                    devices=devices[rows],
+                    stage=stage,
+                )
+            if self.dither:
+                drawn = self._dither(key=key, devices=devices[rows])
+                last = slice((stages - 1) * blocks, None)
+                here = np.broadcast_to(share[:, None], drawn.shape[:2])
+                here = here if known is None else here * known[rows, last]
+                dither += np.einsum("kb,kbl->bl", here, drawn)
+        bins /= np.where(heard > 0.0, heard, 1.0)[:, None]
+        dither /= np.where(heard[-1] > 0.0, heard[-1], 1.0)[:, None]
+        if self.decode == "unbiased":
+            # A bit adds rho to every other bin; points sum to 0, so only thresholds see it.
+            bins -= scale * self.codebook.correlation
+        if self.negative_bins == "zero":
+            np.maximum(bins, 0.0, out=bins)
+        bins *= (heard > 0.0)[:, None]
+        return Histogram(bins=tuple(bins), dither=dither, heard=heard)
+
+    def update(self, histogram: Histogram) -> NDArray[np.float32]:
+        """(14) and (17): the sum of points times their bins over all stages, `[M]` float32."""
+        total = -self.gain * histogram.dither
+        for bins, quantizer in zip(histogram.bins, self.quantizers, strict=True):
+            total += bins.T @ quantizer.points
+        return (total.reshape(-1)[: self.num_values] * self.radius).astype(np.float32)
+
+    def _blocks(self, updates: NDArray[np.float32]) -> NDArray[np.float32]:
+        """`[K, num_blocks, L]` in units of the radius."""
+        size = self.num_blocks * self.dimension
+        out = np.zeros((len(updates), size), np.float32)
+        np.divide(updates, self.radius, out=out[:, : self.num_values])
+        return out.reshape(len(updates), self.num_blocks, self.dimension)
+
+    def _dither(self, *, key: NDArray[np.uint32], devices: NDArray[np.int64]) -> Vectors:
+        drawn = shared_uniforms(key=key, devices=devices, num_blocks=self.num_blocks, dimension=self.dimension)
+        return self.quantizers[-1].dither(drawn)
+
+    def _rows(self, count: int) -> Iterator[slice]:
+        """Devices that are worked on together: a power of two that depends on the number of bits alone."""
+        fit = min(max(_CELLS_IN_A_ROW // max(self.num_bits, 1), 1), _MOST_ROWS)
+        step = 1 << (fit.bit_length() - 1)
+        for first in range(0, count, step):
+            yield slice(first, min(first + step, count))
+
+    def _check(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        count: int,
+        weights: NDArray[np.float64],
+        factor: NDArray[np.float64],
+        known: NDArray[np.bool_] | None,
+    ) -> None:
+        expected = (1, count, -(-self.num_bits // 8))
+        if payload.shape != expected or weights.shape != (count,) or factor.shape != (count,):
+            raise LearningError(
+                f"a payload {payload.shape} with weights {weights.shape} and factors {factor.shape} does not fit "
+                f"{count} devices of {self.num_bits} bits; it must be {expected}, with one weight and factor per device"
+            )
+        if known is not None and known.shape != (count, self.num_bits):
+            raise LearningError(
+                f"what is known of the bits has shape {known.shape}; it must be {(count, self.num_bits)}"
+            )
+
+
+def build_cpa(
+    config: CpaScheme,
+    *,
+    num_values: int,
+    pieces: Sequence[Placed] = (),
+    round_index: int = 0,
+    scales: NDArray[np.float64] | None = None,
+) -> Cpa:
+    """CPA of one round for models of `num_values` numbers.
+
+    The radius is gamma (`fixed`), gamma gamma_decay^round (`decaying`), or gamma times the tensor's scale (`scaled`).
+    `scales` `[len(pieces)]` are public: the server finds them by `fl.one_bit.radius.next_scales` from what it heard and
+    sends them down with the model; no device sends any. Raises LearningError for scales that are missing, not positive,
+    or do not fit `pieces`, and as the quantisers and the codebook do.
+    """
+    gamma = config.gamma * (config.gamma_decay**round_index if config.radius == "decaying" else 1.0)
+    radius = np.full(num_values, gamma, np.float32)
+    if config.radius == "scaled":
+        if scales is None or len(scales) != len(pieces) or not (np.isfinite(scales) & (scales > 0.0)).all():
+            raise LearningError(
+                f"a scaled radius needs one positive scale for each of {len(pieces)} tensors, and got {scales}; start "
+                "with fl.one_bit.radius.first_scales"
+            )
+        for piece, scale in zip(pieces, scales, strict=True):
+            radius[piece.place] *= np.float32(scale)
+    if not (radius >= np.finfo(np.float32).tiny).all():
+        raise LearningError(
+            f"gamma has come down to {gamma:g} in round {round_index}, which single precision does not hold; raise "
+            "gamma_decay"
+        )
+    quantizers: list[Quantizer] = []
+    reach = 1.0
+    for _ in range(config.stages):
+        quantizers.append(
+            build_quantizer(gamma=reach, rate_bits=config.rate_bits, form=config.form, dimension=config.dimension)
+        )
+        reach = quantizers[-1].spacing / 2.0
+    return Cpa(
+        quantizers=tuple(quantizers),
+        codebook=Codebook(num_points=len(quantizers[0].points), balanced=config.codewords == "balanced"),
+        radius=radius,
+        epsilon=config.epsilon,
+        decode=config.decode,
+        negative_bins=config.negative_bins,
+        dither=config.dither,
+    )
