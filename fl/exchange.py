@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,14 @@ from fl.bit_flips import count_differences
 from fl.codecs import Codec
 from fl.known_values import known_values
 from fl.protection import Protection, RoundPlan
-from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
 from phy.compile import compile_digital
 from phy.config import LinkConfig
-from phy.link import DigitalUplink, round_airtime
-from phy.measurement import LinkCounts
+from phy.link import DigitalUplink, Reception, round_airtime
 from phy.random import Purpose
+
+Tamper = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
+"""Packed bits on their way to packed bits on the air, as attackers would have them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,17 +29,14 @@ class Upload:
 
     - `values` `[K, M]`: numbers as the server has them, of any value where not known;
     - `known` bool `[K, M]` or `[K, 1]`: what arrived and is believed; None: everything;
-    - `counts`, `power_db`, `bursts`, `airtime_s`: as measured on the air, see `phy.link.Reception`;
+    - `heard`: as measured on the air;
     - `observed`: numbers per device `[K]` worth keeping: what the protection decided, `end_bits` and `end_errors`
       counted end to end on the own bits of the numbers that arrived, `clipped_values` beyond the codec's range.
     """
 
     values: NDArray[Any]
     known: NDArray[np.bool_] | None
-    counts: LinkCounts
-    power_db: NDArray[np.float64] | None
-    bursts: Burstiness | None
-    airtime_s: NDArray[np.float64] | None
+    heard: Reception
     observed: Mapping[str, NDArray[Any]]
 
 
@@ -51,6 +49,64 @@ def digital_link(link: LinkConfig) -> LinkConfig:
             "modulation": "qpsk" if resolved.modulation == "auto" else resolved.modulation,
         }
     )
+
+
+class BitPipe:
+    """Packed bits of all devices through protection and radio, and what the round cost."""
+
+    def __init__(self, link: LinkConfig, *, protection: Protection, num_devices: int, num_bits: int) -> None:
+        self.protection, self.num_bits = protection, num_bits
+        self.packet_bits = 8 * link.packet_size_bytes
+        self._in_turn = link.multiplexing == "tdma"
+        self._users = link.noma.group_size if link.access == "noma" else 1
+        # A block cipher needs every bit of its last block, those that fill up the last byte among them.
+        on_air = protection.air_bytes(-(-num_bits // 8))
+        self.air_bits = num_bits if protection.block_bits == 1 else 8 * on_air
+        self._uplink: DigitalUplink = compile_digital(link, num_devices=num_devices, num_bits=self.air_bits)
+
+    def begin(self, context: UplinkContext) -> RoundPlan:
+        """What the protection decides for this round."""
+        return self.protection.begin(self._uplink, context=context)
+
+    def carry(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        plan: RoundPlan,
+        context: UplinkContext,
+        tamper: Tamper = lambda bits: bits,
+    ) -> tuple[NDArray[np.uint8], Reception]:
+        """What the server has of `payload` `[1, K, num_bytes]`; `tamper` is what attackers do to protected bits."""
+        covered = tamper(self.protection.cover(payload, plan=plan, context=context))
+        heard = self._uplink.send(covered, context=context, caps={})
+        return self.protection.uncover(heard.payload, num_bytes=payload.shape[-1], context=context), heard
+
+    def known(self, heard: Reception, *, bits_per_value: int) -> NDArray[np.bool_] | None:
+        """Which values of so many bits arrived, bool `[K, num_values]` or `[K, 1]`; None: all."""
+        active = heard.decision.active
+        if heard.delivered is not None and not heard.delivered.all():
+            known = known_values(
+                heard.delivered & active[..., None],
+                packet_bits=self.packet_bits,
+                bits_per_value=bits_per_value,
+                num_values=self.num_bits // bits_per_value,
+                block_bits=self.protection.block_bits,
+            )
+            return np.asarray(known[0])
+        return None if active.all() else active[0][:, None]
+
+    def spent(self, heard: Reception, seat: NDArray[np.int64]) -> dict[str, float]:
+        """Latency [s] and energy [J] of those who sent, `seat` among the devices of the link; empty without a radio."""
+        if heard.round_airtime_s is None:
+            return {}
+        if len(seat) == 0:
+            return {"airtime_s": 0.0, "energy_j": 0.0}
+        sent_s = np.zeros_like(heard.counts.airtime_s)
+        sent_s[:, seat] = heard.counts.airtime_s[:, seat]
+        # Groups of NOMA share the air, and take turns with each other.
+        of_group = sent_s.reshape(1, -1, self._users).max(axis=-1)
+        airtime = round_airtime(of_group, one_after_another=self._in_turn)
+        return {"airtime_s": float(airtime[0]), "energy_j": float(heard.counts.energy_j[0, seat].sum())}
 
 
 class Exchange:
@@ -69,49 +125,32 @@ class Exchange:
         self._codec, self._protection = codec, protection
         self._num_values, self._limit = num_values, receiver_limit
         self._num_bits = num_values * codec.bits_per_value
-        self._packet_bits = 8 * link.packet_size_bytes
-        self._in_turn = link.multiplexing == "tdma"
-        self._users = link.noma.group_size if link.access == "noma" else 1
-        # A block cipher needs every bit of its last block, those that fill up the last byte among them.
-        on_air = protection.air_bytes(-(-self._num_bits // 8))
-        self.air_bits = self._num_bits if protection.block_bits == 1 else 8 * on_air
-        self._uplink: DigitalUplink = compile_digital(link, num_devices=num_devices, num_bits=self.air_bits)
+        self.pipe = BitPipe(link, protection=protection, num_devices=num_devices, num_bits=self._num_bits)
 
-    def carry(self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext) -> Upload:
+    def carry(
+        self,
+        values: NDArray[np.float32],
+        *,
+        devices: NDArray[np.int64],
+        context: UplinkContext,
+        tamper: Tamper = lambda bits: bits,
+    ) -> Upload:
         """Send `values` `[K, M]` of `devices` `[K]`. Raises LearningError for NaN or infinity among them."""
-        plan = self._protection.begin(self._uplink, context=context)
+        plan = self.pipe.begin(context)
         noisy = self._protection.perturb(values, devices=devices, context=context)
         encoded = self._codec.encode(noisy[None], keys=context.keys(Purpose.ROUNDING))
         del noisy
-        covered = self._protection.cover(encoded.payload, plan=plan, context=context)
-        heard = self._uplink.send(covered, context=context, caps={})
-        received = self._protection.uncover(heard.payload, num_bytes=encoded.payload.shape[-1], context=context)
+        received, heard = self.pipe.carry(encoded.payload, plan=plan, context=context, tamper=tamper)
         decoded = self._codec.decode(received, num_values=self._num_values)[0]
-        known = self._known(heard.decision.active, heard.delivered)
+        known = self.pipe.known(heard, bits_per_value=self._codec.bits_per_value)
         ends = self._end_to_end(encoded.payload, received, known, plan)
         decoded, known = believe(decoded, known, self._limit)
         return Upload(
             values=self._protection.recover(decoded, plan=plan),
             known=known,
-            counts=heard.counts,
-            power_db=heard.power_db,
-            bursts=heard.bursts,
-            airtime_s=heard.round_airtime_s,
+            heard=heard,
             observed={**plan.observed, **ends, "clipped_values": encoded.clipped[0]},
         )
-
-    def spent(self, upload: Upload, seat: NDArray[np.int64]) -> dict[str, float]:
-        """Latency [s] and energy [J] of those who sent, `seat` among the devices of the link; empty without a radio."""
-        if upload.airtime_s is None:
-            return {}
-        if len(seat) == 0:
-            return {"airtime_s": 0.0, "energy_j": 0.0}
-        sent_s = np.zeros_like(upload.counts.airtime_s)
-        sent_s[:, seat] = upload.counts.airtime_s[:, seat]
-        # Groups of NOMA share the air, and take turns with each other.
-        of_group = sent_s.reshape(1, -1, self._users).max(axis=-1)
-        airtime = round_airtime(of_group, one_after_another=self._in_turn)
-        return {"airtime_s": float(airtime[0]), "energy_j": float(upload.counts.energy_j[0, seat].sum())}
 
     def _end_to_end(
         self,
@@ -133,18 +172,6 @@ class Exchange:
                 np.bitwise_count((sent[0, device] ^ received[0, device]) & held).sum() if arrived[device] else 0
             )
         return {"end_bits": arrived * self._codec.bits_per_value, "end_errors": errors}
-
-    def _known(self, active: NDArray[np.bool_], delivered: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-        if delivered is not None and not delivered.all():
-            known = known_values(
-                delivered & active[..., None],
-                packet_bits=self._packet_bits,
-                bits_per_value=self._codec.bits_per_value,
-                num_values=self._num_values,
-                block_bits=self._protection.block_bits,
-            )
-            return np.asarray(known[0])
-        return None if active.all() else active[0][:, None]
 
 
 def believe(

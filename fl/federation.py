@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.aggregation import weighted_mean
 from fl.codecs import build_codec
-from fl.config import Binary32Config, CodecConfig, FedAvgConfig
+from fl.config import FedAvgConfig
 from fl.data import ImageData, load_images
 from fl.exchange import Exchange, digital_link
 from fl.local import LocalTrainer, evaluate
@@ -27,6 +26,7 @@ from fl.partition import Partition, partition
 from fl.protection import NoProtection
 from fl.slots import Slots
 from fl.tasks.base import LearningError
+from fl.upward import AveragedValues, Upward, check_range
 from phy.channels import UplinkContext
 from phy.config import LinkConfig
 from phy.gains import device_gains
@@ -80,7 +80,6 @@ class Federation:
         )
         self._sizes = np.asarray(self.partition.sizes, np.float64)
         self._slots = Slots(config, link=link)
-        self._codec = build_codec(config.codec)
         protection, self.budget = build_protection(
             privacy,
             config=config,
@@ -91,13 +90,17 @@ class Federation:
             seed=seed,
             trial=trial,
         )
-        self._up = Exchange(
-            digital_link(link),
-            codec=self._codec,
-            protection=protection,
-            num_devices=self._slots.count,
-            num_values=self.model.num_parameters,
-            receiver_limit=config.receiver_limit,
+        self._up: Upward = AveragedValues(
+            Exchange(
+                digital_link(link),
+                codec=build_codec(config.codec),
+                protection=protection,
+                num_devices=self._slots.count,
+                num_values=self.model.num_parameters,
+                receiver_limit=config.receiver_limit,
+            ),
+            slots=self._slots,
+            codec=config.codec,
         )
         self._down = self._downlink()
         self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
@@ -105,7 +108,7 @@ class Federation:
     @property
     def upload_bits(self) -> int:
         """Bits that each device sends per round, before channel coding."""
-        return self._up.air_bits
+        return self._up.upload_bits
 
     def _first_uploads(self) -> NDArray[np.float32]:
         """What a first round would upload: what (26) measures kappa on. Leaves no trace in the state."""
@@ -150,31 +153,26 @@ class Federation:
         base = start if start.ndim == 1 else start[who.sends]
         own = trained.weights[who.sends] if not who.sends.all() else trained.weights
         numbers = own - base if config.upload == "update" else own
-        seat = self._slots.seat(senders)
-        upload = self._up.carry(
-            self._slots.spread(numbers, seat),
-            devices=self._slots.owners(senders),
+        collected = self._up.collect(
+            numbers,
+            senders=senders,
+            weights=self._sizes[senders] if config.weighting == "samples" else np.ones(len(senders)),
+            otherwise=np.zeros_like(self.weights) if config.upload == "update" else self.weights,
             context=UplinkContext(seed=self._seed, trials=(self._trial,), round_index=round_index),
         )
-        self._check_range(upload.observed["clipped_values"][seat], senders, codec=config.codec)
-        q = self._sizes[senders] if config.weighting == "samples" else np.ones(len(senders))
-        known = None if upload.known is None else np.broadcast_to(upload.known, upload.values.shape)[seat]
-        if config.upload == "update":
-            step = weighted_mean(upload.values[seat], weights=q, known=known, otherwise=np.zeros_like(self.weights))
-            self.weights = self.weights + step
-        else:
-            self.weights = weighted_mean(upload.values[seat], weights=q, known=known, otherwise=self.weights)
+        self.weights = self.weights + collected.result if config.upload == "update" else collected.result
         check_finite(self.weights[None], devices=None)
+        seat = self._slots.seat(senders)
         return RoundReport(
             rounds={
                 "train_loss": float(np.average(trained.loss, weights=self._sizes[who.devices])),
                 "clipped_gradients": float(np.average(trained.clipped_share, weights=self._sizes[who.devices])),
                 "model_norm": float(np.sqrt(np.einsum("km,km->k", own, own, dtype=np.float64).max(initial=0.0))),
-                "num_active": float(len(senders) if upload.known is None else upload.known[seat].any(axis=1).sum()),
-                **self._up.spent(upload, seat),
+                "num_active": float(collected.num_heard),
+                **collected.spent,
             },
-            devices={name: self._slots.place(values, seat, senders) for name, values in upload.observed.items()},
-            link=self._slots.link_series(upload, seat, senders),
+            devices={name: self._slots.place(values, seat, senders) for name, values in collected.observed.items()},
+            link=self._slots.link_series(collected.heard, seat, senders),
         )
 
     def _hear_the_model(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.float32]:
@@ -187,8 +185,12 @@ class Federation:
             devices=self._slots.owners(devices),
             context=UplinkContext(seed=downlink_seed(self._seed), trials=(self._trial,), round_index=round_index),
         )
-        self._check_range(
-            heard.observed["clipped_values"][seat[:1]], None, codec=self._config.downlink_codec or self._config.codec
+        config = self._config
+        check_range(
+            heard.observed["clipped_values"][seat[:1]] / self.model.num_parameters,
+            None,
+            codec=config.downlink_codec or config.codec,
+            key="codec" if config.downlink_codec is None else "downlink_codec",
         )
         got = heard.values[seat].astype(np.float32)
         if heard.known is not None:
@@ -196,23 +198,6 @@ class Federation:
             got = np.where(np.broadcast_to(heard.known, heard.values.shape)[seat], got, self._copies[devices])
         self._copies[devices] = got
         return np.asarray(got)
-
-    def _check_range(
-        self, clipped: NDArray[np.int64], devices: NDArray[np.int64] | None, *, codec: CodecConfig
-    ) -> None:
-        """Values clipped by each of `devices`, or by the server."""
-        if isinstance(codec, Binary32Config) or not len(clipped):
-            return
-        share = clipped / self.model.num_parameters
-        worst = int(np.argmax(share))
-        if share[worst] > codec.max_clipped:
-            whose = "the server's model" if devices is None else f"device {devices[worst]}"
-            key = "codec" if devices is not None or self._config.downlink_codec is None else "downlink_codec"
-            raise LearningError(
-                f"{share[worst]:.1%} of the values of {whose} lie beyond the codec's bound "
-                f"{codec.bound:g}, more than learning.{key}.max_clipped = {codec.max_clipped:g}; raise the bound, or "
-                "the limit"
-            )
 
     def test(self) -> tuple[float, float]:
         """Mean cross-entropy and accuracy of the server's model on the test set."""

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config import FedAvgConfig
-from fl.exchange import Upload
 from fl.results import LINK_COUNTS
 from phy.config import LinkConfig
+from phy.link import Reception
 
 
 class Slots:
@@ -54,12 +54,12 @@ class Slots:
         return out
 
     def link_series(
-        self, upload: Upload, seat: NDArray[np.int64], devices: NDArray[np.int64]
+        self, heard: Reception, seat: NDArray[np.int64], devices: NDArray[np.int64]
     ) -> dict[str, NDArray[Any]]:
         """Counts of the radio by device."""
-        series = {name: getattr(upload.counts, name)[0] for name in LINK_COUNTS}
-        if upload.power_db is not None:
-            series["power_db"] = upload.power_db[0]
+        series = {name: getattr(heard.counts, name)[0] for name in LINK_COUNTS}
+        if heard.power_db is not None:
+            series["power_db"] = heard.power_db[0]
         placed = {name: self.place(values, seat, devices) for name, values in series.items()}
         # Who did not send has no SNR, but spent exactly nothing.
         return placed | {name: np.nan_to_num(placed[name]) for name in ("airtime_s", "energy_j")}

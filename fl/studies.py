@@ -59,10 +59,10 @@ def run_flip_moments(
             found = {"value": float(value), **_moments(heard)}
             if isinstance(learning.codec, FixedPointConfig) and bits:
                 found |= _lemma1(value, errors / bits, learning.codec)
-            for name, number in {**found, **exchange.spent(upload, devices)}.items():
+            for name, number in {**found, **exchange.pipe.spent(upload.heard, devices)}.items():
                 rounds.setdefault(name, []).append(number)
             for name in LINK_COUNTS:
-                tables["link"].setdefault(name, []).append(getattr(upload.counts, name)[0])
+                tables["link"].setdefault(name, []).append(getattr(upload.heard.counts, name)[0])
             for name, numbers in upload.observed.items():
                 tables["devices"].setdefault(name, []).append(numbers)
             on_round(row * learning.rounds + index + 1)

@@ -130,7 +130,8 @@ def test_groups_of_noma_take_turns() -> None:
     noma = exchange(where, NoProtection(), 400)
     values = np.zeros((DEVICES, 400), np.float32)
     upload = noma.carry(values, devices=np.arange(DEVICES), context=CONTEXT)
-    assert upload.airtime_s is not None
-    assert noma.spent(upload, np.arange(DEVICES))["airtime_s"] == pytest.approx(float(upload.airtime_s[0]))
-    assert upload.airtime_s[0] == pytest.approx(2 * upload.counts.airtime_s[0, 0])
-    assert noma.spent(upload, np.array([0, 1]))["airtime_s"] == pytest.approx(upload.counts.airtime_s[0, 0])
+    heard = upload.heard
+    assert heard.round_airtime_s is not None
+    assert noma.pipe.spent(heard, np.arange(DEVICES))["airtime_s"] == pytest.approx(float(heard.round_airtime_s[0]))
+    assert heard.round_airtime_s[0] == pytest.approx(2 * heard.counts.airtime_s[0, 0])
+    assert noma.pipe.spent(heard, np.array([0, 1]))["airtime_s"] == pytest.approx(heard.counts.airtime_s[0, 0])
