@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.aggregation import SMALLEST_DEBIAS_FACTOR
-from fl.config.scheme import CpaScheme
 from fl.one_bit.base import checked_updates
 from fl.one_bit.codebooks import UNHEARD, Codebook, codeword_bits, shared_uniforms, signed_histogram
-from fl.one_bit.quantizers import Quantizer, Vectors, build_quantizer
+from fl.one_bit.quantizers import Quantizer, Vectors
 from fl.one_bit.theory import Decode, decode_scale, flip_target, gain
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
@@ -23,27 +22,22 @@ _CELLS_IN_A_ROW = 1 << 20
 _MOST_ROWS = 1024
 
 
-class Placed(Protocol):
-    """A tensor of the model, such as `fl.models.federated.Piece`."""
-
-    @property
-    def place(self) -> slice:
-        """Where it lies in the flat vector."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class Histogram:
     """What the server makes of the bits before it becomes an update.
 
     - `bins` per stage `[n, num_blocks]` float64: shares of the points, as the decode has them, zeros where asked for;
     - `dither` `[num_blocks, L]`: the weighted mean of the heard devices' dither, in radii; zeros without;
-    - `heard` `[stages, num_blocks]`: the weight of those whose bit arrived.
+    - `heard` `[stages, num_blocks]`: the weight of those whose bit arrived;
+    - `power` `[num_blocks]`: unbiased estimate of the weighted mean of ||q||^2 over devices, first stage, in squared
+      radii, whatever the decode is; its standard deviation is at most `power_std`.
     """
 
     bins: tuple[NDArray[np.float64], ...]
     dither: NDArray[np.float64]
     heard: NDArray[np.float64]
+    power: NDArray[np.float64]
+    power_std: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,13 +180,14 @@ class Cpa:
                 dither += np.einsum("kb,kbl->bl", here, drawn)
         bins /= np.where(heard > 0.0, heard, 1.0)[:, None]
         dither /= np.where(heard[-1] > 0.0, heard[-1], 1.0)[:, None]
+        power, power_std = self._power(bins[0], weights=weights, factor=factor)
         if self.decode == "unbiased":
             # A bit adds rho to every other bin; points sum to 0, so only thresholds see it.
             bins -= scale * self.codebook.correlation
         if self.negative_bins == "zero":
             np.maximum(bins, 0.0, out=bins)
         bins *= (heard > 0.0)[:, None]
-        return Histogram(bins=tuple(bins), dither=dither, heard=heard)
+        return Histogram(bins=tuple(bins), dither=dither, heard=heard, power=power, power_std=power_std)
 
     def update(self, histogram: Histogram) -> NDArray[np.float32]:
         """(14) and (17): the sum of points times their bins over all stages, `[M]` float32."""
@@ -200,6 +195,19 @@ class Cpa:
         for bins, quantizer in zip(histogram.bins, self.quantizers, strict=True):
             total += bins.T @ quantizer.points
         return (total.reshape(-1)[: self.num_values] * self.radius).astype(np.float32)
+
+    def _power(
+        self, bins: NDArray[np.float64], *, weights: NDArray[np.float64], factor: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], float]:
+        """`Histogram.power` and `Histogram.power_std` from the first stage's bins before any threshold."""
+        rho = self.codebook.correlation
+        sizes = (self.quantizers[0].points ** 2).sum(axis=1)
+        power = (sizes @ bins * (1.0 - rho) / self.gain - rho * sizes.sum()) / (1.0 - rho)
+        worth = np.sqrt(((weights / np.maximum(factor, SMALLEST_DEBIAS_FACTOR)) ** 2).sum()) / max(
+            weights.sum(), 1e-300
+        )
+        moment = (1.0 - rho) * (sizes**2).sum() + rho * sizes.sum() ** 2
+        return power, float(worth * np.sqrt(moment) / (1.0 - rho))
 
     def _blocks(self, updates: NDArray[np.float32]) -> NDArray[np.float32]:
         """`[K, num_blocks, L]` in units of the radius."""
@@ -238,51 +246,3 @@ class Cpa:
             raise LearningError(
                 f"what is known of the bits has shape {known.shape}; it must be {(count, self.num_bits)}"
             )
-
-
-def build_cpa(
-    config: CpaScheme,
-    *,
-    num_values: int,
-    pieces: Sequence[Placed] = (),
-    round_index: int = 0,
-    scales: NDArray[np.float64] | None = None,
-) -> Cpa:
-    """CPA of one round for models of `num_values` numbers.
-
-    The radius is gamma (`fixed`), gamma gamma_decay^round (`decaying`), or gamma times the tensor's scale (`scaled`).
-    `scales` `[len(pieces)]` are public: the server finds them by `fl.one_bit.radius.next_scales` from what it heard and
-    sends them down with the model; no device sends any. Raises LearningError for scales that are missing, not positive,
-    or do not fit `pieces`, and as the quantisers and the codebook do.
-    """
-    gamma = config.gamma * (config.gamma_decay**round_index if config.radius == "decaying" else 1.0)
-    radius = np.full(num_values, gamma, np.float32)
-    if config.radius == "scaled":
-        if scales is None or len(scales) != len(pieces) or not (np.isfinite(scales) & (scales > 0.0)).all():
-            raise LearningError(
-                f"a scaled radius needs one positive scale for each of {len(pieces)} tensors, and got {scales}; start "
-                "with fl.one_bit.radius.first_scales"
-            )
-        for piece, scale in zip(pieces, scales, strict=True):
-            radius[piece.place] *= np.float32(scale)
-    if not (radius >= np.finfo(np.float32).tiny).all():
-        raise LearningError(
-            f"gamma has come down to {gamma:g} in round {round_index}, which single precision does not hold; raise "
-            "gamma_decay"
-        )
-    quantizers: list[Quantizer] = []
-    reach = 1.0
-    for _ in range(config.stages):
-        quantizers.append(
-            build_quantizer(gamma=reach, rate_bits=config.rate_bits, form=config.form, dimension=config.dimension)
-        )
-        reach = quantizers[-1].spacing / 2.0
-    return Cpa(
-        quantizers=tuple(quantizers),
-        codebook=Codebook(num_points=len(quantizers[0].points), balanced=config.codewords == "balanced"),
-        radius=radius,
-        epsilon=config.epsilon,
-        decode=config.decode,
-        negative_bins=config.negative_bins,
-        dither=config.dither,
-    )
