@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fl.aggregation import SMALLEST_DEBIAS_FACTOR
 from fl.bit_flips import flip_bits
+from fl.config.scheme import ChannelUse
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.link import DigitalUplink
@@ -195,6 +196,42 @@ class BitFlipping:
     def recover(self, values: NDArray[Any], *, plan: RoundPlan) -> NDArray[Any]:
         """See `Protection.recover`: divided by 1 - 2 p of the rates that acted, where asked for."""
         return values if plan.factor is None else np.asarray(values / plan.factor[:, None].astype(values.dtype))
+
+
+class RandomizedResponse(NoProtection):
+    """Every bit is wrong with probability `target` = 1 / (1 + e^eps) in the end, Warner 1965; None: never on purpose.
+
+    `channel`: `native` lets the bit errors that the channel surely makes count, (11) of Li et al. 2025 with the lower
+    confidence limit of a probe; `debias` adds the whole response and only divides by what the channel takes off the
+    mean; `agnostic` knows nothing of it. What is left of the mean, by the point estimate, is the plan's `factor`:
+    (1 - 2 target) (1 - 2 p_C) where response and channel follow each other.
+    """
+
+    def __init__(self, target: float | None, *, channel: ChannelUse, confidence: float, probe_bits: int) -> None:
+        self._target, self._channel = target or 0.0, channel
+        self._confidence, self._probe_bits = confidence, probe_bits
+
+    def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
+        """See `Protection.begin`."""
+        if self._channel == "agnostic":
+            flips = np.full(uplink.num_devices, self._target)
+            return RoundPlan(
+                flip_probability=flips, factor=recovered_factor(flips), observed={"flip_probability": flips}
+            )
+        counts = uplink.probe(self._probe_bits, context=context, caps={})
+        plan = plan_flips(
+            probed_bits=counts.bits[0],
+            probed_errors=counts.bit_errors[0],
+            target=self._target,
+            channel="native" if self._channel == "native" else "agnostic",
+            confidence=self._confidence,
+        )
+        factor = np.maximum(recovered_factor(plan.expected), SMALLEST_DEBIAS_FACTOR)
+        return RoundPlan(flip_probability=plan.flip_probability, factor=factor, observed=plan.series())
+
+    def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
+        """See `Protection.cover`."""
+        return flipped(payload, plan=plan, context=context)
 
 
 class FixedFlips(NoProtection):
