@@ -7,9 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.channel_credit import errors_arrive, errors_together
 from fl.config import FedAvgConfig, FixedPointConfig
 from fl.protection import BitFlipping, GaussianNoise, NoProtection, Protection
 from fl.tasks.base import LearningError
+from phy.config import LinkConfig
 from phy.random import Purpose, generator
 from privacy.bit_distance import measure_kappa
 from privacy.bit_flipping import target_bit_error_rate
@@ -25,16 +27,14 @@ def build_protection(
     *,
     config: FedAvgConfig,
     sizes: NDArray[np.float64],
-    probe_bits: int,
-    errors_arrive: bool,
+    link: LinkConfig,
     local_models: Callable[[], NDArray[np.float32]],
     seed: int,
     trial: int,
 ) -> tuple[Protection, Budget]:
     """The protection of a trial and its numbers; `sizes` `[num_devices]` are |D_n|.
 
-    `local_models()` `[n, M]`: uploads to measure kappa on; `errors_arrive` as in `BitFlipping`. Raises LearningError
-    where the sensitivity has no meaning.
+    `local_models()` `[n, M]`: uploads to measure kappa on. Raises LearningError where the sensitivity has no meaning.
     """
     if privacy is None:
         return NoProtection(), {}
@@ -50,8 +50,7 @@ def build_protection(
         privacy,
         config=config,
         distance=float(distance.max()),
-        probe_bits=probe_bits,
-        errors_arrive=errors_arrive,
+        link=link,
         local_models=local_models,
         numbers=generator(seed, trial, Purpose.BIT_DISTANCE),
     )
@@ -82,8 +81,7 @@ def _bit_flipping(
     *,
     config: FedAvgConfig,
     distance: float,
-    probe_bits: int,
-    errors_arrive: bool,
+    link: LinkConfig,
     local_models: Callable[[], NDArray[np.float32]],
     numbers: np.random.Generator,
 ) -> tuple[Protection, Budget]:
@@ -106,5 +104,11 @@ def _bit_flipping(
         raise LearningError("kappa can be measured on fixed-point bits only; write codec: fixed-point, or give kappa")
     target = target_bit_error_rate(epsilon=privacy.epsilon, order=privacy.order, num_rounds=config.rounds, kappa=kappa)
     budget |= {"kappa": kappa, "target_bit_error_rate": target.rate, "target_unclamped": target.unclamped}
-    flipping = BitFlipping(privacy, target=target.rate, probe_bits=probe_bits, errors_arrive=errors_arrive)
+    flipping = BitFlipping(
+        privacy,
+        target=target.rate,
+        probe_bits=link.probe_bits,
+        errors_arrive=errors_arrive(link),
+        errors_together=errors_together(link),
+    )
     return flipping, budget

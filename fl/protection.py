@@ -142,14 +142,21 @@ class BitFlipping:
 
     `target` is the end-to-end bit error rate p of Theorem 1 on the numbers' own bits; a block cipher changes what that
     asks of the bits on the air, Remark 3. `errors_arrive`: whether the server keeps packets with errors; where it does
-    not, what it holds went through the device's own flips alone, and debiasing divides by those.
+    not, what it holds went through the device's own flips alone, and debiasing divides by those. `errors_together`:
+    bits of the channel that may err together, by which the probe says less (see `fl.channel_credit`).
     """
 
     def __init__(
-        self, config: BitFlippingConfig, *, target: float, probe_bits: int, errors_arrive: bool = True
+        self,
+        config: BitFlippingConfig,
+        *,
+        target: float,
+        probe_bits: int,
+        errors_arrive: bool = True,
+        errors_together: int = 1,
     ) -> None:
         self._config, self._target, self._probe_bits = config, target, probe_bits
-        self._errors_arrive = errors_arrive
+        self._errors_arrive, self._errors_together = errors_arrive, errors_together
         self._cipher: Cipher = build_cipher(config.cipher)
         self.block_bits = AES_BLOCK_BITS if config.cipher == "aes" else 1
 
@@ -167,6 +174,7 @@ class BitFlipping:
             channel=self._config.channel,
             confidence=self._config.confidence,
             cipher=self._config.cipher,
+            design_effect=self._errors_together,
         )
         factor = None
         if self._config.debias:

@@ -116,3 +116,25 @@ def test_devices_stand_at_one_place_on_the_way_down_and_up() -> None:
     gain_db = 20.0 * np.log10(np.array(down.gain))
     assert np.ptp(gain_db) > 10.0
     np.testing.assert_allclose(report.link["snr_db"] - gain_db, (report.link["snr_db"] - gain_db).mean(), atol=0.5)
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [{"model": "flat", "fading": "rayleigh", "coherence": "packet"}, {"model": "awgn"}],
+    ids=["a fade per packet", "a code"],
+)
+def test_errors_that_come_together_are_not_credited_as_if_each_came_alone(channel: dict[str, Any]) -> None:
+    coding = "none" if "fading" in channel else {"code": "convolutional", "rate": 0.5}
+    link = {
+        "channel": channel,
+        "coding": coding,
+        "power": {"policy": "fixed", "snr_max_db": 9.0 if coding == "none" else 2.0},
+        "packet_size_bytes": 100,
+    }
+    found = run(setting(rounds=15, codec={"name": "fixed-point", "bound": 4.0}), link, FLIPS)
+    assert found.failure is None, found.failure
+    rate = found.link["bit_errors"] / found.link["bits"]
+    assert rate.mean() > 0.02
+    # Promised at 99 % per device and round: 60 of these leave at most 4 with probability 0.9996 if it is kept.
+    assert (found.devices["probed_low"] > rate).sum() <= 4
+    assert (found.devices["probed_errors"] > 0).all()

@@ -1,0 +1,36 @@
+"""What of a link decides how far its bit errors may count as privacy."""
+
+from __future__ import annotations
+
+from phy.config import CsiEstimation, LinkConfig
+
+
+def errors_arrive(link: LinkConfig) -> bool:
+    """Whether the server keeps packets with errors; else what it holds is wrong on purpose alone."""
+    return link.packets.policy == "accept" or link.error_model in ("iid", "analytic")
+
+
+def errors_together(link: LinkConfig) -> int:
+    """Bits that may err together for a cause which the next such group does not share, 1 for independent errors.
+
+    A probe of n bits says no more of the rate than n over this many independent ones would at worst: a decoder fails on
+    a packet or on none of it, a fade of a packet or symbol hits all its bits, and a channel estimate serves a packet.
+    Fades that last for the round are met by probe and payload alike; given those, noise is independent. On a channel
+    that moves on, the whole probe is one look at it.
+    """
+    if link.error_model in ("error_free", "analytic"):
+        return 1
+    channel, packet_bits = link.channel, 8 * link.packet_size_bytes
+    if link.coding != "none" or link.mcs is not None or isinstance(link.csi, CsiEstimation):
+        return packet_bits
+    if not (channel.fades or link.csi_error_variance > 0.0):
+        return 1
+    match channel.coherence:
+        case "doppler":
+            return max(packet_bits, link.probe_bits)
+        case "packet":
+            return packet_bits
+        case "symbol":
+            return link.bits_per_symbol * (1 if link.ofdm == "none" else link.ofdm.num_subcarriers)
+        case _:
+            return 1
