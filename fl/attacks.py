@@ -1,0 +1,211 @@
+"""Devices that do not do as they should: on the data, on the update, on the bits, on the air.
+
+Each function acts on one place and leaves what its kind does not concern as it is, so that a round may call them all:
+
+    poison_labels     data, before training              `labels`
+    attack_updates    numbers, before they are encoded   `gaussian`, `sign-flip`, `scale`, `zero-gradient`, `duplicate`
+    attack_bits       bits, after randomized response    `ones`, `invert`, `random`
+    jam               amplitudes or bits that superpose  `jam`
+
+Attackers know all honest updates of the round and send over the same link as everybody.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.baselines.draws import LANES, device_words, normals
+from fl.config.scheme import AttackConfig
+from fl.tasks.base import LearningError
+from phy.channels import UplinkContext
+from phy.random import Purpose, generator
+
+_NUMBERS_AT_ONCE = 1 << 18
+
+_NEEDS_HONEST = {"zero-gradient": "answers", "duplicate": "copies"}
+
+
+def choose_attackers(config: AttackConfig, *, num_devices: int, seed: int, trial: int) -> NDArray[np.bool_]:
+    """Who attacks, bool `[num_devices]`, for the whole trial.
+
+    Of a `share` round(share K) devices, drawn without replacement, or with, so that some are drawn twice and fewer
+    attack, as the CPA reference has it. Raises LearningError for devices that are not there, or where none is left that
+    an attack on the honest ones needs.
+    """
+    attackers = np.zeros(num_devices, bool)
+    if config.devices is not None:
+        beyond = max(config.devices, default=-1)
+        if beyond >= num_devices or len(config.devices) > num_devices:
+            raise LearningError(
+                f"attack.devices names {len(config.devices)} devices up to number {beyond}, but there are only "
+                f"{num_devices}, from 0 to {num_devices - 1}; name some of these"
+            )
+        attackers[list(config.devices)] = True
+    else:
+        count = math.floor((config.share or 0.0) * num_devices + 0.5)
+        drawn = generator(seed, trial, Purpose.ATTACK)
+        attackers[drawn.choice(num_devices, count, replace=config.drawn == "with-replacement")] = True
+    if config.kind == "sign-flip" and config.factor >= 0.0:
+        raise LearningError(
+            f"attack.factor {config.factor:g} leaves signs as they are; make it negative, or the kind scale"
+        )
+    if config.kind in _NEEDS_HONEST and attackers.all():
+        raise LearningError(
+            f"all {num_devices} devices attack, but {config.kind} {_NEEDS_HONEST[config.kind]} honest ones; leave at "
+            "least one"
+        )
+    return attackers
+
+
+def poison_labels(
+    labels: NDArray[np.int64],
+    *,
+    samples: Sequence[NDArray[np.int64]],
+    attackers: NDArray[np.bool_],
+    num_classes: int,
+) -> NDArray[np.int64]:
+    """`labels` `[N]` with every label y of the attackers' `samples` (indices, per device) become num_classes - 1 - y.
+
+    A data set has one label per sample: one that an honest device holds as well is wrong there too.
+    """
+    poisoned = labels.copy()
+    for device in np.flatnonzero(attackers):
+        own = samples[int(device)]
+        poisoned[own] = num_classes - 1 - labels[own]
+    return poisoned
+
+
+def attack_updates(
+    config: AttackConfig,
+    updates: NDArray[np.float32],
+    *,
+    attackers: NDArray[np.bool_],
+    devices: NDArray[np.int64],
+    context: UplinkContext,
+) -> NDArray[np.float32]:
+    """What is encoded in place of `updates` `[K, M]` of `devices` `[K]`, where `attackers` `[K]` says so.
+
+    `gaussian`: N(0, std^2), by device number; `sign-flip` and `scale`: `factor` times the honest update;
+    `zero-gradient`: minus the sum of the honest ones over the number of attackers, so that all add up to 0;
+    `duplicate`: the honest update that comes first. In a round without honest devices the last two send zeros and their
+    own updates. Other kinds give back `updates` themselves.
+    """
+    lying = np.flatnonzero(attackers)
+    if config.kind not in ("gaussian", "sign-flip", "zero-gradient", "duplicate", "scale") or not len(lying):
+        return updates
+    out = updates.copy()
+    honest = np.flatnonzero(~attackers)
+    if config.kind == "zero-gradient":
+        total = np.zeros(updates.shape[1])
+        for part in _chunks(len(honest), updates.shape[1]):
+            total += updates[honest[part]].sum(axis=0, dtype=np.float64)
+        out[lying] = (-total / len(lying)).astype(np.float32)
+    elif config.kind == "duplicate":
+        if len(honest):
+            out[lying] = updates[honest[0]]
+    elif config.kind == "gaussian":
+        for part in _chunks(len(lying), updates.shape[1]):
+            rows, count = lying[part], -(-updates.shape[1] // LANES) * LANES
+            words = device_words(context.keys(Purpose.ATTACK)[0], devices=devices[rows], count=count)
+            out[rows] = normals(words)[:, : updates.shape[1]] * np.float32(config.std)
+    else:
+        out[lying] *= np.float32(config.factor)
+    return out
+
+
+def attack_bits(
+    config: AttackConfig,
+    payload: NDArray[np.uint8],
+    *,
+    attackers: NDArray[np.bool_],
+    devices: NDArray[np.int64],
+    num_bits: int,
+    context: UplinkContext,
+) -> NDArray[np.uint8]:
+    """What is sent in place of packed bits `[1, K, ceil(num_bits / 8)]`, after randomized response.
+
+    `ones`: every bit 1; `invert`: every bit the other one; `random`: fair coins, by device number. Bits beyond
+    `num_bits` stay as they are. Other kinds give back `payload` itself.
+    """
+    lying = np.flatnonzero(attackers)
+    if config.kind not in ("ones", "invert", "random") or not len(lying):
+        return payload
+    meant = np.full(payload.shape[-1], 0xFF, np.uint8)
+    if num_bits % 8:
+        meant[-1] = (0xFF << (8 - num_bits % 8)) & 0xFF
+    out = payload.copy()
+    if config.kind == "invert":
+        out[0, lying] ^= meant
+    elif config.kind == "ones":
+        out[0, lying] |= meant
+    else:
+        out[0, lying] = (payload[0, lying] & ~meant) | (_coins(devices[lying], payload.shape[-1], context) & meant)
+    return out
+
+
+def jam(
+    config: AttackConfig,
+    payload: NDArray[Any],
+    *,
+    attackers: NDArray[np.bool_],
+    devices: NDArray[np.int64],
+    boost: NDArray[np.float64],
+    bound: float,
+    context: UplinkContext,
+) -> NDArray[Any]:
+    """What `AirUplink.superpose` is handed in place of `payload`: amplitudes `[1, K, num_symbols]`, or packed bits.
+
+    Jammers send signs at random. As amplitudes those are +-`bound` times `boost` `[K]` of `jamming_boost`, so that a
+    jammer radiates all the power it has, whatever the others keep to; a jammer's phase is compensated as everybody's
+    is, and it hits the real axis in full. As packed bits they are coins at the level of everybody: BPSK knows no
+    amplitudes, so that a jammer at full power needs a link of modulation `analog`, with honest signs as amplitudes
+    +-1, which is the same waveform. Other kinds give back `payload` itself. Raises LearningError for a boost below 0 or
+    not finite.
+    """
+    lying = np.flatnonzero(attackers)
+    if config.kind != "jam" or not len(lying):
+        return payload
+    out = payload.copy()
+    if payload.dtype == np.uint8:
+        out[0, lying] = _coins(devices[lying], payload.shape[-1], context)
+        return out
+    if not (np.isfinite(boost[lying]) & (boost[lying] >= 0.0)).all():
+        raise LearningError("a jammer's boost is negative or not finite; take it from jamming_boost")
+    for part in _chunks(len(lying), payload.shape[-1]):
+        rows = lying[part]
+        coins = np.unpackbits(
+            _coins(devices[rows], -(-payload.shape[-1] // 8), context), axis=1, count=payload.shape[-1]
+        )
+        out[0, rows] = (1.0 - 2.0 * coins) * (bound * boost[rows, None])
+    return out
+
+
+def jamming_boost(
+    energy_j: NDArray[np.float64], *, airtime_s: NDArray[np.float64], max_power_w: float
+) -> NDArray[np.float64]:
+    """sqrt(P0 / P_k) `[K]`: by how much each device can raise its amplitudes until it radiates P0 = `max_power_w`.
+
+    P_k = `energy_j` / `airtime_s` `[K]` are what the link says of a round in which k sent +-bound: `superpose` such a
+    payload under the round's own context and caps, and read `Superposition.energy_j[0]` and `airtime_s[0]`. The same
+    context brings the same channel and level again, so that the boost is that of the round itself. 0 for a device that
+    the link keeps silent: it has no channel to jam over.
+    """
+    sent = (energy_j > 0.0) & (airtime_s > 0.0)
+    return np.sqrt(np.where(sent, max_power_w * airtime_s / np.where(sent, energy_j, 1.0), 0.0))
+
+
+def _coins(devices: NDArray[np.int64], num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
+    """Fair coins `[K, num_bytes]`, eight in a byte."""
+    count = -(-num_bytes // (4 * LANES)) * LANES
+    words = device_words(context.keys(Purpose.ATTACK)[0], devices=devices, count=count)
+    return np.ascontiguousarray(words).astype("<u4", copy=False).view(np.uint8)[:, :num_bytes]
+
+
+def _chunks(num_rows: int, num_columns: int) -> list[slice]:
+    height = max(_NUMBERS_AT_ONCE // max(num_columns, 1), 1)
+    return [slice(first, min(first + height, num_rows)) for first in range(0, num_rows, height)]
