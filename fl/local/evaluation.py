@@ -34,7 +34,7 @@ def evaluate(
     """
     import tensorflow as tf
 
-    call, sample_bytes = _compiled(_Same(model))
+    call, sample_bytes = _compiled(SameModel(model))
     rows = min(_MOST_ROWS, max(1, _MEMORY_BYTES // sample_bytes))
     part = slices(len(y), rows_at_once=rows)
     given = tf.constant(np.asarray(weights, np.float32)[None])
@@ -49,21 +49,21 @@ def evaluate(
     return loss / len(y), right / len(y)
 
 
-class _Same:
+class SameModel:
     """A model by identity, for the cache of compiled functions."""
 
     def __init__(self, model: FederatedModel) -> None:
         self.model = model
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.model.network is self.model.network
+        return isinstance(other, SameModel) and other.model.network is self.model.network
 
     def __hash__(self) -> int:
         return id(self.model.network)
 
 
 @lru_cache(maxsize=2)
-def _compiled(same: _Same) -> tuple[Any, int]:
+def _compiled(same: SameModel) -> tuple[Any, int]:
     import tensorflow as tf
 
     model = same.model

@@ -1,0 +1,154 @@
+"""How large b of PRoBit must be for privacy, over a channel too, and how it may follow learning.
+
+**The likelihood ratio.** A device with delta sends c = +1 with probability (b + delta) / (2 b). Flips of probability p,
+of whatever origin, leave
+
+    P(c = +1) = (1 - p) (b + delta) / (2 b) + p (b - delta) / (2 b) = (b' + delta) / (2 b'),   b' = b / (1 - 2 p),
+
+so that a bit that is flipped is, for an observer, a bit of the larger b': flips that are surely there let b be smaller
+by 1 - 2 p for the same promise. With updates in the ball ||delta||_1 <= C, |delta_i| <= D <= C, the loss of all M bits
+is sum_i ln (b' + c_i delta_i) / (b' + c_i delta~_i). ln is concave: the numerator is largest for an update spread
+evenly, the denominator smallest for one concentrated on n = floor(C / D) entries of size D and one of the rest r, so
+
+    eps(b') = M ln(1 + min(C / M, D) / b') - n ln(1 - D / b') - ln(1 - r / b')
+
+is the exact worst case (`privacy_loss`, our derivation), reached by two updates of the ball. The paper's proof bounds
+every term by the same b' - D instead; `dp_bound` gives b of either.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fl.tasks.base import LearningError
+
+BoundForm = Literal["printed", "exact"]
+
+ADAPTIVE_RATIO = 4.0
+"""c of the adaptive rule."""
+
+SMALLEST_SHARE = 1.0 / 64.0
+"""How far below its largest value the adaptive b may come."""
+
+_FEW_STANDARD_ERRORS = 3.0
+
+
+def dp_bound(
+    *,
+    epsilon: float,
+    l1_clip: float,
+    clip: float | None = None,
+    flip_rate: ArrayLike = 0.0,
+    form: BoundForm = "printed",
+    num_values: int | None = None,
+) -> NDArray[np.float64]:
+    """Smallest b that is (eps, 0)-DP for one device and round, where bits are flipped with `flip_rate` p at least.
+
+    - `printed`, Lan et al., Theorem 2: b' = max |delta_i| + (1 + 1/eps) Delta_1, Delta_1 = 2 `l1_clip`, where for the
+      private maximum stands its public bound D = min(`clip`, `l1_clip`): no entry exceeds the l1 norm;
+    - `exact`: the b' at which `privacy_loss` is epsilon; for `num_values` M, or for any number of them.
+
+    b = max(D, (1 - 2 p) b'), for below D a probability would leave [0, 1]. `flip_rate` in [0, 1/2], one or `[K]`, gives
+    the shape of the result. Raises LearningError for epsilon or a clip that is not positive, or a rate out of range.
+    """
+    largest = _largest(l1_clip, clip)
+    if not (math.isfinite(epsilon) and epsilon > 0.0):
+        raise LearningError(f"epsilon is {epsilon}, which promises nothing that can be kept; give it above 0")
+    rate = np.asarray(flip_rate, np.float64)
+    if not np.all((rate >= 0.0) & (rate <= 0.5)):
+        raise LearningError(f"a flip rate of {flip_rate!r} is not within 0 to 1/2; credit min(p, 1 - p)")
+    if form == "printed":
+        effective = largest + (1.0 + 1.0 / epsilon) * 2.0 * l1_clip
+    else:
+        effective = _exact_bound(epsilon, l1_clip=l1_clip, largest=largest, num_values=num_values)
+    return np.asarray(np.maximum(largest, (1.0 - 2.0 * rate) * effective))
+
+
+def privacy_loss(
+    b: float, *, l1_clip: float, clip: float | None = None, flip_rate: float = 0.0, num_values: int | None = None
+) -> float:
+    """The exact eps of one device and round, see above; math.inf where b' does not exceed D.
+
+    `num_values` M; None: its limit for many, M ln(1 + C / (M b')) -> C / b'. Raises LearningError as `dp_bound` does.
+    """
+    largest = _largest(l1_clip, clip)
+    if flip_rate >= 0.5:
+        return 0.0
+    effective = b / (1.0 - 2.0 * flip_rate)
+    return _loss(effective, l1_clip=l1_clip, largest=largest, num_values=num_values)
+
+
+def adapted_bound(
+    estimate: NDArray[np.floating[Any]],
+    *,
+    b: float,
+    noise_power: float,
+    largest: float,
+    ratio: float = ADAPTIVE_RATIO,
+) -> float:
+    """b of the next round from the update `estimate` `[M]` that the server has just made public; our own rule.
+
+        s^2 = max(mean_i theta^_i^2 - v, 3 v sqrt(2 / M)),   b_{t+1} = c s,  within b_t / 2 .. 2 b_t
+                                                                            and b_0 / 64 .. b_0
+
+    v = `noise_power` is the variance of one entry of the estimate as the server knows it, c = `ratio`, b_0 = `largest`.
+    Nothing private goes in: the estimate and v follow from the bits, so that (eps, 0)-DP of the bits stays what it is.
+
+    Why so. The estimate's noise is b^2 / K a number whatever the updates are, so a b that stays while updates shrink
+    ends in noise: b in step with the update's own size s keeps its signal-to-noise ratio at K / c^2 in every entry, and
+    the noise vanishes as learning does. Entries beyond b are cut off to certain bits; of updates of the size s in all
+    entries c = 4 leaves the factor for devices that differ. v is subtracted, else noise would feed itself: for
+    c^2 > K b could only grow; the second term is what chance alone leaves of mean theta^^2 - v, three standard errors.
+    Halving and doubling bounds what one strange round can do, and coming back takes as long as going away. b_0 is what
+    was asked for: a fraction beta of devices that lie moves every entry by 2 beta b, which blows up s, and without the
+    limit b would grow round by round once c beta > 1.
+    """
+    if not (b > 0.0 and largest > 0.0 and noise_power >= 0.0):
+        raise LearningError(f"b {b}, its largest value {largest} and noise {noise_power} must be positive; check them")
+    power = float(np.mean(np.square(estimate, dtype=np.float64)))
+    unclear = _FEW_STANDARD_ERRORS * noise_power * math.sqrt(2.0 / estimate.size)
+    wanted = ratio * math.sqrt(max(power - noise_power, unclear))
+    wanted = min(max(wanted, 0.5 * b), 2.0 * b)
+    return min(max(wanted, SMALLEST_SHARE * largest), largest)
+
+
+def _largest(l1_clip: float, clip: float | None) -> float:
+    """D, the bound on every entry."""
+    for name, value in (("l1_clip", l1_clip), ("clip", clip)):
+        if value is not None and not (math.isfinite(value) and value > 0.0):
+            raise LearningError(f"{name} is {value}, which leaves nothing of an update; give it above 0")
+    return l1_clip if clip is None else min(clip, l1_clip)
+
+
+def _loss(effective: float, *, l1_clip: float, largest: float, num_values: int | None) -> float:
+    if effective <= largest:
+        return math.inf
+    whole = int(l1_clip / largest * (1.0 + 1e-12))
+    rest = max(l1_clip - whole * largest, 0.0)
+    if num_values is None:
+        spread = l1_clip / effective
+    else:
+        spread = num_values * math.log1p(min(l1_clip / num_values, largest) / effective)
+        if whole >= num_values:
+            whole, rest = num_values, 0.0
+    return spread - whole * math.log1p(-largest / effective) - math.log1p(-rest / effective)
+
+
+def _exact_bound(epsilon: float, *, l1_clip: float, largest: float, num_values: int | None) -> float:
+    """Bisection in b' - D on a logarithmic scale, from the side on which the promise holds."""
+
+    def loss(excess: float) -> float:
+        return _loss(largest + excess, l1_clip=l1_clip, largest=largest, num_values=num_values)
+
+    # C / b' + C / (b' - D) bounds the loss from above, so this is enough.
+    high = low = 2.0 * l1_clip / epsilon
+    while loss(low) <= epsilon and low > 1e-15 * largest:
+        low *= 0.5
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if loss(middle) <= epsilon else (middle, high)
+    return largest + high

@@ -1,0 +1,91 @@
+"""signSGD: one sign per number, their mean or majority. Bernstein et al. 2018, and as a baseline Lang et al. 2023.
+
+    c_i = sign(delta_i)
+    mean:     theta^_i = eta sum_k w_k c_ki a / f_k
+    majority: theta^_i = eta sign(sum_k w_k c_ki)
+
+Randomized response with 1 / (1 + e^eps) comes after, as `flip_target` asks, and the channel after that: f_k = 1 - 2 p_k
+is what both leave of a sign. An update of 0 has no sign, and one bit no third value: a fair coin stands for it, drawn
+for the device, so that it adds nothing in the mean. Votes that balance leave a number as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.aggregation import SMALLEST_DEBIAS_FACTOR
+from fl.config.scheme import SignScheme
+from fl.one_bit.base import checked_updates
+from fl.one_bit.stochastic_bits import mean_sign, stochastic_bits
+from fl.tasks.base import LearningError
+from phy.channels import UplinkContext
+from phy.random import Purpose
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignVote:
+    """A `fl.one_bit.base.Scheme`; the bit 1 stands for +1. `step` is eta.
+
+    - `vote` `mean`, `decode` `coded`: a = tanh(eps/2), the raw mean of +-1 as the CPA reference has it, in which
+      randomized response is not undone, though the channel is; `unbiased`: a = 1, E[theta^_i] = eta sum_k w_k c_ki;
+    - `vote` `majority`: every device has its share of the votes, however often its bits come wrong.
+
+    Raises LearningError for an epsilon or a step that is not positive.
+    """
+
+    num_values: int
+    epsilon: float | None
+    vote: Literal["mean", "majority"] = "majority"
+    step: float = 1.0
+    decode: Literal["coded", "unbiased"] = "coded"
+
+    def __post_init__(self) -> None:
+        for name, value in (("epsilon", self.epsilon), ("step", self.step)):
+            if value is not None and not (math.isfinite(value) and value > 0.0):
+                raise LearningError(f"{name} is {value}, with which nothing can be learnt; give it above 0")
+
+    @property
+    def num_bits(self) -> int:
+        """See `Scheme`: one per number."""
+        return self.num_values
+
+    @property
+    def flip_target(self) -> float | None:
+        """See `Scheme`."""
+        return None if self.epsilon is None else (1.0 - math.tanh(self.epsilon / 2.0)) / 2.0
+
+    def encode(
+        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.uint8]:
+        """See `Scheme.encode`; coins for zeros are drawn from `Purpose.ROUNDING`."""
+        updates = checked_updates(updates, devices=devices, num_values=self.num_values)
+        return stochastic_bits(updates, slope=None, key=context.keys(Purpose.ROUNDING)[0], devices=devices)[None]
+
+    def aggregate(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        devices: NDArray[np.int64],
+        context: UplinkContext,
+        weights: NDArray[np.float64],
+        factor: NDArray[np.float64],
+        known: NDArray[np.bool_] | None = None,
+    ) -> NDArray[np.float32]:
+        """See `Scheme.aggregate`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR`, and no matter to a majority."""
+        del context
+        worth = np.ones(len(devices))
+        if self.vote == "mean":
+            kept = 1.0 if self.epsilon is None or self.decode == "unbiased" else math.tanh(self.epsilon / 2.0)
+            worth = kept / np.maximum(factor, SMALLEST_DEBIAS_FACTOR)
+        mean = mean_sign(payload, num_values=self.num_values, weights=weights, worth=worth, known=known)
+        return (self.step * (np.sign(mean) if self.vote == "majority" else mean)).astype(np.float32)
+
+
+def build_sign(config: SignScheme, *, num_values: int) -> SignVote:
+    """signSGD as configured, for models of `num_values` numbers."""
+    return SignVote(num_values=num_values, epsilon=config.epsilon, vote=config.vote, step=config.step)

@@ -1,0 +1,195 @@
+"""Random signs of many numbers at once, and the weighted mean of the signs that arrived.
+
+    c = +1 with probability (1 + t) / 2, else -1, t in [-1, 1]; E[c] = t, Var[c] = 1 - t^2
+
+is the one draw behind PRoBit (t = delta / b) and signSGD (t = sign(delta)). The bit 1 stands for +1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fl.tasks.base import LearningError
+from phy.random import threefry
+
+_CELLS_AT_ONCE = 1 << 20
+"""Numbers that one call works on."""
+
+_MOST_COLUMNS = 1 << 16
+_BLOCK = 64
+_LANES = 32
+_HALF = float(1 << 22)
+"""A word's upper 23 bits lie in -2^22 .. 2^22 - 1, and half a step more is still exact in float32."""
+
+_WORTH_BITS = 36
+"""Shares are kept to this many binary digits below the largest, so that sums over 2^16 devices are exact in float64."""
+
+
+def stochastic_bits(
+    updates: NDArray[np.float32],
+    *,
+    slope: ArrayLike | None,
+    ceiling: ArrayLike = 1.0,
+    key: NDArray[np.uint32],
+    devices: NDArray[np.int64],
+) -> NDArray[np.uint8]:
+    """Packed random signs `[K, ceil(M / 8)]` uint8 of `updates` `[K, M]`, t = `slope` * update within +-`ceiling` <= 1.
+
+    `slope` and `ceiling` are numbers or `[K]`; without a slope t is the sign of the update and 0 for 0: a fair coin.
+    Entry i of device k is decided by the word of Threefry under `key` `[2]` with counter (i, k), k = `devices` `[K]`,
+    compared to 2^-23: t = +-1 is certain, every other probability is right to 2^-24. Bits beyond M are zero.
+    """
+    count, num_values = updates.shape
+    slopes = _per_device(1.0 if slope is None else slope, count)
+    ceilings = _per_device(ceiling, count) * np.float32(_HALF)
+    out = np.empty((count, -(-num_values // 8)), np.uint8)
+    height, width = _shape(count, num_values)
+    kernel = _kernel(height, width, slope is None)
+    for rows, columns in _parts(count, num_values, height=height, width=width):
+        part = _fitted(updates[rows, columns], (height, width))
+        halves = kernel(
+            part,
+            _fitted(slopes[rows], (height,)),
+            _fitted(ceilings[rows], (height,)),
+            np.asarray(key, np.uint32),
+            _fitted(devices[rows].astype(np.uint32), (height,)),
+            np.uint32(columns.start // _BLOCK),
+        )
+        bytes_of = [np.packbits(half.numpy(), axis=-1) for half in halves]
+        packed = np.stack(bytes_of, axis=2).reshape(height, -1)
+        stored = slice(columns.start // 8, -(-columns.stop // 8))
+        out[rows, stored] = packed[: rows.stop - rows.start, : stored.stop - stored.start]
+    if num_values % 8:
+        out[:, -1] &= np.uint8(0xFF << (8 - num_values % 8) & 0xFF)
+    return out
+
+
+def mean_sign(
+    payload: NDArray[np.uint8],
+    *,
+    num_values: int,
+    weights: NDArray[np.float64],
+    worth: NDArray[np.float64],
+    known: NDArray[np.bool_] | None = None,
+) -> NDArray[np.float64]:
+    """sum_k w_k a_k c_ki / sum_k w_k over the devices k whose bit i arrived, `[num_values]` float64.
+
+    `payload` `[1, K, ceil(num_values / 8)]` uint8; `weights` w and `worth` a `[K]`; `known` `[K, num_values]`, None:
+    all. Zero where nothing arrived. The sums are exact, so that their order, and the chunks, do not matter. Raises
+    LearningError for shapes that do not fit, or weights or worth that are not finite.
+    """
+    count = len(weights)
+    _check(payload, count=count, num_values=num_values, weights=weights, worth=worth, known=known)
+    amounts, shares = _on_a_grid(weights * worth), _on_a_grid(weights)
+    total, heard = np.zeros(num_values), np.zeros(num_values)
+    height, width = _shape(count, num_values)
+    for rows, columns in _parts(count, num_values, height=height, width=width):
+        stored = payload[0, rows, columns.start // 8 : -(-columns.stop // 8)]
+        plus = np.unpackbits(stored, axis=1, count=columns.stop - columns.start)
+        if known is None:
+            heard[columns] += shares[rows].sum()
+            total[columns] += 2.0 * (amounts[rows] @ plus.astype(np.float64)) - amounts[rows].sum()
+        else:
+            here = known[rows, columns].astype(np.float64)
+            heard[columns] += shares[rows] @ here
+            total[columns] += 2.0 * (amounts[rows] @ (plus * here)) - amounts[rows] @ here
+    return np.divide(total, heard, out=np.zeros(num_values), where=heard > 0.0)
+
+
+def _per_device(value: ArrayLike, count: int) -> NDArray[np.float32]:
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(value, np.float32), (count,)))
+
+
+def _shape(count: int, num_values: int) -> tuple[int, int]:
+    """Rows and columns of one call: few shapes, for each is compiled."""
+    width = min(-(-num_values // _BLOCK) * _BLOCK, _MOST_COLUMNS)
+    most = max(_CELLS_AT_ONCE // max(width, 1), 1)
+    return min(1 << (most.bit_length() - 1), 1 << max(count - 1, 0).bit_length()), width
+
+
+def _parts(count: int, num_values: int, *, height: int, width: int) -> Iterator[tuple[slice, slice]]:
+    for top in range(0, count, height):
+        for first in range(0, num_values, width):
+            yield slice(top, min(top + height, count)), slice(first, min(first + width, num_values))
+
+
+def _fitted(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """`values` with zeros behind its rows and columns."""
+    if values.shape == shape:
+        return values
+    out = np.zeros(shape, values.dtype)
+    out[tuple(slice(size) for size in values.shape)] = values
+    return out
+
+
+def _on_a_grid(amounts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Amounts rounded to multiples of 2^-36 times a power of two above the largest."""
+    largest = float(np.abs(amounts).max(initial=0.0))
+    if largest == 0.0:
+        return amounts
+    step = 2.0 ** (int(np.frexp(largest)[1]) - _WORTH_BITS)
+    return np.asarray(np.rint(amounts / step) * step)
+
+
+def _check(
+    payload: NDArray[np.uint8],
+    *,
+    count: int,
+    num_values: int,
+    weights: NDArray[np.float64],
+    worth: NDArray[np.float64],
+    known: NDArray[np.bool_] | None,
+) -> None:
+    expected = (1, count, -(-num_values // 8))
+    if payload.dtype != np.uint8 or payload.shape != expected or weights.shape != (count,) or worth.shape != (count,):
+        raise LearningError(
+            f"a payload {payload.shape} of {payload.dtype} with weights {weights.shape} and factors {worth.shape} does "
+            f"not fit {num_values} bits a device; it must be {expected} of uint8, with one weight and factor per device"
+        )
+    if known is not None and known.shape != (count, num_values):
+        raise LearningError(
+            f"what is known of the bits has shape {known.shape}; it must be {(count, num_values)}, bit by bit"
+        )
+    if not (np.isfinite(weights).all() and np.isfinite(worth).all() and (weights >= 0.0).all()):
+        raise LearningError("a weight or a factor is negative or not a number; give shares that sum to 1")
+
+
+@lru_cache(maxsize=32)
+def _kernel(height: int, width: int, sure: bool) -> Any:
+    """Bits of the even and the odd halves of `width / 64` blocks: the two words of a counter lie 32 entries apart."""
+    import tensorflow as tf
+
+    bits = tf.bitwise
+    blocks = width // _BLOCK
+
+    @tf.function(
+        jit_compile=True,
+        autograph=False,
+        input_signature=[
+            tf.TensorSpec([height, width], tf.float32),
+            tf.TensorSpec([height], tf.float32),
+            tf.TensorSpec([height], tf.float32),
+            tf.TensorSpec([2], tf.uint32),
+            tf.TensorSpec([height], tf.uint32),
+            tf.TensorSpec([], tf.uint32),
+        ],
+    )
+    def kernel(updates: Any, slope: Any, ceiling: Any, key: Any, device: Any, first: Any) -> Any:
+        top = ceiling[:, None, None]
+        block = tf.cast(tf.range(blocks), tf.uint32) + first
+        place = block[:, None] * np.uint32(_LANES) + tf.cast(tf.range(_LANES), tf.uint32)
+        words = threefry((key[0], key[1]), (place[None], device[:, None, None]), bits)
+        halves = []
+        for half, word in enumerate(words):
+            own = tf.reshape(updates, [height, blocks, 2, _LANES])[:, :, half]
+            mean = tf.sign(own) * top if sure else tf.clip_by_value(own * slope[:, None, None] * _HALF, -top, top)
+            level = tf.cast(bits.right_shift(tf.bitcast(word, tf.int32), np.int32(9)), tf.float32) + 0.5
+            halves.append(level < mean)
+        return tuple(halves)
+
+    return kernel
