@@ -60,7 +60,7 @@ def run_fedavg(
                     tested["validation_accuracy"] = validated[1]
             if convergence is not None:
                 tested["distance_sq"] = convergence.distance_sq(federation.weights)
-            record.note(index, report, tested)
+            record.note(index, report, tested, at_home=_at_home(federation) if "test_accuracy" in tested else {})
             on_round(row * learning.rounds + index + 1)
         results.append(record.result(trial, federation=federation, convergence=convergence, failure=failure))
     return results
@@ -75,15 +75,19 @@ class _Record:
         self._rounds: dict[str, NDArray[np.float64]] = {name: np.full(num_rounds, np.nan) for name in _TESTED}
         self._series: dict[str, dict[str, NDArray[Any]]] = {"devices": {}, "link": {}}
 
-    def note(self, index: int, report: RoundReport, tested: dict[str, float]) -> None:
-        """Keep one round."""
+    def note(
+        self, index: int, report: RoundReport, tested: dict[str, float], *, at_home: dict[str, NDArray[np.float64]]
+    ) -> None:
+        """Keep one round; `at_home` `[num_devices]`: how devices did on samples of their own."""
+        tested = tested | {name: float(np.mean(values)) for name, values in at_home.items()}
         for name, value in {**report.rounds, **tested}.items():
             self._rounds.setdefault(name, np.full(self._num_rounds, np.nan))[index] = value
-        for table, found in (("devices", report.devices), ("link", report.link)):
+        for table, found in (("devices", {**report.devices, **at_home}), ("link", report.link)):
             for name, values in found.items():
                 kept = self._series[table]
                 if name not in kept:
-                    kept[name] = np.zeros((self._num_rounds, self._num_devices), values.dtype)
+                    nothing = np.nan if values.dtype.kind == "f" else 0
+                    kept[name] = np.full((self._num_rounds, self._num_devices), nothing, values.dtype)
                 kept[name][index] = values
         self._kept = index + 1
 
@@ -115,6 +119,8 @@ class _Record:
                 "num_parameters": float(federation.model.num_parameters),
                 "upload_bits": float(federation.upload_bits),
                 **_at_best_validation(rounds),
+                **{name: float(rounds[name][-1]) for name in AT_HOME if name in rounds},
+                **_aggregation(rounds),
                 **{f"total_{name}": float(rounds[total][-1]) for name, total in SPENT.items() if total in rounds},
                 **federation.budget,
                 **({} if convergence is None else convergence.metrics()),
@@ -127,6 +133,31 @@ class _Record:
             devices=series["devices"],
             failure=failure,
         )
+
+
+AT_HOME = ("personal_accuracy", "personal_loss", "global_accuracy_at_home")
+"""Of personalised learning: personal models, and the global one, on the devices' own held-out samples."""
+
+
+def _at_home(federation: Federation) -> dict[str, NDArray[np.float64]]:
+    if federation.personal is None:
+        return {}
+    own, shared = federation.personal.scores(), federation.personal.scores_of(federation.weights)
+    return dict(zip(AT_HOME, (own.accuracy, own.loss, shared.accuracy), strict=True))
+
+
+def _aggregation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:
+    """Means over the rounds, with the 20 log10 of the CPA reference code beside the 10 log10 of a ratio of powers."""
+    if "aggregation_snr_db" not in rounds:
+        return {}
+    levels = rounds["aggregation_snr_db"]
+    finite = levels[np.isfinite(levels)]
+    mean = float(finite.mean()) if finite.size else float("nan")
+    return {
+        "aggregation_snr_db": mean,
+        "aggregation_snr_20log_db": 2.0 * mean,
+        "aggregation_mse": float(rounds["aggregation_mse"].mean()),
+    }
 
 
 def _at_best_validation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:

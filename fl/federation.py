@@ -13,20 +13,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.aggregation import weighted_mean
+from fl.attackers import Attackers
 from fl.codecs import build_codec
-from fl.config import FedAvgConfig
+from fl.config import FedAvgConfig, LocalConfig
 from fl.data import ImageData, load_images
 from fl.exchange import Exchange, digital_link
 from fl.local import LocalTrainer, evaluate
 from fl.mechanisms import build_protection
 from fl.models.build import build_model
 from fl.models.federated import FederatedModel
+from fl.one_bit.build import build_upward
+from fl.one_bit.theory import aggregation_snr_db
 from fl.participation import draw_participants
 from fl.partition import Partition, partition
+from fl.personal import PersonalModels, hold_out, personal_local_config
 from fl.protection import NoProtection
 from fl.slots import Slots
 from fl.tasks.base import LearningError
-from fl.upward import AveragedValues, Upward, check_range
+from fl.upward import Upward, check_range
 from phy.channels import UplinkContext
 from phy.config import LinkConfig
 from phy.gains import device_gains
@@ -75,10 +80,17 @@ class Federation:
             trial=trial,
         )
         self.weights = self.model.initial_weights()
+        self._attackers = Attackers(config.attack, num_devices=config.num_devices, seed=seed, trial=trial)
+        local, trained_on, self.personal = self._at_home()
         self._trainer = LocalTrainer(
-            self.model, config=config.local, data=self.data, partition=self.partition, seed=seed, trial=trial
+            self.model,
+            config=local,
+            data=self._attackers.labels(self.data, trained_on),
+            partition=trained_on,
+            seed=seed,
+            trial=trial,
         )
-        self._sizes = np.asarray(self.partition.sizes, np.float64)
+        self._sizes = np.asarray(trained_on.sizes, np.float64)
         self._slots = Slots(config, link=link)
         protection, self.budget = build_protection(
             privacy,
@@ -89,17 +101,8 @@ class Federation:
             seed=seed,
             trial=trial,
         )
-        self._up: Upward = AveragedValues(
-            Exchange(
-                digital_link(link),
-                codec=build_codec(config.codec),
-                protection=protection,
-                num_devices=self._slots.count,
-                num_values=self.model.num_parameters,
-                receiver_limit=config.receiver_limit,
-            ),
-            slots=self._slots,
-            codec=config.codec,
+        self._up: Upward = build_upward(
+            config, link=link, model=self.model, slots=self._slots, protection=protection, attack=self._attackers.bits
         )
         self._down = self._downlink()
         self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
@@ -108,6 +111,19 @@ class Federation:
     def upload_bits(self) -> int:
         """Bits that each device sends per round, before channel coding."""
         return self._up.upload_bits
+
+    def _at_home(self) -> tuple[LocalConfig, Partition, PersonalModels | None]:
+        """Local training, what it is on, and the personal models, where devices keep their own."""
+        config = self._config
+        if config.personal is None:
+            return config.local, self.partition, None
+        train, test = hold_out(
+            self.partition,
+            test_share=config.personal.test_share,
+            generator=generator(self._seed, self._trial, Purpose.PARTITION).spawn(1)[0],
+        )
+        local = personal_local_config(config.local, personal=config.personal)
+        return local, train, PersonalModels(self.model, data=self.data, test=test)
 
     def _first_uploads(self) -> NDArray[np.float32]:
         """What a first round would upload: what (26) measures kappa on. Leaves no trace in the state."""
@@ -148,16 +164,20 @@ class Federation:
             start, devices=who.devices, round_index=round_index, steps=who.steps if late else None
         )
         check_finite(trained.weights, devices=who.devices)
+        if self.personal is not None:
+            self.personal.keep(trained.weights, devices=who.devices)
         senders = who.devices[who.sends]
         base = start if start.ndim == 1 else start[who.sends]
         own = trained.weights[who.sends] if not who.sends.all() else trained.weights
         numbers = own - base if config.upload == "update" else own
+        q = self._sizes[senders] if config.weighting == "samples" else np.ones(len(senders))
+        context = UplinkContext(seed=self._seed, trials=(self._trial,), round_index=round_index)
         collected = self._up.collect(
-            numbers,
+            self._attackers.updates(numbers, devices=senders, context=context),
             senders=senders,
-            weights=self._sizes[senders] if config.weighting == "samples" else np.ones(len(senders)),
+            weights=q,
             otherwise=np.zeros_like(self.weights) if config.upload == "update" else self.weights,
-            context=UplinkContext(seed=self._seed, trials=(self._trial,), round_index=round_index),
+            context=context,
         )
         self.weights = self.weights + collected.result if config.upload == "update" else collected.result
         check_finite(self.weights[None], devices=None)
@@ -169,10 +189,23 @@ class Federation:
                 "model_norm": float(np.sqrt(np.einsum("km,km->k", own, own, dtype=np.float64).max(initial=0.0))),
                 "num_active": float(collected.num_heard),
                 **collected.spent,
+                **collected.told,
+                **self._attackers.told(senders),
+                **(self._aggregation_error(numbers, q, collected.result) if config.upload == "update" else {}),
             },
             devices={name: self._slots.place(values, seat, senders) for name, values in collected.observed.items()},
             link=self._slots.link_series(collected.heard, seat, senders),
         )
+
+    def _aggregation_error(
+        self, updates: NDArray[np.float32], weights: NDArray[np.float64], found: NDArray[np.float32]
+    ) -> dict[str, float]:
+        """How far the server's update is from the mean of those that devices computed, Lang et al. 2023, Section V."""
+        exact = weighted_mean(updates, weights=weights, otherwise=np.zeros_like(found))
+        return {
+            "aggregation_snr_db": aggregation_snr_db(exact, found, places=[piece.place for piece in self.model.pieces]),
+            "aggregation_mse": float(np.mean((exact.astype(np.float64) - found) ** 2)),
+        }
 
     def _hear_the_model(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.float32]:
         """The server's model as every device has it: `[M]` over an ideal downlink, else `[K', M]`."""

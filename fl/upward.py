@@ -6,20 +6,29 @@ have theirs in `fl.one_bit`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.aggregation import weighted_mean
-from fl.config import Binary32Config, CodecConfig
+from fl.config import AggregatorConfig, Binary32Config, CodecConfig
 from fl.exchange import Exchange
+from fl.robust_aggregation import aggregate_values
 from fl.slots import Slots
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.link import Reception
+
+BitAttack = Callable[[NDArray[np.uint8], NDArray[np.int64], UplinkContext], NDArray[np.uint8]]
+"""Packed bits `[1, K, num_bytes]` and the devices `[K]` they belong to, to what is sent in their place."""
+
+
+def honest(payload: NDArray[np.uint8], devices: NDArray[np.int64], context: UplinkContext) -> NDArray[np.uint8]:
+    """The do-nothing attack on bits."""
+    del devices, context
+    return payload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +37,8 @@ class Collected:
 
     - `result` float32 `[M]`: what it takes for the mean of what was sent;
     - `heard`: the radio's account, by seat; `spent`: latency [s] and energy [J] of the round;
-    - `observed`: numbers by seat worth keeping; `num_heard`: devices of which anything arrived.
+    - `observed`: numbers by seat worth keeping, `told` numbers of the round; `num_heard`: devices of which anything
+      arrived.
     """
 
     result: NDArray[np.float32]
@@ -36,6 +46,7 @@ class Collected:
     spent: Mapping[str, float]
     observed: Mapping[str, NDArray[Any]]
     num_heard: int
+    told: Mapping[str, float] = field(default_factory=dict)
 
 
 class Upward(Protocol):
@@ -59,11 +70,23 @@ class Upward(Protocol):
         ...
 
 
-class AveragedValues:
-    """Numbers through the codec; sum_n q_n w_n over what arrived, Li et al. 2025 (4)."""
+class AggregatedValues:
+    """Numbers through the codec; sum_n q_n w_n over what arrived, Li et al. 2025 (4), or what a robust aggregator says.
 
-    def __init__(self, exchange: Exchange, *, slots: Slots, codec: CodecConfig) -> None:
+    `attack`: what attackers make of the bits, after privacy.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        *,
+        slots: Slots,
+        codec: CodecConfig,
+        aggregator: AggregatorConfig,
+        attack: BitAttack,
+    ) -> None:
         self._exchange, self._slots, self._codec = exchange, slots, codec
+        self._aggregator, self._attack = aggregator, attack
 
     @property
     def upload_bits(self) -> int:
@@ -81,14 +104,20 @@ class AveragedValues:
     ) -> Collected:
         """See `Upward.collect`. Raises LearningError where too many numbers lie beyond the codec."""
         seat = self._slots.seat(senders)
+        owners = self._slots.owners(senders)
         upload = self._exchange.carry(
-            self._slots.spread(numbers, seat), devices=self._slots.owners(senders), context=context
+            self._slots.spread(numbers, seat),
+            devices=owners,
+            context=context,
+            tamper=lambda bits: self._attack(bits, owners, context),
         )
         share = upload.observed["clipped_values"][seat] / numbers.shape[1]
         check_range(share, senders, codec=self._codec, key="codec")
         known = None if upload.known is None else np.broadcast_to(upload.known, upload.values.shape)[seat]
         return Collected(
-            result=weighted_mean(upload.values[seat], weights=weights, known=known, otherwise=otherwise),
+            result=aggregate_values(
+                self._aggregator, upload.values[seat], weights=weights, known=known, otherwise=otherwise
+            ),
             heard=upload.heard,
             spent=self._exchange.pipe.spent(upload.heard, seat),
             observed=upload.observed,

@@ -13,6 +13,18 @@ from fl.config.fedavg import FedAvgConfig, ParticipationConfig
 from fl.config.flmc import FlmcConfig, GaussianLinearConfig, LmcCap, LogisticConfig, Scheme, TaskConfig
 from fl.config.local import LocalConfig
 from fl.config.model import ModelConfig
+from fl.config.scheme import (
+    AggregationConfig,
+    AggregatorConfig,
+    AttackConfig,
+    CpaScheme,
+    JopeqScheme,
+    LaplaceScheme,
+    MvuScheme,
+    PersonalConfig,
+    ProbitScheme,
+    SignScheme,
+)
 from fl.config.studies import BitDistanceConfig, FlipMomentsConfig
 
 ALGORITHMS = ("flmc", "fedavg", "flip-moments", "bit-distance")
@@ -34,9 +46,13 @@ LearningConfig = Annotated[
 
 __all__ = [
     "ALGORITHMS",
+    "AggregationConfig",
+    "AggregatorConfig",
+    "AttackConfig",
     "Binary32Config",
     "BitDistanceConfig",
     "CodecConfig",
+    "CpaScheme",
     "DataConfig",
     "FedAvgConfig",
     "FixedPointConfig",
@@ -44,15 +60,21 @@ __all__ = [
     "FlmcConfig",
     "Frozen",
     "GaussianLinearConfig",
+    "JopeqScheme",
+    "LaplaceScheme",
     "LearningConfig",
     "LmcCap",
     "LocalConfig",
     "LogisticConfig",
     "ModelConfig",
+    "MvuScheme",
     "ParticipationConfig",
     "PartitionConfig",
+    "PersonalConfig",
     "PositiveFloat",
+    "ProbitScheme",
     "Scheme",
+    "SignScheme",
     "TaskConfig",
     "UniformConfig",
 ]

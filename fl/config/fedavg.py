@@ -11,6 +11,7 @@ from fl.config.codec import Binary32Config, CodecConfig
 from fl.config.data import DataConfig, PartitionConfig
 from fl.config.local import LocalConfig
 from fl.config.model import ModelConfig
+from fl.config.scheme import AggregationConfig, AggregatorConfig, AttackConfig, PersonalConfig
 from phy.config import LinkConfig
 
 
@@ -34,6 +35,8 @@ class FedAvgConfig(Frozen):
     `weighting`: q_n by `samples`, or `equal`. `downlink`: `ideal`, or a link of its own over which every device
     hears the model, as `downlink_codec` writes it (left out: `codec`). `receiver_limit`: received values that are not
     finite or larger than this are taken as missing; left out, the server believes whatever arrives.
+    `aggregation`: what updates become before they are sent, and what the server makes of them; `mean` and the robust
+    aggregators go through `codec`, the one-bit schemes and their rivals have bits of their own and need updates.
     `convergence_bound`: find the optimum first and follow the distance to it beside Theorem 2 (linear model with l2).
     """
 
@@ -51,10 +54,13 @@ class FedAvgConfig(Frozen):
     downlink: Literal["ideal"] | LinkConfig = "ideal"
     downlink_codec: CodecConfig | None = None
     receiver_limit: PositiveFloat | None = None
+    aggregation: AggregationConfig = AggregatorConfig()
+    attack: AttackConfig | None = None
+    personal: PersonalConfig | None = None
     convergence_bound: bool = False
     test_every: Count = Field(default=1, description="rounds between two looks at the test set; the last is always one")
 
-    @field_validator("data", "model", "codec", "downlink_codec", mode="before")
+    @field_validator("data", "model", "codec", "downlink_codec", "aggregation", mode="before")
     @classmethod
     def _a_bare_word_names_it(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -71,6 +77,8 @@ class FedAvgConfig(Frozen):
         some = self.participation.devices_per_round
         if some is not None and some > self.num_devices:
             raise ValueError(f"devices_per_round {some} exceeds num_devices {self.num_devices}; lower it")
+        if not isinstance(self.aggregation, AggregatorConfig) and self.upload != "update":
+            raise ValueError(f"aggregation {self.aggregation.name} sends updates; write upload: update")
         local = self.local
         convex = self.model.name == "linear" and local.l2 > 0.0 and local.optimizer == "gd" and local.clip is not None
         if self.convergence_bound and not convex:

@@ -27,9 +27,9 @@ class ImageData:
     """Labelled images of one trial.
 
     `x_train` uint8 `[N, H, W, C]`, `y_train` int64 `[N]`, `x_test`, `y_test` alike, all read-only; pixels become
-    `scale` * x + `shift`, in [0, 1] or [-1, 1], only on use. `x_validation`, `y_validation` are training images held out.
-    `source` says which file they came from, `fingerprint` is the SHA-256 of the whole set in it (16 hexadecimal digits),
-    whatever the format of the file.
+    `scale` * x + `shift`, in [0, 1] or [-1, 1], only on use. `x_validation`, `y_validation` are training images held
+    out. `source` says which file they came from, `fingerprint` is the SHA-256 of the whole set in it (16 hexadecimal
+    digits), whatever the format of the file.
     """
 
     name: DataName

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.exchange import BitPipe
-from fl.one_bit.base import Scheme
+from fl.one_bit.rounds import SchemeRounds
 from fl.slots import Slots
-from fl.upward import Collected
+from fl.upward import BitAttack, Collected
 from phy.channels import UplinkContext
 
 
@@ -21,8 +21,8 @@ class SchemeUpward:
     `RoundPlan.factor`, is handed to the scheme to divide by.
     """
 
-    def __init__(self, scheme: Scheme, *, pipe: BitPipe, slots: Slots) -> None:
-        self._scheme, self._pipe, self._slots = scheme, pipe, slots
+    def __init__(self, scheme: SchemeRounds, *, pipe: BitPipe, slots: Slots, attack: BitAttack) -> None:
+        self._scheme, self._pipe, self._slots, self._attack = scheme, pipe, slots, attack
 
     @property
     def upload_bits(self) -> int:
@@ -42,8 +42,13 @@ class SchemeUpward:
         seat = self._slots.seat(senders)
         payload = np.zeros((1, self._slots.count, -(-self._scheme.num_bits // 8)), np.uint8)
         plan = self._pipe.begin(context)
+        credited = plan.observed.get("probed_low", np.zeros(self._slots.count))
+        self._scheme.begin(context, credited=credited[seat])
         payload[:, seat] = self._scheme.encode(numbers, devices=senders, context=context)
-        received, heard = self._pipe.carry(payload, plan=plan, context=context)
+        owners = self._slots.owners(senders)
+        received, heard = self._pipe.carry(
+            payload, plan=plan, context=context, tamper=lambda bits: self._attack(bits, owners, context)
+        )
         known = self._pipe.known(heard, bits_per_value=1)
         num_heard = len(senders) if known is None else int(known[seat].any(axis=1).sum())
         factor = np.ones(self._slots.count) if plan.factor is None else plan.factor
@@ -64,4 +69,5 @@ class SchemeUpward:
             spent=self._pipe.spent(heard, seat),
             observed=observed,
             num_heard=num_heard,
+            told=self._scheme.told(),
         )

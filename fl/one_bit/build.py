@@ -1,0 +1,76 @@
+"""From the `aggregation:` of a scenario to what carries updates up."""
+
+from __future__ import annotations
+
+from fl.baselines.build import build_baseline
+from fl.codecs import build_codec
+from fl.config import FedAvgConfig
+from fl.config.scheme import AggregatorConfig, CpaScheme, ProbitScheme, SignScheme
+from fl.exchange import BitPipe, Exchange, digital_link
+from fl.models.federated import FederatedModel
+from fl.one_bit.rounds import CpaRounds, EveryRound, ProbitRounds, SchemeRounds
+from fl.one_bit.sign import build_sign
+from fl.one_bit.upward import SchemeUpward
+from fl.protection import NoProtection, Protection, RandomizedResponse
+from fl.slots import Slots
+from fl.upward import AggregatedValues, BitAttack, Upward
+from phy.config import LinkConfig
+
+
+def build_upward(
+    config: FedAvgConfig,
+    *,
+    link: LinkConfig,
+    model: FederatedModel,
+    slots: Slots,
+    protection: Protection,
+    attack: BitAttack,
+) -> Upward:
+    """What carries updates of `model` over `link`; `protection` is that of plain numbers.
+
+    Raises LearningError for a scheme that cannot be built for the model.
+    """
+    on_air = digital_link(link)
+    if isinstance(config.aggregation, AggregatorConfig):
+        exchange = Exchange(
+            on_air,
+            codec=build_codec(config.codec),
+            protection=protection,
+            num_devices=slots.count,
+            num_values=model.num_parameters,
+            receiver_limit=config.receiver_limit,
+        )
+        return AggregatedValues(exchange, slots=slots, codec=config.codec, aggregator=config.aggregation, attack=attack)
+    scheme = _rounds(config, model=model)
+    pipe = BitPipe(
+        on_air,
+        protection=_response(config, scheme=scheme, probe_bits=link.probe_bits),
+        num_devices=slots.count,
+        num_bits=scheme.num_bits,
+    )
+    return SchemeUpward(scheme, pipe=pipe, slots=slots, attack=attack)
+
+
+def _rounds(config: FedAvgConfig, *, model: FederatedModel) -> SchemeRounds:
+    scheme, num_values = config.aggregation, model.num_parameters
+    if isinstance(scheme, CpaScheme):
+        return CpaRounds(scheme, num_values=num_values, pieces=model.pieces)
+    if isinstance(scheme, ProbitScheme):
+        return ProbitRounds(scheme, num_values=num_values)
+    if isinstance(scheme, SignScheme):
+        return EveryRound(build_sign(scheme, num_values=num_values))
+    if isinstance(scheme, AggregatorConfig):
+        raise TypeError(f"{scheme.name} goes through a codec and has no bits of its own")
+    return EveryRound(build_baseline(scheme, pieces=model.pieces, receiver_limit=config.receiver_limit))
+
+
+def _response(config: FedAvgConfig, *, scheme: SchemeRounds, probe_bits: int) -> Protection:
+    """Randomized response of the schemes that ask for it or undo what the channel does; nothing for the others."""
+    settings = config.aggregation
+    if not isinstance(settings, CpaScheme | ProbitScheme | SignScheme):
+        return NoProtection()
+    if scheme.flip_target is None and settings.channel == "agnostic":
+        return NoProtection()
+    return RandomizedResponse(
+        scheme.flip_target, channel=settings.channel, confidence=settings.confidence, probe_bits=probe_bits
+    )

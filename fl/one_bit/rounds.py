@@ -1,0 +1,155 @@
+"""Schemes from round to round: what of them follows learning, and what only repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.config.scheme import CpaScheme, ProbitScheme
+from fl.models.federated import Piece
+from fl.one_bit.base import Scheme
+from fl.one_bit.cpa_build import build_cpa
+from fl.one_bit.probit import build_probit
+from fl.one_bit.radius import first_scales, next_scales
+from phy.channels import UplinkContext
+
+
+class SchemeRounds(Scheme, Protocol):
+    """A scheme that is told when a round begins, and may go on from what the last one taught the server."""
+
+    def begin(self, context: UplinkContext, *, credited: NDArray[np.float64]) -> None:
+        """A round with these senders; `credited` `[S]`: rates of bit errors that their channels surely make."""
+        ...
+
+    def told(self) -> Mapping[str, float]:
+        """Numbers of this round worth keeping."""
+        ...
+
+
+class EveryRound:
+    """A scheme that is the same in every round."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+
+    @property
+    def num_bits(self) -> int:
+        """See `Scheme`."""
+        return self._scheme.num_bits
+
+    @property
+    def flip_target(self) -> float | None:
+        """See `Scheme`."""
+        return self._scheme.flip_target
+
+    def begin(self, context: UplinkContext, *, credited: NDArray[np.float64]) -> None:
+        """See `SchemeRounds.begin`."""
+        del context, credited
+
+    def told(self) -> Mapping[str, float]:
+        """See `SchemeRounds.told`."""
+        return {}
+
+    def encode(
+        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.uint8]:
+        """See `Scheme.encode`."""
+        return self._scheme.encode(updates, devices=devices, context=context)
+
+    def aggregate(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        devices: NDArray[np.int64],
+        context: UplinkContext,
+        weights: NDArray[np.float64],
+        factor: NDArray[np.float64],
+        known: NDArray[np.bool_] | None = None,
+    ) -> NDArray[np.float32]:
+        """See `Scheme.aggregate`."""
+        return self._scheme.aggregate(
+            payload, devices=devices, context=context, weights=weights, factor=factor, known=known
+        )
+
+
+class CpaRounds(EveryRound):
+    """CPA whose radius decays, or follows what the server has heard."""
+
+    def __init__(self, config: CpaScheme, *, num_values: int, pieces: Sequence[Piece]) -> None:
+        self._config, self._num_values, self._pieces = config, num_values, pieces
+        self._scales = first_scales(len(pieces)) if config.radius == "scaled" else None
+        self._cpa = build_cpa(config, num_values=num_values, pieces=pieces, scales=self._scales)
+        super().__init__(self._cpa)
+
+    def begin(self, context: UplinkContext, *, credited: NDArray[np.float64]) -> None:
+        """See `SchemeRounds.begin`."""
+        del credited
+        if self._config.radius != "fixed":
+            self._cpa = build_cpa(
+                self._config,
+                num_values=self._num_values,
+                pieces=self._pieces,
+                round_index=context.round_index,
+                scales=self._scales,
+            )
+            self._scheme = self._cpa
+
+    def aggregate(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        devices: NDArray[np.int64],
+        context: UplinkContext,
+        weights: NDArray[np.float64],
+        factor: NDArray[np.float64],
+        known: NDArray[np.bool_] | None = None,
+    ) -> NDArray[np.float32]:
+        """See `Scheme.aggregate`."""
+        histogram = self._cpa.histogram(
+            payload, devices=devices, context=context, weights=weights, factor=factor, known=known
+        )
+        if self._scales is not None:
+            self._scales = next_scales(
+                histogram, cpa=self._cpa, pieces=self._pieces, scales=self._scales, gamma=self._config.gamma
+            )
+        return self._cpa.update(histogram)
+
+
+class ProbitRounds(EveryRound):
+    """PRoBit whose b follows learning, and is smaller where the channel surely flips."""
+
+    def __init__(self, config: ProbitScheme, *, num_values: int) -> None:
+        self._config = config
+        self._next = self._now = build_probit(config, num_values=num_values)
+        super().__init__(self._now)
+
+    def begin(self, context: UplinkContext, *, credited: NDArray[np.float64]) -> None:
+        """See `SchemeRounds.begin`."""
+        del context
+        native = self._config.channel == "native" and self._config.epsilon is not None
+        self._now = self._next.over_channel(credited) if native else self._next
+        self._scheme = self._now
+
+    def told(self) -> Mapping[str, float]:
+        """See `SchemeRounds.told`."""
+        return {"b": self._now.b}
+
+    def aggregate(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        devices: NDArray[np.int64],
+        context: UplinkContext,
+        weights: NDArray[np.float64],
+        factor: NDArray[np.float64],
+        known: NDArray[np.bool_] | None = None,
+    ) -> NDArray[np.float32]:
+        """See `Scheme.aggregate`."""
+        estimate = self._now.aggregate(
+            payload, devices=devices, context=context, weights=weights, factor=factor, known=known
+        )
+        self._next = self._now.after(estimate, weights=weights, factor=factor, known=known)
+        return estimate
