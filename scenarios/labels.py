@@ -78,6 +78,24 @@ AXES: dict[str, str] = {
     "learning.participation.dropout": "probability of dropping out",
     "learning.participation.straggling": "probability of straggling",
     "learning.receiver_limit": "largest number believed",
+    "learning.aggregation": "aggregation",
+    "learning.aggregation.name": "aggregation",
+    "learning.aggregation.epsilon": "privacy bound ε per number and round",
+    "learning.aggregation.gamma": "radius γ",
+    "learning.aggregation.rate_bits": "rate $R$ [bits]",
+    "learning.aggregation.dimension": "dimension $L$ of the lattice",
+    "learning.aggregation.stages": "stages",
+    "learning.aggregation.b": "bound $b$",
+    "learning.aggregation.clip": "clipping threshold per number",
+    "learning.aggregation.l1_clip": r"clipping norm $\Delta_1/2$",
+    "learning.aggregation.step": "step of the server",
+    "learning.aggregation.trim": "share trimmed at each end",
+    "learning.aggregation.channel": "channel errors in aggregation",
+    "learning.attack.kind": "attack",
+    "learning.attack.share": "share of attackers",
+    "learning.attack.factor": "factor of the attack",
+    "learning.attack.std": "standard deviation of the attack",
+    "learning.personal.lam": "pull λ to the global model",
     "learning.flip_probability": "flip probability",
     "learning.dimension": "number of parameters $M$",
     "learning.sensitivity": r"sensitivity $\Delta w$",
@@ -126,6 +144,17 @@ AXES: dict[str, str] = {
     "heterogeneity": "heterogeneity Γ",
     "bound_valid": "assumptions of Theorem 2 hold",
     "bound_contraction": "contraction of Theorem 2",
+    "aggregation_snr_db": "aggregation SNR, 10 log [dB]",
+    "aggregation_snr_20log_db": "aggregation SNR, 20 log as coded [dB]",
+    "aggregation_mse": "squared error of the aggregate, per number",
+    "personal_accuracy": "accuracy of the personal models",
+    "global_accuracy_at_home": "accuracy of the global model at home",
+    "own_accuracy": "accuracy of the own model",
+    "own_loss": "loss of the own model",
+    "k_anonymity": "$k$-anonymity of a block, least",
+    "anonymity": "$k$-anonymity of a block, expected",
+    "b": "bound $b$ of PRoBit",
+    "num_attackers": "attackers among the senders",
     "distance_sq": r"squared distance to the optimum $\|w - w^*\|^2$",
     "bound": "bound of Theorem 2",
     "model_norm": r"model norm $\|w\|$",
@@ -200,6 +229,15 @@ SYMBOLS: dict[str, tuple[str, str]] = {
     "learning.dimension": ("$M$", ""),
     "learning.sensitivity": (r"$\Delta w$", ""),
     "learning.receiver_limit": ("believed up to", ""),
+    "learning.aggregation.epsilon": ("ε", ""),
+    "learning.aggregation.gamma": ("γ", ""),
+    "learning.aggregation.rate_bits": ("$R$", ""),
+    "learning.aggregation.dimension": ("$L$", ""),
+    "learning.aggregation.stages": ("stages", ""),
+    "learning.aggregation.b": ("$b$", ""),
+    "learning.aggregation.l1_clip": (r"$\Delta_1/2$", ""),
+    "learning.attack.share": ("attackers", ""),
+    "learning.personal.lam": ("λ", ""),
     "learning.quantizer_slope": ("$a$", ""),
     "learning.step_size": ("η", ""),
     "learning.gradient_bound": (r"$\ell$", ""),
@@ -220,6 +258,17 @@ WORDS: dict[str, str] = {
     "learning.codec.name": "{}",
     "learning.local.optimizer": "{}",
     "learning.upload": "{} uploaded",
+    "learning.aggregation.name": "{}",
+    "learning.aggregation.form": "{} form",
+    "learning.aggregation.decode": "decoded {}",
+    "learning.aggregation.radius": "{} radius",
+    "learning.aggregation.codewords": "{} codewords",
+    "learning.aggregation.negative_bins": "negative bins {}",
+    "learning.aggregation.vote": "{}",
+    "learning.aggregation.bound": "{} b",
+    "learning.aggregation.channel": "{}",
+    "learning.attack.kind": "{}",
+    "learning.attack.drawn": "drawn {}",
     "learning.weighting": "weights by {}",
     "learning.weights": "{} weights",
     "learning.downlink": "{} downlink",
@@ -248,6 +297,16 @@ SPOKEN: dict[str, dict[str, str]] = {
     "learning.partition.kind": {"iid": "IID", "labels": "by labels", "dirichlet": "Dirichlet"},
     "learning.data.name": {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
     | {"cifar100": "CIFAR-100", "emnist": "EMNIST"},
+    "learning.aggregation.name": {"cpa": "CPA", "probit": "PRoBit", "sign": "signSGD", "jopeq": "JoPEQ", "mvu": "MVU"}
+    | {"laplace": "Laplace", "rsa": "RSA", "median": "coordinate median", "trimmed-mean": "trimmed mean"}
+    | {"geometric-median": "geometric median"},
+    "learning.aggregation.channel": {"native": "channel-native", "agnostic": "channel-agnostic", "debias": "debiased"},
+    "learning.aggregation.vote": {"majority": "majority vote", "mean": "mean of signs"},
+    "learning.aggregation.decode": {"unbiased": "unbiased decode", "coded": "decode as coded"}
+    | {"printed": "decode as printed"},
+    "learning.attack.kind": {"ones": "constant ones", "invert": "inverted bits", "random": "random bits"}
+    | {"gaussian": "Gaussian noise", "sign-flip": "flipped sign", "zero-gradient": "zero gradient"}
+    | {"duplicate": "duplicates", "scale": "scaled updates", "labels": "poisoned labels", "jam": "jamming"},
     "privacy.mechanism": {"bit-flipping": "bit flipping", "gaussian": "Gaussian noise"},
     "privacy.channel": {"native": "channel-native", "agnostic": "channel-agnostic"},
     "privacy.calibration": {"dp-accounting": "calibrated", "printed": "as printed"},
@@ -282,7 +341,7 @@ def plain_label(name: str) -> str:
     return _plain(AXES.get(name, name))
 
 
-_SIGNS = {r"\ell": "ℓ", r"\Delta ": "Δ", "_0": "₀", "_1": "₁", r"\|": "‖", "^*": "*", "^2": "²", "$": ""}
+_SIGNS = {r"\ell": "ℓ", r"\Delta ": "Δ", r"\Delta": "Δ", "_0": "₀", "_1": "₁", r"\|": "‖", "^*": "*", "^2": "²", "$": ""}
 
 
 def _plain(text: str) -> str:
@@ -340,11 +399,31 @@ def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
     chosen = {key: entry for key, entry in value.items() if entry is not None and told(key, entry)}
     if not chosen:
         return f"default {_without_mathematics(path.rpartition('.')[2].replace('_', ' '))}"
+    if path == "learning.aggregation":
+        chosen = _with_its_variant(value, chosen)
     parts = (
-        _without_mathematics(str(entry)) if key == "name" else setting_label(f"{path}.{key}", entry)
+        _name_label(path, str(entry)) if key == "name" else setting_label(f"{path}.{key}", entry)
         for key, entry in chosen.items()
     )
     return ", ".join(filter(None, parts))
+
+
+def _name_label(path: str, name: str) -> str:
+    return SPOKEN.get(f"{path}.name", {}).get(name) or _without_mathematics(name)
+
+
+def _with_its_variant(value: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings to tell of an aggregation, its name that of a variant with a name of its own."""
+    told, name = dict(chosen), value.get("name")
+    if name == "cpa" and value.get("stages") == 2:
+        told["name"] = "nested CPA"
+        told.pop("stages", None)
+    if name == "sign" and value.get("epsilon") not in (None, "none"):
+        told["name"] = "signSGD + RR"
+    if name in ("cpa", "sign") and told.get("epsilon") == "none":
+        told["name"] = f"{_name_label('learning.aggregation', str(told['name']))} without RR"
+        del told["epsilon"]
+    return told
 
 
 def _default(field: FieldInfo) -> Any:

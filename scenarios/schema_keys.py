@@ -52,33 +52,37 @@ def schema_keys() -> dict[str, SchemaKey]:
     """Every dotted path of a scenario, those of all variants of a union included."""
     keys: dict[str, SchemaKey] = {}
 
-    def walk(model: type[BaseModel], prefix: str, indexed: bool, variant: str, owner: str) -> None:
+    def walk(model: type[BaseModel], prefix: str, indexed: bool, words: tuple[str, ...], owner: str) -> None:
         for name, field in model.model_fields.items():
             path = prefix + name
             known = keys.get(path)
             variants, fields = (dict(known.variants), dict(known.fields)) if known else ({}, {})
             fields.setdefault(owner, field)
-            if variant:
-                variants.setdefault(variant, field)
+            for word in words:
+                variants.setdefault(word, field)
             keys[path] = SchemaKey(indexed=indexed, variants=variants, fields=fields)
-            for child, in_list in _models_in(field.annotation):
-                word = variant_of(child)
+            inside = list(_models_in(field.annotation))
+            for child, in_list in inside:
+                own = _words_of(child, alone=len(inside) == 1)
                 named = any(tag in child.model_fields for tag in OWNERS) or child in UNNAMED
-                walk(child, path + ".", indexed or in_list, word, word if named else owner)
+                walk(child, path + ".", indexed or in_list, own, own[0] if named else owner)
 
-    walk(Scenario, "", False, "", "")
+    walk(Scenario, "", False, (), "")
     return keys
 
 
-def variant_of(model: type[BaseModel]) -> str:
-    """The word by which a member of a union is told from the others, empty for what is no such member."""
+def _words_of(model: type[BaseModel], *, alone: bool) -> tuple[str, ...]:
+    """The words by which a member of a union is told from the others; none for what is no such member.
+
+    A model that stands `alone` has one word at most: several are a choice within it.
+    """
     if model in UNNAMED:
-        return UNNAMED[model]
+        return (UNNAMED[model],)
     for tag in TAGS:
         words = get_args(model.model_fields[tag].annotation) if tag in model.model_fields else ()
-        if len(words) == 1 and isinstance(words[0], str):
-            return words[0]
-    return ""
+        if words and all(isinstance(word, str) for word in words) and not (alone and len(words) > 1):
+            return tuple(words)
+    return ()
 
 
 def _models_in(annotation: Any, in_list: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
@@ -98,15 +102,16 @@ def unknown_key(path: str, *, among: Iterable[str] | None = None) -> str:
             tag, _ = SECTIONS[parent]
             return f"it belongs to {tag} {listing(variants)} only: leave it out, or change the {tag}"
         return f"it belongs to {parent} {listing(variants)} only: leave it out"
-    leaf = path.rpartition(".")[2]
+    section, _, leaf = path.rpartition(".")
 
     def nearness(other: str) -> float:
-        # By the last word: a right word in the wrong place is the likelier slip. The rest breaks ties.
-        own = SequenceMatcher(None, leaf, other.rpartition(".")[2]).ratio()
-        return own + 0.01 * SequenceMatcher(None, path, other).ratio()
+        # By the last word: a right word in the wrong place is the likelier slip. Then what stands beside; ties by path.
+        around, _, word = other.rpartition(".")
+        own = SequenceMatcher(None, leaf, word).ratio()
+        return own + 0.1 * (around == section) + 0.01 * SequenceMatcher(None, path, other).ratio()
 
     best = max(known, key=nearness)
-    if nearness(best) >= 0.7:
+    if SequenceMatcher(None, leaf, best.rpartition(".")[2]).ratio() >= 0.7:
         return f"did you mean {best}"
     parent = path.rpartition(".")[0]
     while parent and not any(other.startswith(parent + ".") for other in known):

@@ -16,6 +16,7 @@ SECTIONS: dict[Path, str] = {
     ("learning", "model"): "name",
     ("learning", "codec"): "name",
     ("learning", "downlink_codec"): "name",
+    ("learning", "aggregation"): "name",
     ("privacy",): "mechanism",
 }
 """Path of a section that is one of several things, and its key that says which."""
@@ -73,6 +74,7 @@ _UNNAMED: dict[Path, str] = {
     ("learning",): FlmcConfig().algorithm,
     ("learning", "partition"): "iid",
     ("learning", "model"): "linear",
+    ("learning", "aggregation"): "mean",
 }
 """What a section is that does not say."""
 
@@ -81,6 +83,8 @@ def _usual(path: Path, algorithm: Any) -> str:
     """What has to be written out where it is left out: members of a union are told apart by it."""
     if path == ("learning", "task"):
         return FlmcConfig().task.name
+    if path == ("learning", "aggregation"):
+        return "mean"
     if path[-1] in ("codec", "downlink_codec"):
         return FlipMomentsConfig().codec.name if algorithm in ("flip-moments", "bit-distance") else "binary32"
     return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fl.config import BitDistanceConfig, FedAvgConfig, FlipMomentsConfig, FlmcConfig
-from fl.footprint import fedavg, flmc, studies
+from fl.footprint import fedavg, flmc, schemes, studies
 from phy.config import LinkConfig
 
 AnyLearning = FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig
@@ -26,7 +26,11 @@ def payload_bits(config: AnyLearning) -> int | None:
     if isinstance(config, BitDistanceConfig):
         return 0
     size = dimension(config)
-    return None if size is None else size * config.codec.bits_per_value
+    if size is None:
+        return None
+    if isinstance(config, FedAvgConfig):
+        return schemes.upload_bits(config, num_values=size)
+    return size * config.codec.bits_per_value
 
 
 def trials_side_by_side(config: AnyLearning) -> bool:

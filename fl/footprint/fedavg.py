@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fl.config import DataConfig, FedAvgConfig
 from fl.footprint.radio import SECONDS_PER_FLIPPED_BIT, seconds_per_bit
+from fl.footprint.schemes import seconds_per_value, upload_bits
 from phy.config import LinkConfig
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def bytes_per_trial(config: FedAvgConfig, link: LinkConfig) -> int:
     data = (facts.num_train + facts.num_test) * prod(facts.image_shape)
     devices, size = devices_per_round(config), dimension(config) or _ASSUMED_PARAMETERS
     weights = 4 * devices * size * _COPIES_OF_WEIGHTS
-    bits = 3 * devices * size * config.codec.bits_per_value // 8
+    bits = 3 * devices * upload_bits(config, num_values=size) // 8
     optimizer = (
         4 * size * config.num_devices * {"gd": 0, "sgd": config.local.momentum > 0, "adam": 2}[config.local.optimizer]
     )
@@ -89,9 +90,9 @@ def seconds_per_trial(config: FedAvgConfig, link: LinkConfig) -> float:
     training = devices * config.local.steps * _samples_per_step(config) * per_step / _FLOPS_PER_SECOND
     tested = min(config.data.test_samples or facts.num_test, facts.num_test) + (config.data.validation_samples or 0)
     testing = tested * forward / _FLOPS_PER_SECOND / config.test_every
-    payload = size * config.codec.bits_per_value
+    payload = upload_bits(config, num_values=size)
     bit = seconds_per_bit(link, payload_bits=payload) + SECONDS_PER_FLIPPED_BIT
-    radio = devices * (payload * bit + size * _SECONDS_PER_VALUE)
+    radio = devices * (payload * bit + size * seconds_per_value(config))
     if config.downlink != "ideal":
         codec = config.downlink_codec or config.codec
         down = size * codec.bits_per_value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fl.config import FedAvgConfig, FlmcConfig
-from fl.footprint import payload_bits
+from fl.footprint import dimension, payload_bits
 from phy.config import CsiEstimation, LinkConfig
 from phy.config.conflicts import link_conflicts
 from scenarios.consistency.conflict import Conflict
@@ -116,8 +116,7 @@ def link(scenario: Scenario) -> Iterator[Conflict]:
     for path, resolved in links_of(resolve_auto(scenario)):
         bits = payload_bits(learning)
         if path != "link" and isinstance(learning, FedAvgConfig) and bits is not None:
-            codec = learning.downlink_codec or learning.codec
-            bits = bits // learning.codec.bits_per_value * codec.bits_per_value
+            bits = (dimension(learning) or 0) * (learning.downlink_codec or learning.codec).bits_per_value
         full = 8 * resolved.packet_size_bytes  # of a size that only the run knows, one full packet is checked
         for found in link_conflicts(resolved, num_devices=learning.num_devices, payload_bits=bits or full):
             yield Conflict(
