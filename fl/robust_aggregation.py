@@ -188,7 +188,8 @@ def _weiszfeld(
         distance = np.sqrt(np.einsum("km,km->k", away, away))
         distances[rows] = distance
         there = distance == 0.0
-        at_centre += float(weights[rows][there].sum())
+        # A device that was not heard is nowhere.
+        at_centre += float(weights[rows][there if held is None else there & held.any(axis=1)].sum())
         inverse = np.where(there, 0.0, weights[rows] / np.where(there, 1.0, distance))
         pull += inverse @ away
         share += inverse.sum() if held is None else inverse @ held

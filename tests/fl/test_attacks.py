@@ -1,0 +1,236 @@
+"""Attackers: who they are, and that they act exactly where they are said to, on nothing and nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from baseline_setting import round_of
+
+from fl import attacks
+from fl.attacks import attack_bits, attack_updates, choose_attackers, jam, jamming_boost, poison_labels
+from fl.config.scheme import AttackConfig
+from fl.tasks.base import LearningError
+from phy.compile import compile_air
+from phy.config import LinkConfig
+
+UPDATE_KINDS = ("gaussian", "sign-flip", "scale", "zero-gradient", "duplicate")
+BIT_KINDS = ("ones", "invert", "random")
+K = 12
+DEVICES = np.arange(40, 40 + K)
+LYING = np.isin(np.arange(K), [0, 3, 11])
+
+
+def config(kind: str, **more: Any) -> AttackConfig:
+    return AttackConfig(kind=kind, **({"share": 0.25} if "devices" not in more and "share" not in more else {}), **more)
+
+
+def chosen(attack: AttackConfig, *, num_devices: int = 100, seed: int = 1, trial: int = 0) -> np.ndarray:
+    return choose_attackers(attack, num_devices=num_devices, seed=seed, trial=trial)
+
+
+def test_a_share_is_drawn_without_replacement_and_by_seed_and_trial() -> None:
+    for share, count in ((0.0, 0), (0.2, 20), (0.29, 29), (0.3, 30), (1.0, 100)):
+        assert chosen(config("ones", share=share)).sum() == count
+    first = chosen(config("ones", share=0.3))
+    np.testing.assert_array_equal(chosen(config("invert", share=0.3)), first)
+    assert (chosen(config("ones", share=0.3), trial=1) != first).any()
+    assert (chosen(config("ones", share=0.3), seed=2) != first).any()
+    # Every device is as likely as any other.
+    often = sum(chosen(config("ones", share=0.3), num_devices=10, trial=trial) for trial in range(2000))
+    assert (np.abs(often - 600) < 4.5 * np.sqrt(2000 * 0.3 * 0.7)).all()
+
+
+def test_drawn_with_replacement_fewer_attack() -> None:
+    attack = config("ones", share=0.3, drawn="with-replacement")
+    counts = [chosen(attack, num_devices=1000, trial=trial).sum() for trial in range(50)]
+    # 300 draws from 1000: 1000 (1 - 0.999^300) different ones; the variance of that is below its mean.
+    wanted = 1000 * (1 - 0.999**300)
+    assert max(counts) < 300
+    assert abs(np.mean(counts) - wanted) < 4 * np.sqrt(wanted / 50)
+
+
+def test_devices_are_taken_by_number() -> None:
+    np.testing.assert_array_equal(np.flatnonzero(chosen(config("ones", devices=(7, 3, 3)))), [3, 7])
+
+
+def test_attackers_that_cannot_be_are_refused_in_one_sentence() -> None:
+    with pytest.raises(LearningError, match="number 12, but there are only 12, from 0 to 11"):
+        chosen(config("ones", devices=(2, 12)), num_devices=12)
+    with pytest.raises(LearningError, match="names 4 devices up to number 2, but there are only 3"):
+        chosen(config("ones", devices=(0, 1, 2, 2)), num_devices=3)
+    for kind in ("zero-gradient", "duplicate"):
+        with pytest.raises(LearningError, match="all 5 devices attack"):
+            chosen(config(kind, share=1.0), num_devices=5)
+    assert chosen(config("ones", share=1.0), num_devices=5).all()
+    with pytest.raises(LearningError, match="leaves signs as they are"):
+        chosen(config("sign-flip", factor=4.0))
+
+
+def attacked(
+    kind: str, values: np.ndarray, *, devices: np.ndarray = DEVICES, index: int = 0, **more: Any
+) -> np.ndarray:
+    return attack_updates(
+        config(kind, **more), values, attackers=LYING[: len(values)], devices=devices, context=round_of(index)
+    )
+
+
+VALUES = np.random.default_rng(4).normal(size=(K, 1001)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", UPDATE_KINDS)
+def test_an_attack_on_updates_touches_attackers_alone(kind: str) -> None:
+    before = VALUES.copy()
+    found = attacked(kind, VALUES)
+    np.testing.assert_array_equal(VALUES, before)
+    np.testing.assert_array_equal(found[~LYING], VALUES[~LYING])
+    assert (found[LYING] != VALUES[LYING]).any(axis=1).all()
+    nobody = attack_updates(config(kind), VALUES, attackers=np.zeros(K, bool), devices=DEVICES, context=round_of())
+    assert nobody is VALUES
+    payload = np.random.default_rng(1).integers(0, 256, (1, K, 3), dtype=np.uint8)
+    untouched = attack_bits(config(kind), payload, attackers=LYING, devices=DEVICES, num_bits=20, context=round_of())
+    assert untouched is payload
+
+
+def test_attacks_on_updates_are_what_they_are_called() -> None:
+    np.testing.assert_array_equal(attacked("sign-flip", VALUES)[LYING], -4 * VALUES[LYING])
+    np.testing.assert_array_equal(attacked("scale", VALUES, factor=10.0)[LYING], 10 * VALUES[LYING])
+    np.testing.assert_array_equal(attacked("duplicate", VALUES)[LYING], np.tile(VALUES[1], (3, 1)))
+    zero = attacked("zero-gradient", VALUES)
+    np.testing.assert_allclose(zero[0], -VALUES[~LYING].astype(float).sum(axis=0) / 3, rtol=1e-6)
+    np.testing.assert_allclose(zero.astype(float).sum(axis=0), 0.0, atol=1e-5)
+    noise = attacked("gaussian", VALUES, std=1e4)[LYING].astype(float) / 1e4
+    assert abs(noise.mean()) < 4 / np.sqrt(noise.size)
+    assert abs(noise.var() - 1) < 4 * np.sqrt(2 / noise.size)
+    assert np.abs(np.corrcoef(noise)[np.triu_indices(3, 1)]).max() < 4 / np.sqrt(1001)
+
+
+def test_noise_and_coins_belong_to_the_device_and_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    payload = np.zeros((1, K, 126), np.uint8)
+
+    def coins(devices: np.ndarray, index: int = 0) -> np.ndarray:
+        return attack_bits(
+            config("random"), payload, attackers=LYING, devices=devices, num_bits=1001, context=round_of(index)
+        )[0, LYING]
+
+    noise, flips = attacked("gaussian", VALUES)[LYING], coins(DEVICES)
+    assert (attacked("gaussian", VALUES, index=1)[LYING] != noise).any()
+    assert (coins(DEVICES, index=1) != flips).any()
+    moved = DEVICES.copy()
+    moved[[0, 3]] = moved[[3, 0]]
+    np.testing.assert_array_equal(attacked("gaussian", VALUES, devices=moved)[LYING], noise[[1, 0, 2]])
+    np.testing.assert_array_equal(coins(moved), flips[[1, 0, 2]])
+    monkeypatch.setattr(attacks, "_NUMBERS_AT_ONCE", 1)
+    np.testing.assert_array_equal(attacked("gaussian", VALUES)[LYING], noise)
+    wide = attack_bits(
+        config("random"),
+        np.zeros((1, 300, 250), np.uint8),
+        attackers=np.ones(300, bool),
+        devices=np.arange(300),
+        num_bits=2000,
+        context=round_of(),
+    )
+    ones = np.unpackbits(wide).mean()
+    assert abs(ones - 0.5) < 4 * 0.5 / np.sqrt(600_000)
+
+
+def test_without_honest_devices_in_a_round_nothing_is_copied_or_answered() -> None:
+    everybody = np.ones(K, bool)
+    given = {"attackers": everybody, "devices": DEVICES, "context": round_of()}
+    np.testing.assert_array_equal(attack_updates(config("zero-gradient"), VALUES, **given), np.zeros_like(VALUES))
+    np.testing.assert_array_equal(attack_updates(config("duplicate"), VALUES, **given), VALUES)
+
+
+@pytest.mark.parametrize("num_bits", [1001, 1008])
+@pytest.mark.parametrize("kind", BIT_KINDS)
+def test_an_attack_on_bits_touches_the_bits_of_attackers_alone(kind: str, num_bits: int) -> None:
+    payload = np.random.default_rng(2).integers(0, 256, (1, K, 126), dtype=np.uint8)
+    before = payload.copy()
+    found = attack_bits(config(kind), payload, attackers=LYING, devices=DEVICES, num_bits=num_bits, context=round_of())
+    np.testing.assert_array_equal(payload, before)
+    np.testing.assert_array_equal(found[0, ~LYING], payload[0, ~LYING])
+    sent, was = np.unpackbits(found, axis=-1)[0, LYING], np.unpackbits(payload, axis=-1)[0, LYING]
+    np.testing.assert_array_equal(sent[:, num_bits:], was[:, num_bits:])
+    if kind == "ones":
+        assert sent[:, :num_bits].all()
+    elif kind == "invert":
+        np.testing.assert_array_equal(sent[:, :num_bits], 1 - was[:, :num_bits])
+    else:
+        agree = (sent[:, :num_bits] == was[:, :num_bits]).sum()
+        assert abs(agree - 1.5 * num_bits) < 4 * np.sqrt(0.75 * num_bits)
+    same = attack_updates(config(kind), VALUES, attackers=LYING, devices=DEVICES, context=round_of())
+    assert same is VALUES
+
+
+def test_labels_are_mirrored_on_the_attackers_own_samples_alone() -> None:
+    labels = np.array([0, 1, 2, 9, 5, 4], np.int64)
+    samples = (np.array([0, 3]), np.array([1]), np.array([4, 2]), np.array([5]))
+    attackers = np.array([True, False, True, False])
+    found = poison_labels(labels, samples=samples, attackers=attackers, num_classes=10)
+    np.testing.assert_array_equal(found, [9, 1, 7, 0, 4, 4])
+    np.testing.assert_array_equal(labels, [0, 1, 2, 9, 5, 4])
+
+
+def air_link(modulation: str, **channel: Any) -> LinkConfig:
+    return LinkConfig.model_validate(
+        {
+            "access": "superposition",
+            "modulation": modulation,
+            "channel": {"model": "flat", "noise_power": 1e-6, **channel},
+            "power": {"policy": "truncated-inversion", "snr_max_db": 60.0},
+        }
+    )
+
+
+@pytest.mark.parametrize("fading", ["constant", "rayleigh"])
+def test_a_jammer_radiates_all_its_power_and_nobody_else_changes(fading: str) -> None:
+    link, num_symbols, bound = air_link("analog", fading=fading, coherence="round"), 400, 2.0
+    uplink = compile_air(link, num_devices=K, num_symbols=num_symbols, payload_bound=bound)
+    honest = np.random.default_rng(3).uniform(-bound, bound, (1, K, num_symbols))
+    caps = {"lmc": 0.02}  # what keeps everybody below full power
+    full = uplink.superpose(np.full_like(honest, bound), context=round_of(), caps=caps)
+    boost = jamming_boost(full.energy_j[0], airtime_s=full.airtime_s[0], max_power_w=link.max_power)
+    on_air = full.energy_j[0] > 0
+    lying = LYING & on_air
+    assert lying.any()
+    assert (boost[on_air] > 1.0).all()
+    payload = jam(config("jam"), honest, attackers=LYING, devices=DEVICES, boost=boost, bound=bound, context=round_of())
+    np.testing.assert_array_equal(payload[0, ~LYING], honest[0, ~LYING])
+    clean = uplink.superpose(honest, context=round_of(), caps=caps)
+    heard = uplink.superpose(payload, context=round_of(), caps=caps)
+    np.testing.assert_allclose(heard.decision.level, clean.decision.level)
+    np.testing.assert_allclose(heard.energy_j[0, lying], link.max_power * heard.airtime_s[0, lying], rtol=1e-4)
+    np.testing.assert_allclose(heard.energy_j[0, ~LYING], clean.energy_j[0, ~LYING], rtol=1e-6)
+    # The server's sum is wrong by exactly what the jammers put in place of what was theirs.
+    change = heard.decision.amplitude[0] * (payload - honest)[0].sum(axis=0, where=on_air[:, None])
+    np.testing.assert_allclose((heard.received - clean.received)[0].real, change, atol=1e-4 * np.abs(change).max())
+    signs = payload[0, lying] / (bound * boost[lying, None])
+    np.testing.assert_allclose(np.abs(signs), 1.0)
+    assert abs(signs.mean()) < 4 / np.sqrt(signs.size)
+
+
+def test_a_jammer_of_packed_bits_sends_coins_at_everybodys_level() -> None:
+    link, num_symbols = air_link("bpsk"), 400
+    uplink = compile_air(link, num_devices=K, num_symbols=num_symbols)
+    honest = np.random.default_rng(3).integers(0, 256, (1, K, num_symbols // 8), dtype=np.uint8)
+    payload = jam(
+        config("jam"), honest, attackers=LYING, devices=DEVICES, boost=np.ones(K), bound=1.0, context=round_of()
+    )
+    np.testing.assert_array_equal(payload[0, ~LYING], honest[0, ~LYING])
+    agree = (np.unpackbits(payload[0, LYING]) == np.unpackbits(honest[0, LYING])).sum()
+    assert abs(agree - 600) < 4 * np.sqrt(300)
+    heard = uplink.superpose(payload, context=round_of(), caps={})
+    np.testing.assert_allclose(heard.energy_j[0, LYING], heard.energy_j[0, ~LYING][0], rtol=1e-5)
+
+
+def test_other_kinds_do_not_jam_and_a_boost_must_be_a_number() -> None:
+    honest = np.ones((1, K, 8))
+    given = {"attackers": LYING, "devices": DEVICES, "bound": 1.0, "context": round_of()}
+    for kind in (*UPDATE_KINDS, *BIT_KINDS, "labels"):
+        assert jam(config(kind), honest, boost=np.ones(K), **given) is honest
+    for bad in (np.nan, np.inf, -1.0):
+        with pytest.raises(LearningError, match="jamming_boost"):
+            jam(config("jam"), honest, boost=np.full(K, bad), **given)
+    silent = jamming_boost(np.zeros(2), airtime_s=np.zeros(2), max_power_w=1.0)
+    np.testing.assert_array_equal(silent, 0.0)
