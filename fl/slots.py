@@ -68,6 +68,7 @@ class Slots:
 def exchangeable(link: LinkConfig) -> bool:
     """Whether any device on any seat in any round meets the same law, whatever was before."""
     channel = link.channel
-    lasting = channel.coherence in ("run", "doppler") and (channel.fades or channel.selective)
+    drawn = channel.fades or channel.selective or link.csi_error_variance > 0.0
+    lasting = channel.coherence in ("run", "doppler") and drawn
     own_gain = isinstance(channel.gain, tuple) or channel.cell is not None
     return not (lasting or own_gain or link.power.policy == "closed-loop" or link.access == "noma")

@@ -79,8 +79,15 @@ def _probe(privacy: BitFlippingConfig, scenario: Scenario) -> Iterator[str]:
     if privacy.channel == "native" and changing and link.error_model not in ("error_free", "analytic"):
         yield (
             f"privacy.channel: under channel coherence {link.channel.coherence} the probe and the payload meet "
-            "different fades, so that native credits errors of fades that the payload may not meet; write coherence: "
-            "round or run, or channel: agnostic"
+            "different fades, so that few errors or none are surely there for channel native to credit; write "
+            "coherence: round or run, or channel: agnostic"
+        )
+    coded = link.coding != "none" or link.mcs is not None
+    if privacy.channel == "native" and coded and link.error_model not in ("error_free", "analytic"):
+        yield (
+            "privacy.channel: what a decoder leaves wrong lies in whole packets, and the bits of the others carry the "
+            "device's own flips alone, while Theorem 1 wants every bit flipped on its own; native credits next to "
+            "nothing here, write channel: agnostic to credit nothing"
         )
 
 

@@ -138,3 +138,18 @@ def test_errors_that_come_together_are_not_credited_as_if_each_came_alone(channe
     # Promised at 99 % per device and round: 60 of these leave at most 4 with probability 0.9996 if it is kept.
     assert (found.devices["probed_low"] > rate).sum() <= 4
     assert (found.devices["probed_errors"] > 0).all()
+
+
+def test_a_channel_estimate_that_stays_wrong_for_the_run_stays_with_its_device() -> None:
+    link = {
+        "channel": {"model": "flat", "coherence": "run"},
+        "csi": {"error_variance": 0.3},
+        "power": {"policy": "fixed", "snr_max_db": 8.0},
+    }
+    found = run(setting(num_devices=8, rounds=12, participation={"devices_per_round": 4}), link)
+    bits, errors = found.link["bits"], found.link["bit_errors"]
+    rates = [errors[:, k][bits[:, k] > 0] / 14950 for k in range(8)]
+    # The same error of the estimate in every round: rates differ between devices, and between rounds by chance alone.
+    spread = max(4 * np.sqrt(2 * rate.mean() * (1 - rate.mean()) / 14950) + 1e-3 for rate in rates)
+    assert max(float(np.ptp(rate)) for rate in rates if len(rate)) < 2 * spread
+    assert np.ptp([rate.mean() for rate in rates if len(rate)]) > 4 * spread

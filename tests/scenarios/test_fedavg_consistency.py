@@ -147,6 +147,8 @@ def test_a_higher_order_moves_the_epsilon_that_asks_for_fair_coins() -> None:
 def test_what_will_hurt_is_said() -> None:
     fast = {"channel": {"fading": "rayleigh", "coherence": "packet"}}
     assert "different fades" in warned(scenario(CLIPPED, privacy=FLIPS, link=fast))
+    coded = {"channel": {"model": "awgn"}, "coding": {"code": "convolutional", "rate": 0.5}}
+    assert "whole packets" in warned(scenario(CLIPPED, privacy=FLIPS, link=coded))
     assert warned(scenario(CLIPPED, privacy={**FLIPS, "channel": "agnostic"}, link=fast)) == ""
     several = {"codec": "fixed-point", "local": {"clip": 1.0, "steps": 3}}
     assert "one local step, there are 3" in warned(scenario(several, privacy=FLIPS))
