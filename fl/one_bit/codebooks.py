@@ -7,7 +7,7 @@ device drew. It is kept as a mask, the bit l of which says whether v_l = +1, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -75,10 +75,11 @@ def codeword_bits(
     `key` `[2]` is the round's key, `devices` `[K]` the devices' numbers. This is Lang et al. 2023 (10).
     """
     out = np.empty(levels.shape, np.uint8)
-    for part, masks in _drawn(codebook, levels.shape[1], key=key, devices=devices, stage=stage):
-        num_words, height, width = masks.shape
-        fitted = _fitted(levels[:, part].astype(np.uint16, copy=False), (height, width))
-        found = _entry_kernel(num_words, height, width)(masks, fitted).numpy()
+    numbers = _padded(devices)
+    for part, groups in _parts(codebook, levels.shape[1], height=len(numbers)):
+        fitted = _fitted(levels[:, part].astype(np.uint16, copy=False), (len(numbers), 2 * _LANES * groups))
+        first = np.uint32(part.start // 2)
+        found = _entry_kernel(codebook, len(numbers), groups)(key, numbers, first, np.uint32(stage), fitted).numpy()
         out[:, part] = found[: len(out), : part.stop - part.start]
     return out
 
@@ -97,15 +98,18 @@ def signed_histogram(
     `received` `[K, num_blocks]` is 1 for b = +1, 0 for b = -1, `UNHEARD` for b = 0; `worth` `[K]` is a. Sums run in
     single precision over the devices of one call: hand in some hundred at once.
     """
+    heard = received != UNHEARD
+    # b v is +1 where the two are equal, so that sum a b v = 2 sum over equal ones a - sum over heard ones a.
+    total = (heard * worth[:, None]).sum(axis=0) if not heard.all() else np.full(received.shape[1], worth.sum())
     out = np.empty((codebook.num_points, received.shape[1]), np.float64)
     for part, masks in _drawn(codebook, received.shape[1], key=key, devices=devices, stage=stage):
-        _, height, width = masks.shape
-        symbols = _tensor(_fitted(received[:, part], (height, width)))
-        amounts = _tensor(_fitted(worth[:, None], (height, 1)))
+        bits = received[:, part]
+        words = masks.numpy()[:, : bits.shape[0], : bits.shape[1]]
         for point in range(codebook.num_points):
-            word, bit = divmod(point, _MASK_BITS)
-            total = _bin_kernel(height, width)(masks[word], symbols, amounts, np.uint32(bit))
-            out[point, part] = total.numpy()[: part.stop - part.start]
+            amounts = (_entry(words, point) == bits).astype(np.float32)
+            amounts *= worth[:, None]
+            # Row after row, and not by BLAS, the threads of which would decide on the rounding.
+            out[point, part] = 2.0 * amounts.sum(axis=0, dtype=np.float32) - total[part]
     return out
 
 
@@ -115,10 +119,9 @@ def codewords(
     """The codewords themselves, +-1 `[K, num_blocks, n]`: to look at, not to compute with."""
     out = np.empty((len(devices), num_blocks, codebook.num_points), np.int8)
     for part, masks in _drawn(codebook, num_blocks, key=key, devices=devices, stage=stage):
-        words = np.asarray(masks)[:, : out.shape[0], : part.stop - part.start]
+        words = masks.numpy()[:, : out.shape[0], : part.stop - part.start]
         for point in range(codebook.num_points):
-            word, bit = divmod(point, _MASK_BITS)
-            out[:, part, point] = 2 * ((words[word] >> np.uint32(bit)) & 1).astype(np.int8) - 1
+            out[:, part, point] = 2 * _entry(words, point).astype(np.int8) - 1
     return out
 
 
@@ -137,17 +140,26 @@ def _drawn(
     codebook: Codebook, num_blocks: int, *, key: Key, devices: NDArray[np.int64], stage: int
 ) -> Iterator[tuple[slice, Any]]:
     """Blocks and masks `[num_words, height, width]` (tensor), part by part; rows and columns beyond are padding."""
-    # Few different shapes, for each is compiled: rows padded to a power of two, columns split evenly.
-    height = 1 << max(len(devices) - 1, 0).bit_length()
+    numbers = _padded(devices)
+    for part, groups in _parts(codebook, num_blocks, height=len(numbers)):
+        kernel = _mask_kernel(codebook, len(numbers), groups)
+        yield part, kernel(key, numbers, np.uint32(part.start // 2), np.uint32(stage))
+
+
+def _padded(devices: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Device numbers, up to a power of two of them: few different shapes, for each is compiled."""
+    numbers = np.zeros(1 << max(len(devices) - 1, 0).bit_length(), np.uint32)
+    numbers[: len(devices)] = devices
+    return numbers
+
+
+def _parts(codebook: Codebook, num_blocks: int, *, height: int) -> Iterator[tuple[slice, int]]:
+    """Blocks that are worked on together, and how many groups of 128 they take: split evenly, all of one shape."""
     num_groups, words = -(-num_blocks // (2 * _LANES)), -(-codebook.num_points // _MASK_BITS)
     most = max(_CELLS_AT_ONCE // (2 * _LANES * height * words), 1)
-    groups = -(-num_groups // -(-num_groups // most)) if num_groups else 0
-    numbers = np.zeros(height, np.uint32)
-    numbers[: len(devices)] = devices
-    for first in range(0, num_groups, max(groups, 1)):
-        start = 2 * _LANES * first
-        masks = _mask_kernel(codebook, height, groups)(key, numbers, np.uint32(_LANES * first), np.uint32(stage))
-        yield slice(start, min(start + 2 * _LANES * groups, num_blocks)), masks
+    groups = -(-num_groups // max(-(-num_groups // most), 1))
+    for start in range(0, num_blocks, 2 * _LANES * max(groups, 1)):
+        yield slice(start, min(start + 2 * _LANES * groups, num_blocks)), groups
 
 
 def _fitted(values: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
@@ -159,10 +171,10 @@ def _fitted(values: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
     return out
 
 
-def _tensor(values: NDArray[Any]) -> Any:
-    import tensorflow as tf
-
-    return tf.constant(values)
+def _entry(words: NDArray[np.uint32], point: int) -> NDArray[np.uint8]:
+    """Bit `point` of masks `[num_words, ...]`."""
+    word, bit = divmod(point, _MASK_BITS)
+    return np.asarray((words[word] >> np.uint32(bit)).astype(np.uint8) & np.uint8(1))
 
 
 @lru_cache(maxsize=8)
@@ -174,8 +186,14 @@ def _table(codebook: Codebook) -> NDArray[np.uint32] | None:
     return np.array([sum(1 << point for point in word) for word in combinations(range(n), plus)], np.uint32)
 
 
-@lru_cache(maxsize=32)
-def _mask_kernel(codebook: Codebook, height: int, groups: int) -> Any:
+def _signature(height: int) -> list[Any]:
+    """Key, devices, first counter, stage."""
+    import tensorflow as tf
+
+    return [tf.TensorSpec(shape, tf.uint32) for shape in ([2], [height], [], [])]
+
+
+def _mask_graph(codebook: Codebook, height: int, groups: int) -> Callable[[Any, Any, Any, Any], Any]:
     """Masks `[num_words, height, 128 groups]`, drawn by Threefry with counter (pair of blocks, device).
 
     The key is folded with (stage, draw). The two words of one counter belong to blocks 64 apart.
@@ -194,17 +212,7 @@ def _mask_kernel(codebook: Codebook, height: int, groups: int) -> Any:
         low = bits.right_shift(bits.bitwise_and(word, np.uint32(0xFFFF)) * count, np.uint32(16))
         return bits.right_shift(bits.right_shift(word, np.uint32(16)) * count + low, np.uint32(16))
 
-    @tf.function(
-        jit_compile=True,
-        autograph=False,
-        input_signature=[
-            tf.TensorSpec([2], tf.uint32),
-            tf.TensorSpec([height], tf.uint32),
-            tf.TensorSpec([], tf.uint32),
-            tf.TensorSpec([], tf.uint32),
-        ],
-    )
-    def kernel(key: Any, devices: Any, first: Any, stage: Any) -> Any:
+    def masks(key: Any, devices: Any, first: Any, stage: Any) -> Any:
         pair = (tf.cast(tf.range(groups * _LANES), tf.uint32) + first)[None, :]
 
         def words(draw: Any) -> Any:
@@ -229,63 +237,40 @@ def _mask_kernel(codebook: Codebook, height: int, groups: int) -> Any:
             index = tf.cast(scaled(words(np.uint32(0)), np.uint32(len(table))), tf.int32)
             return tf.gather(tf.constant(table), index)[None]
         left = tf.fill([height, 2 * _LANES * groups], np.uint32(codebook.num_plus))
-        masks = []
+        out = []
         for word in range(num_words):
             left, mask = sequential(word * _MASK_BITS, left)
-            masks.append(mask)
-        return tf.stack(masks)
+            out.append(mask)
+        return tf.stack(out)
 
-    return kernel
+    return masks
 
 
 @lru_cache(maxsize=32)
-def _entry_kernel(num_words: int, height: int, width: int) -> Any:
-    """Bit `level` of masks `[num_words, height, width]`, uint8."""
+def _mask_kernel(codebook: Codebook, height: int, groups: int) -> Any:
+    """`_mask_graph`, compiled."""
     import tensorflow as tf
 
-    bits = tf.bitwise
+    graph = _mask_graph(codebook, height, groups)
+    return tf.function(graph, jit_compile=True, autograph=False, input_signature=_signature(height))
 
-    @tf.function(
-        jit_compile=True,
-        autograph=False,
-        input_signature=[
-            tf.TensorSpec([num_words, height, width], tf.uint32),
-            tf.TensorSpec([height, width], tf.uint16),
-        ],
-    )
-    def kernel(masks: Any, levels: Any) -> Any:
+
+@lru_cache(maxsize=32)
+def _entry_kernel(codebook: Codebook, height: int, groups: int) -> Any:
+    """Bit `level` of the masks that are drawn, uint8 `[height, 128 groups]`."""
+    import tensorflow as tf
+
+    bits, graph = tf.bitwise, _mask_graph(codebook, height, groups)
+
+    def kernel(key: Any, devices: Any, first: Any, stage: Any, levels: Any) -> Any:
+        masks = graph(key, devices, first, stage)
         level = tf.cast(levels, tf.uint32)
         word = bits.right_shift(level, np.uint32(5))
         mask = masks[0]
-        for other in range(1, num_words):
+        for other in range(1, masks.shape[0]):
             mask = tf.where(word == np.uint32(other), masks[other], mask)
         found = bits.right_shift(mask, bits.bitwise_and(level, np.uint32(_MASK_BITS - 1)))
         return tf.cast(bits.bitwise_and(found, np.uint32(1)), tf.uint8)
 
-    return kernel
-
-
-@lru_cache(maxsize=32)
-def _bin_kernel(height: int, width: int) -> Any:
-    """sum_k a_k b_ki v_ki `[width]` for one entry of masks `[height, width]`."""
-    import tensorflow as tf
-
-    bits = tf.bitwise
-
-    @tf.function(
-        jit_compile=True,
-        autograph=False,
-        input_signature=[
-            tf.TensorSpec([height, width], tf.uint32),
-            tf.TensorSpec([height, width], tf.uint8),
-            tf.TensorSpec([height, 1], tf.float32),
-            tf.TensorSpec([], tf.uint32),
-        ],
-    )
-    def kernel(masks: Any, received: Any, worth: Any, bit: Any) -> Any:
-        entry = bits.bitwise_and(bits.right_shift(masks, bit), np.uint32(1))
-        symbol = tf.cast(received, tf.uint32)
-        signed = tf.where(symbol == entry, worth, -worth)
-        return tf.reduce_sum(tf.where(symbol == np.uint32(UNHEARD), 0.0, signed), axis=0)
-
-    return kernel
+    signature = [*_signature(height), tf.TensorSpec([height, 2 * _LANES * groups], tf.uint16)]
+    return tf.function(kernel, jit_compile=True, autograph=False, input_signature=signature)

@@ -90,8 +90,9 @@ def through(
     )
 
 
-@pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize("channel_ber", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("name", "channel_ber"), [*((name, 0.0) for name in FORMS), ("as coded", 0.1), ("unbiased", 0.1)]
+)
 def test_one_users_decoded_value_has_the_mean_and_the_second_moment_of_theory(name: str, channel_ber: float) -> None:
     num_blocks = 60_000
     scheme = build(2 * num_blocks, gamma=0.05, **FORMS[name])
@@ -136,14 +137,14 @@ def test_closed_forms_are_the_numbers_of_the_digest() -> None:
 
 def test_the_error_of_the_unbiased_mean_falls_as_one_over_the_root_of_the_number_of_devices() -> None:
     scheme = build(4000, decode="unbiased", gamma=1.0)
-    counts = np.array([10, 30, 100, 300, 1000])
+    counts = np.array([8, 32, 128, 512])
     errors = []
     for count in counts:
         updates = np.random.default_rng(0).uniform(-1, 1, (count, 4000)).astype(np.float32)
         errors.append(np.std(through(scheme, updates) - quantised(scheme, updates)[..., 0].mean(axis=0)))
     slope = np.polyfit(np.log(counts), np.log(errors), 1)[0]
-    # log of a deviation of 4000 numbers has a standard error of 1 / sqrt(8000) = 0.011; over 2 decades 0.004 in slope.
-    assert slope == pytest.approx(-0.5, abs=0.015)
+    # The log of a deviation of 4000 numbers has a standard error of 1 / sqrt(8000) = 0.011; that of the slope is 0.004.
+    assert slope == pytest.approx(-0.5, abs=0.02)
 
 
 @pytest.mark.parametrize("name", ["as coded", "as printed", "unbiased", "independent words"])
@@ -347,6 +348,21 @@ def test_the_radius_decays_and_follows_each_tensor() -> None:
         build_cpa(replace_config(config, form="printed"), num_values=3, pieces=pieces, scales=np.ones(2))
     with pytest.raises(LearningError, match="does not hold; raise gamma_decay"):
         build_cpa(CpaScheme(name="cpa", radius="decaying", gamma_decay=1e-9), num_values=3, round_index=9)
+
+
+def test_every_further_stage_quantises_the_cell_of_the_last() -> None:
+    # As the authors have it: coarse, 3 levels over gamma; fine, 3 levels over half the coarse spacing.
+    coarse, fine = build(1, stages=2).quantizers
+    spacing = 2 / 3
+    np.testing.assert_allclose(coarse.points[:, 0], [-spacing, 0, spacing])
+    np.testing.assert_allclose(fine.points[:, 0], [-spacing / 3, 0, spacing / 3])
+    for settings in ({}, {"form": "printed"}, {"rate_bits": 2}):
+        for stages in (1, 2, 4):
+            scheme = build(1000, gamma=1.0, stages=stages, **settings)
+            updates = np.random.default_rng(13).uniform(-1, 1, (1, 1000)).astype(np.float32)
+            error = np.abs(quantised(scheme, updates)[0, :, 0] - updates[0]).max()
+            # Never overloaded: half of the spacing that n levels per stage make of [-1, 1], nearly reached.
+            assert 0.9 < error * float(len(scheme.quantizers[0].points)) ** stages <= 1.0 + 1e-4
 
 
 def replace_config(config: CpaScheme, **changes: Any) -> CpaScheme:

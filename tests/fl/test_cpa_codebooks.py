@@ -26,7 +26,7 @@ def key(*, round_index: int = 0, seed: int = 5) -> np.ndarray:
 
 
 def draw(
-    codebook: Codebook, *, num_blocks: int = 300, round_index: int = 0, stage: int = 0, seed: int = 5
+    codebook: Codebook, *, num_blocks: int = 2000, round_index: int = 0, stage: int = 0, seed: int = 5
 ) -> np.ndarray:
     return codewords(
         codebook, key=key(round_index=round_index, seed=seed), devices=DEVICES, num_blocks=num_blocks, stage=stage
@@ -37,7 +37,7 @@ def draw(
 def test_codewords_are_those_of_a_draw_one_by_one(codebook: Codebook) -> None:
     found = draw(codebook, stage=2)
     for row, device in enumerate(DEVICES):
-        for block in (0, 63, 64, 127, 128, 299):
+        for block in (0, 63, 64, 127, 128, 1999):
             expected = loop_cpa.codeword(
                 key(),
                 num_points=codebook.num_points,
@@ -52,7 +52,7 @@ def test_codewords_are_those_of_a_draw_one_by_one(codebook: Codebook) -> None:
 @pytest.mark.parametrize("codebook", EVERY, ids=str)
 def test_balanced_words_have_fixed_weight_and_entries_correlate_as_told(codebook: Codebook) -> None:
     n = codebook.num_points
-    words = draw(codebook, num_blocks=4000).reshape(-1, n).astype(float)
+    words = draw(codebook).reshape(-1, n).astype(float)
     if codebook.balanced:
         assert np.all((words == 1).sum(axis=1) == (n + 1) // 2)
     num = len(words)
@@ -66,7 +66,7 @@ def test_balanced_words_have_fixed_weight_and_entries_correlate_as_told(codebook
 
 @pytest.mark.parametrize("num_points", [2, 3, 4, 5])
 def test_all_balanced_words_are_equally_likely(num_points: int) -> None:
-    words = draw(Codebook(num_points=num_points), num_blocks=40_000).reshape(-1, num_points)
+    words = draw(Codebook(num_points=num_points), num_blocks=10_000).reshape(-1, num_points)
     numbers = (words == 1) @ (1 << np.arange(num_points))
     wanted = [sum(1 << p for p in word) for word in combinations(range(num_points), (num_points + 1) // 2)]
     counts = np.array([(numbers == one).sum() for one in wanted])
@@ -81,7 +81,7 @@ def test_device_and_server_draw_the_same_words_whoever_else_is_in_the_list() -> 
     levels = rng.integers(0, 3, (3, 500)).astype(np.uint16)
     sent = codeword_bits(codebook, levels, key=key(), devices=DEVICES, stage=1)
     for row in range(3):
-        alone = codewords(codebook, key=key(), devices=DEVICES[row : row + 1], num_blocks=700, stage=1)[0, :500]
+        alone = codewords(codebook, key=key(), devices=DEVICES[row : row + 1], num_blocks=2000, stage=1)[0, :500]
         np.testing.assert_array_equal(2 * sent[row].astype(int) - 1, alone[np.arange(500), levels[row]])
     shuffled = codeword_bits(codebook, levels[::-1], key=key(), devices=DEVICES[::-1], stage=1)
     np.testing.assert_array_equal(shuffled, sent[::-1])
@@ -89,14 +89,14 @@ def test_device_and_server_draw_the_same_words_whoever_else_is_in_the_list() -> 
 
 def test_words_differ_between_devices_rounds_blocks_stages_and_seeds() -> None:
     codebook = Codebook(num_points=3)
-    base = draw(codebook, num_blocks=3000)
+    base = draw(codebook, num_blocks=2000)
     others = {
         "device": np.roll(base, 1, axis=0),
         "block": np.roll(base, 1, axis=1),
         "block, half a group on": np.roll(base, 64, axis=1),
-        "round": draw(codebook, num_blocks=3000, round_index=1),
-        "stage": draw(codebook, num_blocks=3000, stage=1),
-        "seed": draw(codebook, num_blocks=3000, seed=6),
+        "round": draw(codebook, num_blocks=2000, round_index=1),
+        "stage": draw(codebook, num_blocks=2000, stage=1),
+        "seed": draw(codebook, num_blocks=2000, seed=6),
     }
     # Two independent words of three are equal with probability 1/3.
     num = base[..., 0].size
@@ -108,7 +108,7 @@ def test_words_differ_between_devices_rounds_blocks_stages_and_seeds() -> None:
 @pytest.mark.parametrize("codebook", EVERY, ids=str)
 def test_the_histogram_is_the_sum_over_written_out_words(codebook: Codebook) -> None:
     rng = np.random.default_rng(4)
-    received = rng.integers(0, 3, (3, 300)).astype(np.uint8)
+    received = rng.integers(0, 3, (3, 2000)).astype(np.uint8)
     worth = rng.normal(size=3).astype(np.float32)
     found = signed_histogram(codebook, received, worth=worth, key=key(), devices=DEVICES, stage=2)
     sign = np.select([received == 1, received == 0], [1.0, -1.0], 0.0)
@@ -120,21 +120,21 @@ def test_the_histogram_is_the_sum_over_written_out_words(codebook: Codebook) -> 
 @pytest.mark.parametrize("num_points", [3, 65])
 def test_words_do_not_depend_on_how_many_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch, num_points: int) -> None:
     codebook = Codebook(num_points=num_points)
-    levels = np.random.default_rng(5).integers(0, num_points, (3, 1000)).astype(np.uint16)
+    levels = np.random.default_rng(5).integers(0, num_points, (3, 2000)).astype(np.uint16)
     whole = codeword_bits(codebook, levels, key=key(), devices=DEVICES, stage=0)
     monkeypatch.setattr(codebooks, "_CELLS_AT_ONCE", 600)
     np.testing.assert_array_equal(codeword_bits(codebook, levels, key=key(), devices=DEVICES, stage=0), whole)
 
 
 def test_shared_uniforms_are_uniform_and_no_codeword_depends_on_them() -> None:
-    drawn = shared_uniforms(key=key(), devices=DEVICES, num_blocks=20_000, dimension=2).astype(float)
+    drawn = shared_uniforms(key=key(), devices=DEVICES, num_blocks=10_000, dimension=2).astype(float)
     assert drawn.min() >= 0.0
     assert drawn.max() < 1.0
     num = drawn[..., 0].size
     assert np.all(np.abs(drawn.mean(axis=(0, 1)) - 0.5) < 4 * np.sqrt(1 / 12 / num))
     assert np.all(np.abs(drawn.var(axis=(0, 1)) - 1 / 12) < 4 * np.sqrt(1 / 180 / num))
     assert abs(np.corrcoef(drawn[..., 0].ravel(), drawn[..., 1].ravel())[0, 1]) < 4 / np.sqrt(num)
-    words = draw(Codebook(num_points=2), num_blocks=20_000)[..., 0].ravel()
+    words = draw(Codebook(num_points=2), num_blocks=10_000)[..., 0].ravel()
     assert abs(np.corrcoef(drawn[..., 0].ravel(), words)[0, 1]) < 4 / np.sqrt(num)
 
 
