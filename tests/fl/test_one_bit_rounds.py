@@ -65,7 +65,7 @@ def run(config: FedAvgConfig, link: LinkConfig = NO_RADIO, seed: int = SEED) -> 
 @pytest.mark.parametrize("aggregation", RIVALS, ids=lambda a: "-".join(map(str, a.values())))
 def test_every_aggregation_runs_over_packets_that_are_lost_and_devices_that_drop_out(aggregation: Any) -> None:
     config = setting(aggregation, participation={"devices_per_round": 15, "dropout": 0.2})
-    lossy = radio(5e-4, packets={"policy": "drop"}, packet_size_bytes=64)
+    lossy = radio(2e-3, packets={"policy": "drop"}, packet_size_bytes=16)
     if aggregation["name"] in ("cpa", "probit", "sign"):
         config = setting(
             {**aggregation, "channel": "agnostic"}, participation={"devices_per_round": 15, "dropout": 0.2}
