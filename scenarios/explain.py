@@ -201,6 +201,8 @@ def _variant(path: KeyPath, document: dict[str, Any]) -> str:
 def _choice(item: dict[str, Any]) -> tuple[str, str]:
     # The bound of flmc is what a privacy section without `mechanism` is: a word that nobody writes.
     choices = [word for word in re.findall(r"'([^']*)'", item["ctx"]["expected"]) if word != "amplitude"]
+    if not choices:  # numbers, which pydantic leaves without quotes
+        return f"must be {item['ctx']['expected']}", "write one of these numbers"
     near = get_close_matches(str(item["input"]), choices, n=1, cutoff=0.5)
     return f"must be {listing(choices)}", f"did you mean {near[0]}" if near else "write one of these words"
 

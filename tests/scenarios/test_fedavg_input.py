@@ -123,6 +123,10 @@ def test_another_thing_than_the_bases_keeps_none_of_its_keys(tmp_path: Path) -> 
             "s.yaml:4: learning.codec.bits = 3: unknown key; it belongs to learning.codec uniform only: leave it out.",
         ),
         (f"{FEDAVG}  codec: fixedpoint\n", "s.yaml:4: learning.codec = fixedpoint: must be binary32, fixed-point or "),
+        (
+            f"{FEDAVG}  codec: {{name: fixed-point, fraction_bits: 24}}\n",
+            "s.yaml:4: learning.codec.fraction_bits = 24: must be 10, 23 or 52; write one of these numbers.",
+        ),
         (f"{FEDAVG}  model: mlq\n", "s.yaml:4: learning.model.name = mlq: must be linear, mlp, cnn2, "),
         (f"{FEDAVG}  model: a b:c\n", "s.yaml:4: learning.model.function = a b:c: must be module:function; "),
         (
