@@ -12,7 +12,7 @@ from scenarios.plan import Plan, Point
 from scenarios.quantities import DEVICES_TABLE, PER_DEVICE, RATES
 from scenarios.schema import FigureConfig
 from scenarios.store import Series, SeriesTable, Store
-from scenarios.tables import TaskIds, mean_interval, rate_interval
+from scenarios.tables import TaskIds, is_measured, mean_interval, rate_interval
 
 TRIALS_AT_ONCE = 20
 MOST_SPOTS = 400
@@ -30,6 +30,8 @@ def over_rounds(
     table = _table_of(config.y)
     by_device = "device" in ((config.series,) if isinstance(config.series, str) else config.series)
     for point, ids in zip(plan.points, task_ids, strict=True):
+        if config.y in RATES and not is_measured(config.y, point):
+            continue
         records = store.read_tasks(ids)
         done = [task_id for task_id, record in records.items() if record.status == "done"]
         trials = _Trials(config, by_device=by_device)

@@ -111,7 +111,7 @@ def _summarise_point(store: Store, point: Point, *, task_ids: Sequence[str]) -> 
     rates = {
         name: rate_interval(errors=totals[one.table][one.errors], total=totals[one.table][one.total])
         for name, one in RATES.items()
-        if totals[one.table].get(one.total) and one.errors in totals[one.table]
+        if totals[one.table].get(one.total) and one.errors in totals[one.table] and is_measured(name, point)
     }
     return PointSummary(
         point=point,
@@ -120,6 +120,11 @@ def _summarise_point(store: Store, point: Point, *, task_ids: Sequence[str]) -> 
         metrics={name: mean_interval(np.asarray(column)) for name, column in values.items()},
         rates=rates,
     )
+
+
+def is_measured(quantity: str, point: Point) -> bool:
+    """Whether a rate of the link was observed at a point: bits that met no radio bound no error rate."""
+    return not (RATES[quantity].table == "link" and point.scenario.link.error_model == "error_free")
 
 
 # --- tidy tables ----------------------------------------------------------------------------------

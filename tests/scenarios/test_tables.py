@@ -11,6 +11,8 @@ from scipy import stats
 from tidy_frames import link_table, metrics_table, privacy_table, rounds_table
 
 from scenarios.plan import Plan
+from scenarios.round_curves import over_rounds
+from scenarios.schema import FigureConfig
 from scenarios.store import Store
 from scenarios.tables import mean_interval, rate_interval, summarise
 
@@ -109,6 +111,18 @@ def test_error_rates_add_counts_over_trials_rounds_and_devices(store: Store, pla
     rate = summarise(store, plan, task_ids=ids_of(plan))[0].rates
     assert (rate["bit_error_rate"].errors, rate["bit_error_rate"].total) == (18, 18_000)
     assert (rate["packet_error_rate"].errors, rate["packet_error_rate"].total) == (18, 180)
+
+
+def test_bits_that_met_no_radio_have_no_error_rate(tmp_path: Path) -> None:
+    plan = make_plan([{"link.error_model": "error_free"}, {"link.error_model": "measured"}], trials=1)
+    store_trials(tmp_path, plan, {0: [make_trial(0, metrics={}, errors=0)], 1: [make_trial(0, metrics={}, errors=0)]})
+    config = FigureConfig(x="round", y="bit_error_rate")
+    with Store.open_existing(tmp_path) as store:
+        free, measured = summarise(store, plan, task_ids=ids_of(plan))
+        drawn = {point.index for point, _, _ in over_rounds(store, plan, task_ids=ids_of(plan), config=config)}
+    assert free.rates == {}
+    assert measured.rates["bit_error_rate"].errors == 0
+    assert drawn == {1}
 
 
 def test_what_was_not_measured_is_absent(store: Store, plan: Plan) -> None:
