@@ -16,6 +16,9 @@ from scenarios.tables import Mean, PointSummary, Rate
 _SAME = 1e-12
 """Relative width of an interval around one value that every trial has."""
 
+_SMALL_COUNT, _LARGE_COUNT = 1e3, 1e15
+"""Between these a whole number that every trial has is a count, shown with all its digits."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
@@ -124,6 +127,8 @@ def bursts_rows(plan: Plan, bursts: Sequence[PointBursts]) -> Table:
 
 def format_mean(mean: Mean) -> str:
     """`mean [low, high]`, digits as the interval allows; without an interval, or where all are one, the mean alone."""
+    if mean.mean.is_integer() and _SMALL_COUNT <= abs(mean.mean) <= _LARGE_COUNT and mean.low in (None, mean.mean):
+        return f"{mean.mean:,.0f}"
     if mean.low is None or mean.high is None:
         return f"{mean.mean:.4g}"
     if mean.high - mean.low <= _SAME * abs(mean.mean):

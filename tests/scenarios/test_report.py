@@ -158,6 +158,8 @@ def test_a_page_that_cannot_be_written_is_an_error_for_the_user(plan: Plan, tmp_
         (0.001, None, None, "0.001"),
         (123456.0, 100000.0, 150000.0, "1.23e+05 [1.00e+05, 1.50e+05]"),
         (0.0, -1.0, 1.0, "0.000 [-1.000, 1.000]"),
+        (27_751_570.0, None, None, "27,751,570"),
+        (14_950.0, 14_950.0, 14_950.0, "14,950"),
     ],
 )
 def test_a_mean_shows_the_digits_its_interval_allows(
