@@ -73,6 +73,8 @@ def draw(drawing: Drawing) -> Figure:
     config, count = drawing.config, max(len(drawing.panels), 1)
     columns = 2 if count in (2, 4) else min(count, 3)
     rows = -(-count // columns)
+    if config.beside is not None and any(drawing.beside.values()):
+        drawing = _with_names(drawing)
     labels = list(dict.fromkeys(curve.label for _, curves in drawing.panels for curve in curves))
     if config.beside is not None and any(drawing.beside.values()):
         labels.append(plain_label(config.beside))
@@ -205,6 +207,15 @@ def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str]) -> None:
             label = None
             if spot.low is not None and spot.high is not None:
                 axes.axhspan(spot.low, spot.high, color=look["color"], alpha=0.12, linewidth=0)
+
+
+def _with_names(drawing: Drawing) -> Drawing:
+    """A curve that is alone needs no name, until a theory stands beside it."""
+    named = tuple(
+        (title, tuple(replace(curve, label=curve.label or "measured") for curve in curves))
+        for title, curves in drawing.panels
+    )
+    return replace(drawing, panels=named)
 
 
 def _draw_beside(axes: Axes, curves: Sequence[Curve], *, label: str) -> None:

@@ -181,6 +181,16 @@ def test_axes_carry_labels_with_units_and_the_legend_every_series() -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["digital", "analog"]
 
 
+def test_a_curve_beside_a_theory_is_named_even_when_it_is_alone() -> None:
+    plan = make_plan([{SNR: 0.0}, {SNR: 10.0}], trials=20)
+    config = FigureConfig(x=SNR, y="mse", beside="bound")
+    drawing = arranged(config, plan)
+    assert [curve.label for _, curves in drawing.panels for curve in curves] == [""]
+    figure = draw(replace(drawing, beside={"": drawing.panels[0][1]}))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["measured", axis_label("bound")]
+    assert draw(drawing).legends == []
+
+
 def test_twelve_series_have_twelve_markers() -> None:
     plan = make_plan([{SNR: s, EPSILON: e} for e in range(1, 13) for s in (0.0, 10.0)], trials=20)
     lines = draw(arranged(FigureConfig(x=SNR, y="mse"), plan)).axes[0].get_lines()
