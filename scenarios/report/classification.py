@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +50,10 @@ def draw_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
         if counts is not None:
             stem = folder / f"partition-{number}"
             drawn.append(draw_partition(counts, path_stem=stem, title=_title(scenario)))
+    if drawn and len(seen) > MOST_PARTITIONS:
+        last = drawn[-1]
+        more = f"The sweep deals in {len(seen)} ways; the first {MOST_PARTITIONS} are drawn."
+        drawn[-1] = replace(last, caption=f"{last.caption} {more}")
     return tuple(drawn)
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fake_runs import make_plan
 from numpy.typing import NDArray
 
 from scenarios.partition_figure import draw_partition, partition_caption, partition_figure
+from scenarios.report import classification
 
 
 def counts_of(num_devices: int, num_classes: int, *, seed: int = 0) -> NDArray[np.int64]:
@@ -93,3 +95,13 @@ def test_the_caption_says_how_many() -> None:
         "2 devices, the darker the more, white for none; 5 to 2,000 samples and 1 to 2 of 3 labels per device."
     )
     assert partition_caption(np.full((7, 3), 2)).endswith("; 6 samples and 3 of 3 labels per device.")
+
+
+def test_ways_of_dealing_that_are_not_drawn_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classification, "label_counts", lambda *_, **__: np.ones((2, 3), np.int64))
+    ways = [{"learning.partition": {"kind": "dirichlet", "alpha": float(alpha)}} for alpha in range(1, 6)]
+    learning = {"algorithm": "fedavg", "num_devices": 2}
+    drawn = classification.draw_partitions(tmp_path, make_plan(ways, trials=1, learning=learning))
+    assert [one.caption.endswith("The sweep deals in 5 ways; the first 3 are drawn.") for one in drawn] == [0, 0, 1]
+    few = classification.draw_partitions(tmp_path, make_plan(ways[:3], trials=1, learning=learning))
+    assert not any("drawn" in one.caption for one in few)
