@@ -212,12 +212,22 @@ class RandomizedResponse(NoProtection):
     `channel`: `native` lets the bit errors that the channel surely makes count, (11) of Li et al. 2025 with the lower
     confidence limit of a probe; `debias` adds the whole response and only divides by what the channel takes off the
     mean; `agnostic` knows nothing of it. What is left of the mean, by the point estimate, is the plan's `factor`:
-    (1 - 2 target) (1 - 2 p_C) where response and channel follow each other.
+    (1 - 2 target) (1 - 2 p_C) where response and channel follow each other. `errors_arrive` and `errors_together` as in
+    `BitFlipping`: errors that the server never gets neither protect nor take anything off the mean.
     """
 
-    def __init__(self, target: float | None, *, channel: ChannelUse, confidence: float, probe_bits: int) -> None:
-        self._target, self._channel = target or 0.0, channel
-        self._confidence, self._probe_bits = confidence, probe_bits
+    def __init__(
+        self,
+        target: float | None,
+        *,
+        channel: ChannelUse,
+        confidence: float,
+        probe_bits: int,
+        errors_arrive: bool = True,
+        errors_together: int = 1,
+    ) -> None:
+        self._target, self._channel = target or 0.0, channel if errors_arrive else "agnostic"
+        self._confidence, self._probe_bits, self._errors_together = confidence, probe_bits, errors_together
 
     def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
         """See `Protection.begin`."""
@@ -233,6 +243,7 @@ class RandomizedResponse(NoProtection):
             target=self._target,
             channel="native" if self._channel == "native" else "agnostic",
             confidence=self._confidence,
+            design_effect=self._errors_together,
         )
         factor = np.maximum(recovered_factor(plan.expected), SMALLEST_DEBIAS_FACTOR)
         return RoundPlan(flip_probability=plan.flip_probability, factor=factor, observed=plan.series())

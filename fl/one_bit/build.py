@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fl.baselines.build import build_baseline
+from fl.channel_credit import errors_arrive, errors_together
 from fl.codecs import build_codec
 from fl.config import FedAvgConfig
 from fl.config.scheme import AggregatorConfig, CpaScheme, ProbitScheme, SignScheme
@@ -44,7 +45,7 @@ def build_upward(
     scheme = _rounds(config, model=model)
     pipe = BitPipe(
         on_air,
-        protection=_response(config, scheme=scheme, probe_bits=link.probe_bits),
+        protection=_response(config, scheme=scheme, link=link),
         num_devices=slots.count,
         num_bits=scheme.num_bits,
     )
@@ -64,7 +65,7 @@ def _rounds(config: FedAvgConfig, *, model: FederatedModel) -> SchemeRounds:
     return EveryRound(build_baseline(scheme, pieces=model.pieces, receiver_limit=config.receiver_limit))
 
 
-def _response(config: FedAvgConfig, *, scheme: SchemeRounds, probe_bits: int) -> Protection:
+def _response(config: FedAvgConfig, *, scheme: SchemeRounds, link: LinkConfig) -> Protection:
     """Randomized response of the schemes that ask for it or undo what the channel does; nothing for the others."""
     settings = config.aggregation
     if not isinstance(settings, CpaScheme | ProbitScheme | SignScheme):
@@ -72,5 +73,10 @@ def _response(config: FedAvgConfig, *, scheme: SchemeRounds, probe_bits: int) ->
     if scheme.flip_target is None and settings.channel == "agnostic":
         return NoProtection()
     return RandomizedResponse(
-        scheme.flip_target, channel=settings.channel, confidence=settings.confidence, probe_bits=probe_bits
+        scheme.flip_target,
+        channel=settings.channel,
+        confidence=settings.confidence,
+        probe_bits=link.probe_bits,
+        errors_arrive=errors_arrive(link),
+        errors_together=errors_together(link),
     )

@@ -106,6 +106,16 @@ def test_native_response_leaves_to_the_channel_what_it_surely_does() -> None:
     np.testing.assert_allclose(agnostic.devices["flip_probability"], target)
 
 
+def test_errors_that_never_arrive_are_no_response_and_errors_in_bursts_are_little() -> None:
+    target = 1.0 / (1.0 + np.exp(2.0))
+    config = setting({"name": "cpa", "epsilon": 2.0}, rounds=1)
+    dropped = run(config, radio(0.001, packets={"policy": "drop"}, packet_size_bytes=16))
+    np.testing.assert_allclose(dropped.devices["flip_probability"], target)
+    bursts = radio(0.05, channel={"fading": "rayleigh", "coherence": "packet"}, packet_size_bytes=100)
+    alone = run(config, radio(0.05))
+    assert run(config, bursts).devices["probed_low"].max() < alone.devices["probed_low"].min()
+
+
 @pytest.mark.parametrize("channel", ["native", "debias", "agnostic"])
 def test_the_decode_undoes_what_response_and_channel_did_to_the_mean(channel: str) -> None:
     # Updates of one device, repeated by all: the mean of decodes over rounds must come back to it, but for `agnostic`,
