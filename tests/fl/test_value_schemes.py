@@ -63,7 +63,7 @@ def test_what_a_device_sends_depends_on_its_number_and_round_alone(
     alone = made.encode(values[some], devices=DEVICES[some], context=round_of())
     np.testing.assert_array_equal(alone, whole[:, some])
     np.testing.assert_array_equal(made.decode(alone, devices=DEVICES[some], context=round_of()), read[some])
-    monkeypatch.setattr(value_scheme, "_VALUES_AT_ONCE", 128)
+    monkeypatch.setattr(value_scheme, "_VALUES_AT_ONCE", 64)
     monkeypatch.setattr(draws, "_WIDEST", 1)
     np.testing.assert_array_equal(made.encode(values, devices=DEVICES, context=round_of()), whole)
     np.testing.assert_array_equal(made.decode(whole, devices=DEVICES, context=round_of()), read)
