@@ -148,9 +148,8 @@ AXES: dict[str, str] = {
     "aggregation_snr_20log_db": "aggregation SNR, 20 log as coded [dB]",
     "aggregation_mse": "squared error of the aggregate, per number",
     "personal_accuracy": "accuracy of the personal models",
+    "personal_loss": "loss of the personal models",
     "global_accuracy_at_home": "accuracy of the global model at home",
-    "own_accuracy": "accuracy of the own model",
-    "own_loss": "loss of the own model",
     "k_anonymity": "$k$-anonymity of a block, least",
     "anonymity": "$k$-anonymity of a block, expected",
     "b": "bound $b$ of PRoBit",
@@ -341,7 +340,8 @@ def plain_label(name: str) -> str:
     return _plain(AXES.get(name, name))
 
 
-_SIGNS = {r"\ell": "ℓ", r"\Delta ": "Δ", r"\Delta": "Δ", "_0": "₀", "_1": "₁", r"\|": "‖", "^*": "*", "^2": "²", "$": ""}
+_SIGNS = {r"\ell": "ℓ", r"\Delta ": "Δ", r"\Delta": "Δ", "_0": "₀", "_1": "₁", r"\|": "‖", "^*": "*", "^2": "²"}
+_SIGNS["$"] = ""
 
 
 def _plain(text: str) -> str:
@@ -401,6 +401,10 @@ def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
         return f"default {_without_mathematics(path.rpartition('.')[2].replace('_', ' '))}"
     if path == "learning.aggregation":
         chosen = _with_its_variant(value, chosen)
+    if path == "learning.attack" and (share := chosen.pop("share", None)) is not None:
+        if share == 0:
+            return "no attack"
+        chosen["kind"] = f"{100 * share:.4g} % {setting_label(f'{path}.kind', value['kind'])}"
     parts = (
         _name_label(path, str(entry)) if key == "name" else setting_label(f"{path}.{key}", entry)
         for key, entry in chosen.items()

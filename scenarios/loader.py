@@ -93,9 +93,20 @@ def validate_quickly(document: dict[str, Any]) -> Scenario:
 
 def resolved_yaml(scenario: Scenario) -> str:
     """The scenario as YAML with every default written out; loading it gives an equal scenario."""
+    return yaml.safe_dump(resolved_data(scenario), sort_keys=False, allow_unicode=True)
+
+
+def resolved_data(scenario: Scenario) -> dict[str, Any]:
+    """The scenario as plain data with every default written out."""
     # Keys without a value (None) mean "left out", and a null would not load again.
-    data = scenario.model_dump(mode="json", exclude_none=True)
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+    return dict(_without_null(scenario.model_dump(mode="json")))
+
+
+def _without_null(value: Any) -> Any:
+    """Plain data without keys that have no value; pydantic would drop those, too, that write None as a word."""
+    if isinstance(value, dict):
+        return {key: _without_null(item) for key, item in value.items() if item is not None}
+    return [_without_null(item) for item in value] if isinstance(value, list) else value
 
 
 def library_names() -> list[tuple[str, str]]:

@@ -35,6 +35,7 @@ _SPENT = ("total_airtime_s", "total_energy_j")
 _RADIO = ("airtime_s", "energy_j", "elapsed_s", "spent_j")
 _KAPPA = ("kappa", "kappa_standard_error")
 _AGGREGATION = ("aggregation_snr_db", "aggregation_mse")
+_AT_HOME = ("personal_accuracy", "personal_loss", "global_accuracy_at_home")
 
 METRICS: dict[str, tuple[str, ...]] = {
     "flmc": ("mse", "wasserstein2", "variance_ratio", "amplitude", "active_cap", *_SPENT),
@@ -51,7 +52,7 @@ METRICS: dict[str, tuple[str, ...]] = {
         ),
         *("target_bit_error_rate", "target_unclamped", *_KAPPA, "kappa_measured", "sensitivity"),
         *("sigma", "sigma_printed", "sigma_calibrated", "epsilon_accounted", "delta"),
-        *(*_AGGREGATION, "aggregation_snr_20log_db", "personal_accuracy", "k_anonymity", "anonymity"),
+        *(*_AGGREGATION, "aggregation_snr_20log_db", *_AT_HOME, "k_anonymity", "anonymity"),
         *("strong_convexity", "smoothness", "heterogeneity", "bound_valid", "bound_contraction"),
     ),
     "flip-moments": ("largest_mean_gap", "largest_variance_gap"),
@@ -72,7 +73,7 @@ PER_ROUND: dict[str, tuple[str, ...]] = {
             *_RADIO,
         ),
         *("model_norm", "distance_sq", "bound"),
-        *(*_AGGREGATION, "personal_accuracy", "global_accuracy_at_home", "b", "num_attackers"),
+        *(*_AGGREGATION, "b", "num_attackers"),
     ),
     "flip-moments": (
         *("value", "recovered_mean", "recovered_variance", "lemma1_mean", "lemma1_variance"),
@@ -85,7 +86,7 @@ PER_ROUND: dict[str, tuple[str, ...]] = {
 _LINK = ("snr_db", "power_db", "dropped", "retransmissions")
 DEVICES_TABLE = (
     *("probed_low", "flip_probability", "target", "credited", "clipped_values"),
-    *("own_accuracy", "own_loss"),
+    *_AT_HOME,
 )
 """Numbers per device and round that learning and privacy know, in the table `devices`."""
 
@@ -109,14 +110,14 @@ NEVER_NEGATIVE = (
     *("mse", "wasserstein2", "variance_ratio", "squared_error", "amplitude", "peak_amplitude", "num_active"),
     *(*_RADIO, *_SPENT, "dropped", "retransmissions", *_KAPPA, "kappa_measured", "l1_distance"),
     *("test_loss", "train_loss", "distance_sq", "recovered_variance", "largest_mean_gap", "largest_variance_gap"),
-    *("clipped_values", "sigma", "aggregation_mse", "k_anonymity", "anonymity", "b", "num_attackers", "own_loss"),
+    *("clipped_values", "sigma", "aggregation_mse", "k_anonymity", "anonymity", "b", "num_attackers", "personal_loss"),
 )
 """Quantities whose interval ends at zero."""
 
 SHARES = (
     *("test_accuracy", "best_accuracy", "validated_accuracy", "validation_accuracy", "clipped_gradients"),
     *("probed_low", "flip_probability", "target", "credited", "target_bit_error_rate", "target_unclamped"),
-    *("personal_accuracy", "global_accuracy_at_home", "own_accuracy"),
+    *("personal_accuracy", "global_accuracy_at_home"),
 )
 """Quantities whose interval lies within zero and one."""
 

@@ -11,7 +11,7 @@ from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.identity import physics, physics_json, task_id
 from scenarios.link_study.store import holds_link_study
-from scenarios.loader import LoadedScenario, resolved_yaml
+from scenarios.loader import LoadedScenario, resolved_data, resolved_yaml
 from scenarios.plan import Plan
 from scenarios.provenance import collect_provenance
 from scenarios.report import ReportPaths, write_report
@@ -89,7 +89,7 @@ def run_plan(
         jobs = missing_jobs(plan, ids, done)
         store.save_scenario(
             yaml=resolved_yaml(loaded.scenario),
-            root=loaded.scenario.model_dump(mode="json", exclude_none=True),
+            root=resolved_data(loaded.scenario),
         )
         with Replacement(folder / RESOLVED) as file:
             file.write(resolved_yaml(loaded.scenario).encode())

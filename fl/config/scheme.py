@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from fl.config.base import Frozen, PositiveFloat, Probability
 
 Epsilon = Annotated[float, Field(gt=1e-6, le=1e6, allow_inf_nan=False)]
+EpsilonOrNone = Annotated[
+    Epsilon | None,
+    BeforeValidator(lambda value: None if value == "none" else value),
+    PlainSerializer(lambda value: "none" if value is None else value),
+]
+"""`none` is written for no randomized response: left out, there is the default."""
+
 ChannelUse = Literal["native", "debias", "agnostic"]
 """What is known of the channel's bit errors is credited and undone, undone only, or ignored."""
 
@@ -16,7 +23,7 @@ ChannelUse = Literal["native", "debias", "agnostic"]
 class CpaScheme(Frozen):
     """Compressed private aggregation, Lang et al. 2023: one bit per block, a histogram at the server.
 
-    - `epsilon` per coordinate and round; left out: no randomized response;
+    - `epsilon` per coordinate and round; `none`: no randomized response;
     - `form`: `coded` (2^R + 1 levels, codeword of (n-1)/2 entries -1), or `printed` (2^R levels, balanced codeword);
     - `decode`: as the authors coded it (no 1/(2p-1)), as printed, or exactly `unbiased`;
     - `rate_bits` R; `gamma` radius, `fixed`, `scaled` per tensor to gamma standard deviations, or `decaying` by
@@ -27,7 +34,7 @@ class CpaScheme(Frozen):
     """
 
     name: Literal["cpa"]
-    epsilon: Epsilon | None = 0.5
+    epsilon: EpsilonOrNone = 0.5
     form: Literal["coded", "printed"] = "coded"
     decode: Literal["coded", "printed", "unbiased"] = "coded"
     rate_bits: Annotated[int, Field(ge=1, le=6, strict=True)] = 1
@@ -73,7 +80,7 @@ class SignScheme(Frozen):
     """signSGD: one sign per entry, randomized response at `epsilon`, then the `mean` of +-1 or the `majority`."""
 
     name: Literal["sign"]
-    epsilon: Epsilon | None = 0.5
+    epsilon: EpsilonOrNone = 0.5
     vote: Literal["mean", "majority"] = "majority"
     step: PositiveFloat = 1.0
     channel: ChannelUse = "agnostic"

@@ -19,6 +19,7 @@ _SECONDS_PER_VALUE = {
     "mvu": 2e-8,
 }
 
+
 def upload_bits(config: FedAvgConfig, *, num_values: int) -> int:
     """Bits per device and round for `num_values` numbers M, before ciphers and channel coding.
 

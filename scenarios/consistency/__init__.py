@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from scenarios.consistency import fedavg, flmc, radio, studies, uploads
+from scenarios.consistency import aggregation, fedavg, flmc, radio, studies, uploads, warnings
 from scenarios.consistency.conflict import Conflict, Where, value_of_key
 from scenarios.consistency.resolve import resolve_auto
-from scenarios.consistency.warnings import find_warnings
 from scenarios.errors import ScenarioError
 from scenarios.schema import Scenario
 
@@ -38,6 +37,8 @@ def find_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     yield from flmc.learning_conflicts(scenario)
     broken = list(fedavg.learning_conflicts(scenario))
     yield from broken
+    if not broken:
+        yield from aggregation.learning_conflicts(scenario)
     yield from studies.learning_conflicts(scenario)
     yield from uploads.mechanism_conflicts(scenario)
     if scenario.learning.uses_radio and not broken:  # of a model that cannot be, the size is not known
@@ -47,3 +48,9 @@ def find_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield from radio.power(scenario)
         yield from radio.link(scenario)
         yield from flmc.privacy_conflicts(scenario)
+
+
+def find_warnings(scenario: Scenario) -> Iterator[str]:
+    """What is allowed and will hurt, one sentence each, without full stops."""
+    yield from warnings.find_warnings(scenario)
+    yield from aggregation.find_warnings(scenario)

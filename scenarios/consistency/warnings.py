@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fl.config import Binary32Config, FedAvgConfig
+from fl.config import AggregatorConfig, Binary32Config, FedAvgConfig, LaplaceScheme
 from phy.config.conflicts import link_warnings
 from privacy.config import BitFlippingConfig, GaussianConfig
 from scenarios.consistency.radio import links_of
@@ -50,6 +50,8 @@ def _data(learning: FedAvgConfig) -> Iterator[str]:
 
 def _bare_numbers(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     for path, link in links_of(scenario):
+        if path == "link" and not isinstance(learning.aggregation, AggregatorConfig | LaplaceScheme):
+            continue  # bits of their own
         codec = learning.codec if path == "link" else learning.downlink_codec or learning.codec
         if not isinstance(codec, Binary32Config) or learning.receiver_limit is not None:
             continue
