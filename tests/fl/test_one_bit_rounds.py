@@ -112,8 +112,11 @@ def test_errors_that_never_arrive_are_no_response_and_errors_in_bursts_are_littl
     dropped = run(config, radio(0.001, packets={"policy": "drop"}, packet_size_bytes=16))
     np.testing.assert_allclose(dropped.devices["flip_probability"], target)
     bursts = radio(0.05, channel={"fading": "rayleigh", "coherence": "packet"}, packet_size_bytes=100)
-    alone = run(config, radio(0.05))
-    assert run(config, bursts).devices["probed_low"].max() < alone.devices["probed_low"].min()
+    credit = []
+    for link in (bursts, radio(0.05)):
+        devices = run(config, link).devices
+        credit.append(devices["probed_low"] / (devices["probed_errors"] / devices["probed_bits"]))
+    assert credit[0].max() < credit[1].min()
 
 
 @pytest.mark.parametrize("channel", ["native", "debias", "agnostic"])
