@@ -6,17 +6,37 @@ from pathlib import Path
 
 import pytest
 
+from fl.config import DataConfig
 from phy.monte_carlo import StopRule
 from scenarios.engine import InProcess
+from scenarios.estimate import estimate
 from scenarios.link_study.plan import expand_link
 from scenarios.link_study.run import Listener, run_study
 from scenarios.loader import library_names, load_scenario
-from scenarios.plan import expand
+from scenarios.plan import Point, expand
 from scenarios.run import Progress, run_plan
 
+DIGITS = DataConfig(name="digits")
 NAMES = [name for name, _ in library_names() if load_scenario(name).scenario.measure is None]
 STUDIES = [name for name, _ in library_names() if name not in NAMES]
-TINY = ("learning.rounds=6", "learning.burn_in=3", "link.probe_bits=64")
+FETCHED = [name for name in NAMES if getattr(load_scenario(name).scenario.learning, "data", DIGITS).name != "digits"]
+"""On images that do not come with phyloop, most of them days long."""
+FLMC = ("learning.rounds=6", "learning.burn_in=3")
+OTHERS = {
+    "bitflip-epochs": (
+        "sweep=[{label: [T = 500], learning.local.steps: [1, 2]}, {label: [E = 10], learning.local.steps: [3, 4]}]",
+        "learning.rounds=2",
+    ),
+    "bitflip-kappa": ("learning.dimension=100", "learning.num_pairs=2"),
+    "bitflip-moments": ("learning.rounds=5", "learning.draws=20"),
+    "fedavg-digits": ("learning.rounds=2", "link.power.snr_max_db=10"),
+}
+"""What makes a scenario small where two rounds do not."""
+
+
+def tiny(name: str) -> tuple[str, ...]:
+    usual = FLMC if load_scenario(name).scenario.learning.algorithm == "flmc" else ("learning.rounds=2",)
+    return ("link.probe_bits=64", *OTHERS.get(name, usual))
 
 
 def test_the_library_holds_the_five_scenarios_of_flmc() -> None:
@@ -40,12 +60,27 @@ def test_a_library_study_is_measured_to_its_report(name: str, tmp_path: Path) ->
     assert outcome.report.html.stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in FETCHED])
 def test_a_library_scenario_runs_to_its_report(name: str, tmp_path: Path) -> None:
-    loaded = load_scenario(name, overrides=TINY, trials=2)
+    overrides = tiny(name)
+    trials = 2 if set(FLMC) <= set(overrides) else 1
+    loaded = load_scenario(name, overrides=overrides, trials=trials)
     plan = expand(loaded)
     outcome = run_plan(loaded, plan, folder=tmp_path, engine=InProcess(), progress=Progress())
-    assert outcome.computed == outcome.planned == 2 * len(plan.points)
+    assert outcome.computed == outcome.planned == trials * len(plan.points)
     assert outcome.failed == 0
-    assert len(outcome.report.figures) == 2 * len(loaded.scenario.report.figures) > 0
+    dealt = len({p.scenario.learning.model_dump_json(include={"partition"}) for p in plan.points if has_images(p)})
+    assert len(outcome.report.figures) == 2 * (len(loaded.scenario.report.figures) + dealt) > 0
     assert outcome.report.html.stat().st_size > 10_000
+
+
+def has_images(point: Point) -> bool:
+    return point.scenario.learning.algorithm == "fedavg"
+
+
+@pytest.mark.parametrize("name", FETCHED)
+def test_a_scenario_on_images_to_be_fetched_can_be_planned(name: str) -> None:
+    loaded = load_scenario(name)
+    plan = expand(loaded)
+    assert all(has_images(point) for point in plan.points)
+    assert estimate(plan).seconds > 0
