@@ -16,6 +16,7 @@ from fl.footprint.fedavg import samples_per_device, training_samples
 from fl.footprint.radio import upload_airtime_s
 from privacy.config import BitFlippingConfig, GaussianConfig
 from scenarios.caps import caps_of
+from scenarios.describe_schemes import others, promise, promises, sent
 from scenarios.labels import setting_cell
 from scenarios.plan import Plan, Point, value_of
 from scenarios.schema import Scenario
@@ -73,7 +74,8 @@ def _classification(learning: FedAvgConfig) -> list[str]:
         f"{partition.kind} over {learning.num_devices} devices, {about}{each:,} samples each"
         + (f", {active} of them in a round" if active is not None else ""),
         f"{learning.model.name}, {parameters}, {learning.rounds} rounds of {steps} ({local.optimizer}), "
-        f"{learning.codec.bits_per_value} bits per parameter ({learning.codec.name})",
+        f"{sent(learning)}",
+        *others(learning),
     ]
 
 
@@ -127,7 +129,7 @@ def _cell(value: object) -> str:
 
 
 def _uploads(plan: Plan, points: Sequence[Point]) -> Listing:
-    private = any(point.scenario.privacy != "none" for point in points)
+    private = any(point.scenario.privacy != "none" or promises(point.scenario.learning) for point in points)
     heads = ("mechanism", "epsilon", "kappa", "target p", "sigma") if private else ()
     return Listing(
         title="What one device sends in a round:",
@@ -167,6 +169,8 @@ def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:
         return name, f"{privacy.epsilon:g}", f"{privacy.kappa:g}", f"{target.rate:.4g}{clamped}", ""
     if isinstance(privacy, GaussianConfig):
         return f"gaussian, {privacy.calibration}", f"{privacy.epsilon:g}", "", "", _sigma(learning, privacy)
+    if promises(learning):
+        return promise(learning)
     return "none", "", "", "", ""
 
 

@@ -371,6 +371,11 @@ def setting_label(path: str, value: Any) -> str:
     return f"{symbol} = {format_value(value)}{unit}"
 
 
+def plain_setting(path: str, value: Any) -> str:
+    """`setting_label` as text without matplotlib mathematics."""
+    return _plain(setting_label(path, value))
+
+
 def setting_cell(path: str, value: Any) -> str:
     """A setting as plain text in a column of its path: words and mappings as legends say them, numbers without name."""
     if isinstance(value, Mapping):

@@ -64,8 +64,9 @@ def find_warnings(scenario: Scenario) -> Iterator[str]:
 def _credits(learning: FedAvgConfig) -> bool:
     """Whether bit errors of the channel count as privacy."""
     scheme = learning.aggregation
-    listens = isinstance(scheme, CpaScheme | ProbitScheme | SignScheme) and scheme.channel == "native"
-    return listens and scheme.epsilon is not None
+    if not isinstance(scheme, CpaScheme | ProbitScheme | SignScheme):
+        return False
+    return scheme.channel == "native" and scheme.epsilon is not None
 
 
 def _scheme(learning: FedAvgConfig) -> Iterator[Conflict]:
@@ -162,8 +163,9 @@ def _privacy(learning: FedAvgConfig, scenario: Scenario) -> Iterator[Conflict]:
             "stands for mechanisms on plain numbers",
             remedy="write privacy: none, and the epsilon under learning.aggregation",
         )
-    listens = isinstance(scheme, CpaScheme | ProbitScheme | SignScheme) and scheme.channel != "agnostic"
-    if listens and link.packets.policy != "accept" and link.error_model != "error_free":
+    if not isinstance(scheme, CpaScheme | ProbitScheme | SignScheme) or scheme.channel == "agnostic":
+        return
+    if link.packets.policy != "accept" and link.error_model != "error_free":
         yield Conflict(
             keys=("link.packets.policy", "learning.aggregation.channel", *_NAME),
             problem=f"channel {scheme.channel} takes bit errors of the channel into account, and under packets.policy "

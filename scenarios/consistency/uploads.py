@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fl.config import Binary32Config, FedAvgConfig, FixedPointConfig, FlmcConfig
+from fl.config import AggregatorConfig, Binary32Config, FedAvgConfig, FixedPointConfig, FlmcConfig
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
 from scenarios.consistency.conflict import Conflict
 from scenarios.schema import Scenario
@@ -35,7 +35,7 @@ def mechanism_conflicts(scenario: Scenario) -> Iterator[Conflict]:
             problem="a privacy bound without a mechanism is that on the amplitudes of flmc, the algorithm is fedavg",
             remedy="add mechanism: bit-flipping or mechanism: gaussian",
         )
-    else:
+    elif isinstance(learning.aggregation, AggregatorConfig):  # bits of their own are protected on their own
         yield from _sensitivity(learning, privacy)
         if isinstance(privacy, BitFlippingConfig):
             yield from _bit_flipping(learning, privacy, scenario)

@@ -1,0 +1,361 @@
+"""How aggregations, attackers and personal models are written, refused, warned of, counted and told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sentences import sentence_about
+
+from fl.baselines.build import build_baseline
+from fl.config import AttackConfig, CpaScheme, FedAvgConfig, JopeqScheme, LaplaceScheme, MvuScheme, SignScheme
+from fl.footprint import dimension, payload_bits, seconds_per_trial
+from fl.models.federated import Piece
+from fl.one_bit.cpa_build import build_cpa
+from scenarios.consistency import find_conflicts, find_warnings, resolve_auto
+from scenarios.describe import describe, listings
+from scenarios.engine import InProcess
+from scenarios.identity import physics_json
+from scenarios.labels import setting_cell, setting_label
+from scenarios.loader import load_scenario, resolved_data, resolved_yaml, validate_quickly
+from scenarios.plan import Plan, expand
+from scenarios.run import Progress, run_plan
+from scenarios.schema import Scenario
+from scenarios.shorthand import normalise
+
+FEDAVG = "name: a\nlearning:\n  algorithm: fedavg\n  upload: update\n"
+
+
+def scenario(learning: dict[str, Any] | None = None, **parts: Any) -> Scenario:
+    document = {"name": "a", "learning": {"algorithm": "fedavg", "upload": "update", **(learning or {})}, **parts}
+    normalise(document)
+    return validate_quickly(document)
+
+
+def with_scheme(**scheme: Any) -> Scenario:
+    return scenario({"aggregation": scheme})
+
+
+def learnt(made: Scenario) -> FedAvgConfig:
+    assert isinstance(made.learning, FedAvgConfig)
+    return made.learning
+
+
+def planned(text: str, folder: Path) -> Plan:
+    (folder / "s.yaml").write_text(text)
+    return expand(load_scenario(folder / "s.yaml"))
+
+
+# --- written --------------------------------------------------------------------------------------
+
+
+def test_a_bare_word_is_the_aggregation_of_that_name(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(f"{FEDAVG}  aggregation: cpa\n")
+    made = load_scenario(tmp_path / "s.yaml", overrides=["learning.aggregation.stages=2"])
+    assert learnt(made.scenario).aggregation == CpaScheme(name="cpa", stages=2)
+
+
+def test_another_aggregation_keeps_no_key_of_the_bases(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(f"{FEDAVG}  aggregation: {{name: cpa, stages: 3, epsilon: 2}}\n")
+    (tmp_path / "s.yaml").write_text("base: base.yaml\nlearning: {aggregation: {name: sign}}\n")
+    assert learnt(load_scenario(tmp_path / "s.yaml").scenario).aggregation == SignScheme(name="sign")
+
+
+def test_no_randomized_response_survives_being_written_out(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(f"{FEDAVG}  aggregation: {{name: cpa, epsilon: none}}\n")
+    made = load_scenario(tmp_path / "s.yaml").scenario
+    assert learnt(made).aggregation == CpaScheme(name="cpa", epsilon=None)
+    (tmp_path / "r.yaml").write_text(resolved_yaml(made))
+    assert load_scenario(tmp_path / "r.yaml").scenario == made
+    assert validate_quickly(resolved_data(made)) == made
+    assert physics_json(made) != physics_json(with_scheme(name="cpa"))
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        (
+            "aggregation: cpaa",
+            "s.yaml:5: learning.aggregation = cpaa: must be mean, median, trimmed-mean, geometric-median, rsa, cpa, "
+            "probit, sign, laplace, jopeq or mvu; did you mean cpa.",
+        ),
+        (
+            "aggregation: {name: probit, gamma: 1}",
+            "s.yaml:5: learning.aggregation.gamma = 1: unknown key; it belongs to learning.aggregation cpa only: ",
+        ),
+        (
+            "aggregation: {name: cpa, trim: 0.1}",
+            "s.yaml:5: learning.aggregation.trim = 0.1: unknown key; it belongs to learning.aggregation mean, median, ",
+        ),
+        ("aggregation: {name: cpa, gama: 1}", "s.yaml:5: learning.aggregation.gama = 1: unknown key; did you mean "),
+        ("aggregation: {name: cpa, epsilon: 0}", "s.yaml:5: learning.aggregation.epsilon = 0: must be above 1e-06; "),
+        (
+            "aggregation: {name: cpa, rate_bits: 0}",
+            "s.yaml:5: learning.aggregation.rate_bits = 0: must be at least 1; ",
+        ),
+        ("aggregation: {name: cpa, gamma: -1}", "s.yaml:5: learning.aggregation.gamma = -1: must be above "),
+        (
+            "aggregation: {name: probit, bound: clip}",
+            "s.yaml:5: learning.aggregation.bound = clip: bound clip needs clip, and no other bound has one; ",
+        ),
+        (
+            "aggregation: {name: probit, epsilon: 1}",
+            "s.yaml:5: learning.aggregation.epsilon = 1: epsilon needs l1_clip, ",
+        ),
+        ("attack: {kind: ones}", "s.yaml:5: learning.attack: name the attackers by share or by devices, one of both"),
+        ("attack: {kind: one, share: 0.1}", "s.yaml:5: learning.attack.kind = one: must be gaussian, sign-flip, "),
+        ("personal: {test_share: 1}", "s.yaml:5: learning.personal.test_share = 1: must be below 1; "),
+    ],
+)
+def test_a_mistake_names_the_aggregation_and_what_to_write(written: str, sentence: str, tmp_path: Path) -> None:
+    said = sentence_about(f"{FEDAVG}  {written}\n", tmp_path)
+    assert said.startswith(sentence), said
+    assert "tagged" not in said
+
+
+def test_bits_of_its_own_ask_for_updates(tmp_path: Path) -> None:
+    said = sentence_about("name: a\nlearning:\n  algorithm: fedavg\n  aggregation: cpa\n", tmp_path)
+    assert said.startswith("s.yaml:4: learning.aggregation: aggregation cpa sends updates; write upload: update."), said
+
+
+# --- refused --------------------------------------------------------------------------------------
+
+DROP = {"packets": {"policy": "drop"}}
+IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
+    (
+        "privacy.mechanism",
+        "epsilon of its own",
+        scenario({"aggregation": "cpa"}, privacy={"mechanism": "gaussian", "epsilon": 1}),
+    ),
+    ("learning.codec.name", "bits of its own", scenario({"aggregation": "mvu", "codec": "uniform"})),
+    ("learning.receiver_limit", "single bits", scenario({"aggregation": "sign", "receiver_limit": 1.0})),
+    ("link.packets.policy", "channel native", scenario({"aggregation": "cpa"}, link=DROP)),
+    (
+        "link.packets.policy",
+        "channel debias",
+        scenario({"aggregation": {"name": "sign", "channel": "debias"}}, link=DROP),
+    ),
+    ("learning.aggregation.gamma_decay", "radius decaying", with_scheme(name="cpa", gamma_decay=0.5)),
+    (
+        "learning.aggregation.gamma_decay",
+        "single precision",
+        with_scheme(name="cpa", gamma_decay=0.01, radius="decaying"),
+    ),
+    ("learning.aggregation.radius", "two levels", with_scheme(name="cpa", radius="scaled", form="printed")),
+    ("learning.aggregation.b", "bound is clip", with_scheme(name="probit", bound="clip", clip=0.1, b=0.2)),
+    ("learning.aggregation.b", "is below", with_scheme(name="probit", b=0.1, epsilon=1, l1_clip=0.1)),
+    ("learning.aggregation.epsilon", "without privacy", with_scheme(name="jopeq", epsilon=50)),
+    ("learning.aggregation.epsilon", "beyond epsilon 20", with_scheme(name="mvu", epsilon=30)),
+    ("learning.aggregation.trim", "trimmed-mean", with_scheme(name="median", trim=0.2)),
+    ("learning.aggregation.step", "rsa", with_scheme(name="mean", step=1.0)),
+    ("learning.attack.devices", "only 20", scenario({"attack": {"kind": "ones", "devices": [3, 20]}})),
+    ("learning.attack.kind", "jammer", scenario({"attack": {"kind": "jam", "share": 0.1}})),
+    ("learning.attack.factor", "leaves signs", scenario({"attack": {"kind": "sign-flip", "factor": 2, "share": 0.1}})),
+    ("learning.attack.factor", "sign-flip or scale", scenario({"attack": {"kind": "ones", "factor": 2, "share": 0.1}})),
+    ("learning.attack.std", "gaussian", scenario({"attack": {"kind": "ones", "std": 2, "share": 0.1}})),
+    (
+        "learning.partition.samples_per_device",
+        "only sample",
+        scenario({"partition": {"samples_per_device": 1}, "personal": {}}),
+    ),
+    ("learning.local.proximal", "both weigh", scenario({"local": {"proximal": 0.5}, "personal": {}})),
+    (
+        "learning.convergence_bound",
+        "honest",
+        scenario(
+            {
+                "convergence_bound": True,
+                "local": {"l2": 0.1, "clip": 1.0},
+                "attack": {"kind": "labels", "share": 0.1},
+            }
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("key", "word", "made"), IMPOSSIBLE, ids=lambda one: one if isinstance(one, str) else "")
+def test_what_cannot_be_names_its_key_and_a_way_out(key: str, word: str, made: Scenario) -> None:
+    found = list(find_conflicts(made))
+    assert [one.keys[0] for one in found] == [key]
+    assert word in found[0].problem
+    assert found[0].remedy
+
+
+@pytest.mark.parametrize("kind", ["zero-gradient", "duplicate"])
+def test_an_attack_on_honest_devices_needs_one(kind: str) -> None:
+    (found,) = find_conflicts(scenario({"attack": {"kind": kind, "share": 1.0}}))
+    assert "honest" in found.problem
+    assert list(find_conflicts(scenario({"attack": {"kind": kind, "share": 0.5}}))) == []
+
+
+POSSIBLE = [
+    scenario({"aggregation": "probit"}),
+    scenario({"aggregation": {"name": "cpa", "channel": "agnostic"}}, link=DROP),
+    scenario({"aggregation": "cpa"}, link={"packets": {"policy": "drop"}, "error_model": "error_free"}),
+    scenario({"aggregation": "median", "attack": {"kind": "gaussian", "share": 0.3}}),
+    scenario({"aggregation": "cpa", "codec": "fixed-point", "downlink": {}}),
+    scenario({"aggregation": {"name": "cpa", "radius": "decaying", "gamma_decay": 0.9}}),
+    scenario({"aggregation": "laplace", "receiver_limit": 10.0}),
+    scenario({"personal": {"lam": 0.5}, "local": {"proximal": 0.5}}),
+]
+
+
+@pytest.mark.parametrize("made", POSSIBLE)
+def test_what_can_be_passes(made: Scenario) -> None:
+    assert list(find_conflicts(made)) == []
+    assert list(find_conflicts(resolve_auto(made))) == []
+
+
+# --- warned of ------------------------------------------------------------------------------------
+
+
+def warned(made: Scenario) -> str:
+    return " | ".join(find_warnings(made))
+
+
+def test_a_probe_that_meets_other_fades_is_warned_of_where_it_counts_as_privacy() -> None:
+    fast = {"channel": {"fading": "rayleigh", "coherence": "packet"}}
+    assert "learning.aggregation.channel: under channel coherence packet" in warned(
+        scenario({"aggregation": "cpa"}, link=fast)
+    )
+    for harmless in ({"name": "cpa", "channel": "debias"}, {"name": "cpa", "epsilon": "none"}, "probit"):
+        assert warned(scenario({"aggregation": harmless}, link=fast)) == ""
+
+
+def test_single_bits_are_not_warned_of_as_wrong_exponents() -> None:
+    assert "1e38" in warned(scenario())
+    assert warned(scenario({"aggregation": "cpa"})) == ""
+    assert "1e38" in warned(scenario({"aggregation": "laplace"}))
+
+
+def test_attacks_on_bits_of_plain_floating_point_are_warned_of() -> None:
+    free = {"error_model": "error_free"}
+    ones = {"kind": "ones", "share": 0.1}
+    assert "NaN" in warned(scenario({"attack": ones}, link=free))
+    assert warned(scenario({"attack": ones, "aggregation": "median"}, link=free)) == ""
+    assert warned(scenario({"attack": ones, "receiver_limit": 9.0}, link=free)) == ""
+
+
+# --- counted --------------------------------------------------------------------------------------
+
+MADE = [
+    CpaScheme(name="cpa"),
+    CpaScheme(name="cpa", stages=3, dimension=2, rate_bits=2),
+    JopeqScheme(name="jopeq"),
+    JopeqScheme(name="jopeq", rate_bits=3),
+    JopeqScheme(name="jopeq", rate_bits=2, dimension=2),
+    MvuScheme(name="mvu", output_bits=3),
+    LaplaceScheme(name="laplace"),
+]
+
+
+@pytest.mark.parametrize("scheme", MADE, ids=lambda one: one.name)
+def test_the_bits_that_check_tells_are_those_that_the_scheme_sends(
+    scheme: CpaScheme | JopeqScheme | MvuScheme | LaplaceScheme,
+) -> None:
+    config = learnt(scenario()).model_copy(update={"aggregation": scheme})
+    num_values = dimension(config)
+    assert num_values == 650
+    if isinstance(scheme, CpaScheme):
+        real = build_cpa(scheme, num_values=num_values).num_bits
+    else:
+        piece = Piece(name="w", shape=(num_values,), offset=0)
+        real = build_baseline(scheme, pieces=[piece]).num_bits
+    assert payload_bits(config) == real
+
+
+def test_one_bit_of_every_number_costs_less_than_thirty_two() -> None:
+    def seconds(**scheme: Any) -> float:
+        made = scenario({"aggregation": scheme, "num_devices": 1000, "data": "mnist", "rounds": 1000})
+        made = resolve_auto(made)
+        return seconds_per_trial(learnt(made), made.link, batch=1)
+
+    assert seconds(name="probit") < 0.5 * seconds(name="mean")
+    assert seconds(name="cpa", stages=4) > 1.3 * seconds(name="cpa")
+
+
+# --- told -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scheme", "words"),
+    [
+        ({"name": "cpa"}, "CPA"),
+        ({"name": "cpa", "stages": 2}, "nested CPA"),
+        ({"name": "cpa", "stages": 3}, "CPA, stages = 3"),
+        ({"name": "cpa", "stages": 2, "epsilon": "none"}, "nested CPA without RR"),
+        ({"name": "cpa", "decode": "unbiased", "channel": "agnostic"}, "CPA, unbiased decode, channel-agnostic"),
+        ({"name": "probit"}, "PRoBit"),
+        ({"name": "sign", "epsilon": 1.0}, "signSGD + RR, ε = 1"),
+        ({"name": "sign", "epsilon": "none", "vote": "mean"}, "signSGD without RR, mean of signs"),
+        ({"name": "jopeq", "rate_bits": 2}, "JoPEQ, R = 2"),
+        ({"name": "geometric-median"}, "geometric median"),
+    ],
+)
+def test_an_aggregation_is_called_as_its_paper_calls_it(scheme: dict[str, Any], words: str) -> None:
+    written = learnt(with_scheme(**scheme)).aggregation.model_dump(mode="json")
+    assert setting_cell("learning.aggregation", written) == words
+
+
+def test_attackers_are_told_by_share_and_kind() -> None:
+    attack = AttackConfig(kind="ones", share=0.2).model_dump(mode="json")
+    assert setting_label("learning.attack", attack) == "20 % constant ones"
+    assert setting_label("learning.attack", attack | {"share": 0.0}) == "no attack"
+
+
+def test_check_tells_bits_promise_anonymity_and_attackers(tmp_path: Path) -> None:
+    plan = planned(
+        f"{FEDAVG}  num_devices: 10\n  attack: {{kind: invert, share: 0.25}}\n  personal: {{lam: 0.3}}\n"
+        "sweep:\n  learning.aggregation: [{name: cpa, stages: 2}, probit, "
+        "{name: probit, bound: adaptive, epsilon: 1, l1_clip: 0.1}, sign, mvu, mean]\n",
+        tmp_path,
+    )
+    told = " ".join(describe(plan.points[0].scenario))
+    assert "1,300 bits per upload (nested CPA)" in told
+    # 1 / (1 + e^0.5), and 3 points of 2 stages: (1 2/3)^2 of them are left on average.
+    assert "epsilon 0.5 for every parameter, in every round anew, and for each of the 2 stages" in told
+    assert "wrong with probability 0.3775" in told
+    assert "2.778 on average (k-anonymity, 2.25 as printed)" in told
+    assert "3 of 10 devices attack: inverted bits" in told
+    assert "lambda 0.3 and measured on 20% of its samples" in told
+    assert "b = 0.05 throughout" in " ".join(describe(plan.points[1].scenario))
+    # max |delta| + (1 + 1/epsilon) Delta_1 = 0.1 + 2 * 0.2.
+    assert "b = 0.5 at first and at most, then adaptive" in " ".join(describe(plan.points[2].scenario))
+    (listing,) = listings(plan)
+    rows = [dict(zip(listing.heads, row, strict=True)) for row in listing.rows]
+    assert [row["epsilon"] for row in rows] == ["0.5 per number", "", "1 per round", *["0.5 per number"] * 2, ""]
+    assert [row["target p"] for row in rows] == ["0.3775", "", "", "0.3775", "", ""]
+    assert [row["bits"] for row in rows] == ["1,300", "650", "650", "650", "650", "20,800"]
+
+
+# --- run ------------------------------------------------------------------------------------------
+
+SMALL = (
+    "learning.data={name: digits, validation_samples: 50}",
+    "learning.num_devices=6",
+    "learning.rounds=2",
+    "link.probe_bits=64",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides"),
+    [
+        (
+            "one-bit-fading",
+            ("sweep=[{learning.aggregation.name: [cpa], learning.aggregation.channel: [native, agnostic]}]",),
+        ),
+        ("cpa-table6", ("learning.attack.kind=invert",)),
+    ],
+)
+def test_a_scenario_on_fetched_images_runs_on_digits_to_its_pictures(
+    name: str, overrides: tuple[str, ...], tmp_path: Path
+) -> None:
+    loaded = load_scenario(name, overrides=(*SMALL, *overrides), trials=1)
+    plan = expand(loaded)
+    outcome = run_plan(loaded, plan, folder=tmp_path, engine=InProcess(), progress=Progress())
+    assert (outcome.computed, outcome.failed) == (len(plan.points), 0)
+    page = outcome.report.html.read_text()
+    assert "aggregation SNR" in page
+    assert "No finished trial measured" not in page
