@@ -166,7 +166,7 @@ class BitFlipping:
 
     def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
         """See `Protection.begin`."""
-        counts = uplink.probe(self._probe_bits, context=context, caps={})
+        counts = uplink.probe(self._probe_bits, context=context, caps={}, again=True)
         flips = plan_flips(
             probed_bits=counts.bits[0],
             probed_errors=counts.bit_errors[0],
@@ -236,7 +236,7 @@ class RandomizedResponse(NoProtection):
             return RoundPlan(
                 flip_probability=flips, factor=recovered_factor(flips), observed={"flip_probability": flips}
             )
-        counts = uplink.probe(self._probe_bits, context=context, caps={})
+        counts = uplink.probe(self._probe_bits, context=context, caps={}, again=True)
         plan = plan_flips(
             probed_bits=counts.bits[0],
             probed_errors=counts.bit_errors[0],

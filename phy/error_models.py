@@ -65,9 +65,11 @@ class ErrorFreeUplink:
             decision=unit_decision(num_trials, self.num_devices),
         )
 
-    def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
+    def probe(
+        self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
+    ) -> LinkCounts:
         """No errors in `num_bits` known bits."""
-        del caps
+        del caps, again
         return self._counts(len(context.trials), num_bits)
 
 
@@ -119,10 +121,12 @@ class IndependentFlips:
         self._analytic = link.config.error_model == "analytic"
         self._bits_per_symbol = BITS_PER_SYMBOL[link.config.modulation]
 
-    def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
+    def probe(
+        self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
+    ) -> LinkCounts:
         """Under `iid` what the radio measures, under `analytic` independent flips of known bits."""
         if not self._analytic:
-            return self._link.probe(num_bits, context=context, caps=caps)
+            return self._link.probe(num_bits, context=context, caps=caps, again=again)
         decision = self._link.decide(context, caps)
         rate = self._closed_form(decision, context)
         nothing = np.zeros((len(context.trials), self.num_devices, -(-num_bits // 8)), np.uint8)

@@ -112,8 +112,14 @@ class DigitalUplink(Protocol):
         """Carry packed bits `[num_trials, num_devices, ceil(num_bits / 8)]` uint8."""
         ...
 
-    def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
-        """Counts on at least `num_bits` known bits per device over the channel that `send` meets in this round."""
+    def probe(
+        self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
+    ) -> LinkCounts:
+        """Counts on at least `num_bits` known bits per device over the channel that `send` meets in this round.
+
+        A channel that is the same in every round need not be probed `again` in each: what was found once is told, which
+        is evidence of one probe however often it is told.
+        """
         ...
 
 

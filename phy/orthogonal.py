@@ -166,12 +166,14 @@ class OrthogonalLink:
             round_airtime_s=round_airtime(counts.airtime_s, one_after_another=self.config.multiplexing == "tdma"),
         )
 
-    def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
+    def probe(
+        self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
+    ) -> LinkCounts:
         """See `DigitalUplink.probe`: the payload's taps and power, noise of its own.
 
-        A channel that is the same in every round is probed once: another probe would tell nothing new.
+        A channel that is the same in every round is probed once, unless `again` is asked for.
         """
-        if not self._channel.same_every_round:
+        if again or not self._channel.same_every_round:
             return self._probe(num_bits, context, caps)
         which = (
             num_bits,

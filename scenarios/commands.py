@@ -8,11 +8,13 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from scenarios.consistency import find_warnings
+from scenarios.errors import ScenarioError
 from scenarios.figure_check import check_figures
 from scenarios.interruption import interruptible
 from scenarios.link_study.commands import check_study, export_study_points, refuse_without_learning, report_study
@@ -20,6 +22,9 @@ from scenarios.link_study.store import holds_link_study
 from scenarios.loader import LoadedScenario, library_names, load_scenario, validate_quickly
 from scenarios.plan import Plan, expand
 from scenarios.progress import shown_progress
+
+if TYPE_CHECKING:
+    from scenarios.store import Store
 
 
 def run_scenario(
@@ -140,8 +145,10 @@ def report_run(folder: Path) -> None:
     from scenarios.store import Store
 
     _, plan = reload(folder)
+    ids = identify(plan)
     with Store.open_existing(folder) as store:
-        paths = write_report(folder, plan, task_ids=identify(plan), store=store)
+        _refuse_foreign(store, folder, ids)
+        paths = write_report(folder, plan, task_ids=ids, store=store)
     print(f"report  {paths.html}")
 
 
@@ -152,10 +159,25 @@ def export_run(folder: Path, out: Path) -> None:
         return
     from scenarios.export import export
     from scenarios.run import identify
+    from scenarios.store import Store
 
     _, plan = reload(folder)
-    for path in export(folder, out, plan=plan, task_ids=identify(plan)):
+    ids = identify(plan)
+    with Store.open_existing(folder) as store:
+        _refuse_foreign(store, folder, ids)
+    for path in export(folder, out, plan=plan, task_ids=ids):
         print(path)
+
+
+def _refuse_foreign(store: Store, folder: Path, ids: Sequence[Sequence[str]]) -> None:
+    """Raise ScenarioError where tasks are stored and none is of the plan: empty pictures must not replace theirs."""
+    stored = store.count_tasks()
+    if stored and not store.read_tasks([one for point in ids for one in point]):
+        raise ScenarioError(
+            file=folder,
+            problem=f"none of the {stored} tasks stored here is one that this version of phyloop would compute",
+            remedy="keep the pictures and tables there are, or run the scenario again into a new folder",
+        )
 
 
 def print_schema() -> None:

@@ -163,6 +163,10 @@ class Store:
 
     # --- tasks ------------------------------------------------------------------------------------
 
+    def count_tasks(self) -> int:
+        """Tasks stored, of whatever plan."""
+        return int(self._connection.execute("SELECT count(*) FROM tasks").fetchone()[0])
+
     def finished(self, task_ids: Sequence[str]) -> set[str]:
         """Those of `task_ids` that are stored, done or failed."""
         return {row[0] for row in self._select("SELECT task_id FROM tasks WHERE task_id IN ({})", task_ids)}

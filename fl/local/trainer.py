@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -202,16 +203,17 @@ class LocalTrainer:
         cost = self._gradient.cost
         batch = self._config.batch_size
         rows_at_once = min(_MOST_ROWS, max(1, self._memory // cost.sample_bytes))
+        taken = self._sizes if batch is None else np.minimum(self._sizes, batch)
+        cuts = [slices(int(size), rows_at_once=rows_at_once) for size in taken]
+        alike = Counter(cuts)
         kinds: dict[Slices, list[int]] = {}
         for row, device in enumerate(devices):
-            size = int(self._sizes[device])
-            size = size if batch is None else min(size, batch)
-            kinds.setdefault(slices(size, rows_at_once=rows_at_once), []).append(row)
+            kinds.setdefault(cuts[device], []).append(row)
         for cut, rows in kinds.items():
             width = 1
             if cost.devices:
                 room = self._memory // (cost.device_bytes + cut.rows * cost.sample_bytes)
-                width = int(min(max(1, room), _MOST_DEVICES, len(self._sizes)))
+                width = int(min(max(1, room), _MOST_DEVICES, alike[cut]))
             for first in range(0, len(rows), width):
                 part = rows[first : first + width]
                 yield _Crew(rows=np.array(part + part[:1] * (width - len(part)), np.int64), count=len(part), slices=cut)

@@ -101,12 +101,15 @@ class PacketLink:
         of_group = airtime_s.reshape(len(airtime_s), -1, self._users).max(axis=-1)
         return round_airtime(of_group, one_after_another=True)
 
-    def probe(self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
+    def probe(
+        self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
+    ) -> LinkCounts:
         """See `DigitalUplink.probe`: the payload's channel and power, noise of its own, every packet accepted.
 
         Whole packets like the payload's own, as many as hold `num_bits`: a packet of another length would have another
         code and another error rate.
         """
+        del again  # every probe is made anew
         like = self._payload[0]
         probe = replace(like, num_packets=-(-num_bits // like.payload_bits))
         whole = 8 * like.num_bytes * probe.num_packets

@@ -153,3 +153,13 @@ def test_a_channel_estimate_that_stays_wrong_for_the_run_stays_with_its_device()
     spread = max(4 * np.sqrt(2 * rate.mean() * (1 - rate.mean()) / 14950) + 1e-3 for rate in rates)
     assert max(float(np.ptp(rate)) for rate in rates if len(rate)) < 2 * spread
     assert np.ptp([rate.mean() for rate in rates if len(rate)]) > 4 * spread
+
+
+def test_a_constant_channel_is_probed_anew_in_every_round_that_credits_it() -> None:
+    config = setting(rounds=4)
+    link = LinkConfig.model_validate({"power": {"policy": "fixed", "snr_max_db": 9.0}})
+    privacy = BitFlippingConfig(mechanism="bit-flipping", epsilon=3, kappa=0.1)
+    (found,) = run_trials(config, link=link, privacy=privacy, seed=5, trials=[0])
+    probed = found.devices["probed_errors"]
+    assert (probed > 0).all()
+    assert len({tuple(row) for row in probed}) == len(probed)

@@ -1,0 +1,37 @@
+"""Results that another version computed are not drawn over with nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from command import phyloop, write_scenario
+
+from scenarios.commands import export_run, report_run
+from scenarios.database import DATABASE
+from scenarios.errors import ScenarioError
+
+TINY = """\
+name: tiny
+trials: 2
+learning:
+  {scheme: exact, task: {name: gaussian-linear, num_samples: 20, dimension: 2}, num_devices: 2, rounds: 4, burn_in: 1}
+report: {figures: [{x: link.power.snr_max_db, y: mse}]}
+"""
+
+
+def test_report_and_export_refuse_tasks_that_are_of_no_plan_and_leave_the_page_as_it_is(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert phyloop("run", write_scenario(tmp_path, TINY), "--out", run).returncode == 0
+    report_run(run)
+    page = (run / "report.html").read_bytes()
+    database = sqlite3.connect(run / DATABASE)
+    database.execute("UPDATE tasks SET task_id = 'another ' || trial")
+    database.commit()
+    database.close()
+    with pytest.raises(ScenarioError, match="none of the 2 tasks"):
+        report_run(run)
+    with pytest.raises(ScenarioError, match="none of the 2 tasks"):
+        export_run(run, tmp_path / "csv")
+    assert (run / "report.html").read_bytes() == page
