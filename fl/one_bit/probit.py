@@ -147,13 +147,13 @@ class Probit:
         """The scheme of the next round, once the server has told its `estimate` `[M]`, arguments as in `aggregate`.
 
         b stays, or follows `probit_bound.adapted_bound` and is raised to what epsilon asks for. Losses count by the
-        share of each device's bits that arrived; a round of which nothing arrived teaches nothing.
+        share of each device's bits that arrived. Of a single device's bits nothing can be learnt: b stays.
         """
         fresh = replace(self, flip_rate=None)
         if self.largest is None:
             return fresh
         shares = weights if known is None else weights * known.mean(axis=1)
-        if shares.sum() <= 0.0:
+        if np.count_nonzero(shares) < 2:
             return fresh
         worth = self.device_bounds(len(weights)) / np.maximum(factor, SMALLEST_DEBIAS_FACTOR)
         # An entry of which a share q_k arrived has sum_k q_k w_k^2 a_k^2 / (sum_k q_k w_k)^2, nearly.

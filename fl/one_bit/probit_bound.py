@@ -28,13 +28,12 @@ from fl.tasks.base import LearningError
 
 BoundForm = Literal["printed", "exact"]
 
-ADAPTIVE_RATIO = 4.0
-"""c of the adaptive rule."""
+NOISE_TO_SIGNAL = 4.0
+"""rho of the adaptive rule."""
 
-SMALLEST_SHARE = 1.0 / 64.0
+SMALLEST_SHARE = 2.0**-10
 """How far below its largest value the adaptive b may come."""
 
-_FEW_STANDARD_ERRORS = 3.0
 
 
 def dp_bound(
@@ -88,30 +87,33 @@ def adapted_bound(
     b: float,
     noise_power: float,
     largest: float,
-    ratio: float = ADAPTIVE_RATIO,
+    noise_to_signal: float = NOISE_TO_SIGNAL,
 ) -> float:
     """b of the next round from the update `estimate` `[M]` that the server has just made public; our own rule.
 
-        s^2 = max(mean_i theta^_i^2 - v, 3 v sqrt(2 / M)),   b_{t+1} = c s,  within b_t / 2 .. 2 b_t
-                                                                            and b_0 / 64 .. b_0
+        s^2 = max(mean_i theta^_i^2 - v, v sqrt(2 / M)),    b_{t+1} = b_t rho s / sqrt(v),
+        kept within b_t / 2 .. 2 b_t and within b_0 / 1024 .. b_0
 
-    v = `noise_power` is the variance of one entry of the estimate as the server knows it, c = `ratio`, b_0 = `largest`.
-    Nothing private goes in: the estimate and v follow from the bits, so that (eps, 0)-DP of the bits stays what it is.
+    v = `noise_power` is the variance of one entry of the estimate for delta = 0, which the server knows: b^2 / K with
+    equal shares. s^2 is then the power of the mean update, and b_{t+1} makes the noise of an entry rho = 4 times its
+    signal. Nothing private goes in: estimate and v follow from the bits, so that the bits keep their (eps, 0)-DP.
 
-    Why so. The estimate's noise is b^2 / K a number whatever the updates are, so a b that stays while updates shrink
-    ends in noise: b in step with the update's own size s keeps its signal-to-noise ratio at K / c^2 in every entry, and
-    the noise vanishes as learning does. Entries beyond b are cut off to certain bits; of updates of the size s in all
-    entries c = 4 leaves the factor for devices that differ. v is subtracted, else noise would feed itself: for
-    c^2 > K b could only grow; the second term is what chance alone leaves of mean theta^^2 - v, three standard errors.
-    Halving and doubling bounds what one strange round can do, and coming back takes as long as going away. b_0 is what
-    was asked for: a fraction beta of devices that lie moves every entry by 2 beta b, which blows up s, and without the
-    limit b would grow round by round once c beta > 1.
+    Why so. The noise b^2 / K does not shrink with the updates, so a b that stays ends in noise. A b below single
+    devices' updates does worse: their bits become bare signs, whose mean is biased, and no number of rounds averages a
+    bias away as it does noise. How large single updates are, the bits do not tell: their law depends on the mean alone.
+    Hence b is as large as noise allows, and follows the one size that is public. v is subtracted, else noise would feed
+    itself; the second term is what chance leaves of the difference, its standard error. Halving and doubling limit
+    what one strange round can do. b_0 = `largest` is what was asked for: the share beta of devices that lie moves every
+    entry by 2 beta b, s grows with it, and without the limit b would grow for ever once rho beta sqrt(K) > 1; so an
+    attack can switch the rule off, never make the influence larger than 2 beta b_0. Raises LearningError for a number
+    that is not positive.
     """
-    if not (b > 0.0 and largest > 0.0 and noise_power >= 0.0):
-        raise LearningError(f"b {b}, its largest value {largest} and noise {noise_power} must be positive; check them")
+    for name, value in (("b", b), ("its largest value", largest), ("noise_power", noise_power)):
+        if not (math.isfinite(value) and value > 0.0):
+            raise LearningError(f"{name} is {value} in the adaptive rule of PRoBit, which cannot be; give it above 0")
     power = float(np.mean(np.square(estimate, dtype=np.float64)))
-    unclear = _FEW_STANDARD_ERRORS * noise_power * math.sqrt(2.0 / estimate.size)
-    wanted = ratio * math.sqrt(max(power - noise_power, unclear))
+    unclear = noise_power * math.sqrt(2.0 / estimate.size)
+    wanted = b * noise_to_signal * math.sqrt(max(power - noise_power, unclear) / noise_power)
     wanted = min(max(wanted, 0.5 * b), 2.0 * b)
     return min(max(wanted, SMALLEST_SHARE * largest), largest)
 

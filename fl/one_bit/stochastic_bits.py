@@ -159,6 +159,15 @@ def _check(
         raise LearningError("a weight or a factor is negative or not a number; give shares that sum to 1")
 
 
+def _sign(values: Any) -> Any:
+    """-1, 0 or 1, read off the bits: arithmetic takes numbers below 2^-126 for zero."""
+    import tensorflow as tf
+
+    words = tf.bitcast(values, tf.int32)
+    nothing = tf.equal(tf.bitwise.left_shift(words, np.int32(1)), 0)
+    return tf.where(nothing, 0.0, tf.where(words < 0, -1.0, 1.0))
+
+
 @lru_cache(maxsize=32)
 def _kernel(height: int, width: int, sure: bool) -> Any:
     """Bits of the even and the odd halves of `width / 64` blocks: the two words of a counter lie 32 entries apart."""
@@ -187,7 +196,7 @@ def _kernel(height: int, width: int, sure: bool) -> Any:
         halves = []
         for half, word in enumerate(words):
             own = tf.reshape(updates, [height, blocks, 2, _LANES])[:, :, half]
-            mean = tf.sign(own) * top if sure else tf.clip_by_value(own * slope[:, None, None] * _HALF, -top, top)
+            mean = _sign(own) * top if sure else tf.clip_by_value(own * slope[:, None, None] * _HALF, -top, top)
             level = tf.cast(bits.right_shift(tf.bitcast(word, tf.int32), np.int32(9)), tf.float32) + 0.5
             halves.append(level < mean)
         return tuple(halves)

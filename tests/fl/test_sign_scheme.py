@@ -1,0 +1,129 @@
+"""signSGD: signs against a slow oracle, coins for zeros, mean and majority, and what flips leave of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fl.bit_flips import flip_bits
+from fl.config.scheme import SignScheme
+from fl.one_bit.sign import SignVote, build_sign
+from fl.tasks.base import LearningError
+from phy.channels import UplinkContext
+from phy.random import Purpose
+
+CONTEXT = UplinkContext(seed=5, trials=(3,), round_index=2)
+DEVICES = np.array([90_000, 2, 11])
+Array = NDArray[Any]
+
+
+def vote(scheme: SignVote, bits: Array, **given: Any) -> Array:
+    """The update of bits `[K, M]` given one by one."""
+    count = len(bits)
+    more: dict[str, Any] = {"weights": np.full(count, 1.0 / count), "factor": np.ones(count)}
+    return scheme.aggregate(
+        np.packbits(bits, axis=1)[None], devices=np.arange(count), context=CONTEXT, **{**more, **given}
+    )
+
+
+def test_bits_are_signs_for_numbers_of_any_size() -> None:
+    rng = np.random.default_rng(0)
+    updates = (rng.choice([-1.0, 1.0], (3, 500)) * 10.0 ** rng.integers(-42, 38, (3, 500))).astype(np.float32)
+    sent = SignVote(num_values=500, epsilon=None).encode(updates, devices=DEVICES, context=CONTEXT)
+    np.testing.assert_array_equal(np.unpackbits(sent[0], axis=1, count=500), updates > 0.0)
+
+
+def test_a_zero_is_a_fair_coin_of_its_device_round_and_place() -> None:
+    num_values = 100_000
+    scheme = SignVote(num_values=num_values, epsilon=None)
+    zeros = np.zeros((3, num_values), np.float32)
+    zeros[1] = -0.0
+    sent = scheme.encode(zeros, devices=DEVICES, context=CONTEXT)
+    signs = 2.0 * np.unpackbits(sent[0], axis=1, count=num_values) - 1.0
+    error = 1.0 / math.sqrt(num_values)
+    assert np.all(np.abs(signs.mean(axis=1)) < 4.0 * error)
+    together = signs @ signs.T / num_values
+    assert np.all(np.abs(together[np.triu_indices(3, 1)]) < 4.0 * error)
+    order = np.array([2, 0])
+    np.testing.assert_array_equal(
+        scheme.encode(zeros[order], devices=DEVICES[order], context=CONTEXT)[0], sent[0, order]
+    )
+    later = UplinkContext(seed=5, trials=(3,), round_index=3)
+    next_round = np.unpackbits(scheme.encode(zeros, devices=DEVICES, context=later)[0], axis=1, count=num_values)
+    assert np.all(np.abs((signs * (2.0 * next_round - 1.0)).mean(axis=1)) < 4.0 * error)
+
+
+def test_the_majority_decides_by_weight_and_a_balance_leaves_the_number_alone() -> None:
+    bits = np.array([[1, 1, 0, 1], [1, 0, 0, 0], [0, 0, 0, 1], [0, 1, 0, 0]], np.uint8)
+    scheme = SignVote(num_values=4, epsilon=None, step=0.1)
+    np.testing.assert_allclose(vote(scheme, bits), [0.0, 0.0, -0.1, 0.0])
+    heavy = np.array([0.4, 0.2, 0.2, 0.2])
+    np.testing.assert_allclose(vote(scheme, bits, weights=heavy), np.float32([0.1, 0.1, -0.1, 0.1]))
+    known = np.ones((4, 4), bool)
+    known[0, 0] = known[1, 1] = False
+    known[:, 2] = False
+    np.testing.assert_allclose(vote(scheme, bits, known=known), np.float32([-0.1, 0.1, 0.0, 0.0]))
+
+
+def test_bad_channels_weigh_no_more_in_a_majority() -> None:
+    bits = np.array([[1], [0], [0]], np.uint8)
+    factor = np.array([0.1, 1.0, 1.0])
+    assert vote(SignVote(num_values=1, epsilon=0.5), bits, factor=factor)[0] == -1.0
+    unbiased = SignVote(num_values=1, epsilon=0.5, vote="mean", decode="unbiased")
+    assert vote(unbiased, bits, factor=factor)[0] == pytest.approx((10.0 - 2.0) / 3.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("decode", ["coded", "unbiased"])
+def test_the_mean_undoes_the_channel_and_where_asked_randomized_response_too(decode: Any) -> None:
+    epsilon, channel, count, num_values = 1.0, 0.1, 4, 100_000
+    scheme = SignVote(num_values=num_values, epsilon=epsilon, vote="mean", step=0.5, decode=decode)
+    target = scheme.flip_target
+    assert target == pytest.approx(1.0 / (1.0 + math.e))
+    kept = (1.0 - 2.0 * target) * (1.0 - 2.0 * channel)
+    updates = np.tile(np.array([[2.0], [1e-3], [-5.0], [0.1]], np.float32), (1, num_values))
+    sent = scheme.encode(updates, devices=np.arange(count), context=CONTEXT)
+    heard = flip_bits(
+        sent,
+        probability=np.full((1, count), (1.0 - kept) / 2.0),
+        num_bits=num_values,
+        keys=CONTEXT.keys(Purpose.BIT_FLIPS),
+    )
+    found = scheme.aggregate(
+        heard,
+        devices=np.arange(count),
+        context=CONTEXT,
+        weights=np.full(count, 0.25),
+        factor=np.full(count, kept),
+    ).astype(float)
+    left = math.tanh(epsilon / 2.0) if decode == "coded" else 1.0
+    # Mean of four signs, three of them +1; each flipped sign has the variance 1 - kept^2.
+    error = 0.5 * left / kept * math.sqrt((1.0 - kept**2) / 4.0 / num_values)
+    assert abs(found.mean() - 0.5 * left * 0.5) < 4.0 * error
+
+
+def test_the_scheme_is_built_as_configured() -> None:
+    scheme = build_sign(SignScheme(name="sign", epsilon=None, vote="mean", step=0.3), num_values=9)
+    assert (scheme.num_bits, scheme.flip_target, scheme.vote, scheme.step) == (9, None, "mean", 0.3)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [({"epsilon": 0.0}, "epsilon is 0.0"), ({"epsilon": 1.0, "step": -1.0}, "step is -1.0")],
+)
+def test_numbers_that_cannot_be_are_refused(given: dict[str, float], sentence: str) -> None:
+    with pytest.raises(LearningError, match=sentence):
+        SignVote(num_values=3, **given)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    scheme = SignVote(num_values=9, epsilon=1.0)
+    with pytest.raises(LearningError, match="does not fit 9 bits a device"):
+        vote(scheme, np.zeros((2, 20), np.uint8))
+    with pytest.raises(LearningError, match="what is known of the bits has shape"):
+        vote(scheme, np.zeros((2, 9), np.uint8), known=np.ones((2, 1), bool))
+    with pytest.raises(LearningError, match="not a number"):
+        vote(scheme, np.zeros((2, 9), np.uint8), weights=np.array([np.nan, 1.0]))
