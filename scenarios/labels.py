@@ -253,6 +253,7 @@ WORDS: dict[str, str] = {
     "learning.algorithm": "{}",
     "learning.data.name": "{}",
     "learning.model.name": "{}",
+    "learning.model.initial": "weights drawn as by {}",
     "learning.partition.kind": "{}",
     "learning.codec.name": "{}",
     "learning.local.optimizer": "{}",

@@ -23,6 +23,8 @@ class ModelConfig(Frozen):
     - `stem` of `resnet18`: `imagenet` (7 x 7 stride 2 and pooling) or `cifar` (3 x 3); its normalisation is by groups,
       because a batch's statistics tie samples together that per-sample clipping has to take apart;
     - `outputs`: width of the last layer where it is to exceed the number of classes (the 1000 of ImageNet);
+    - `initial`: weights drawn as Keras does (Glorot uniform, biases 0), or as PyTorch does, kernels and biases uniform
+      within 1/sqrt(inputs of a unit), less than half as large for a linear model: what small steps have to undo;
     - `function` of `custom`: called with `image_shape` and `num_classes`, returns a Keras model of logits.
     """
 
@@ -30,6 +32,7 @@ class ModelConfig(Frozen):
     hidden: Annotated[tuple[Count, ...], Field(max_length=16), BeforeValidator(_as_tuple)] | None = None
     stem: Literal["imagenet", "cifar"] | None = None
     outputs: Count | None = None
+    initial: Literal["keras", "pytorch"] = "keras"
     function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
 
     @model_validator(mode="after")
@@ -37,6 +40,8 @@ class ModelConfig(Frozen):
         for key, name in (("hidden", "mlp"), ("stem", "resnet18"), ("function", "custom")):
             if getattr(self, key) is not None and self.name != name:
                 raise ValueError(f"{key} belongs to model {name}, the model is {self.name}; leave it out")
+        if self.initial != "keras" and self.name in ("custom", "resnet18"):
+            raise ValueError(f"initial {self.initial} does not reach into model {self.name}; leave initial out")
         if self.name == "custom" and self.function is None:
             raise ValueError("model custom needs function: module:function, which builds the network")
         return self

@@ -19,8 +19,8 @@ from phy.random import Purpose, seed_sequence
 def build_model(config: ModelConfig, *, image_shape: Shape, num_classes: int, seed: int, trial: int) -> FederatedModel:
     """The network of `config` for images `image_shape` (height, width, channels), initial weights of (seed, trial).
 
-    The weights are those of Keras's initialisers, seeded from `Purpose.INITIAL_MODEL`: the same at every call and in
-    every process. Raises `LearningError` for an image too small for the network, for `outputs` below `num_classes`, for
+    The weights are those of Keras's initialisers, or drawn as PyTorch would, seeded from `Purpose.INITIAL_MODEL`: the
+    same at every call and in every process. Raises `LearningError` for an image too small for the network, for `outputs` below `num_classes`, for
     Keras on another backend than TensorFlow, and for what `custom_network` refuses.
     """
     outputs = output_width(config, num_classes=num_classes)
@@ -30,7 +30,7 @@ def build_model(config: ModelConfig, *, image_shape: Shape, num_classes: int, se
             network = custom_network(config.function, image_shape=image_shape, num_classes=num_classes, outputs=outputs)
         else:
             layers = architecture(config, image_shape=image_shape, num_classes=num_classes)
-            network = build_network(layers, image_shape=image_shape, name=config.name)
+            network = build_network(layers, image_shape=image_shape, name=config.name, initial=config.initial)
         return federated(network)
 
 

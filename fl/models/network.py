@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from fl.models.keras_backend import keras_on_tensorflow
 from fl.models.layers import Conv, Dense, Dropout, Function, GroupNorm, Layer, MaxPool, Residual, Shape
 
 _NORM_EPSILON = 1e-5
 
+Initial = Literal["keras", "pytorch"]
 
-def build_network(layers: Sequence[Layer], *, image_shape: Shape, name: str) -> Any:
+
+def build_network(layers: Sequence[Layer], *, image_shape: Shape, name: str, initial: Initial = "keras") -> Any:
     """A functional `keras.Model` from images `[B, H, W, C]` float32 to logits `[B, outputs]` float32.
 
     It consists of Input, Dense, Conv2D, MaxPooling2D, GlobalAveragePooling2D, ZeroPadding2D, Flatten, ReLU, Dropout,
     GroupNormalization and Add, with no activation inside another layer. Layers are named in order, so that the names of
-    variables are the same at every call.
+    variables are the same at every call. `initial` `pytorch`: kernels and biases uniform within 1/sqrt(fan-in).
     """
     keras = keras_on_tensorflow()
     image = keras.Input(image_shape, name="image")
-    return keras.Model(image, _chain(layers, image, prefix=""), name=name.replace("-", "_"))
+    return keras.Model(image, _chain(layers, image, prefix="", initial=initial), name=name.replace("-", "_"))
 
 
-def _chain(layers: Sequence[Layer], tensor: Any, *, prefix: str) -> Any:
+def _chain(layers: Sequence[Layer], tensor: Any, *, prefix: str, initial: Initial) -> Any:
     for position, layer in enumerate(layers, start=1):
-        tensor = _apply(layer, tensor, place=f"{prefix}{position}")
+        tensor = _apply(layer, tensor, place=f"{prefix}{position}", initial=initial)
     return tensor
 
 
-def _apply(layer: Layer, tensor: Any, *, place: str) -> Any:
+def _apply(layer: Layer, tensor: Any, *, place: str, initial: Initial) -> Any:
     kinds = keras_on_tensorflow().layers
     match layer:
         case Dense():
-            return kinds.Dense(layer.units, name=f"dense_{place}")(tensor)
+            drawn = _initializers(initial, fan_in=tensor.shape[-1], kernel="glorot_uniform")
+            return kinds.Dense(layer.units, name=f"dense_{place}", **drawn)(tensor)
         case Conv():
             padding = "same" if layer.padding == "same" else "valid"
             if layer.padding != "same" and layer.padding > 0:
@@ -44,7 +47,7 @@ def _apply(layer: Layer, tensor: Any, *, place: str) -> Any:
                 strides=layer.stride,
                 padding=padding,
                 use_bias=layer.bias,
-                kernel_initializer=layer.initializer,
+                **_initializers(initial, fan_in=layer.kernel**2 * tensor.shape[-1], kernel=layer.initializer),
                 name=f"conv_{place}",
             )(tensor)
         case MaxPool():
@@ -63,8 +66,16 @@ def _apply(layer: Layer, tensor: Any, *, place: str) -> Any:
         case Function():
             return kinds.GlobalAveragePooling2D(name=f"mean_{place}")(tensor)
         case Residual():
-            main = _chain(layer.main, tensor, prefix=f"{place}_")
-            shortcut = _chain(layer.shortcut, tensor, prefix=f"{place}_shortcut_")
+            main = _chain(layer.main, tensor, prefix=f"{place}_", initial=initial)
+            shortcut = _chain(layer.shortcut, tensor, prefix=f"{place}_shortcut_", initial=initial)
             return kinds.Add(name=f"add_{place}")([main, shortcut])
         case _:
             raise TypeError(f"no Keras layer for {layer}")
+
+
+def _initializers(initial: Initial, *, fan_in: int, kernel: str) -> dict[str, Any]:
+    """How the kernel and the bias of a layer are drawn, `kernel` where Keras's way is asked for."""
+    if initial == "keras":
+        return {"kernel_initializer": kernel}
+    uniform, reach = keras_on_tensorflow().initializers.RandomUniform, fan_in**-0.5
+    return {"kernel_initializer": uniform(-reach, reach), "bias_initializer": uniform(-reach, reach)}

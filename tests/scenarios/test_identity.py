@@ -135,6 +135,7 @@ TWO_OF_EACH += (
         "learning.partition.samples_per_device": (10, 11),
         "learning.partition.disjoint": (True, False),
         "learning.model.name": ("linear", "mlp"),
+        "learning.model.initial": ("keras", "pytorch"),
         "learning.model.outputs": (10, 12),
         "learning.local.optimizer": ("sgd", "adam"),
         "learning.local.learning_rate": (0.1, 0.2),
