@@ -20,8 +20,8 @@ def build_model(config: ModelConfig, *, image_shape: Shape, num_classes: int, se
     """The network of `config` for images `image_shape` (height, width, channels), initial weights of (seed, trial).
 
     The weights are those of Keras's initialisers, or drawn as PyTorch would, seeded from `Purpose.INITIAL_MODEL`: the
-    same at every call and in every process. Raises `LearningError` for an image too small for the network, for `outputs` below `num_classes`, for
-    Keras on another backend than TensorFlow, and for what `custom_network` refuses.
+    same at every call and in every process. Raises `LearningError` for an image too small for the network, for
+    `outputs` below `num_classes`, for Keras on another backend than TensorFlow, and for what `custom_network` refuses.
     """
     outputs = output_width(config, num_classes=num_classes)
     keras_on_tensorflow()
