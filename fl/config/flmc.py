@@ -93,4 +93,3 @@ class FlmcConfig(Frozen):
         if self.lmc_cap is not None:
             return self.lmc_cap
         return "printed" if self.superposes else "none"
-

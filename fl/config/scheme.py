@@ -172,4 +172,3 @@ class PersonalConfig(Frozen):
 def named(value: Any) -> Any:
     """A bare word as a mapping with that name."""
     return {"name": value} if isinstance(value, str) else value
-

@@ -35,7 +35,6 @@ SMALLEST_SHARE = 2.0**-10
 """How far below its largest value the adaptive b may come."""
 
 
-
 def dp_bound(
     *,
     epsilon: float,
