@@ -17,7 +17,8 @@ from phy.link import Superposition
 SMALLEST_DEBIAS_FACTOR = 0.05
 """Below this 1 - 2 BER says that the channel carries nothing: dividing by less would amplify chance."""
 
-_VALUES_AT_ONCE = 1 << 17
+_CELLS_AT_ONCE = 1 << 21
+_FEWEST_COLUMNS = 256
 
 
 def sum_from_superposition(heard: Superposition, *, num_devices: int) -> NDArray[np.float64]:
@@ -70,13 +71,14 @@ def weighted_mean(
     """
     num_values = values.shape[1]
     out = np.array(otherwise, np.float32)
+    width = max(_CELLS_AT_ONCE // max(len(values), 1), _FEWEST_COLUMNS)
     total = float(weights.sum())
     if total == 0.0:
         return out
     # What flipped bits made may be NaN or infinite: so is then the mean, for the caller to judge.
     with np.errstate(invalid="ignore", over="ignore"):
-        for first in range(0, num_values, _VALUES_AT_ONCE):
-            part = slice(first, first + _VALUES_AT_ONCE)
+        for first in range(0, num_values, width):
+            part = slice(first, first + width)
             some = values[:, part].astype(np.float64)
             if known is None:
                 out[part] = weights @ some / total
