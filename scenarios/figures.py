@@ -87,9 +87,10 @@ def draw(drawing: Drawing) -> Figure:
         figure = Figure(figsize=(width, height), layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         words = _categories(drawing)
+        every = [curve for _, curves in drawing.panels for curve in curves]
         for axes, title, (_, curves) in zip(grid.flat, titles, drawing.panels, strict=False):
             for curve in curves:
-                _draw_curve(axes, curve, words=words)
+                _draw_curve(axes, curve, words=words, abreast=1 + max(one.series for one in every))
             axes.set_title(title)
         for axes, (title, _) in zip(grid.flat, drawing.panels, strict=False):
             _draw_beside(axes, drawing.beside.get(title, ()), label=plain_label(config.beside or ""))
@@ -166,8 +167,11 @@ def _categories(drawing: Drawing) -> list[str]:
     return list(dict.fromkeys(str(x) for x in values))
 
 
-def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str]) -> None:
-    """Line, markers and band; a spot without an error shows its upper limit and no line through it."""
+def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str], abreast: int) -> None:
+    """Line, markers and band; a spot without an error shows its upper limit and no line through it.
+
+    Over words, `abreast` curves of the figure stand side by side.
+    """
     look: dict[str, Any] = {
         "color": COLOURS[curve.series % len(COLOURS)],
         "linestyle": LINES[curve.series % len(LINES)],
@@ -188,7 +192,7 @@ def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str]) -> None:
         low = _column([s.low if s.y is not None else None for s in placed])
         high = _column([s.high if s.y is not None else None for s in placed])
         if words:  # nothing lies between two words: no line, bars instead of a band, side by side
-            x = x + 0.09 * (curve.series % 7 - 3)
+            x = x + 0.09 * (curve.series % 7 - (min(abreast, 7) - 1) / 2)
             axes.errorbar(x, y, yerr=(y - low, high - y), label=label, capsize=3, **{**look, "linestyle": ""}, **marker)
         else:
             every = max(len(placed) // MARKERS_PER_CURVE, 1)
