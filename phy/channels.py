@@ -32,11 +32,16 @@ _GAIN_TAPS = 1 << 14
 
 @dataclass(frozen=True, kw_only=True)
 class UplinkContext:
-    """Which round of which trials is on the air: everything random derives from it."""
+    """Which round of which trials is on the air: everything random derives from it.
+
+    `silent`: devices that do not send in this round, in no trial. Links on which devices meet keep them off the air;
+    where every device has resources of its own nobody hears them, and what they send may be simulated all the same.
+    """
 
     seed: int
     trials: tuple[int, ...]
     round_index: int = 0
+    silent: tuple[int, ...] = ()
 
     def keys(self, purpose: Purpose, *, same_every_round: bool = False) -> NDArray[np.uint32]:
         """Keys `[num_trials, 2]` of one purpose in this round (or for the whole run)."""

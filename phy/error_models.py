@@ -20,7 +20,7 @@ from phy.channels import UplinkContext
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.config.delays import line_of_sight_k
 from phy.gains import device_gains
-from phy.link import DigitalUplink, Reception, Superposition, check_payload
+from phy.link import DigitalUplink, LinkError, Reception, Superposition, check_payload
 from phy.measurement import LinkCounts, count_errors, empty_counts, mask_padding
 from phy.power import AmplitudeDecision
 from phy.random import Purpose, uniform_words
@@ -82,10 +82,17 @@ class NoiselessAir:
         self._analog = config.modulation == "analog"
 
     def superpose(
-        self, payload: NDArray[Any], *, context: UplinkContext, caps: Mapping[str, ArrayLike]
+        self,
+        payload: NDArray[Any],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        jammers: NDArray[np.bool_] | None = None,
     ) -> Superposition:
-        """See `AirUplink.superpose`; caps have no amplitude to act on."""
+        """See `AirUplink.superpose`; caps have no amplitude to act on. Raises LinkError for jammers."""
         del caps
+        if jammers is not None:
+            raise LinkError("without a radio there is no full power to jam at; use error model measured")
         num_trials = len(context.trials)
         width = self.num_symbols if self._analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if self._analog else "u")

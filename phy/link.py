@@ -130,9 +130,20 @@ class AirUplink(Protocol):
     num_symbols: int
 
     def superpose(
-        self, payload: NDArray[Any], *, context: UplinkContext, caps: Mapping[str, ArrayLike]
+        self,
+        payload: NDArray[Any],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        jammers: NDArray[np.bool_] | None = None,
     ) -> Superposition:
-        """Carry packed bits (BPSK) or amplitudes `[num_trials, num_devices, num_symbols]` float or complex."""
+        """Carry packed bits (BPSK) or amplitudes `[num_trials, num_devices, num_symbols]` float or complex.
+
+        `jammers` `[num_trials, num_devices]`: devices that keep to neither policy, cutoff nor caps. Each sends its
+        payload, of mean power 1 at most, at amplitude sqrt(P0) in every symbol, turned by its own channel estimate so
+        that it arrives in phase: no other weights of that power in every symbol do more to the sum. The receiver knows
+        nothing of it: `decision` and `num_active` are those of the protocol, in which everybody takes part.
+        """
         ...
 
 

@@ -23,6 +23,7 @@ from phy.channels import (
 )
 from phy.config import ImpairmentsConfig, LinkConfig
 from phy.impairments import draw_offsets, impair_stream_by
+from phy.jamming import at_full_power, jamming_amplitude, on_air
 from phy.link import Superposition, check_payload
 from phy.modulation import modulator
 from phy.packets.layout import fold
@@ -36,7 +37,7 @@ class _Chain:
     """What of a superposition is compiled in; `trials` sums of `devices` each in one chunk.
 
     `phase_blocks`: residual phases change from coherence block to coherence block; `symbol_s` is 0 where it plays no
-    part.
+    part; `jammed`: some devices send at an amplitude of their own.
     """
 
     modulation: str
@@ -44,6 +45,7 @@ class _Chain:
     impairments: ImpairmentsConfig
     phase_blocks: bool
     symbol_s: float
+    jammed: bool
     trials: int
     devices: int
     columns: int
@@ -103,7 +105,11 @@ def _compiled(chain: _Chain) -> Any:
         weights = precoding_weights(estimate, gain, numbers[CUTOFF], chain.fading.policy)
         weights = tf.reshape(weights, [*shape, chain.fading.columns])
         symbols = tf.cast(payload, tf.complex64) if modem is None else modem.modulate(payload)
-        sent = tf.cast(level, tf.complex64)[:, None, None] * weights * symbols
+        factor = tf.cast(level, tf.complex64)[:, None, None] * weights
+        if chain.jammed:
+            in_phase = precoding_weights(estimate, gain, numbers[CUTOFF], "fixed")
+            factor = at_full_power(factor, tf.reshape(in_phase, weights.shape), rows_in[8])
+        sent = factor * symbols
         sent = impair_stream_by(sent, offsets, config=chain.impairments, start=start, symbol_power=rows_in[7])
         counted = tf.cast(tf.range(chain.columns) < valid, tf.float32)
         energy = tf.reduce_sum((tf.math.real(sent) ** 2 + tf.math.imag(sent) ** 2) * counted, axis=2)
@@ -133,6 +139,7 @@ def _compiled(chain: _Chain) -> Any:
                 per_trial_key,
                 per_device_key,
                 (shape, tf.float32),
+                *[(shape, tf.float32)] * chain.jammed,
             ),
             outputs=(tf.complex64, tf.int32, tf.float32),
         )
@@ -159,9 +166,14 @@ class SuperpositionLink:
         )
 
     def superpose(
-        self, payload: NDArray[Any], *, context: UplinkContext, caps: Mapping[str, ArrayLike]
+        self,
+        payload: NDArray[Any],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        jammers: NDArray[np.bool_] | None = None,
     ) -> Superposition:
-        """See `AirUplink.superpose`. Raises LinkError for a payload of another shape."""
+        """See `AirUplink.superpose`. Raises LinkError for a payload of another shape or too strong a jammer's."""
         num_trials, analog = len(context.trials), self.config.modulation == "analog"
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
@@ -185,12 +197,15 @@ class SuperpositionLink:
             impairments=impairments,
             phase_blocks=impairments.phase_error_deg > 0.0 and self.config.channel.coherence in ("symbol", "packet"),
             symbol_s=self.config.symbol_s if impairments.cfo_hz > 0.0 else 0.0,
+            jammed=jammers is not None,
             trials=cut.rows_per_chunk,
             devices=self.num_devices,
             columns=cut.columns,
         )
         per_device = (array.reshape(num_trials, self.num_devices, -1) for array in channel.rows(context))
         channel_key, csi_key, device, gain = per_device
+        amplitude = jamming_amplitude(payload, jammers, max_power=self.config.max_power)
+        reference = clipping_reference(payload, gains, decision, impairments=impairments, jamming=amplitude)
         received, active, energy = _compiled(chain)(
             cut.chunks(
                 payload.astype(np.complex64) if analog else payload,
@@ -207,7 +222,8 @@ class SuperpositionLink:
                 cut.by_row(decision.level.astype(np.float32)),
                 cut.by_row(context.keys(Purpose.NOISE)),
                 cut.by_row(impairment_keys(context, num_devices=self.num_devices)),
-                cut.by_row(clipping_reference(payload, gains, decision, impairments=impairments)),
+                cut.by_row(reference),
+                *([] if amplitude is None else [cut.by_row(amplitude)]),
             ),
             *channel.numbers.feed(),
         )
@@ -216,7 +232,7 @@ class SuperpositionLink:
             received=cut.join(np.asarray(received))[:, : self.num_symbols],
             num_active=num_active[:, : self.num_symbols] if channel.varies else num_active[:, :1],
             decision=decision,
-            airtime_s=decision.active.astype(float) * (self.num_symbols * self.config.symbol_s),
+            airtime_s=on_air(decision, jammers).astype(float) * (self.num_symbols * self.config.symbol_s),
             energy_j=cut.add_up(np.asarray(energy)).T * self.config.symbol_s,
         )
 
@@ -228,15 +244,23 @@ def impairment_keys(context: UplinkContext, *, num_devices: int) -> NDArray[np.u
 
 
 def clipping_reference(
-    payload: NDArray[Any], gains: BlockGains, decision: AmplitudeDecision, *, impairments: ImpairmentsConfig
+    payload: NDArray[Any],
+    gains: BlockGains,
+    decision: AmplitudeDecision,
+    *,
+    impairments: ImpairmentsConfig,
+    jamming: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
     """Mean power of a weighted symbol of each device `[num_trials, num_devices]`, above which amplifiers clip.
 
-    Weights and payload are independent: the mean of |w|^2 times that of the payload (bits: 1), times the level squared.
-    Zeros where nothing clips.
+    Weights and payload are independent: the mean of |w|^2 times that of the payload (bits: 1), times the level squared;
+    of a jammer (`jamming` of `jamming_amplitude`) the square of its amplitude. Zeros where nothing clips.
     """
     if impairments.clipping_db is None:
         return np.zeros(payload.shape[:2], np.float32)
     bits = payload.dtype == np.uint8
     content = 1.0 if bits else np.mean(np.real(payload) ** 2 + np.imag(payload) ** 2, axis=2, dtype=np.float64)
-    return np.asarray(decision.level[:, None] ** 2 * gains.weight_power * content, np.float32)
+    weighting = decision.level[:, None] ** 2 * gains.weight_power
+    if jamming is not None:
+        weighting = np.where(jamming > 0.0, jamming.astype(float) ** 2, weighting)
+    return np.asarray(weighting * content, np.float32)

@@ -165,6 +165,7 @@ class PacketLink:
         if batches != self._payload:
             _, weights = self._weights(context, batches, measured=measured)
         amplitude = decision.level[:, None, None] * weights
+        amplitude[:, list(context.silent)] = 0.0
         if self._users > 1:
             shares = np.tile(np.sqrt(self.config.noma.power_shares), self.num_devices // self._users)
             amplitude = amplitude * shares[:, None]

@@ -2,7 +2,8 @@
 
 On resource element (t, c), with H_k(t, c) of device k and its own estimate H^_k (see `knowledge`):
 
-    s_k = A w(H^_k) x_k        level times weight of `phy.power` times payload, then impaired as a waveform
+    s_k = A w(H^_k) x_k        level times weight of `phy.power` times payload, then impaired as a waveform; of a jammer
+                               sqrt(P0) conj(H^_k) / |H^_k| x_k
     y   = sum_k H_k s'_k + z   z ~ CN(0, 2 N0)
 
 Every chunk is some OFDM symbols of some trials, with all their devices.
@@ -18,6 +19,7 @@ import numpy as np
 from phy.channels import draw_normals, precoding_weights
 from phy.frontends.air import power_of
 from phy.impairments import draw_offsets, impair_grid_by
+from phy.jamming import at_full_power
 from phy.modulation import modulator
 from phy.random import RECEIVER
 from phy.streaming import Program, stream
@@ -28,13 +30,14 @@ class Sending(NamedTuple):
     """What sending takes besides `Who`.
 
     Level `[trials]`, keys `[trials, 2]` and `[trials, devices, 2]`, and `[trials, devices]` the mean power of a sample
-    above which amplifiers clip.
+    above which amplifiers clip and the amplitudes of jammers (`[trials, 1]` zeros in a chain without).
     """
 
     level: Any
     noise_key: Any
     impairment_key: Any
     sample_power: Any
+    jamming: Any
 
 
 class Chain:
@@ -63,7 +66,8 @@ class Chain:
         keys, per_device = ((*self._shape, 2), tf.uint32), (self._shape, tf.float32)
         per_trial = ((spec.trials,), tf.float32)
         who = (keys, keys, keys, per_device, per_trial)
-        sending = (per_trial, ((spec.trials, 2), tf.uint32), keys, per_device)
+        jamming = per_device if spec.jammed else ((spec.trials, 1), tf.float32)
+        sending = (per_trial, ((spec.trials, 2), tf.uint32), keys, per_device, jamming)
         width, kind = (self._columns // 8, tf.uint8) if self._modem else (self._columns, tf.complex64)
         self.measure = stream(Program(run=self._run_measure, payload=((), tf.float32), rows=who, outputs=(tf.float32,)))
         self.carry = stream(
@@ -100,13 +104,14 @@ class Chain:
         receiver = tf.fill([self._spec.trials], tf.constant(RECEIVER, tf.uint32))
         return draw_normals(key, receiver, tf.cast(tf.range(self._columns), tf.uint32) + start)
 
-    def _weights(self, estimate: Any, gain: Any, numbers: Any) -> Any:
-        """`[rows, ofdm symbols, carriers]`."""
+    def _weights(self, estimate: Any, gain: Any, numbers: Any, *, policy: str | None = None) -> Any:
+        """`[rows, ofdm symbols, carriers]`, by `policy` or that of the link."""
         import tensorflow as tf
 
         rows = self._spec.rows
         gain_of_row = tf.reshape(gain, [rows])
-        weights = precoding_weights(tf.reshape(estimate, [rows, -1]), gain_of_row, numbers[CUTOFF], self._spec.policy)
+        flat = tf.reshape(estimate, [rows, -1])
+        weights = precoding_weights(flat, gain_of_row, numbers[CUTOFF], policy or self._spec.policy)
         return tf.broadcast_to(tf.reshape(weights, estimate.shape), [rows, *self._spec.plane])
 
     def _counted(self, valid: Any) -> Any:
@@ -146,7 +151,11 @@ class Chain:
         weights = tf.reshape(self._weights(estimate, gain, numbers), planes)
         symbols = tf.cast(payload, tf.complex64) if self._modem is None else self._modem.modulate(payload)
         level = tf.cast(sending.level, tf.complex64)[:, None, None, None]
-        sent = level * weights * (tf.reshape(symbols, planes) * tf.cast(self._counted(valid), tf.complex64))
+        factor = level * weights
+        if spec.jammed:
+            in_phase = self._weights(estimate, gain, numbers, policy="fixed")
+            factor = at_full_power(factor, tf.reshape(in_phase, planes), sending.jamming)
+        sent = factor * (tf.reshape(symbols, planes) * tf.cast(self._counted(valid), tf.complex64))
         if not spec.impairments.none:
             sent = impair_grid_by(
                 grid.spread(sent),

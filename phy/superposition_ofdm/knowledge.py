@@ -39,6 +39,7 @@ class ChainSpec:
     motion: Motion
     impairments: ImpairmentsConfig
     propagation: Propagation
+    jammed: bool
     trials: int
     ofdm_symbols: int
 

@@ -13,6 +13,7 @@ from phy.channels import CHUNK_SYMBOLS, UplinkContext
 from phy.config import CsiError, CsiEstimation, LinkConfig, OfdmConfig
 from phy.frontends import air
 from phy.gains import check_gains, device_gains
+from phy.jamming import jamming_amplitude, on_air
 from phy.link import LinkError, Superposition, check_payload
 from phy.packets.layout import fold, split_time
 from phy.power import BlockGains, decide_amplitude
@@ -68,26 +69,34 @@ class OfdmSuperposition:
         self._last: tuple[tuple[object, ...], BlockGains] | None = None
 
     def superpose(
-        self, payload: NDArray[Any], *, context: UplinkContext, caps: Mapping[str, ArrayLike]
+        self,
+        payload: NDArray[Any],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        jammers: NDArray[np.bool_] | None = None,
     ) -> Superposition:
-        """See `AirUplink.superpose`. Raises LinkError for a payload of another shape."""
+        """See `AirUplink.superpose`. Raises LinkError for a payload of another shape or too strong a jammer's."""
         num_trials, analog = len(context.trials), self.config.modulation == "analog"
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
-        chain, cut = self._chain(num_trials)
+        amplitude = jamming_amplitude(payload, jammers, max_power=self.config.max_power)
+        chain, cut = self._chain(num_trials, jammed=jammers is not None)
         who = self._who(context)
         gains = self._block_gains(chain, cut, who, context)
         decision = decide_amplitude(
             gains, max_power=self.config.max_power, payload_power=self._payload_bound**2, caps=caps
         )
         layout, impairments = self.layout, self.config.impairments
+        reference = clipping_reference(payload, gains, decision, impairments=impairments, jamming=amplitude)
         on_grid = self.num_symbols / (layout.used_ofdm_symbols * layout.ofdm.num_subcarriers)
         sending = Sending(
             level=decision.level.astype(np.float32),
             noise_key=context.keys(Purpose.NOISE),
             impairment_key=impairment_keys(context, num_devices=self.num_devices),
             # Mean over all samples of the OFDM symbols in use, whose energy is that of the elements in use.
-            sample_power=clipping_reference(payload, gains, decision, impairments=impairments) * np.float32(on_grid),
+            sample_power=reference * np.float32(on_grid),
+            jamming=np.zeros((num_trials, 1), np.float32) if amplitude is None else amplitude,
         )
         received, active, energy = chain.carry(
             cut.chunks(
@@ -107,11 +116,11 @@ class OfdmSuperposition:
             received=cut.join(np.asarray(received))[:, : self.num_symbols],
             num_active=num_active[:, : self.num_symbols if truncated else 1],
             decision=decision,
-            airtime_s=np.where(decision.active, layout.airtime_s, layout.pilots_s),
+            airtime_s=np.where(on_air(decision, jammers), layout.airtime_s, layout.pilots_s),
             energy_j=sent * (layout.prefix_share * layout.sample_s),
         )
 
-    def _chain(self, num_trials: int) -> tuple[Chain, Cut]:
+    def _chain(self, num_trials: int, *, jammed: bool = False) -> tuple[Chain, Cut]:
         from phy.propagation import build_propagation
 
         config, layout = self.config, self.layout
@@ -129,6 +138,7 @@ class OfdmSuperposition:
             motion=air.motion(config.channel),
             impairments=config.impairments,
             propagation=self._propagation or build_propagation(config.channel, num_antennas=1),
+            jammed=jammed,
             trials=max(CHUNK_SYMBOLS // (per_symbol * ofdm_symbols), 1),
             ofdm_symbols=ofdm_symbols,
         )

@@ -199,3 +199,40 @@ def test_complex_amplitudes_are_amplitudes(error_model: str, ideal: str) -> None
     expected = 1j * heard.decision.amplitude[:, None] * heard.num_active
     # Noise of variance 1 beside amplitudes of up to 1e5: absolute, six standard deviations of |z|.
     assert np.abs(heard.received - expected).max() < 6.0 + 1e-6 * np.abs(expected).max()
+
+
+JAMMERS = np.isin(np.arange(NUM_DEVICES), [1]) & np.isin(np.arange(NUM_TRIALS), [0, 2, 3])[:, None]
+
+
+def test_jammers_change_neither_the_decision_nor_who_counts(
+    uplink: AirUplink, error_model: str, payload: NDArray[Any]
+) -> None:
+    if error_model == "error_free":
+        with pytest.raises(LinkError, match="no full power to jam at; use error model measured"):
+            uplink.superpose(payload, context=on_air(), caps={}, jammers=JAMMERS)
+        return
+    clean = uplink.superpose(payload, context=on_air(), caps={"privacy": 0.1})
+    heard = uplink.superpose(payload, context=on_air(), caps={"privacy": 0.1}, jammers=JAMMERS)
+    for name in ("level", "amplitude", "peak_amplitude", "limit", "active"):
+        np.testing.assert_array_equal(getattr(heard.decision, name), getattr(clean.decision, name), err_msg=name)
+    np.testing.assert_array_equal(heard.num_active, clean.num_active)
+    jammed = JAMMERS.any(axis=1)
+    assert (heard.received[jammed] != clean.received[jammed]).any(axis=1).all()
+    # Two compiled programs round differently; sums of a few terms below 10 in float32.
+    np.testing.assert_allclose(heard.received[~jammed], clean.received[~jammed], atol=1e-4)
+    assert heard.energy_j is not None
+    assert clean.energy_j is not None
+    np.testing.assert_allclose(heard.energy_j[~JAMMERS], clean.energy_j[~JAMMERS], rtol=1e-5)
+    assert (heard.energy_j[JAMMERS] > clean.energy_j[JAMMERS]).all()
+    assert heard.airtime_s is not None
+    assert (heard.airtime_s[JAMMERS] > 0.0).all()
+
+
+def test_a_jammed_trial_has_the_same_numbers_in_any_batch(
+    modulation: str, waveform: str, payload: NDArray[Any]
+) -> None:
+    radio = build("measured", modulation, waveform)
+    together = radio.superpose(payload, context=on_air(), caps={}, jammers=JAMMERS)
+    for rows in ([0], [3, 1], [4, 2]):
+        part = radio.superpose(payload[rows], context=on_air(*rows), caps={}, jammers=JAMMERS[rows])
+        assert same(part, together, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -177,6 +178,28 @@ def test_a_power_limit_below_the_need_holds() -> None:
         power={"policy": "closed-loop", "snr_max_db": 15.0, "loop": {"target_rate": 1e-2, "initial_snr_db": 0.0}},
     )
     assert closed_loop(config, rounds=12, devices=1)[-1].item() == 15.0
+
+
+@pytest.mark.parametrize("detector", ["sic", "sic-codeword", "ml", "lmmse"])
+def test_who_is_silent_leaves_the_others_of_its_group_alone(detector: str) -> None:
+    antennas = 2 if detector == "lmmse" else 1
+    config = link(
+        10.0,
+        access="noma",
+        noma={"group_size": 2, "ladder_db": [0.0, -6.0], "detector": detector},
+        receiver={"num_antennas": antennas},
+    )
+    num_bits = 8 * PACKET_BYTES * 200
+    uplink = compile_digital(config, num_devices=4, num_bits=num_bits)
+    heard = uplink.send(random_payload(2, 4, num_bits), context=replace(context(2), silent=(0, 2)), caps={})
+    alone = ndtr(-np.sqrt(antennas * config.noma.power_shares[1] * 10.0))
+    counts = heard.counts
+    low, high = rate_interval(counts.bit_errors[:, [1, 3]].sum(), counts.bits[:, [1, 3]].sum(), confidence=0.9999)
+    assert low < alone < high
+    for spent in (counts.bits, counts.packets, counts.airtime_s, counts.energy_j):
+        assert not spent[:, [0, 2]].any()
+    assert heard.delivered is not None
+    assert not heard.delivered[:, [0, 2]].any()
 
 
 def test_antennas_combine_as_the_closed_form_says() -> None:
