@@ -1,0 +1,18 @@
+"""What the events of a ledger add up to: the dominating device, the accountants, and the claims made from them."""
+
+from privacy.accounting.accountants import ACCOUNTANTS, account, refusal, spent_delta
+from privacy.accounting.claiming import account_claims, claims, refusals
+from privacy.accounting.spending import combined, event_of, spendings
+
+__all__ = [
+    "ACCOUNTANTS",
+    "account",
+    "account_claims",
+    "claims",
+    "combined",
+    "event_of",
+    "refusal",
+    "refusals",
+    "spendings",
+    "spent_delta",
+]

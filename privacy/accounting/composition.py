@@ -1,0 +1,164 @@
+"""Accountants that need the pure epsilons alone, the exact one, and the accountant of Renyi divergences.
+
+Each takes spendings and returns epsilon for a delta, or delta for an epsilon; `math.inf` epsilon and delta 1 mean that
+nothing holds. What cannot be accounted for raises PrivacyError, which names the event and the accountant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from privacy.accounting.inversion import epsilon_of_event
+from privacy.errors import PrivacyError
+from privacy.ledger.events import Event, Floats, NoRelease, Spending, Unprotected
+from privacy.ledger.noise_events import GaussianNoise
+
+ORDERS: Floats = 1.0 + np.geomspace(0.0101, 1e7, 28)
+"""Renyi orders tried first: dp-accounting converts none up to 1.01, and tiny losses are best told by large ones."""
+
+BETWEEN = 6
+"""Orders tried then on either side of the best."""
+
+
+def basic_epsilon(spent: Sequence[Spending]) -> float:
+    """The sum of the pure epsilons, with delta 0; Dwork and Roth 2014, Theorem 3.16."""
+    if exposed(spent):
+        return math.inf
+    return math.fsum(count * loss for loss, count in _pure(spent, "basic"))
+
+
+def basic_delta(spent: Sequence[Spending], *, epsilon: float) -> float:
+    """0 from the sum of the pure epsilons on; below it basic composition promises nothing, 1."""
+    return 0.0 if epsilon >= basic_epsilon(spent) else 1.0
+
+
+def advanced_epsilon(spent: Sequence[Spending], *, delta: float) -> float:
+    """Heterogeneous advanced composition; Kairouz, Oh and Viswanath 2015, Theorem 3.5, without its first branch.
+
+    With M = sum eps tanh(eps / 2) and V = sum eps^2: M + sqrt(2 V ln(1 / delta)) or M + sqrt(2 V ln(e + sqrt(V) /
+    delta)), the smaller. The branch left out is basic composition, below this for few releases or large epsilons.
+    """
+    if exposed(spent):
+        return math.inf
+    mean, squares = _moments(spent)
+    inside = min(math.log(1.0 / delta), math.log(math.e + math.sqrt(squares) / delta))
+    return mean + math.sqrt(2.0 * squares * inside)
+
+
+def advanced_delta(spent: Sequence[Spending], *, epsilon: float) -> float:
+    """The smallest delta for which `advanced_epsilon` is at most `epsilon`, else 1."""
+    if exposed(spent):
+        return 1.0
+    mean, squares = _moments(spent)
+    if epsilon <= mean:
+        return 1.0 if squares > 0.0 else 0.0
+    exponent = (epsilon - mean) ** 2 / (2.0 * squares) if squares > 0.0 else math.inf
+    first = math.exp(-exponent)
+    second = math.sqrt(squares) * first / -math.expm1(1.0 - exponent) if exponent > 1.0 else 1.0
+    return min(first, second, 1.0)
+
+
+def renyi_epsilon(spent: Sequence[Spending], *, delta: float) -> float:
+    """Renyi divergences added at every order, Mironov 2017, Proposition 1, and converted by `dp-accounting`.
+
+    That conversion is Canonne, Kamath and Steinke 2020, Proposition 12.
+    """
+    from dp_accounting import rdp
+
+    return _best_order(spent, worst=math.inf, convert=lambda orders, loss: rdp.compute_epsilon(orders, loss, delta))
+
+
+def renyi_delta(spent: Sequence[Spending], *, epsilon: float) -> float:
+    """delta by the same sum and the same conversion."""
+    from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
+
+    return _best_order(spent, worst=1.0, convert=lambda orders, loss: compute_delta(orders, loss, epsilon))
+
+
+def exact_epsilon(spent: Sequence[Spending], *, delta: float) -> float:
+    """By the closed form of the sum, where one is known; see `merged`."""
+    return math.inf if exposed(spent) else epsilon_of_event(merged(spent), delta=delta)
+
+
+def exact_delta(spent: Sequence[Spending], *, epsilon: float) -> float:
+    """By the closed form of the sum, where one is known; see `merged`."""
+    return 1.0 if exposed(spent) else float(merged(spent).delta(np.array([epsilon]))[0])
+
+
+def merged(spent: Sequence[Spending]) -> Event:
+    """All spendings as one event; raises PrivacyError, naming the first event that has no closed sum with the rest."""
+    left = condensed(spent)
+    if not left:
+        return NoRelease()
+    if len(left) > 1 or left[0].count > 1:
+        odd = next((one for one in left if one.count > 1), left[-1])
+        raise PrivacyError(
+            f"the accountant 'exact' has no closed form for {odd.count} of {odd.event!r} among {len(left)} kinds of "
+            "release; use pld or renyi."
+        )
+    return left[0].event
+
+
+def condensed(spent: Sequence[Spending]) -> tuple[Spending, ...]:
+    """The same releases in as few events as closed forms allow: equal ones joined, all Gaussian noise made one."""
+    counts: dict[Event, int] = {}
+    for one in spent:
+        if one.count and not isinstance(one.event, NoRelease):
+            counts[one.event] = counts.get(one.event, 0) + one.count
+    gaussian = [(event, n) for event, n in counts.items() if isinstance(event, GaussianNoise)]
+    left = []
+    if gaussian:
+        # mu^2 adds up, mu = 1 / noise multiplier; Dong, Roth and Su 2022, Corollary 3.3.
+        strength = math.hypot(*(math.sqrt(n) / event.noise_multiplier for event, n in gaussian))
+        only = gaussian[0][0].repeated(gaussian[0][1]) if len(gaussian) == 1 else None
+        left.append(Spending(event=only or GaussianNoise(noise_multiplier=1.0 / strength), count=1))
+    for event, n in counts.items():
+        if not isinstance(event, GaussianNoise):
+            whole = event.repeated(n)
+            left.append(Spending(event=event, count=n) if whole is None else Spending(event=whole, count=1))
+    return tuple(left)
+
+
+def exposed(spent: Sequence[Spending]) -> bool:
+    """Whether anything was sent for which no epsilon holds."""
+    return any(one.count and isinstance(one.event, Unprotected) for one in spent)
+
+
+def _pure(spent: Sequence[Spending], accountant: str) -> list[tuple[float, int]]:
+    losses = [(one.event.pure_epsilon(), one.count) for one in spent if one.count]
+    for one in spent:
+        if one.count and math.isinf(one.event.pure_epsilon()):
+            raise PrivacyError(
+                f"the accountant {accountant!r} adds up pure epsilons, but {one.event!r} has none; use renyi or pld."
+            )
+    return losses
+
+
+def _moments(spent: Sequence[Spending]) -> tuple[float, float]:
+    losses = _pure(spent, "advanced")
+    mean = math.fsum(count * loss * math.tanh(loss / 2.0) for loss, count in losses)
+    return mean, math.fsum(count * loss * loss for loss, count in losses)
+
+
+def _best_order(
+    spent: Sequence[Spending], *, worst: float, convert: Callable[[Floats, Floats], tuple[float, float]]
+) -> float:
+    """The least that any order gives: what holds at one order holds, so that few may be tried where they are dear."""
+    found, orders = worst, ORDERS
+    for _ in range(2):
+        loss = np.zeros_like(orders)
+        for one in spent:
+            if one.count:
+                loss = loss + one.count * one.event.renyi(orders)
+        finite = np.isfinite(loss)
+        if not finite.any():
+            break
+        value, best = convert(orders[finite], loss[finite])
+        found = min(found, float(value))
+        place = int(np.argmin(np.abs(ORDERS - best)))
+        ends = ORDERS[max(place - 1, 0)], ORDERS[min(place + 1, ORDERS.size - 1)]
+        orders = 1.0 + np.geomspace(ends[0] - 1.0, ends[1] - 1.0, 2 * BETWEEN + 1)[1:-1]
+    return found

@@ -1,0 +1,176 @@
+"""What one release may tell about one unit (a sample, or a device with all it holds): the events of the ledger.
+
+An event is the release of one number, bit or vector to whoever listens. It answers three questions, each for the worst
+pair of neighbours and the worse of the two directions, so that every answer is an upper bound:
+
+- `pure_epsilon`: the largest loss in nats, math.inf where only approximate privacy can hold;
+- `delta(epsilon)`: the hockey-stick divergence at epsilon >= 0, the privacy profile (Balle, Barthe and Gaboardi 2018);
+- `renyi(order)`: the Renyi divergence in nats (Mironov 2017).
+
+Whoever adds events up needs nothing else of them. `repeated` is the exact sum of equal events where a closed form is
+known, None where not. Distances are those of replacing the unit; see `Relation`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy.errors import PrivacyError
+
+Unit = Literal["sample", "device"]
+"""Whose data two neighbours differ in: one sample of one device, or all that one device holds."""
+
+Relation = Literal["replace-one", "add-or-remove-one"]
+
+Floats = NDArray[np.float64]
+
+
+@runtime_checkable
+class Event(Protocol):
+    """One release, with respect to one unit."""
+
+    def pure_epsilon(self) -> float:
+        """The largest loss in nats, math.inf if unbounded."""
+        ...
+
+    def delta(self, epsilon: Floats) -> Floats:
+        """delta at every epsilon >= 0 [nats], of the same shape, never too small."""
+        ...
+
+    def renyi(self, order: Floats) -> Floats:
+        """Renyi divergence [nats] at every order > 1, of the same shape, never too small."""
+        ...
+
+    def repeated(self, count: int) -> Event | None:
+        """`count` such releases as one event, where the sum is known exactly; else None."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoRelease:
+    """The do-nothing: nothing was sent, or nothing that depends on the data."""
+
+    def pure_epsilon(self) -> float:
+        """See `Event.pure_epsilon`."""
+        return 0.0
+
+    def delta(self, epsilon: Floats) -> Floats:
+        """See `Event.delta`."""
+        return np.zeros_like(np.asarray(epsilon, np.float64))
+
+    def renyi(self, order: Floats) -> Floats:
+        """See `Event.renyi`."""
+        return np.zeros_like(np.asarray(order, np.float64))
+
+    def repeated(self, count: int) -> Event:
+        """See `Event.repeated`."""
+        del count
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unprotected:
+    """Sent as it is, with no noise that is surely there: no epsilon holds."""
+
+    def pure_epsilon(self) -> float:
+        """See `Event.pure_epsilon`."""
+        return math.inf
+
+    def delta(self, epsilon: Floats) -> Floats:
+        """See `Event.delta`."""
+        return np.ones_like(np.asarray(epsilon, np.float64))
+
+    def renyi(self, order: Floats) -> Floats:
+        """See `Event.renyi`."""
+        return np.full_like(np.asarray(order, np.float64), math.inf)
+
+    def repeated(self, count: int) -> Event:
+        """See `Event.repeated`."""
+        return self if count else NoRelease()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """An event and how many times it happened, one after the other."""
+
+    event: Event
+    count: int
+
+
+Kind = Literal["none", "unprotected", "gaussian", "laplace", "pure", "flipped-bits", "superposed-bits"]
+"""What the parameter of a ledger means:
+
+- `gaussian`: noise multiplier, standard deviation over l2 distance of neighbours;
+- `laplace`, `pure`: epsilon of one release; Laplace noise, or anything of which no more is known;
+- `flipped-bits`: probability with which a bit is wrong, independent of all others;
+- `superposed-bits`: received amplitude of one +-1 in the unit of sqrt(noise power), bits drawn by a quantizer whose
+  log odds are at most `facts["entry_bound"]`; Zhang et al. 2022;
+- `none`, `unprotected`: no parameter.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """What every round of every device released in one trial, in columns.
+
+    - `kind`: what happened; `parameter` float64 `[num_rounds, num_devices]`, NaN where a device sent nothing;
+    - `uncredited`: the same without any noise of the channel, by the device's own randomness alone; None where the
+      channel was not credited with anything (then `parameter` is that), or where nothing else hides the data;
+    - `coordinates`: releases of that parameter per device and round that one unit's data can touch;
+    - `unit`, `relation`: what neighbours differ in;
+    - `facts`: numbers that the events need beyond their parameter;
+    - `credit_failure`: probability, per round and device, that the noise credited in `parameter` was not all there;
+    - `assumptions`: sentences without which no claim holds, beyond the mechanism itself;
+    - `credit_assumptions`: those that claims with the channel's noise credited need as well;
+    - `sampled`: share of devices that take part in a round, where whoever listens cannot tell which; else None.
+    """
+
+    kind: Kind
+    parameter: Floats
+    coordinates: int
+    unit: Unit
+    relation: Relation = "replace-one"
+    uncredited: Floats | None = None
+    facts: Mapping[str, float] = field(default_factory=dict)
+    credit_failure: float = 0.0
+    assumptions: tuple[str, ...] = ()
+    credit_assumptions: tuple[str, ...] = ()
+    sampled: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no account can be made of."""
+        if self.parameter.ndim != 2:
+            raise PrivacyError(
+                f"a ledger has a parameter of shape {self.parameter.shape}; give [num_rounds, num_devices]."
+            )
+        if self.uncredited is not None and self.uncredited.shape != self.parameter.shape:
+            raise PrivacyError("the two parameters of a ledger differ in shape; give both [num_rounds, num_devices].")
+        if self.coordinates < 0 or self.coordinates != int(self.coordinates):
+            raise PrivacyError(f"coordinates is {self.coordinates}; give the number of releases per round, 0 or more.")
+        if not 0.0 <= self.credit_failure < 1.0:
+            raise PrivacyError(f"credit_failure is {self.credit_failure}, but it is a probability; give one in [0, 1).")
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the arrays, as plain values for JSON."""
+        return {
+            "kind": self.kind,
+            "coordinates": int(self.coordinates),
+            "unit": self.unit,
+            "relation": self.relation,
+            "facts": dict(self.facts),
+            "credit_failure": self.credit_failure,
+            "assumptions": list(self.assumptions),
+            "credit_assumptions": list(self.credit_assumptions),
+            "sampled": self.sampled,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any], *, parameter: Floats, uncredited: Floats | None = None) -> Ledger:
+        """What `to_dict` gave, with its arrays again."""
+        return cls(**{**plain, "assumptions": tuple(plain["assumptions"])}, parameter=parameter, uncredited=uncredited)

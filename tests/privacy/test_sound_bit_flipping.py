@@ -1,0 +1,213 @@
+"""Flipped bits by what they prove: the carry chain, the exact sum, and the table beside Theorem 1."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from privacy.bit_flipping import epsilon_of
+from privacy.errors import PrivacyError
+from privacy.gaussian_mechanism import delta_from_renyi
+from privacy.sound_bit_flipping import (
+    AccountRow,
+    StatedSensitivity,
+    bit_epsilon,
+    bit_flipping_rows,
+    composed_epsilon,
+    distance_law,
+    epsilon_from_renyi,
+    mean_distance,
+    reachable_bits,
+    reachable_distance,
+)
+
+L2 = StatedSensitivity(steps=419.43, norm="l2", on_grid=True)
+PAPER = {
+    "flip_probability": 1 / 11,
+    "order": 2.0,
+    "num_rounds": 50,
+    "kappa": 0.02,
+    "num_numbers": 1_206_590,
+    "bits": 23,
+    "sensitivity": L2,
+    "delta": 1e-5,
+}
+
+
+def changed(steps: int, bits: int) -> np.ndarray:
+    """popcount(c xor (c + steps)) of every code that has such a neighbour."""
+    codes = np.arange(2**bits - steps)
+    return np.bitwise_count(codes ^ (codes + steps))
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3, 7, 10])
+def test_the_law_of_changed_bits_is_that_of_every_pair_of_codes(bits: int) -> None:
+    most = 0
+    for steps in range(2**bits) if bits < 8 else (0, 1, 2, 3, 5, 255, 256, 341, 511, 512, 513, 1022, 1023):
+        counted = np.bincount(changed(steps, bits), minlength=bits + 1)
+        np.testing.assert_allclose(distance_law(steps, bits=bits), counted / counted.sum(), rtol=1e-13)
+        assert mean_distance(steps, bits=bits) == pytest.approx(changed(steps, bits).mean(), rel=1e-12)
+        most = max(most, int(changed(steps, bits).max()))
+        assert reachable_distance(steps, bits=bits) == most
+
+
+@pytest.mark.parametrize("bits", [10, 23, 52])
+def test_one_step_in_the_middle_flips_every_bit_though_two_on_average(bits: int) -> None:
+    middle = 1 << (bits - 1)
+    assert ((middle - 1) ^ middle).bit_count() == reachable_distance(1, bits=bits) == bits
+    law = distance_law(1, bits=bits)
+    np.testing.assert_allclose(law[1:], 2.0 ** (bits - np.arange(1, bits + 1)) / (2.0**bits - 1), rtol=1e-12)
+    assert mean_distance(1, bits=bits) == pytest.approx(2.0, abs=2 * bits / 2.0**bits)
+
+
+def test_far_steps_change_as_many_bits_as_sampled() -> None:
+    rng = np.random.default_rng(5)
+    for steps in (419, 70_000, 5_000_000):
+        codes = rng.integers(0, 2**23 - steps, size=100_000)
+        sampled = np.bitwise_count(codes ^ (codes + steps))
+        error = float(sampled.std()) / math.sqrt(sampled.size)
+        assert mean_distance(steps, bits=23) == pytest.approx(float(sampled.mean()), abs=4 * error)
+
+
+def worst_numbers(num_numbers: int, norm: str, steps: float) -> int:
+    """The most entries other than 0 of a whole vector within `steps` in `norm`, by trying all with entries 0, 1, 2."""
+    vectors = np.array(list(itertools.product((0, 1, 2), repeat=num_numbers)))
+    order = {"l1": 1, "l2": 2, "linf": math.inf}[norm]
+    within = np.linalg.norm(vectors, ord=order, axis=1) <= steps
+    return int(np.count_nonzero(vectors[within], axis=1).max())
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+def test_a_distance_of_codes_bounds_how_many_numbers_differ(norm: str) -> None:
+    for steps in (0.0, 0.4, 1.0, 1.5, 2.0, 3.0, 10.0):
+        stated = StatedSensitivity(steps=steps, norm=norm, on_grid=True)  # type: ignore[arg-type]
+        assert stated.numbers(5) == worst_numbers(5, norm, steps)
+        assert reachable_bits(stated, num_numbers=5, bits=23) == 23 * stated.numbers(5)
+
+
+def test_a_distance_before_rounding_bounds_nothing() -> None:
+    tiny = StatedSensitivity(steps=1e-6, norm="l2", on_grid=False)
+    assert tiny.numbers(1_000_000) == 1_000_000
+    # Numbers near a threshold: moved by a millionth of a step in all, every code differs, and in every bit.
+    values = np.full(1000, 2.0**22 - 0.5 - 1e-9)
+    moved = values + 1e-6 / math.sqrt(values.size)
+    assert np.linalg.norm(moved - values) == pytest.approx(1e-6, rel=1e-2)
+    codes, others = (np.rint(v).astype(np.int64) for v in (values, moved))
+    assert np.bitwise_count(codes ^ others).sum() == 23 * values.size
+    assert StatedSensitivity(steps=0.0, norm="l2", on_grid=False).numbers(7) == 0
+
+
+def test_a_sensitivity_is_counted_in_steps_of_the_code() -> None:
+    stated = StatedSensitivity.of(1e-4, value_range=1.0, bits=23, norm="l2", on_grid=True)
+    assert stated.steps == pytest.approx(1e-4 * 2**22)
+    whole = StatedSensitivity.of(3 * 0.1, value_range=0.05 * 2**23, bits=23, norm="l1", on_grid=True)
+    assert whole.numbers(10) == 3
+
+
+@pytest.mark.parametrize("flip_probability", [0.02, 1 / 11, 0.4])
+@pytest.mark.parametrize("num_bits", [1, 2, 23, 115])
+def test_the_composed_epsilon_is_the_first_that_keeps_delta_by_the_binomial_sum(
+    num_bits: int, flip_probability: float
+) -> None:
+    each, wrong = bit_epsilon(flip_probability), np.arange(num_bits + 1)
+    loss, weight = each * (num_bits - 2.0 * wrong), binom.pmf(wrong, num_bits, flip_probability)
+
+    def spent(epsilon: float) -> float:
+        return float(np.sum(weight * np.maximum(-np.expm1(np.minimum(epsilon - loss, 0.0)), 0.0)))
+
+    for delta in (0.1, 1e-3, 1e-9):
+        epsilon = composed_epsilon(flip_probability, num_bits=num_bits, delta=delta)
+        assert spent(epsilon) <= delta * (1 + 1e-9)
+        assert epsilon <= num_bits * each
+        if epsilon > 0.0:
+            assert spent(epsilon * (1 - 1e-6)) > delta * (1 - 1e-9)
+
+
+def test_no_flip_hides_nothing_a_fair_coin_all_and_wrong_counts_as_right() -> None:
+    assert composed_epsilon(0.0, num_bits=1, delta=0.1) == math.inf
+    assert composed_epsilon(1.0, num_bits=1, delta=0.1) == math.inf
+    assert composed_epsilon(0.0, num_bits=0, delta=0.1) == 0.0
+    assert composed_epsilon(0.5, num_bits=10**9, delta=1e-9) == 0.0
+    assert bit_epsilon(0.9) == pytest.approx(bit_epsilon(0.1))
+
+
+def test_renyi_and_delta_undo_each_other() -> None:
+    for order, epsilon, delta in itertools.product((1.5, 2.0, 30.0), (0.1, 5.0), (0.2, 1e-6)):
+        found = epsilon_from_renyi(order=order, epsilon=epsilon, delta=delta)
+        if found > 0.0:
+            assert delta_from_renyi(order=order, epsilon=epsilon, epsilon_prime=found) == pytest.approx(delta)
+
+
+def rows(**change: object) -> tuple[AccountRow, ...]:
+    return bit_flipping_rows(**{**PAPER, **change})  # type: ignore[arg-type]
+
+
+def test_the_table_holds_theorem_1_beside_what_is_proved() -> None:
+    theorem, converted, bit, number, every, stated = rows()
+    assert theorem.claim.epsilon == pytest.approx(10.0)
+    assert theorem.claim.order == 2.0
+    assert {row.claim.standing for row in (theorem, converted)} == {"as published"}
+    assert converted.claim.epsilon == pytest.approx(10.0 + math.log(1e5) + 2 * math.log(0.5))
+    assert bit.claim.epsilon == pytest.approx(math.log(10))
+    assert number.claim.epsilon == pytest.approx(23 * math.log(10))
+    assert {row.claim.standing for row in (bit, number, every, stated)} == {"proved"}
+    assert every.claim.scope == stated.claim.scope == "run"
+    # 419^2 numbers of 23 bits in 50 rounds; the loss of so many is near its mean.
+    count = 50 * 23 * math.floor(419.43**2)
+    assert stated.claim.epsilon == pytest.approx(count * math.log(10) * (9 / 11), rel=1e-3)
+    assert every.claim.epsilon == pytest.approx(50 * 23 * 1_206_590 * math.log(10) * (9 / 11), rel=1e-3)
+    assert L2.words() in stated.claim.assumptions
+    assert all(row.worth.endswith(".") and row.claim.label() for row in rows())
+
+
+def test_what_is_proved_of_a_run_is_never_below_theorem_1_and_more_noise_lowers_all() -> None:
+    epsilons = np.array([[row.claim.epsilon for row in rows(flip_probability=p)] for p in (0.05, 0.2, 0.4, 0.4999)])
+    assert np.all(np.diff(epsilons, axis=0) < 0.0)
+    assert np.all(epsilons[:3, 4:] > epsilons[:3, :1])
+    assert np.all(epsilons[:, 5] <= epsilons[:, 4])
+
+
+def test_without_flips_the_table_says_infinity_and_with_fair_coins_zero() -> None:
+    assert all(row.claim.epsilon == math.inf for row in rows(flip_probability=0.0))
+    theorem, *_, every, stated = rows(flip_probability=0.5)
+    assert theorem.claim.epsilon == epsilon_of(0.5, order=2.0, num_rounds=50, kappa=0.02) == 1.0
+    assert every.claim.epsilon == stated.claim.epsilon == 0.0
+
+
+def test_evidence_is_paid_for_out_of_delta_and_the_claim_says_so() -> None:
+    free, paid = (rows(num_numbers=40, delta=0.01, delta_evidence=d)[4].claim for d in (0.0, 0.009))
+    assert paid.epsilon > free.epsilon
+    assert (paid.delta, paid.delta_evidence) == (0.01, 0.009)
+    assert paid.epsilon == composed_epsilon(1 / 11, num_bits=40 * 23 * 50, delta=0.01 - 0.009)
+    with pytest.raises(PrivacyError, match="ask for a larger delta"):
+        rows(delta=0.01, delta_evidence=0.01)
+
+
+def test_a_sensitivity_before_rounding_is_told_to_spare_nothing() -> None:
+    *_, every, stated = rows(sensitivity=StatedSensitivity(steps=1e-3, norm="l2", on_grid=False), num_numbers=100)
+    assert stated.claim.epsilon == every.claim.epsilon
+    assert "spares no bit" in stated.worth
+    assert "Nothing can differ" in rows(sensitivity=StatedSensitivity(steps=0.5, norm="l1", on_grid=True))[-1].worth
+
+
+def test_impossible_arguments_are_refused() -> None:
+    with pytest.raises(PrivacyError, match=r"steps is 1\.5"):
+        reachable_distance(1.5, bits=23)  # type: ignore[arg-type]
+    with pytest.raises(PrivacyError, match="at most 1023 apart"):
+        distance_law(1024, bits=10)
+    with pytest.raises(PrivacyError, match="bits is 60"):
+        mean_distance(1, bits=60)
+    with pytest.raises(PrivacyError, match="steps is -1"):
+        StatedSensitivity(steps=-1.0, norm="l2", on_grid=True)
+    with pytest.raises(PrivacyError, match="'l1', 'l2' or 'linf'"):
+        StatedSensitivity(steps=1.0, norm="l3", on_grid=True)  # type: ignore[arg-type]
+    with pytest.raises(PrivacyError, match=r"flip_probability is 1\.1"):
+        bit_epsilon(1.1)
+    with pytest.raises(PrivacyError, match=r"num_bits is -1"):
+        composed_epsilon(0.1, num_bits=-1, delta=0.1)
+    with pytest.raises(PrivacyError, match="delta is 0"):
+        composed_epsilon(0.1, num_bits=1, delta=0.0)
