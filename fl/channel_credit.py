@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from phy.config import CsiEstimation, LinkConfig
+from privacy.evidence import Law
 
 
 def errors_arrive(link: LinkConfig) -> bool:
     """Whether the server keeps packets with errors; else what it holds is wrong on purpose alone."""
     return link.packets.policy == "accept" or link.error_model in ("iid", "analytic")
+
+
+def law_of_errors(link: LinkConfig) -> Law:
+    """What the law of a link, with its modulation named, says of its bit errors.
+
+    One fade for the whole round is met by probe and payload alike; given it, the noise on the real and on the imaginary
+    axis is independent, so that bits of BPSK and QPSK err independently. Bits of larger constellations share an axis.
+    """
+    if not errors_arrive(link):
+        return "dropped"
+    if link.error_model in ("iid", "analytic"):
+        return "independent"
+    return "independent" if errors_together(link) == 1 and link.modulation in ("bpsk", "qpsk") else "unknown"
 
 
 def errors_together(link: LinkConfig) -> int:

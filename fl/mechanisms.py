@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.budgets.found import upload_parameters
 from fl.channel_credit import errors_arrive, errors_together
 from fl.config import FedAvgConfig, FixedPointConfig
 from fl.protection import BitFlipping, GaussianNoise, NoProtection, Protection
@@ -15,7 +16,14 @@ from phy.config import LinkConfig
 from phy.random import Purpose, generator
 from privacy.bit_distance import measure_kappa
 from privacy.bit_flipping import target_bit_error_rate
-from privacy.config import BitFlippingConfig, GaussianConfig
+from privacy.config import (
+    BitFlippingBudget,
+    BitFlippingConfig,
+    GaussianBudget,
+    GaussianConfig,
+    SchemeBudget,
+    UploadPrivacy,
+)
 from privacy.gaussian_mechanism import calibrated_sigma, delta_from_renyi, printed_sigma, sensitivity, spent_epsilon
 
 Budget = dict[str, float]
@@ -23,7 +31,7 @@ Budget = dict[str, float]
 
 
 def build_protection(
-    privacy: BitFlippingConfig | GaussianConfig | None,
+    privacy: UploadPrivacy | None,
     *,
     config: FedAvgConfig,
     sizes: NDArray[np.float64],
@@ -36,16 +44,19 @@ def build_protection(
 
     `local_models()` `[n, M]`: uploads to measure kappa on. Raises LearningError where the sensitivity has no meaning.
     """
-    if privacy is None:
+    if privacy is None or isinstance(privacy, SchemeBudget):
         return NoProtection(), {}
     if config.local.clip is None:
         raise LearningError(f"mechanism {privacy.mechanism} needs a sensitivity; set learning.local.clip")
-    steps = config.local.steps if isinstance(privacy, GaussianConfig) and privacy.sensitivity == "all-steps" else 1
+    every_step = isinstance(privacy, GaussianConfig | GaussianBudget) and privacy.sensitivity == "all-steps"
+    steps = config.local.steps if every_step else 1
     distance = sensitivity(
         learning_rate=config.local.learning_rate, clip=config.local.clip, num_samples=sizes, steps=steps
     )
     if isinstance(privacy, GaussianConfig):
         return _gaussian(privacy, config=config, distance=distance)
+    if isinstance(privacy, GaussianBudget | BitFlippingBudget):
+        return _within(privacy, config=config, distance=distance, link=link)
     return _bit_flipping(
         privacy,
         config=config,
@@ -74,6 +85,28 @@ def _gaussian(
         "delta": delta,
         "sensitivity": float(distance.max()),
     }
+
+
+def _within(
+    privacy: GaussianBudget | BitFlippingBudget,
+    *,
+    config: FedAvgConfig,
+    distance: NDArray[np.float64],
+    link: LinkConfig,
+) -> tuple[Protection, Budget]:
+    """What the budget for the run leaves for every round; numbers of the most noisy one."""
+    found = upload_parameters(config, link=link, privacy=privacy)
+    budget: Budget = {"sensitivity": float(distance.max()), "delta": privacy.budget.delta}
+    if isinstance(privacy, GaussianBudget):
+        return GaussianNoise(distance, by_round=found), {**budget, "sigma": float(distance.max() * found.max())}
+    flipping = BitFlipping(
+        privacy,
+        target=found,
+        probe_bits=link.probe_bits,
+        errors_arrive=errors_arrive(link),
+        errors_together=errors_together(link),
+    )
+    return flipping, {**budget, "target_bit_error_rate": float(found.max())}
 
 
 def _bit_flipping(

@@ -23,7 +23,7 @@ from phy.link import DigitalUplink
 from phy.random import Purpose, seed_sequence
 from privacy.bit_flipping import AES_BLOCK_BITS, aes_plaintext_rate, plan_flips, recovered_factor
 from privacy.ciphers import Cipher, build_cipher
-from privacy.config import BitFlippingConfig
+from privacy.config import BitFlippingBudget, BitFlippingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,11 +115,11 @@ class NoProtection:
 class GaussianNoise(NoProtection):
     """The Gaussian mechanism: w~ = w + N(0, sigma_n^2 I) on every device, Li et al. 2025 (23).
 
-    `sigma` `[num_devices]`: noise of every device.
+    `sigma` `[num_devices]`: noise of every device; `by_round` `[num_rounds]`: what it is multiplied by, None: nothing.
     """
 
-    def __init__(self, sigma: NDArray[np.float64]) -> None:
-        self._sigma = sigma.astype(np.float32)
+    def __init__(self, sigma: NDArray[np.float64], *, by_round: NDArray[np.float64] | None = None) -> None:
+        self._sigma, self._by_round = sigma.astype(np.float32), by_round
 
     def perturb(
         self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
@@ -133,6 +133,8 @@ class GaussianNoise(NoProtection):
         )
         noise = drawn.standard_normal(values.shape, dtype=np.float32)
         noise *= self._sigma[devices, None]
+        if self._by_round is not None:
+            noise *= np.float32(self._by_round[context.round_index])
         noise += values
         return noise
 
@@ -143,19 +145,20 @@ class BitFlipping:
     `target` is the end-to-end bit error rate p of Theorem 1 on the numbers' own bits; a block cipher changes what that
     asks of the bits on the air, Remark 3. `errors_arrive`: whether the server keeps packets with errors; where it does
     not, what it holds went through the device's own flips alone, and debiasing divides by those. `errors_together`:
-    bits of the channel that may err together, by which the probe says less (see `fl.channel_credit`).
+    bits of the channel that may err together, by which the probe says less (see `fl.channel_credit`). `target` may be
+    another in every round, `[num_rounds]`.
     """
 
     def __init__(
         self,
-        config: BitFlippingConfig,
+        config: BitFlippingConfig | BitFlippingBudget,
         *,
-        target: float,
+        target: float | NDArray[np.float64],
         probe_bits: int,
         errors_arrive: bool = True,
         errors_together: int = 1,
     ) -> None:
-        self._config, self._target, self._probe_bits = config, target, probe_bits
+        self._config, self._targets, self._probe_bits = config, np.atleast_1d(target), probe_bits
         self._errors_arrive, self._errors_together = errors_arrive, errors_together
         self._cipher: Cipher = build_cipher(config.cipher)
         self.block_bits = AES_BLOCK_BITS if config.cipher == "aes" else 1
@@ -170,7 +173,7 @@ class BitFlipping:
         flips = plan_flips(
             probed_bits=counts.bits[0],
             probed_errors=counts.bit_errors[0],
-            target=self._target,
+            target=float(self._targets[context.round_index if self._targets.size > 1 else 0]),
             channel=self._config.channel,
             confidence=self._config.confidence,
             cipher=self._config.cipher,

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-CAP_NAMES: tuple[str, ...] = ("none", "power", "lmc", "privacy")
+from privacy.ledger.claims import Claim
+from privacy.ledger.events import Ledger
+
+CAP_NAMES: tuple[str, ...] = ("none", "power", "lmc", "privacy", "budget")
 """Word of each `active_cap` code: which limit held the amplitude down (0 is none)."""
 
 LINK_COUNTS = (
@@ -28,6 +31,14 @@ LINK_COUNTS = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class PrivacyAccount:
+    """What a trial released, and what the paper of its scheme claims for that."""
+
+    ledger: Ledger
+    published: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrialResult:
     """One finished (or failed) trial.
 
@@ -44,6 +55,9 @@ class TrialResult:
       over the rounds; empty where no payload of a device was compared;
     - `devices`: arrays `[num_rounds, num_devices]`, int64 or float64, of what learning and privacy know of each device
       (`probed_errors`, `flip_probability`, `end_errors`, `clipped_values`); NaN, or 0 for counts, of an absent device;
+    - `pictures`: int64 greys 0 to 255 `[num_pictures, height, width, channels]`, `original` and `rebuilt`, of the first
+      trial of an attack on images; empty elsewhere;
+    - `account`: the ledger of what was released, None where nothing was;
     - `failure`: why the trial ended early, None when it is whole. Rounds up to the failure are kept.
     """
 
@@ -54,4 +68,6 @@ class TrialResult:
     privacy: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     bursts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     devices: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
+    pictures: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    account: PrivacyAccount | None = None
     failure: str | None = None

@@ -3,40 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from fl.config import BitDistanceConfig, FedAvgConfig, FlipMomentsConfig, FlmcConfig
+from fl.config import BitDistanceConfig, FedAvgConfig, FlipMomentsConfig, FlmcConfig, ReconstructionConfig
 from fl.results import TrialResult
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
-from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
+from privacy.config import (
+    AmplitudeBudget,
+    AnyPrivacyConfig,
+    BitFlippingConfig,
+    GaussianConfig,
+    PrivacyConfig,
+    SchemeBudget,
+)
+
+Learning = FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig | ReconstructionConfig
 
 
 def run_trials(
-    learning: FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig,
+    learning: Learning,
     *,
     link: LinkConfig,
-    privacy: PrivacyConfig | BitFlippingConfig | GaussianConfig | None,
+    privacy: AnyPrivacyConfig | None,
     seed: int,
     trials: Sequence[int],
     on_round: Callable[[int], None] = lambda _: None,
 ) -> list[TrialResult]:
-    """Run the trials; each one's numbers are those it has alone. `on_round` hears that one more round is done.
+    """Run the trials; each one's numbers are those it has alone, with the account of what it released.
 
-    Raises LearningError for a mechanism that the algorithm does not know.
+    `on_round` hears that one more round is done. A budget for the run is turned into what rounds may release first.
+    Raises LearningError for a mechanism that the algorithm does not know, and PrivacyError for a budget that holds
+    nothing.
     """
+    from fl.budgets.found import settled
+    from fl.exchange import digital_link
+    from fl.ledgers import account_of
+
+    if isinstance(privacy, SchemeBudget):
+        learning = settled(learning, link=digital_link(link), privacy=privacy)
+    results = _run(learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round)
+    return [replace(one, account=account_of(learning, link=link, privacy=privacy, result=one)) for one in results]
+
+
+def _run(
+    learning: Learning,
+    *,
+    link: LinkConfig,
+    privacy: AnyPrivacyConfig | None,
+    seed: int,
+    trials: Sequence[int],
+    on_round: Callable[[int], None],
+) -> list[TrialResult]:
     # Imported where needed: an algorithm's libraries take seconds to load.
     if isinstance(learning, FlmcConfig):
         from fl.rounds import run_trials as run_flmc
 
-        if privacy is not None and not isinstance(privacy, PrivacyConfig):
+        if privacy is not None and not isinstance(privacy, PrivacyConfig | AmplitudeBudget):
             raise LearningError(f"flmc knows the bound of an amplitude only, not mechanism {privacy.mechanism}")
         return run_flmc(learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round)
     if isinstance(learning, FedAvgConfig):
         from fl.fedavg_rounds import run_fedavg
 
-        if isinstance(privacy, PrivacyConfig):
+        if isinstance(privacy, PrivacyConfig | AmplitudeBudget):
             raise LearningError("fedavg needs a mechanism, bit-flipping or gaussian; epsilon alone bounds an amplitude")
         return run_fedavg(learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round)
+    if isinstance(learning, ReconstructionConfig):
+        from fl.reconstruction import run_reconstruction
+
+        if privacy is not None and not isinstance(privacy, BitFlippingConfig | GaussianConfig):
+            raise LearningError(
+                "reconstruction attacks one upload, and knows bit-flipping and gaussian with an epsilon of their own; "
+                "write one of them without a budget, or privacy: none"
+            )
+        return run_reconstruction(learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round)
     if privacy is not None:
         raise LearningError(f"{learning.algorithm} studies a codec and protects nothing; write privacy: none")
     if isinstance(learning, FlipMomentsConfig):

@@ -1,0 +1,97 @@
+"""Play, attack, judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.audit.games import Batch, Game
+from privacy.audit import AuditResult, halves, judge
+from privacy.ledger.claims import Claim
+
+Attack = Literal["lr", "classifier"]
+"""The likelihood ratio, or a logistic regression that learns the law from the games that the threshold is chosen by."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audited:
+    """An audit: what it proved, by which attack on which game, and the upper bounds that are claimed beside it.
+
+    `gaussian`: the same games under the assumption of a Gaussian trade-off curve, where that is the law; else None.
+    """
+
+    result: AuditResult
+    gaussian: AuditResult | None
+    claims: tuple[Claim, ...]
+    attack: Attack
+    num_games: int
+    game: Game
+
+    def refuted(self, one: Claim) -> bool:
+        """Whether the games contradict a claim: its epsilon holds at no larger delta than was audited, and is less.
+
+        Of Renyi DP, that its epsilon is less than the divergence that the same errors prove.
+        """
+        if one.order is not None:
+            return self.result.renyi_lower(one.order) > one.epsilon
+        return one.delta <= self.result.delta and self.result.epsilon_lower > one.epsilon
+
+
+def audit(
+    game: Game,
+    *,
+    num_games: int,
+    delta: float,
+    confidence: float,
+    attack: Attack | None = None,
+    on_games: Callable[[int], None] = lambda _: None,
+) -> Audited:
+    """Play `num_games` and judge them; `attack` None: by likelihood ratio where the law is known, else by a classifier.
+
+    `on_games` hears how many were played more. Raises PrivacyError for too few games or limits out of range.
+    """
+    chosen: Attack = attack or ("lr" if game.law_known else "classifier")
+    batches: list[Batch] = []
+    played = 0
+    while played < num_games:
+        batch = game.play(len(batches))
+        more = min(len(batch.score), num_games - played)
+        batches.append(batch)
+        played += more
+        on_games(more)
+    alternative = np.concatenate([one.alternative for one in batches])[:num_games]
+    scores = _scores(chosen, batches, alternative)
+    bell = None
+    if game.gaussian and delta > 0.0:
+        bell = judge(scores, alternative, delta=delta, confidence=confidence, form="gaussian")
+    return Audited(
+        result=judge(scores, alternative, delta=delta, confidence=confidence),
+        gaussian=bell,
+        claims=game.claims(delta),
+        attack=chosen,
+        num_games=num_games,
+        game=game,
+    )
+
+
+def _scores(attack: Attack, batches: list[Batch], alternative: NDArray[np.bool_]) -> NDArray[np.float64]:
+    count = len(alternative)
+    if attack == "lr":
+        return np.concatenate([one.score for one in batches])[:count]
+    return _learnt(np.concatenate([one.observed for one in batches])[:count], alternative)
+
+
+def _learnt(observed: NDArray[np.float32], alternative: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Log odds `[n]` of a logistic regression on standardised observations; it learns from the choosing half alone."""
+    from sklearn.linear_model import LogisticRegression
+
+    choose, _ = halves(alternative)
+    learnt_from = observed[choose].astype(np.float64)
+    centre, spread = learnt_from.mean(axis=0), learnt_from.std(axis=0)
+    scaled = (observed - centre) / np.where(spread > 0.0, spread, 1.0)
+    model = LogisticRegression(max_iter=1000).fit(scaled[choose], alternative[choose])
+    return np.asarray(model.decision_function(scaled), np.float64)

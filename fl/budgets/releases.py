@@ -1,0 +1,208 @@
+"""What every round of federated averaging releases at most, known before the run: as `fl.ledgers` will have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fl.channel_credit import errors_arrive, law_of_errors
+from fl.config import FedAvgConfig, FlmcConfig
+from fl.config.scheme import (
+    AggregatorConfig,
+    CpaScheme,
+    JopeqScheme,
+    LaplaceScheme,
+    MvuScheme,
+    ProbitScheme,
+    SignScheme,
+)
+from fl.footprint import dimension, payload_bits
+from phy.config import LinkConfig
+from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig, UploadPrivacy
+from privacy.errors import PrivacyError
+from privacy.ledger.events import Event, Kind
+from privacy.ledger.superposed import analog_noise_multiplier
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What one device releases in every round; see `privacy.ledger.events.Ledger`.
+
+    `parameter`: as configured, the least private that the round may come to; None where a budget is to find it.
+    `evidence`: probability per round that credited noise of the channel is not there.
+    """
+
+    kind: Kind
+    coordinates: int
+    parameter: float | None = None
+    facts: Mapping[str, float] = field(default_factory=dict)
+    evidence: float = 0.0
+
+    def event(self) -> Event:
+        """One release. Raises PrivacyError where no parameter is known."""
+        from privacy.accounting.spending import event_of
+
+        if self.parameter is None:
+            raise PrivacyError("a release has no parameter before the budget sets it; calibrate first.")
+        return event_of(self.kind, self.parameter, self.facts)
+
+
+def release_of(
+    config: FedAvgConfig,
+    *,
+    link: LinkConfig,
+    privacy: UploadPrivacy,
+    num_values: int | None = None,
+    target: float | None = None,
+) -> Release:
+    """What a round of one device releases; raises PrivacyError, problem and remedy, where no account can be made of it.
+
+    `link` names its modulation. `num_values` M: None for those that the model's layers tell. `target`: the bit error
+    rate of bit flipping where it is known from the trial alone.
+    """
+    size = dimension(config) if num_values is None else num_values
+    if size is None:
+        raise PrivacyError(
+            "the budget counts the parameters that are sent, and only the model's own function knows how many; "
+            "choose a model of the library."
+        )
+    if isinstance(privacy, GaussianConfig | GaussianBudget):
+        return Release(kind="gaussian", coordinates=1, parameter=_multiplier(config, privacy))
+    if isinstance(privacy, BitFlippingConfig | BitFlippingBudget):
+        if privacy.cipher == "aes":
+            raise PrivacyError(
+                "under cipher aes one flip garbles a whole block, for which the budget has no account; write cipher: "
+                "stream, or leave cipher out."
+            )
+        bits = size * config.codec.bits_per_value
+        rate = _target(config, privacy) if target is None else target
+        evidence = _evidence(privacy.channel, privacy.confidence, link)
+        if isinstance(privacy, BitFlippingBudget):
+            rate = None
+        return Release(kind="flipped-bits", coordinates=_in_bytes(bits, privacy), parameter=rate, evidence=evidence)
+    return _of_scheme(config, link=link, num_values=size)
+
+
+def flmc_release(config: FlmcConfig, *, relative_amplitude: float | None) -> Release:
+    """What a round of one device of FLMC releases at an amplitude in units of sqrt(noise power), None: not known.
+
+    Digital: +-1 per entry; analog: one Gaussian release at l2 distance 2 l sqrt(m).
+    """
+    size = dimension(config)
+    assert size is not None
+    if config.scheme != "analog":
+        return Release(
+            kind="superposed-bits",
+            coordinates=size,
+            parameter=relative_amplitude,
+            facts={"entry_bound": config.quantizer_slope * config.gradient_bound},
+        )
+    multiplier = None
+    if relative_amplitude is not None:
+        multiplier = float(
+            analog_noise_multiplier(
+                amplitude=relative_amplitude,
+                dimension=size,
+                gradient_bound=config.gradient_bound,
+                noise_power=1.0,
+            )
+        )
+    return Release(kind="gaussian", coordinates=1, parameter=multiplier)
+
+
+def _of_scheme(config: FedAvgConfig, *, link: LinkConfig, num_values: int) -> Release:
+    scheme = config.aggregation
+    if isinstance(scheme, AggregatorConfig):
+        raise PrivacyError(
+            f"aggregation {scheme.name} sends numbers as they are, which nothing protects and no budget holds; write "
+            "mechanism: bit-flipping or gaussian, or an aggregation with an epsilon."
+        )
+    if scheme.epsilon is None:
+        with_what = "epsilon and l1_clip" if isinstance(scheme, ProbitScheme) else "an epsilon"
+        raise PrivacyError(
+            f"aggregation {scheme.name} without an epsilon protects nothing, and no budget holds that; write "
+            f"{with_what} under learning.aggregation."
+        )
+    if isinstance(scheme, LaplaceScheme | JopeqScheme) and scheme.as_coded:
+        raise PrivacyError(
+            f"aggregation {scheme.name} as_coded does not clip numbers to the range that its noise is for, so that no "
+            "budget holds; leave as_coded out."
+        )
+    if isinstance(scheme, CpaScheme | SignScheme):
+        from fl.one_bit.theory import flip_target
+
+        return Release(
+            kind="flipped-bits",
+            coordinates=payload_bits(config) or num_values,
+            parameter=flip_target(scheme.epsilon),
+            evidence=_evidence(scheme.channel, scheme.confidence, link),
+        )
+    if isinstance(scheme, ProbitScheme):
+        return Release(
+            kind="pure",
+            coordinates=1,
+            parameter=_probit_loss(scheme, num_values),
+            evidence=_evidence(scheme.channel, scheme.confidence, link),
+        )
+    if isinstance(scheme, JopeqScheme):
+        from fl.baselines.jopeq import JopeqCode
+
+        code = JopeqCode(epsilon=scheme.epsilon, rate_bits=scheme.rate_bits, dimension=scheme.dimension)
+        kind: Kind = "laplace" if scheme.dimension == 1 else "pure"
+        return Release(kind=kind, coordinates=-(-num_values // scheme.dimension), parameter=code.sure_epsilon)
+    return Release(
+        kind="pure" if isinstance(scheme, MvuScheme) else "laplace", coordinates=num_values, parameter=scheme.epsilon
+    )
+
+
+def _probit_loss(scheme: ProbitScheme, num_values: int) -> float:
+    """The exact loss at the smallest b that any round may take."""
+    from fl.one_bit.probit import first_bound, needed_bound
+    from fl.one_bit.probit_bound import privacy_loss
+
+    assert scheme.epsilon is not None
+    assert scheme.l1_clip is not None
+    least = first_bound(scheme, num_values=num_values)
+    if scheme.bound == "adaptive":
+        least = needed_bound(scheme.epsilon, scheme.l1_clip, scheme.clip, form=scheme.form, num_values=num_values)
+    return privacy_loss(least, l1_clip=scheme.l1_clip, clip=scheme.clip, num_values=num_values)
+
+
+def _multiplier(config: FedAvgConfig, privacy: GaussianConfig | GaussianBudget) -> float | None:
+    """Both printed and calibrated sigma are multiples of the sensitivity."""
+    if isinstance(privacy, GaussianBudget):
+        return None
+    from privacy.gaussian_mechanism import calibrated_sigma, delta_from_renyi, printed_sigma
+
+    delta = privacy.delta
+    if delta is None:
+        delta = delta_from_renyi(order=privacy.order, epsilon=privacy.epsilon, epsilon_prime=privacy.epsilon)
+    make = printed_sigma if privacy.calibration == "printed" else calibrated_sigma
+    return float(make(sensitivity=1.0, num_rounds=config.rounds, epsilon=privacy.epsilon, delta=delta))
+
+
+def _target(config: FedAvgConfig, privacy: BitFlippingConfig | BitFlippingBudget) -> float | None:
+    if isinstance(privacy, BitFlippingBudget) or privacy.kappa == "measured":
+        return None
+    from privacy.bit_flipping import target_bit_error_rate
+
+    return target_bit_error_rate(
+        epsilon=privacy.epsilon, order=privacy.order, num_rounds=config.rounds, kappa=privacy.kappa
+    ).rate
+
+
+def _in_bytes(bits: int, privacy: BitFlippingConfig | BitFlippingBudget) -> int:
+    """A cipher works on whole bytes, all of whose bits are on the air."""
+    return bits if privacy.cipher == "none" else 8 * -(-bits // 8)
+
+
+def _evidence(channel: str, confidence: float, link: LinkConfig) -> float:
+    """What crediting errors of the channel costs; raises PrivacyError where they are not independent by law."""
+    if channel != "native" or not errors_arrive(link):
+        return 0.0
+    if law_of_errors(link) != "independent":
+        raise PrivacyError(
+            "channel native credits errors of the channel, and on this link nothing says before the run that they are "
+            "independent; write channel: agnostic."
+        )
+    return 1.0 - confidence

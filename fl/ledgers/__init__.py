@@ -1,0 +1,30 @@
+"""What every round of every scheme released: from a configuration and what was recorded of a trial to its ledger."""
+
+from __future__ import annotations
+
+from fl.config import BitDistanceConfig, FedAvgConfig, FlipMomentsConfig, FlmcConfig, ReconstructionConfig
+from fl.ledgers.fedavg import fedavg_account
+from fl.ledgers.flmc import flmc_account
+from fl.results import PrivacyAccount, TrialResult
+from phy.config import LinkConfig
+from privacy.config import AmplitudeBudget, AnyPrivacyConfig, PrivacyConfig
+
+
+def account_of(
+    learning: FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig | ReconstructionConfig,
+    *,
+    link: LinkConfig,
+    privacy: AnyPrivacyConfig | None,
+    result: TrialResult,
+) -> PrivacyAccount | None:
+    """What a trial released, from what was recorded of it; failed trials have an account too. None: nothing was sent.
+
+    Pure arithmetic on the records: neither data nor a radio is touched.
+    """
+    if isinstance(learning, FlmcConfig):
+        bound = privacy if isinstance(privacy, PrivacyConfig | AmplitudeBudget) else None
+        return flmc_account(learning, link=link, privacy=bound, rounds=result.rounds, spent=result.privacy)
+    if isinstance(learning, FedAvgConfig):
+        mechanism = None if isinstance(privacy, PrivacyConfig | AmplitudeBudget) else privacy
+        return fedavg_account(learning, link=link, privacy=mechanism, result=result)
+    return None

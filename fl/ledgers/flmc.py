@@ -1,0 +1,67 @@
+"""What FLMC released: one bit, or one number, per gradient entry and round, under the noise of the receiver."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.config import FlmcConfig
+from fl.footprint.flmc import dimension
+from fl.results import PrivacyAccount
+from fl.sure_noise import listener_of, sure_noise_power
+from phy.config import LinkConfig
+from privacy.config import AmplitudeBudget, PrivacyConfig
+from privacy.ledger.claims import Claim
+from privacy.ledger.events import Ledger
+from privacy.ledger.published import flmc_claim
+from privacy.ledger.superposed import analog_noise_multiplier
+
+CLIPPED = "every gradient entry is clipped to [-l, l], whatever the device holds"
+
+
+def flmc_account(
+    config: FlmcConfig,
+    *,
+    link: LinkConfig,
+    privacy: PrivacyConfig | AmplitudeBudget | None,
+    rounds: Mapping[str, NDArray[np.float64]],
+    spent: Mapping[str, NDArray[np.float64]],
+) -> PrivacyAccount | None:
+    """The ledger of one trial from its `rounds` (`peak_amplitude` `[num_rounds]`), one column: the strongest device.
+
+    Digital: +-1 per entry, log odds at most a l, amplitude A / sqrt(N0). Analog: the whole gradient at l2 distance
+    2 l sqrt(m), a Gaussian release of noise multiplier sqrt(N0) / (2 A l sqrt(m)). Without the receiver's noise the
+    digital bits still have their quantiser's; the analog gradient has nothing. Schemes without a radio never send.
+    """
+    if not config.uses_radio or "peak_amplitude" not in rounds:
+        return None
+    size = dimension(config)
+    peak = np.asarray(rounds["peak_amplitude"], np.float64)
+    noise_power = sure_noise_power(link, privacy=privacy)
+    analog = config.scheme == "analog"
+    if analog:
+        credited = analog_noise_multiplier(
+            amplitude=peak, dimension=size, gradient_bound=config.gradient_bound, noise_power=noise_power
+        )
+    else:
+        credited = peak / math.sqrt(noise_power)
+    parameter = np.where(peak > 0.0, credited, np.nan)
+    uncredited = np.where(peak > 0.0, 0.0 if analog else np.inf, np.nan)
+    ledger = Ledger(
+        kind="gaussian" if analog else "superposed-bits",
+        parameter=parameter[:, None],
+        uncredited=uncredited[:, None],
+        coordinates=1 if analog else size,
+        unit="device",
+        facts={} if analog else {"entry_bound": config.quantizer_slope * config.gradient_bound},
+        assumptions=(CLIPPED,),
+        credit_assumptions=(listener_of(privacy),),
+    )
+    published: tuple[Claim, ...] = ()
+    if isinstance(privacy, PrivacyConfig) and "delta_spent" in spent and len(spent["delta_spent"]):
+        worst = float(np.nanmax(spent["delta_spent"]))
+        published = (flmc_claim(epsilon=privacy.epsilon, delta=worst, analog=analog),)
+    return PrivacyAccount(ledger=ledger, published=published)
