@@ -5,16 +5,15 @@ Each function acts on one place and leaves what its kind does not concern as it 
     poison_labels     data, before training              `labels`
     attack_updates    numbers, before they are encoded   `gaussian`, `sign-flip`, `scale`, `zero-gradient`, `duplicate`
     attack_bits       bits, after randomized response    `ones`, `invert`, `random`
-    jam               amplitudes or bits that superpose  `jam`
 
-Attackers know all honest updates of the round and send over the same link as everybody.
+Attackers know all honest updates of the round and send over the same link as everybody. Trials side by side, and
+jammers, who act on symbols that add up in the air (`jam`), are in `fl.algorithms.attackers`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,9 @@ from fl.config.scheme import AttackConfig
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.random import Purpose, generator
+
+NUMBER_KINDS = ("gaussian", "sign-flip", "zero-gradient", "duplicate", "scale")
+"""Attacks on numbers before they are encoded."""
 
 _NUMBERS_AT_ONCE = 1 << 18
 
@@ -47,7 +49,7 @@ def choose_attackers(config: AttackConfig, *, num_devices: int, seed: int, trial
             )
         attackers[list(config.devices)] = True
     else:
-        count = math.floor((config.share or 0.0) * num_devices + 0.5)
+        count = number_of(config, num_devices)
         drawn = generator(seed, trial, Purpose.ATTACK)
         attackers[drawn.choice(num_devices, count, replace=config.drawn == "with-replacement")] = True
     if config.kind == "sign-flip" and config.factor >= 0.0:
@@ -60,6 +62,13 @@ def choose_attackers(config: AttackConfig, *, num_devices: int, seed: int, trial
             "least one"
         )
     return attackers
+
+
+def number_of(config: AttackConfig, num_devices: int) -> int:
+    """How many devices attack, at most where they are drawn with replacement."""
+    if config.devices is not None:
+        return len(set(config.devices))
+    return math.floor((config.share or 0.0) * num_devices + 0.5)
 
 
 def poison_labels(
@@ -96,7 +105,7 @@ def attack_updates(
     own updates. Other kinds give back `updates` themselves.
     """
     lying = np.flatnonzero(attackers)
-    if config.kind not in ("gaussian", "sign-flip", "zero-gradient", "duplicate", "scale") or not len(lying):
+    if config.kind not in NUMBER_KINDS or not len(lying):
         return updates
     out = updates.copy()
     honest = np.flatnonzero(~attackers)
@@ -135,9 +144,7 @@ def attack_bits(
     lying = np.flatnonzero(attackers)
     if config.kind not in ("ones", "invert", "random") or not len(lying):
         return payload
-    meant = np.full(payload.shape[-1], 0xFF, np.uint8)
-    if num_bits % 8:
-        meant[-1] = (0xFF << (8 - num_bits % 8)) & 0xFF
+    meant = every_bit(num_bits)
     out = payload.copy()
     if config.kind == "invert":
         out[0, lying] ^= meant
@@ -148,55 +155,12 @@ def attack_bits(
     return out
 
 
-def jam(
-    config: AttackConfig,
-    payload: NDArray[Any],
-    *,
-    attackers: NDArray[np.bool_],
-    devices: NDArray[np.int64],
-    boost: NDArray[np.float64],
-    bound: float,
-    context: UplinkContext,
-) -> NDArray[Any]:
-    """What `AirUplink.superpose` is handed in place of `payload`: amplitudes `[1, K, num_symbols]`, or packed bits.
-
-    Jammers send signs at random. As amplitudes those are +-`bound` times `boost` `[K]` of `jamming_boost`, so that a
-    jammer radiates all the power it has, whatever the others keep to; a jammer's phase is compensated as everybody's
-    is, and it hits the real axis in full. As packed bits they are coins at the level of everybody: BPSK knows no
-    amplitudes, so that a jammer at full power needs a link of modulation `analog`, with honest signs as amplitudes
-    +-1, which is the same waveform. Other kinds give back `payload` itself. Raises LearningError for a boost below 0 or
-    not finite.
-    """
-    lying = np.flatnonzero(attackers)
-    if config.kind != "jam" or not len(lying):
-        return payload
-    out = payload.copy()
-    if payload.dtype == np.uint8:
-        out[0, lying] = _coins(devices[lying], payload.shape[-1], context)
-        return out
-    if not (np.isfinite(boost[lying]) & (boost[lying] >= 0.0)).all():
-        raise LearningError("a jammer's boost is negative or not finite; take it from jamming_boost")
-    for part in _chunks(len(lying), payload.shape[-1]):
-        rows = lying[part]
-        coins = np.unpackbits(
-            _coins(devices[rows], -(-payload.shape[-1] // 8), context), axis=1, count=payload.shape[-1]
-        )
-        out[0, rows] = (1.0 - 2.0 * coins) * (bound * boost[rows, None])
-    return out
-
-
-def jamming_boost(
-    energy_j: NDArray[np.float64], *, airtime_s: NDArray[np.float64], max_power_w: float
-) -> NDArray[np.float64]:
-    """sqrt(P0 / P_k) `[K]`: by how much each device can raise its amplitudes until it radiates P0 = `max_power_w`.
-
-    P_k = `energy_j` / `airtime_s` `[K]` are what the link says of a round in which k sent +-bound: `superpose` such a
-    payload under the round's own context and caps, and read `Superposition.energy_j[0]` and `airtime_s[0]`. The same
-    context brings the same channel and level again, so that the boost is that of the round itself. 0 for a device that
-    the link keeps silent: it has no channel to jam over.
-    """
-    sent = (energy_j > 0.0) & (airtime_s > 0.0)
-    return np.sqrt(np.where(sent, max_power_w * airtime_s / np.where(sent, energy_j, 1.0), 0.0))
+def every_bit(num_bits: int) -> NDArray[np.uint8]:
+    """`num_bits` ones, packed `[ceil(num_bits / 8)]`, padding zero."""
+    meant = np.full(-(-num_bits // 8), 0xFF, np.uint8)
+    if num_bits % 8:
+        meant[-1] = (0xFF << (8 - num_bits % 8)) & 0xFF
+    return meant
 
 
 def _coins(devices: NDArray[np.int64], num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:

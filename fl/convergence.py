@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fl.bounds import ConvergenceBound, bit_flipping_noise, gaussian_noise, theorem2_bound
 from fl.config import FedAvgConfig, FixedPointConfig
 from fl.softmax_optimum import convex_task
-from privacy.config import BitFlippingConfig, GaussianConfig
+from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig, UploadPrivacy
 
 if TYPE_CHECKING:
     from fl.federation import Federation
@@ -26,11 +26,11 @@ class Convergence:
         config: FedAvgConfig,
         *,
         federation: Federation,
-        privacy: BitFlippingConfig | GaussianConfig | None = None,
+        privacy: UploadPrivacy | None = None,
     ) -> None:
         self._config, self._codec = config, config.codec
-        self._divided = isinstance(privacy, BitFlippingConfig) and privacy.debias
-        self._noise_std = federation.budget["sigma"] if isinstance(privacy, GaussianConfig) else 0.0
+        self._divided = isinstance(privacy, BitFlippingConfig | BitFlippingBudget) and privacy.debias
+        self._noise_std = federation.budget["sigma"] if isinstance(privacy, GaussianConfig | GaussianBudget) else 0.0
         data, parts = federation.data, federation.partition
         sizes = np.asarray(parts.sizes, np.float64)
         self._shares = sizes / sizes.sum() if config.weighting == "samples" else np.full(len(sizes), 1.0 / len(sizes))

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from fl.config import FedAvgConfig
 from fl.convergence import Convergence
 from fl.federation import DivergedError, Federation, RoundReport
+from fl.one_bit.theory import coded_snr_of_run_db
 from fl.results import TrialResult
 from fl.rounds import SPENT
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
-from privacy.config import BitFlippingConfig, GaussianConfig
+from privacy.config import UploadPrivacy
+from privacy.errors import PrivacyError
 
 _TESTED = ("test_loss", "test_accuracy")
 
@@ -24,7 +26,7 @@ def run_fedavg(
     learning: FedAvgConfig,
     *,
     link: LinkConfig,
-    privacy: BitFlippingConfig | GaussianConfig | None,
+    privacy: UploadPrivacy | None,
     seed: int,
     trials: Sequence[int],
     on_round: Callable[[int], None] = lambda _: None,
@@ -32,13 +34,14 @@ def run_fedavg(
     """Run the trials one after the other; `on_round` hears the number of rounds done, averaged over the trials.
 
     A trial whose model is no longer finite, or lies too far beyond its codec, ends as failed at that round and keeps
-    the rounds before it. Raises LearningError for data or a model that cannot be had.
+    the rounds before it; one that a budget stops ends as done. Raises LearningError for data or a model that cannot be
+    had.
     """
     results = []
     for row, trial in enumerate(trials):
         try:
             federation = Federation(learning, link=link, privacy=privacy, seed=seed, trial=trial)
-        except DivergedError as error:
+        except (DivergedError, PrivacyError) as error:
             results.append(TrialResult(trial=trial, metrics={}, rounds={}, failure=f"before round 0: {error}"))
             continue
         record = _Record(learning.rounds, learning.num_devices)
@@ -46,6 +49,7 @@ def run_fedavg(
         if learning.convergence_bound:
             convergence = Convergence(learning, federation=federation, privacy=privacy)
         failure = None
+        stops = privacy is not None and privacy.budget is not None and privacy.budget.action == "stop"
         for index in range(learning.rounds):
             try:
                 report = federation.round(index)
@@ -53,7 +57,8 @@ def run_fedavg(
                 failure = f"round {index}: {error}"
                 break
             tested = {}
-            if (index + 1) % learning.test_every == 0 or index + 1 == learning.rounds:
+            last = index + 1 == learning.rounds or (stops and federation.spent_up(index + 1))
+            if (index + 1) % learning.test_every == 0 or last:
                 tested = dict(zip(_TESTED, federation.test(), strict=True))
                 validated = federation.validate()
                 if validated is not None:
@@ -62,6 +67,10 @@ def run_fedavg(
                 tested["distance_sq"] = convergence.distance_sq(federation.weights)
             record.note(index, report, tested, at_home=_at_home(federation) if "test_accuracy" in tested else {})
             on_round(row * learning.rounds + index + 1)
+            if last:
+                for unsent in range(index + 1, learning.rounds):
+                    on_round(row * learning.rounds + unsent + 1)
+                break
         results.append(record.result(trial, federation=federation, convergence=convergence, failure=failure))
     return results
 
@@ -118,11 +127,14 @@ class _Record:
                 "train_loss": float(rounds["train_loss"][-1]),
                 "num_parameters": float(federation.model.num_parameters),
                 "upload_bits": float(federation.upload_bits),
+                "empty_rounds": float((rounds["num_active"] == 0).sum()),
                 **_at_best_validation(rounds),
                 **{name: float(rounds[name][-1]) for name in AT_HOME if name in rounds},
                 **_aggregation(rounds),
                 **{f"total_{name}": float(rounds[total][-1]) for name, total in SPENT.items() if total in rounds},
+                **federation.facts,
                 **federation.budget,
+                **({"rounds_sent": float(federation.allowance.rounds_sent)} if federation.allowance.watched else {}),
                 **({} if convergence is None else convergence.metrics()),
             }
         return TrialResult(
@@ -147,15 +159,14 @@ def _at_home(federation: Federation) -> dict[str, NDArray[np.float64]]:
 
 
 def _aggregation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:
-    """Means over the rounds, with the 20 log10 of the CPA reference code beside the 10 log10 of a ratio of powers."""
+    """Means over the rounds: of decibels, and of ratios under the 20 log10 of the CPA reference code."""
     if "aggregation_snr_db" not in rounds:
         return {}
     levels = rounds["aggregation_snr_db"]
     finite = levels[np.isfinite(levels)]
-    mean = float(finite.mean()) if finite.size else float("nan")
     return {
-        "aggregation_snr_db": mean,
-        "aggregation_snr_20log_db": 2.0 * mean,
+        "aggregation_snr_db": float(finite.mean()) if finite.size else float("nan"),
+        "aggregation_snr_20log_db": coded_snr_of_run_db(rounds["aggregation_snr_20log_db"]),
         "aggregation_mse": float(rounds["aggregation_mse"].mean()),
     }
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fl.aggregation import weighted_mean
 from fl.attackers import Attackers
+from fl.budgets.uploads import upload_allowance
 from fl.codecs import build_codec
 from fl.config import FedAvgConfig, LocalConfig
 from fl.data import ImageData, load_images
@@ -24,8 +25,8 @@ from fl.mechanisms import build_protection
 from fl.models.build import build_model
 from fl.models.federated import FederatedModel
 from fl.one_bit.build import build_upward
-from fl.one_bit.theory import aggregation_snr_db
-from fl.participation import draw_participants
+from fl.one_bit.theory import aggregation_snr_db, coded_snr_db
+from fl.participation import Participants, draw_participants
 from fl.partition import Partition, partition
 from fl.personal import PersonalModels, hold_out, personal_local_config
 from fl.protection import NoProtection
@@ -36,7 +37,7 @@ from phy.channels import UplinkContext
 from phy.config import LinkConfig
 from phy.gains import device_gains
 from phy.random import Purpose, generator
-from privacy.config import BitFlippingConfig, GaussianConfig
+from privacy.config import UploadPrivacy
 
 _DIVERGED = 1e18
 """Beyond this squares overflow single precision, in which devices train."""
@@ -59,7 +60,7 @@ class Federation:
         config: FedAvgConfig,
         *,
         link: LinkConfig,
-        privacy: BitFlippingConfig | GaussianConfig | None,
+        privacy: UploadPrivacy | None,
         seed: int,
         trial: int,
     ) -> None:
@@ -92,7 +93,7 @@ class Federation:
         )
         self._sizes = np.asarray(trained_on.sizes, np.float64)
         self._slots = Slots(config, link=link)
-        protection, self.budget = build_protection(
+        self.protection, self.budget = build_protection(
             privacy,
             config=config,
             sizes=self._sizes,
@@ -101,8 +102,20 @@ class Federation:
             seed=seed,
             trial=trial,
         )
+        self.allowance = upload_allowance(
+            config,
+            link=digital_link(link),
+            privacy=privacy,
+            num_values=self.model.num_parameters,
+            target=self.budget.get("target_bit_error_rate"),
+        )
         self._up: Upward = build_upward(
-            config, link=link, model=self.model, slots=self._slots, protection=protection, attack=self._attackers.bits
+            config,
+            link=link,
+            model=self.model,
+            slots=self._slots,
+            protection=self.protection,
+            attack=self._attackers.bits,
         )
         self._down = self._downlink()
         self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
@@ -111,6 +124,11 @@ class Federation:
     def upload_bits(self) -> int:
         """Bits that each device sends per round, before channel coding."""
         return self._up.upload_bits
+
+    @property
+    def facts(self) -> Mapping[str, float]:
+        """Numbers of the uplink that hold for every round."""
+        return self._up.facts
 
     def _at_home(self) -> tuple[LocalConfig, Partition, PersonalModels | None]:
         """Local training, what it is on, and the personal models, where devices keep their own."""
@@ -150,14 +168,7 @@ class Federation:
     def round(self, round_index: int) -> RoundReport:
         """Run one round. Raises LearningError for a model that is not finite or lies too far beyond the codec."""
         config = self._config
-        who = draw_participants(
-            config.participation,
-            num_devices=config.num_devices,
-            steps=config.local.steps,
-            seed=self._seed,
-            trial=self._trial,
-            round_index=round_index,
-        )
+        who = self.allowance.admit(self._drawn(round_index))
         start = self._hear_the_model(who.devices, round_index)
         late = config.participation.straggling > 0.0
         trained = self._trainer.train(
@@ -171,7 +182,9 @@ class Federation:
         own = trained.weights[who.sends] if not who.sends.all() else trained.weights
         numbers = own - base if config.upload == "update" else own
         q = self._sizes[senders] if config.weighting == "samples" else np.ones(len(senders))
-        context = UplinkContext(seed=self._seed, trials=(self._trial,), round_index=round_index)
+        context = UplinkContext(
+            seed=self._seed, trials=(self._trial,), round_index=round_index, silent=self._slots.empty(senders)
+        )
         collected = self._up.collect(
             self._attackers.updates(numbers, devices=senders, context=context),
             senders=senders,
@@ -197,13 +210,30 @@ class Federation:
             link=self._slots.link_series(collected.heard, seat, senders),
         )
 
+    def spent_up(self, round_index: int) -> bool:
+        """Whether one of those who would send in this round has nothing left of the budget for the run."""
+        return self.allowance.spent_up(self._drawn(round_index))
+
+    def _drawn(self, round_index: int) -> Participants:
+        config = self._config
+        return draw_participants(
+            config.participation,
+            num_devices=config.num_devices,
+            steps=config.local.steps,
+            seed=self._seed,
+            trial=self._trial,
+            round_index=round_index,
+        )
+
     def _aggregation_error(
         self, updates: NDArray[np.float32], weights: NDArray[np.float64], found: NDArray[np.float32]
     ) -> dict[str, float]:
         """How far the server's update is from the mean of those that devices computed, Lang et al. 2023, Section V."""
         exact = weighted_mean(updates, weights=weights, otherwise=np.zeros_like(found))
+        places = [piece.place for piece in self.model.pieces]
         return {
-            "aggregation_snr_db": aggregation_snr_db(exact, found, places=[piece.place for piece in self.model.pieces]),
+            "aggregation_snr_db": aggregation_snr_db(exact, found, places=places),
+            "aggregation_snr_20log_db": coded_snr_db(exact, found, places=places),
             "aggregation_mse": float(np.mean((exact.astype(np.float64) - found) ** 2)),
         }
 

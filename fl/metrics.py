@@ -17,14 +17,16 @@ class SampleMoments:
     def __init__(self, posterior: Posterior) -> None:
         num_trials, m = posterior.mean.shape
         self._posterior = posterior
-        self._count = 0
+        self._count = np.zeros(num_trials)
         self._sum = np.zeros((num_trials, m))
         self._outer = np.zeros((num_trials, m, m))
 
-    def add(self, theta: NDArray[np.float64]) -> None:
-        """One more sample per trial, `[num_trials, m]`."""
+    def add(self, theta: NDArray[np.float64], *, counted: NDArray[np.bool_] | None = None) -> None:
+        """One more sample `[num_trials, m]` of every trial, or of those `counted` `[num_trials]`."""
         deviation = theta - self._posterior.mean
-        self._count += 1
+        if counted is not None:
+            deviation = np.where(counted[:, None], deviation, 0.0)
+        self._count += 1.0 if counted is None else counted
         self._sum += deviation
         self._outer += deviation[:, :, None] * deviation[:, None, :]
 
@@ -35,17 +37,22 @@ class SampleMoments:
         - `wasserstein2`: 2-Wasserstein distance between the posterior's Gaussian fit and the samples',
           W2^2 = ||mu - mu'||^2 + tr(S + S' - 2 (S^1/2 S' S^1/2)^1/2) (Givens and Shortt 1984);
         - `variance_ratio`: tr S' / tr S, below 1 for samples that are too cold.
+
+        NaN for a trial without a sample.
         """
-        mean = self._sum / self._count
-        second = self._outer / self._count
-        spread = (second - mean[:, :, None] * mean[:, None, :]) * self._count / max(self._count - 1, 1)
+        count = np.maximum(self._count, 1.0)[:, None]
+        mean = self._sum / count
+        second = self._outer / count[:, :, None]
+        spread = (second - mean[:, :, None] * mean[:, None, :]) * count[:, :, None]
+        spread = spread / np.maximum(count - 1.0, 1.0)[:, :, None]
         target = self._posterior.covariance
         total = np.trace(target, axis1=1, axis2=2)
-        return {
+        found = {
             "mse": np.trace(second, axis1=1, axis2=2),
             "wasserstein2": gaussian_wasserstein2(mean, spread, target),
             "variance_ratio": np.trace(spread, axis1=1, axis2=2) / total,
         }
+        return {name: np.where(self._count > 0.0, values, np.nan) for name, values in found.items()}
 
 
 def gaussian_wasserstein2(

@@ -17,8 +17,8 @@ class Slots:
     """Seats of the link.
 
     Where every device's channel has the same law and nothing of it lasts from round to round, the `devices_per_round`
-    that take part are given seats anew, and no others are simulated. Else every device keeps its own seat, silent
-    devices are simulated too, and what they would have heard or cost is not counted.
+    that take part are given seats anew, and no others are simulated. Else every device keeps its own seat; silent ones
+    stay off the air where others share their resources, and what they would have heard or cost is not counted.
     """
 
     def __init__(self, config: FedAvgConfig, *, link: LinkConfig) -> None:
@@ -37,6 +37,10 @@ class Slots:
         owners = np.zeros(self.count, np.int64) if self._shared else np.arange(self._num_devices)
         owners[self.seat(devices)] = devices
         return owners
+
+    def empty(self, devices: NDArray[np.int64]) -> tuple[int, ...]:
+        """Seats on which nobody sends when `devices` do."""
+        return tuple(int(seat) for seat in np.setdiff1d(np.arange(self.count), self.seat(devices)))
 
     def spread(self, values: NDArray[np.float32], seat: NDArray[np.int64]) -> NDArray[np.float32]:
         """Rows of those who send on their seats, `[count, M]`; zeros elsewhere."""

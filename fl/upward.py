@@ -57,6 +57,11 @@ class Upward(Protocol):
         """Bits that each device sends per round, before channel coding."""
         ...
 
+    @property
+    def facts(self) -> Mapping[str, float]:
+        """Numbers of what carries them that hold for every round."""
+        ...
+
     def collect(
         self,
         numbers: NDArray[np.float32],
@@ -92,6 +97,11 @@ class AggregatedValues:
     def upload_bits(self) -> int:
         """See `Upward.upload_bits`."""
         return self._exchange.pipe.air_bits
+
+    @property
+    def facts(self) -> Mapping[str, float]:
+        """See `Upward.facts`."""
+        return {}
 
     def collect(
         self,

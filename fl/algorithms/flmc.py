@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fl.aggregation import sum_from_superposition, sum_of_devices
+from fl.algorithms.attackers import AttackersOfTrials, check_attack
 from fl.caps import lmc_amplitude_cap, step_size
 from fl.codecs import StochasticOneBit
 from fl.config import FlmcConfig
 from fl.results import CAP_NAMES
+from fl.sure_noise import sure_noise_power
 from fl.tasks import PosteriorTask
 from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
@@ -35,8 +37,8 @@ class RoundOutcome:
     """After one round of a batch of trials.
 
     - `theta` `[num_trials, m]`: the new sample;
-    - `observed`: numbers per trial `[num_trials]` worth keeping (`amplitude`, `active_cap`, `num_active`, and
-      where a radio was on the air `airtime_s` and `energy_j`);
+    - `observed`: numbers per trial `[num_trials]` worth keeping (`amplitude`, `active_cap`, `num_active`, where an
+      attack was asked for `num_attackers`, and where a radio was on the air `airtime_s` and `energy_j`);
     - `counts`, `power_db` and `bursts`: per device, where devices were detected on their own, see `Reception`.
     """
 
@@ -52,15 +54,18 @@ class Algorithm(Protocol):
 
     privacy: AmplitudePrivacy
 
-    def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
-        """One round of all trials of the batch."""
+    def round(
+        self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
+    ) -> RoundOutcome:
+        """One round of all trials of the batch; `budget` `[num_trials]`: the largest amplitude it leaves, None: any."""
         ...
 
 
 def build_flmc(
     config: FlmcConfig, *, link: LinkConfig, privacy: PrivacyConfig | None, task: PosteriorTask
 ) -> Algorithm:
-    """The scheme that the configuration names, with its link compiled."""
+    """The scheme that the configuration names, with its link compiled. Raises LearningError as `check_attack` does."""
+    check_attack(config, error_model=link.error_model)
     eta = step_size(config, strong_convexity=task.strong_convexity, smoothness=task.smoothness)
     if config.scheme == "exact":
         return ExactSamples(task, num_samples=config.rounds)
@@ -76,8 +81,15 @@ def build_flmc(
         uplink = compile_digital(link, num_bits=task.dimension, **sizes)
         return DetectedSigns(config, task=task, eta=eta, uplink=uplink, link=link, caps=caps, privacy=bound)
     payload_bound = config.gradient_bound if config.scheme == "analog" else 1.0
+    if _attackers(config).jam:
+        # A jammer's symbols need not be signs: those of bpsk travel as the amplitudes that they are.
+        link = link.model_copy(update={"modulation": "analog"})
     air = compile_air(link, num_symbols=task.dimension, payload_bound=payload_bound, **sizes)
     return OverTheAir(config, task=task, eta=eta, uplink=air, caps=caps, privacy=bound)
+
+
+def _attackers(config: FlmcConfig) -> AttackersOfTrials:
+    return AttackersOfTrials(config.attack, num_devices=config.num_devices, gradient_bound=config.gradient_bound)
 
 
 def round_privacy(
@@ -95,7 +107,7 @@ def round_privacy(
         # On a resource of its own a device hides behind no other sum: the one unknown symbol in (16) is
         # then its own.
         num_devices=config.num_devices if config.superposes else 2,
-        noise_power=link.channel.noise_power,
+        noise_power=sure_noise_power(link, privacy=privacy),
     )
 
 
@@ -110,6 +122,11 @@ def lmc_cap(config: FlmcConfig, *, eta: NDArray[np.float64], noise_power: float)
         gradient_bound=config.gradient_bound,
         num_devices=config.num_devices,
     )
+
+
+def _within(caps: Mapping[str, ArrayLike], budget: ArrayLike | None) -> Mapping[str, ArrayLike]:
+    """The caps, with what a budget for the run leaves of the amplitude in this round."""
+    return caps if budget is None else {**caps, "budget": budget}
 
 
 def clipped_gradients(task: PosteriorTask, theta: NDArray[np.float64], bound: float) -> NDArray[np.float64]:
@@ -168,14 +185,19 @@ class OverTheAir:
         self._config, self._task, self._uplink, self._caps = config, task, uplink, caps
         self._eta = eta[:, None]
         self._codec = StochasticOneBit(slope=config.quantizer_slope) if config.scheme == "digital" else None
+        self._attackers = _attackers(config)
 
-    def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
+    def round(
+        self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
+    ) -> RoundOutcome:
         """See `Algorithm.round`."""
         gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
-        payload: NDArray[Any] = gradients
-        if self._codec:
-            payload = self._codec.encode(encodable(gradients), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
-        heard = self._uplink.superpose(payload, context=context, caps=self._caps)
+        payload, jammers = self._sent(gradients, context), None
+        if self._attackers.jam:
+            jammers = self._attackers.who(context)
+            amplitudes = self._codec.decode(payload, num_values=gradients.shape[2]) if self._codec else payload
+            payload = self._attackers.symbols(amplitudes, context=context)
+        heard = self._uplink.superpose(payload, context=context, caps=_within(self._caps, budget), jammers=jammers)
         estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)
         estimate = lost_where_gradients_are(estimate, gradients)
         together = None if heard.airtime_s is None else round_airtime(heard.airtime_s, one_after_another=False)
@@ -183,8 +205,17 @@ class OverTheAir:
             theta=theta - self._eta * estimate,
             observed=observe(heard.decision)
             | {"num_active": heard.num_active.mean(axis=1)}
-            | spent(together, heard.energy_j),
+            | spent(together, heard.energy_j)
+            | self._attackers.told(context),
         )
+
+    def _sent(self, gradients: NDArray[np.float64], context: UplinkContext) -> NDArray[Any]:
+        """Amplitudes, or packed bits."""
+        told = self._attackers.gradients(gradients, context=context)
+        if self._codec is None:
+            return told
+        payload = self._codec.encode(encodable(told), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
+        return self._attackers.bits(payload, num_bits=gradients.shape[2], context=context)
 
 
 class DetectedSigns:
@@ -205,17 +236,24 @@ class DetectedSigns:
         self._config, self._task, self._uplink, self._caps = config, task, uplink, caps
         self._eta = eta[:, None]
         self._codec = StochasticOneBit(slope=config.quantizer_slope)
+        self._attackers = _attackers(config)
         self._probe_bits = link.probe_bits
         self._packet_bits = 8 * link.packet_size_bytes
 
-    def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
+    def round(
+        self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
+    ) -> RoundOutcome:
         """See `Algorithm.round`."""
         rate = None
         if self._config.debias:
-            rate = self._uplink.probe(self._probe_bits, context=context, caps=self._caps).bit_error_rate
+            rate = self._uplink.probe(
+                self._probe_bits, context=context, caps=_within(self._caps, budget)
+            ).bit_error_rate
         gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
-        payload = self._codec.encode(encodable(gradients), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
-        heard = self._uplink.send(payload, context=context, caps=self._caps)
+        told = self._attackers.gradients(gradients, context=context)
+        payload = self._codec.encode(encodable(told), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
+        payload = self._attackers.bits(payload, num_bits=self._task.dimension, context=context)
+        heard = self._uplink.send(payload, context=context, caps=_within(self._caps, budget))
         signs = self._codec.decode(heard.payload, num_values=self._task.dimension)
         known = None
         if heard.delivered is not None and not heard.delivered.all():
@@ -224,7 +262,9 @@ class DetectedSigns:
         estimate = lost_where_gradients_are(estimate, gradients)
         return RoundOutcome(
             theta=theta - self._eta * estimate,
-            observed=observe(heard.decision) | spent(heard.round_airtime_s, heard.counts.energy_j),
+            observed=observe(heard.decision)
+            | spent(heard.round_airtime_s, heard.counts.energy_j)
+            | self._attackers.told(context),
             counts=heard.counts,
             power_db=heard.power_db,
             bursts=heard.bursts,
@@ -237,13 +277,20 @@ class ServerLangevin:
     def __init__(self, config: FlmcConfig, *, task: PosteriorTask, eta: NDArray[np.float64]) -> None:
         self.privacy: AmplitudePrivacy = NoPrivacy()
         self._config, self._task = config, task
+        self._attackers = _attackers(config)
         self._eta = eta[:, None]
 
-    def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
+    def round(
+        self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
+    ) -> RoundOutcome:
         """See `Algorithm.round`."""
-        total = clipped_gradients(self._task, theta, self._config.gradient_bound).sum(axis=1)
+        del budget  # nothing is sent
+        gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
+        total = self._attackers.gradients(gradients, context=context).sum(axis=1)
         noise = real_normals(context.keys(Purpose.LANGEVIN_NOISE), num_values=self._task.dimension)
-        return RoundOutcome(theta=theta - self._eta * total + np.sqrt(2.0 * self._eta) * noise)
+        return RoundOutcome(
+            theta=theta - self._eta * total + np.sqrt(2.0 * self._eta) * noise, observed=self._attackers.told(context)
+        )
 
 
 class ExactSamples:
@@ -253,7 +300,9 @@ class ExactSamples:
         self.privacy: AmplitudePrivacy = NoPrivacy()
         self._samples = task.exact_samples(num_samples)
 
-    def round(self, theta: NDArray[np.float64], *, context: UplinkContext) -> RoundOutcome:
+    def round(
+        self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
+    ) -> RoundOutcome:
         """See `Algorithm.round`."""
-        del theta
+        del theta, budget
         return RoundOutcome(theta=self._samples[:, context.round_index])

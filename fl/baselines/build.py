@@ -13,6 +13,16 @@ from fl.config.scheme import AggregatorConfig, JopeqScheme, LaplaceScheme, MvuSc
 from fl.models.federated import Piece
 
 
+def build_jopeq(config: JopeqScheme) -> JopeqCode:
+    """The code of JoPEQ as configured. Raises LearningError where the quantiser errs more than the noise asked for."""
+    return JopeqCode(
+        epsilon=config.epsilon,
+        rate_bits=config.rate_bits,
+        dimension=config.dimension,
+        clip=not config.as_coded,
+    )
+
+
 def build_baseline(
     config: LaplaceScheme | JopeqScheme | MvuScheme,
     *,
@@ -33,7 +43,7 @@ def build_baseline(
     if isinstance(config, LaplaceScheme):
         code: LaplaceCode | JopeqCode = LaplaceCode(epsilon=config.epsilon, as_coded=config.as_coded)
     else:
-        code = JopeqCode(epsilon=config.epsilon, rate_bits=config.rate_bits, dimension=config.dimension)
+        code = build_jopeq(config)
     return ValueScheme(
         code,
         num_values=num_values,

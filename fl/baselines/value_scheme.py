@@ -16,7 +16,7 @@ from fl.baselines.draws import LANES, device_words
 from fl.baselines.scaling import SideInformation, TensorScaling
 from fl.codecs.packing import VALUES_PER_GROUP, pack, unpack
 from fl.config.scheme import AggregatorConfig
-from fl.one_bit.base import checked_updates
+from fl.one_bit.base import Senders, checked_updates
 from fl.robust_aggregation import aggregate_in_parts
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
@@ -152,21 +152,12 @@ class ValueScheme:
             out[:, some.start - wanted.start : some.stop - wanted.start] = values
         return out
 
-    def aggregate(
-        self,
-        payload: NDArray[np.uint8],
-        *,
-        devices: NDArray[np.int64],
-        context: UplinkContext,
-        weights: NDArray[np.float64],
-        factor: NDArray[np.float64],
-        known: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.float32]:
-        """See `Scheme.aggregate`: the aggregator's choice of the decoded numbers; `factor` is not used."""
-        del factor
+    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
+        """See `Scheme.aggregate`: the aggregator's choice of the decoded numbers; their factor is not used."""
+        known = senders.known
 
         def read(columns: slice) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:
-            values = self.decode(payload, devices=devices, context=context, columns=columns)
+            values = self.decode(payload, devices=senders.devices, context=senders.context, columns=columns)
             held = None if known is None else self._held(known, columns)
             if self._limit is not None:
                 with np.errstate(invalid="ignore"):
@@ -178,8 +169,8 @@ class ValueScheme:
             self._aggregator,
             read,
             num_values=self._num_values,
-            parts=self._columns(len(devices)),
-            weights=weights,
+            parts=self._columns(len(senders.devices)),
+            weights=senders.weights,
             otherwise=np.zeros(self._num_values, np.float32),
         )
 

@@ -34,7 +34,7 @@ class Binary32:
             bits=32,
             dtype=np.float32,
             limits=(-_LARGEST, _LARGEST),
-            to_codes=lambda part, first: np.ascontiguousarray(part).view(np.uint32),  # noqa: ARG005
+            to_codes=lambda part, _: np.ascontiguousarray(part).view(np.uint32),
         )
 
     def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> NDArray[np.float32]:

@@ -13,6 +13,7 @@ from fl.config.fedavg import FedAvgConfig, ParticipationConfig
 from fl.config.flmc import FlmcConfig, GaussianLinearConfig, LmcCap, LogisticConfig, Scheme, TaskConfig
 from fl.config.local import LocalConfig
 from fl.config.model import ModelConfig
+from fl.config.reconstruction import ReconstructionConfig
 from fl.config.scheme import (
     AggregationConfig,
     AggregatorConfig,
@@ -27,7 +28,7 @@ from fl.config.scheme import (
 )
 from fl.config.studies import BitDistanceConfig, FlipMomentsConfig
 
-ALGORITHMS = ("flmc", "fedavg", "flip-moments", "bit-distance")
+ALGORITHMS = ("flmc", "fedavg", "flip-moments", "bit-distance", "reconstruction")
 
 
 def _algorithm(value: Any) -> str:
@@ -39,7 +40,8 @@ LearningConfig = Annotated[
     Annotated[FlmcConfig, Tag("flmc")]
     | Annotated[FedAvgConfig, Tag("fedavg")]
     | Annotated[FlipMomentsConfig, Tag("flip-moments")]
-    | Annotated[BitDistanceConfig, Tag("bit-distance")],
+    | Annotated[BitDistanceConfig, Tag("bit-distance")]
+    | Annotated[ReconstructionConfig, Tag("reconstruction")],
     Discriminator(_algorithm),
 ]
 """One class per algorithm, told apart by `algorithm`."""
@@ -73,6 +75,7 @@ __all__ = [
     "PersonalConfig",
     "PositiveFloat",
     "ProbitScheme",
+    "ReconstructionConfig",
     "Scheme",
     "SignScheme",
     "TaskConfig",

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from fl.config.base import Frozen, PositiveFloat
+from fl.config.scheme import AttackConfig
 
 Scheme = Literal["digital", "digital-orthogonal", "analog", "noiseless", "exact"]
 LmcCap = Literal["printed", "quantization-aware", "none"]
@@ -62,6 +63,7 @@ class FlmcConfig(Frozen):
         default=False,
         description="digital-orthogonal only: divide each device's bits by 1 - 2 BER, BER as probed",
     )
+    attack: AttackConfig | None = None
 
     @field_validator("task", mode="before")
     @classmethod

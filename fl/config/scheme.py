@@ -56,6 +56,7 @@ class ProbitScheme(Frozen):
     `bound` b: `fixed` at `b`; `clip`: updates are clipped to `clip` in every entry and b is that; `adaptive`: our own
     rule, see `fl.one_bit.probit_bound`. `epsilon` asks for b >= max |delta| + (1 + 1/eps) Delta_1, the l1 norm of
     updates being clipped to `l1_clip` = Delta_1 / 2: a fixed b below that is refused, the others are raised to it.
+    `form` of that bound: as `printed`, or the smaller one whose `exact` loss is eps.
     """
 
     name: Literal["probit"]
@@ -64,6 +65,7 @@ class ProbitScheme(Frozen):
     clip: PositiveFloat | None = None
     epsilon: Epsilon | None = None
     l1_clip: PositiveFloat | None = None
+    form: Literal["printed", "exact"] = "printed"
     channel: ChannelUse = "native"
     confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = 0.99
 
@@ -77,11 +79,15 @@ class ProbitScheme(Frozen):
 
 
 class SignScheme(Frozen):
-    """signSGD: one sign per entry, randomized response at `epsilon`, then the `mean` of +-1 or the `majority`."""
+    """signSGD: one sign per entry, randomized response at `epsilon`, then the `mean` of +-1 or the `majority`.
+
+    `decode` of the mean: as `coded`, without dividing by what randomized response leaves, tanh(eps/2), or `unbiased`.
+    """
 
     name: Literal["sign"]
     epsilon: EpsilonOrNone = 0.5
     vote: Literal["mean", "majority"] = "majority"
+    decode: Literal["coded", "unbiased"] = "coded"
     step: PositiveFloat = 1.0
     channel: ChannelUse = "agnostic"
     confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = 0.99
@@ -96,12 +102,16 @@ class LaplaceScheme(Frozen):
 
 
 class JopeqScheme(Frozen):
-    """JoPEQ: noise and subtractively dithered quantisation that together are Laplace (scalar) or t (lattice) noise."""
+    """JoPEQ: noise and subtractively dithered quantisation that together are Laplace (scalar) or t (lattice) noise.
+
+    Of x = (h - mean) / (3 std) per tensor, clipped to [-1, 1] (not so `as_coded`).
+    """
 
     name: Literal["jopeq"]
     epsilon: Epsilon = 0.5
     rate_bits: Annotated[int, Field(ge=1, le=6, strict=True)] = 1
     dimension: Literal[1, 2] = 1
+    as_coded: bool = False
 
 
 class MvuScheme(Frozen):
@@ -139,7 +149,7 @@ class AttackConfig(Frozen):
     - on the update: `gaussian` N(0, `std`^2), `sign-flip` (`factor` times the honest one), `zero-gradient` (minus the
       sum of the honest ones over the number of attackers), `duplicate` (a copy of the first honest one), `scale`;
     - on the bits, after privacy: `ones`, `invert`, `random`;
-    - on the air: `jam` (full power over superposition, random symbols);
+    - on the air: `jam` (full power over superposition; `signal`: signs at random, constant ones, or Gaussian noise);
     - on the data: `labels` (every label y becomes num_classes - 1 - y).
     """
 
@@ -151,6 +161,7 @@ class AttackConfig(Frozen):
     drawn: Literal["without-replacement", "with-replacement"] = "without-replacement"
     factor: Annotated[float, Field(allow_inf_nan=False, ge=-1e6, le=1e6)] = -4.0
     std: PositiveFloat = 1e4
+    signal: Literal["random", "ones", "noise"] = "random"
 
     @model_validator(mode="after")
     def _attackers_are_named_one_way(self) -> AttackConfig:

@@ -16,6 +16,8 @@ from fl.tasks.base import LearningError
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError)
+"""What NumPy and zipfile raise for a file that is torn (EOFError, OSError), has flipped bytes (BadZipFile, zlib.error,
+ValueError), is packed in a way they do not know (NotImplementedError), or is encrypted (RuntimeError)."""
 
 
 def read_npz(path: Path, *, name: DataName) -> Arrays:

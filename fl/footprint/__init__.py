@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fl.config import BitDistanceConfig, FedAvgConfig, FlipMomentsConfig, FlmcConfig
-from fl.footprint import fedavg, flmc, schemes, studies
+from fl.config import BitDistanceConfig, FedAvgConfig, FlipMomentsConfig, FlmcConfig, ReconstructionConfig
+from fl.footprint import fedavg, flmc, reconstruction, schemes, studies
 from phy.config import LinkConfig
 
-AnyLearning = FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig
+AnyLearning = FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig | ReconstructionConfig
 
 
 def dimension(config: AnyLearning) -> int | None:
@@ -16,6 +16,8 @@ def dimension(config: AnyLearning) -> int | None:
     """
     if isinstance(config, FlmcConfig):
         return flmc.dimension(config)
+    if isinstance(config, ReconstructionConfig):
+        return fedavg.dimension(config.one_round)
     return fedavg.dimension(config) if isinstance(config, FedAvgConfig) else studies.dimension(config)
 
 
@@ -28,8 +30,9 @@ def payload_bits(config: AnyLearning) -> int | None:
     size = dimension(config)
     if size is None:
         return None
-    if isinstance(config, FedAvgConfig):
-        return schemes.upload_bits(config, num_values=size)
+    if isinstance(config, FedAvgConfig | ReconstructionConfig):
+        attacked = config if isinstance(config, FedAvgConfig) else config.one_round
+        return schemes.upload_bits(attacked, num_values=size)
     return size * config.codec.bits_per_value
 
 
@@ -42,6 +45,8 @@ def bytes_per_trial(config: AnyLearning, link: LinkConfig) -> int:
     """Memory that one more trial in a batch takes, data, radio and records together [B]."""
     if isinstance(config, FlmcConfig):
         return flmc.bytes_per_trial(config, link)
+    if isinstance(config, ReconstructionConfig):
+        return reconstruction.bytes_per_trial(config, link)
     return fedavg.bytes_per_trial(config, link) if isinstance(config, FedAvgConfig) else studies.bytes_per_trial(config)
 
 
@@ -51,4 +56,6 @@ def seconds_per_trial(config: AnyLearning, link: LinkConfig, *, batch: int) -> f
         return flmc.seconds_per_trial(config, link, batch=batch)
     if isinstance(config, FedAvgConfig):
         return fedavg.seconds_per_trial(config, link)
+    if isinstance(config, ReconstructionConfig):
+        return reconstruction.seconds_per_trial(config, link)
     return studies.seconds_per_trial(config, link)

@@ -14,6 +14,7 @@ _SECONDS_PER_ROUND = 1.6e-3
 _SECONDS_PER_SUPERPOSED_ENTRY = 1.5e-8
 _SECONDS_PER_DETECTED_ENTRY = 2.5e-8
 _SECONDS_PER_ONE_BIT_ENTRY = 2e-8
+_SECONDS_PER_ATTACKED_ENTRY = 4e-8
 _SECONDS_PER_FADE = 2e-8
 _SECONDS_PER_PROBED_BIT = 2.5e-8
 _SECONDS_PER_SAMPLE_ENTRY = 2.5e-9
@@ -44,7 +45,7 @@ def bytes_per_trial(config: FlmcConfig, link: LinkConfig) -> int:
     else:
         data = 2 * 8 * _LOGISTIC_SAMPLES * (_LOGISTIC_DIMENSION + 2)
     records = 8 * config.rounds * (_SERIES + (_LINK_SERIES * devices if config.scheme == "digital-orthogonal" else 0))
-    radio = devices * m * 64 if config.uses_radio else 0
+    radio = devices * m * (64 * config.uses_radio + 48 * (config.attack is not None))
     probe = devices * link.probe_bits // 2 if probes_per_run(config, link) else 0
     samples = 8 * config.rounds * m if config.scheme == "exact" else 0
     return data + 2 * records + radio + probe + samples
@@ -58,6 +59,8 @@ def seconds_per_trial(config: FlmcConfig, link: LinkConfig, *, batch: int) -> fl
     per_round = _SECONDS_PER_ROUND / batch
     if not isinstance(config.task, GaussianLinearConfig):
         per_round += _LOGISTIC_SAMPLES * _LOGISTIC_DIMENSION * _SECONDS_PER_SAMPLE_ENTRY
+    if config.attack is not None:
+        per_round += devices * m * _SECONDS_PER_ATTACKED_ENTRY
     if config.uses_radio:
         if not config.superposes and not link.plain:
             return rounds * (per_round + devices * m * _SECONDS_PER_ONE_BIT_ENTRY) + _packet_seconds(

@@ -66,21 +66,17 @@ def _fits(layers: tuple[Layer, ...], image_shape: Shape) -> bool:
     return all(min(step.output_shape) >= 1 for step in walk(layers, image_shape))
 
 
-def _linear(config: ModelConfig) -> tuple[Layer, ...]:  # noqa: ARG001
-    return (FLATTEN,)
-
-
 def _mlp(config: ModelConfig) -> tuple[Layer, ...]:
     hidden = [layer for units in config.hidden_widths for layer in (Dense(units=units), RELU)]
     return (FLATTEN, *hidden)
 
 
-def _cnn2(config: ModelConfig) -> tuple[Layer, ...]:  # noqa: ARG001
+def _cnn2() -> tuple[Layer, ...]:
     stage = (Conv(filters=6, kernel=5), RELU, MaxPool(window=2, stride=2))
     return (*stage, *stage, FLATTEN, Dense(units=50), RELU)
 
 
-def _cnn3(config: ModelConfig) -> tuple[Layer, ...]:  # noqa: ARG001
+def _cnn3() -> tuple[Layer, ...]:
     convolutions = [
         layer
         for filters in (32, 64, 128)
@@ -90,14 +86,14 @@ def _cnn3(config: ModelConfig) -> tuple[Layer, ...]:  # noqa: ARG001
     return (*convolutions, FLATTEN, *head)
 
 
-def _mcmahan_cnn(config: ModelConfig) -> tuple[Layer, ...]:  # noqa: ARG001
+def _mcmahan_cnn() -> tuple[Layer, ...]:
     pool = MaxPool(window=2, stride=2)
     first = (Conv(filters=32, kernel=5, padding="same"), RELU, pool)
     second = (Conv(filters=64, kernel=5, padding="same"), RELU, pool)
     return (*first, *second, FLATTEN, Dense(units=512), RELU)
 
 
-def _emnist_cnn(config: ModelConfig) -> tuple[Layer, ...]:  # noqa: ARG001
+def _emnist_cnn() -> tuple[Layer, ...]:
     convolutions = (Conv(filters=32, kernel=3), RELU, Conv(filters=64, kernel=3), RELU, MaxPool(window=2, stride=2))
     return (*convolutions, Dropout(rate=0.25), FLATTEN, Dense(units=128), RELU, Dropout(rate=0.5))
 
@@ -131,11 +127,11 @@ def _normalised(filters: int, *, kernel: int, stride: int = 1) -> tuple[Layer, .
 
 
 _BODIES: dict[str, Callable[[ModelConfig], tuple[Layer, ...]]] = {
-    "linear": _linear,
+    "linear": lambda _: (FLATTEN,),
     "mlp": _mlp,
-    "cnn2": _cnn2,
-    "cnn3": _cnn3,
-    "mcmahan-cnn": _mcmahan_cnn,
-    "emnist-cnn": _emnist_cnn,
+    "cnn2": lambda _: _cnn2(),
+    "cnn3": lambda _: _cnn3(),
+    "mcmahan-cnn": lambda _: _mcmahan_cnn(),
+    "emnist-cnn": lambda _: _emnist_cnn(),
     "resnet18": _resnet18,
 }

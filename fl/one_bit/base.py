@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +10,24 @@ from numpy.typing import NDArray
 
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
+
+
+@dataclass(frozen=True, kw_only=True)
+class Senders:
+    """Whose bits the server has, row by row of the payload.
+
+    - `devices` `[K]`: their numbers; `context`: which round it is;
+    - `weights` `[K]`: their shares, which sum to 1 over those heard;
+    - `factor` `[K]`: what flips leave of the mean of a bit as +-1, 1 - 2 p in all, to divide by;
+    - `known` `[K, num_bits]`: which bits arrived; None: all. Shares are divided anew among those who were heard, bit by
+      bit.
+    """
+
+    devices: NDArray[np.int64]
+    context: UplinkContext
+    weights: NDArray[np.float64]
+    factor: NDArray[np.float64]
+    known: NDArray[np.bool_] | None = None
 
 
 class Scheme(Protocol):
@@ -38,22 +57,10 @@ class Scheme(Protocol):
         """
         ...
 
-    def aggregate(
-        self,
-        payload: NDArray[np.uint8],
-        *,
-        devices: NDArray[np.int64],
-        context: UplinkContext,
-        weights: NDArray[np.float64],
-        factor: NDArray[np.float64],
-        known: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.float32]:
-        """The round's update `[M]` float32 from what the server heard, `[1, K, ceil(num_bits / 8)]` uint8.
+    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
+        """The round's update `[M]` float32 from the bits that came, `[1, K, ceil(num_bits / 8)]` uint8.
 
-        - `weights` `[K]`: the devices' shares, which sum to 1 over those heard;
-        - `factor` `[K]`: what flips leave of the mean of a bit as +-1, 1 - 2 p in all, to divide by;
-        - `known` `[K, num_bits]`: which bits arrived; None: all. Shares are divided anew among those who were heard,
-          bit by bit, and a number of which nothing arrived becomes zero.
+        A number of which nothing arrived becomes zero.
         """
         ...
 

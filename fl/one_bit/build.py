@@ -42,17 +42,18 @@ def build_upward(
             receiver_limit=config.receiver_limit,
         )
         return AggregatedValues(exchange, slots=slots, codec=config.codec, aggregator=config.aggregation, attack=attack)
-    scheme = _rounds(config, model=model)
+    scheme = build_rounds(config, model=model)
     pipe = BitPipe(
         on_air,
-        protection=_response(config, scheme=scheme, link=link),
+        protection=build_response(config, scheme=scheme, link=link),
         num_devices=slots.count,
         num_bits=scheme.num_bits,
     )
     return SchemeUpward(scheme, pipe=pipe, slots=slots, attack=attack)
 
 
-def _rounds(config: FedAvgConfig, *, model: FederatedModel) -> SchemeRounds:
+def build_rounds(config: FedAvgConfig, *, model: FederatedModel) -> SchemeRounds:
+    """The one-bit scheme, or its rival, that the configuration names. Raises LearningError as its parts do."""
     scheme, num_values = config.aggregation, model.num_parameters
     if isinstance(scheme, CpaScheme):
         return CpaRounds(scheme, num_values=num_values, pieces=model.pieces)
@@ -65,7 +66,7 @@ def _rounds(config: FedAvgConfig, *, model: FederatedModel) -> SchemeRounds:
     return EveryRound(build_baseline(scheme, pieces=model.pieces, receiver_limit=config.receiver_limit))
 
 
-def _response(config: FedAvgConfig, *, scheme: SchemeRounds, link: LinkConfig) -> Protection:
+def build_response(config: FedAvgConfig, *, scheme: SchemeRounds, link: LinkConfig) -> Protection:
     """Randomized response of the schemes that ask for it or undo what the channel does; nothing for the others."""
     settings = config.aggregation
     if not isinstance(settings, CpaScheme | ProbitScheme | SignScheme):

@@ -7,7 +7,7 @@ device drew. It is kept as a mask, the bit l of which says whether v_l = +1, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -23,13 +23,15 @@ from phy.random import threefry
 UNHEARD = 2
 """Stands for a bit that did not arrive."""
 
+MOST_POINTS = 512
+"""Entries of the longest codeword."""
+
 _CELLS_AT_ONCE = 1 << 20
 """Words of 32 bits that one call of compiled code draws."""
 
 _LANES = 64
 _MASK_BITS = 32
 _LARGEST_TABLE = 1 << 16
-_MOST_POINTS = 512
 _DITHER = np.uint32(1 << 31)
 
 Key = NDArray[np.uint32]
@@ -47,9 +49,9 @@ class Codebook:
     balanced: bool = True
 
     def __post_init__(self) -> None:
-        if not 2 <= self.num_points <= _MOST_POINTS:
+        if not 2 <= self.num_points <= MOST_POINTS:
             raise LearningError(
-                f"a codebook of {self.num_points} points is not within 2 to {_MOST_POINTS}, one bit of which says "
+                f"a codebook of {self.num_points} points is not within 2 to {MOST_POINTS}, one bit of which says "
                 "something; raise or lower rate_bits"
             )
 
@@ -75,12 +77,10 @@ def codeword_bits(
     `key` `[2]` is the round's key, `devices` `[K]` the devices' numbers. This is Lang et al. 2023 (10).
     """
     out = np.empty(levels.shape, np.uint8)
-    numbers = _padded(devices)
-    for part, groups in _parts(codebook, levels.shape[1], height=len(numbers)):
-        fitted = _fitted(levels[:, part].astype(np.uint16, copy=False), (len(numbers), 2 * _LANES * groups))
-        first = np.uint32(part.start // 2)
-        found = _entry_kernel(codebook, len(numbers), groups)(key, numbers, first, np.uint32(stage), fitted).numpy()
-        out[:, part] = found[: len(out), : part.stop - part.start]
+    for part, halves in _drawn(codebook, levels.shape[1], key=key, devices=devices, stage=stage):
+        wanted = _split(_fitted(levels[:, part], (len(levels), 2 * _LANES * halves[0].shape[2])))
+        found = [_entries(masks, level) for masks, level in zip(halves, wanted, strict=True)]
+        out[:, part] = _joined(found)[:, : part.stop - part.start]
     return out
 
 
@@ -95,22 +95,60 @@ def signed_histogram(
 ) -> NDArray[np.float64]:
     """sum_k a_k b_ki v_ki over devices, `[n, num_blocks]` float64: the histogram of Lang et al. 2023 (13).
 
-    `received` `[K, num_blocks]` is 1 for b = +1, 0 for b = -1, `UNHEARD` for b = 0; `worth` `[K]` is a. Sums run in
-    single precision over the devices of one call: hand in some hundred at once.
+    `received` `[K, num_blocks]` is 1 for b = +1, 0 for b = -1, `UNHEARD` for b = 0; `worth` `[K]` is a. Equal worths
+    are counted in whole numbers; others are added in single precision over the devices of one call: hand in some
+    hundred at once.
     """
-    heard = received != UNHEARD
+    num_points, heard = codebook.num_points, received != UNHEARD
+    out = np.empty((num_points, received.shape[1]), np.float64)
+    for part, halves in _drawn(codebook, received.shape[1], key=key, devices=devices, stage=stage):
+        bits = _split(_fitted(received[:, part], (len(received), 2 * _LANES * halves[0].shape[2])))
+        same = [_agreeing(*pair, num_points=num_points, worth=worth) for pair in zip(halves, bits, strict=True)]
+        out[:, part] = _joined(same)[:, : part.stop - part.start]
     # b v is +1 where the two are equal, so that sum a b v = 2 sum over equal ones a - sum over heard ones a.
-    total = (heard * worth[:, None]).sum(axis=0) if not heard.all() else np.full(received.shape[1], worth.sum())
-    out = np.empty((codebook.num_points, received.shape[1]), np.float64)
-    for part, masks in _drawn(codebook, received.shape[1], key=key, devices=devices, stage=stage):
-        bits = received[:, part]
-        words = masks.numpy()[:, : bits.shape[0], : bits.shape[1]]
-        for point in range(codebook.num_points):
-            amounts = (_entry(words, point) == bits).astype(np.float32)
-            amounts *= worth[:, None]
-            # Row after row, and not by BLAS, the threads of which would decide on the rounding.
-            out[point, part] = 2.0 * amounts.sum(axis=0, dtype=np.float32) - total[part]
+    out *= 2.0
+    out -= _weighed(heard, worth) if not heard.all() else worth.sum(dtype=np.float64)
     return out
+
+
+def _entries(masks: NDArray[Any], levels: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.uint8]:
+    """Bit `levels` `[K, groups, 64]` of `masks` `[num_words, K, groups, 64]`: 0 or 1."""
+    own = masks[0]
+    for word in range(1, len(masks)):
+        own = np.where(levels // _MASK_BITS == word, masks[word], own)
+    place = (levels % _MASK_BITS if len(masks) > 1 else levels).astype(masks.dtype, copy=False)
+    return np.asarray((own >> place) & masks.dtype.type(1), np.uint8)
+
+
+def _agreeing(
+    masks: NDArray[Any], bits: NDArray[np.uint8], *, num_points: int, worth: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """sum_k a_k over the devices whose bit arrived and equals entry l, `[n, groups, 64]`.
+
+    `masks` `[num_words, K, groups, 64]` hold the entries, `bits` `[K, groups, 64]` is as `received`.
+    """
+    # A bit -1 turns its mask over: then an entry that equals the bit is a 1. Unheard ones become zeros.
+    turned = masks ^ (bits.view(np.int8) - np.int8(1)).astype(masks.dtype)
+    if (bits == UNHEARD).any():
+        turned *= bits != UNHEARD
+    out = np.empty((num_points, *bits.shape[1:]), np.float64)
+    entry = np.empty(bits.shape, masks.dtype)
+    for point in range(num_points):
+        word, place = divmod(point, _MASK_BITS)
+        np.right_shift(turned[word], masks.dtype.type(place), out=entry)
+        entry &= masks.dtype.type(1)
+        out[point] = _weighed(entry, worth)
+    return out
+
+
+def _weighed(chosen: NDArray[Any], worth: NDArray[np.float32]) -> NDArray[np.float64]:
+    """sum_k a_k of the rows chosen, `chosen` `[K, ...]` of zeros and ones."""
+    if (worth == worth[0]).all():
+        counts = chosen.sum(axis=0, dtype=np.min_scalar_type(len(worth)))
+        return np.asarray(counts * np.float64(worth[0]))
+    # Row after row, and not by BLAS, the threads of which would decide on the rounding.
+    amounts = chosen * worth.reshape(-1, *(1,) * (chosen.ndim - 1))
+    return np.asarray(amounts.sum(axis=0, dtype=np.float32), np.float64)
 
 
 def codewords(
@@ -118,10 +156,11 @@ def codewords(
 ) -> NDArray[np.int8]:
     """The codewords themselves, +-1 `[K, num_blocks, n]`: to look at, not to compute with."""
     out = np.empty((len(devices), num_blocks, codebook.num_points), np.int8)
-    for part, masks in _drawn(codebook, num_blocks, key=key, devices=devices, stage=stage):
-        words = masks.numpy()[:, : out.shape[0], : part.stop - part.start]
+    for part, halves in _drawn(codebook, num_blocks, key=key, devices=devices, stage=stage):
+        words = _joined(halves)[..., : part.stop - part.start]
         for point in range(codebook.num_points):
-            out[:, part, point] = 2 * _entry(words, point).astype(np.int8) - 1
+            word, place = divmod(point, _MASK_BITS)
+            out[:, part, point] = 2 * ((words[word] >> place) & 1).astype(np.int8) - 1
     return out
 
 
@@ -130,20 +169,33 @@ def shared_uniforms(*, key: Key, devices: NDArray[np.int64], num_blocks: int, di
     out = np.empty((len(devices), num_blocks, dimension), np.float32)
     for axis in range(dimension):
         coins = Codebook(num_points=_MASK_BITS, balanced=False)
-        for part, masks in _drawn(coins, num_blocks, key=key, devices=devices, stage=int(_DITHER) + axis):
-            words = masks[0].numpy()[: out.shape[0], : part.stop - part.start]
+        for part, halves in _drawn(coins, num_blocks, key=key, devices=devices, stage=int(_DITHER) + axis):
+            words = _joined(halves)[0, :, : part.stop - part.start]
             out[:, part, axis] = (words >> np.uint32(8)) * np.float32(2.0**-24)
     return out
 
 
 def _drawn(
     codebook: Codebook, num_blocks: int, *, key: Key, devices: NDArray[np.int64], stage: int
-) -> Iterator[tuple[slice, Any]]:
-    """Blocks and masks `[num_words, height, width]` (tensor), part by part; rows and columns beyond are padding."""
+) -> Iterator[tuple[slice, list[NDArray[Any]]]]:
+    """Blocks and the two halves of their masks `[num_words, K, groups, 64]`, part by part; lanes beyond are padding."""
     numbers = _padded(devices)
     for part, groups in _parts(codebook, num_blocks, height=len(numbers)):
         kernel = _mask_kernel(codebook, len(numbers), groups)
-        yield part, kernel(key, numbers, np.uint32(part.start // 2), np.uint32(stage))
+        halves = kernel(key, numbers, np.uint32(part.start // 2), np.uint32(stage))
+        yield part, [half.numpy()[:, : len(devices)] for half in halves]
+
+
+def _joined(halves: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Both halves of groups of 128 blocks, `[..., groups, 64]`, in one line `[..., 128 groups]`."""
+    whole = np.stack(halves, axis=-2)
+    return whole.reshape(*whole.shape[:-3], -1)
+
+
+def _split(line: NDArray[Any]) -> list[NDArray[Any]]:
+    """`_joined` undone."""
+    groups = line.reshape(*line.shape[:-1], -1, 2, _LANES)
+    return [np.ascontiguousarray(groups[..., half, :]) for half in (0, 1)]
 
 
 def _padded(devices: NDArray[np.int64]) -> NDArray[np.uint32]:
@@ -171,12 +223,6 @@ def _fitted(values: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
     return out
 
 
-def _entry(words: NDArray[np.uint32], point: int) -> NDArray[np.uint8]:
-    """Bit `point` of masks `[num_words, ...]`."""
-    word, bit = divmod(point, _MASK_BITS)
-    return np.asarray((words[word] >> np.uint32(bit)).astype(np.uint8) & np.uint8(1))
-
-
 @lru_cache(maxsize=8)
 def _table(codebook: Codebook) -> NDArray[np.uint32] | None:
     """Masks of all balanced words, or None if they are too many to list."""
@@ -193,10 +239,11 @@ def _signature(height: int) -> list[Any]:
     return [tf.TensorSpec(shape, tf.uint32) for shape in ([2], [height], [], [])]
 
 
-def _mask_graph(codebook: Codebook, height: int, groups: int) -> Callable[[Any, Any, Any, Any], Any]:
-    """Masks `[num_words, height, 128 groups]`, drawn by Threefry with counter (pair of blocks, device).
+def _mask_graph(codebook: Codebook, height: int, groups: int) -> Callable[[Any, Any, Any, Any], tuple[Any, Any]]:
+    """Masks of the first and the second half of groups of 128 blocks, each `[num_words, height, groups, 64]`.
 
-    The key is folded with (stage, draw). The two words of one counter belong to blocks 64 apart.
+    Drawn by Threefry with counter (pair of blocks, device), the key folded with (stage, draw). The two words of one
+    counter belong to blocks 64 apart, and stay apart: joined by the compiler, both would be drawn twice.
     - Balanced words that can be listed: draw 0 picks one of C by floor(word C / 2^32), uniform to within C 2^-32.
     - Other balanced words: draw j decides entry j, +1 with probability (+1 left) / (entries left).
     - Independent entries: draw i is the mask's word i.
@@ -212,65 +259,53 @@ def _mask_graph(codebook: Codebook, height: int, groups: int) -> Callable[[Any, 
         low = bits.right_shift(bits.bitwise_and(word, np.uint32(0xFFFF)) * count, np.uint32(16))
         return bits.right_shift(bits.right_shift(word, np.uint32(16)) * count + low, np.uint32(16))
 
-    def masks(key: Any, devices: Any, first: Any, stage: Any) -> Any:
+    def masks(key: Any, devices: Any, first: Any, stage: Any) -> tuple[Any, Any]:
         pair = (tf.cast(tf.range(groups * _LANES), tf.uint32) + first)[None, :]
 
-        def words(draw: Any) -> Any:
+        def words(draw: Any) -> list[Any]:
             halves = threefry(threefry((key[0], key[1]), (stage, draw), bits), (pair, devices[:, None]), bits)
-            lanes = [tf.reshape(half, [height, groups, _LANES]) for half in halves]
-            return tf.reshape(tf.stack(lanes, axis=2), [height, 2 * _LANES * groups])
+            return [tf.reshape(half, [height, groups, _LANES]) for half in halves]
 
-        def sequential(first_entry: int, left: Any) -> tuple[Any, Any]:
-            def step(place: Any, left: Any, mask: Any) -> tuple[Any, Any, Any]:
+        def sequential(first_entry: int, left: list[Any]) -> tuple[list[Any], list[Any]]:
+            def step(place: Any, left: list[Any], mask: list[Any]) -> tuple[Any, list[Any], list[Any]]:
                 entry = place + np.uint32(first_entry)
-                plus = tf.cast(scaled(words(entry), np.uint32(n) - entry) < left, tf.uint32)
-                return place + np.uint32(1), left - plus, bits.bitwise_or(mask, bits.left_shift(plus, place))
+                drawn = [scaled(word, np.uint32(n) - entry) for word in words(entry)]
+                plus = [tf.cast(one < rest, tf.uint32) for one, rest in zip(drawn, left, strict=True)]
+                left = [rest - one for rest, one in zip(left, plus, strict=True)]
+                mask = [bits.bitwise_or(old, bits.left_shift(one, place)) for old, one in zip(mask, plus, strict=True)]
+                return place + np.uint32(1), left, mask
 
             size = np.uint32(min(_MASK_BITS, n - first_entry))
-            start = (tf.zeros([], tf.uint32), left, tf.zeros_like(left))
+            start = (tf.zeros([], tf.uint32), left, [tf.zeros_like(rest) for rest in left])
             _, left, mask = tf.while_loop(lambda place, *_: place < size, step, start)
             return left, mask
 
         if not codebook.balanced:
-            return tf.stack([words(np.uint32(word)) for word in range(num_words)])
-        if table is not None:
-            index = tf.cast(scaled(words(np.uint32(0)), np.uint32(len(table))), tf.int32)
-            return tf.gather(tf.constant(table), index)[None]
-        left = tf.fill([height, 2 * _LANES * groups], np.uint32(codebook.num_plus))
-        out = []
-        for word in range(num_words):
-            left, mask = sequential(word * _MASK_BITS, left)
-            out.append(mask)
-        return tf.stack(out)
+            found = [words(np.uint32(word)) for word in range(num_words)]
+        elif table is not None:
+            picked = [tf.cast(scaled(word, np.uint32(len(table))), tf.int32) for word in words(np.uint32(0))]
+            found = [[tf.gather(tf.constant(table), index) for index in picked]]
+        else:
+            left, found = [tf.fill([height, groups, _LANES], np.uint32(codebook.num_plus))] * 2, []
+            for word in range(num_words):
+                left, mask = sequential(word * _MASK_BITS, left)
+                found.append(mask)
+        first_half, second_half = (tf.stack(half) for half in zip(*found, strict=True))
+        return first_half, second_half
 
     return masks
 
 
 @lru_cache(maxsize=32)
 def _mask_kernel(codebook: Codebook, height: int, groups: int) -> Any:
-    """`_mask_graph`, compiled."""
+    """`_mask_graph`, compiled, in the narrowest words that hold a mask."""
     import tensorflow as tf
 
     graph = _mask_graph(codebook, height, groups)
-    return tf.function(graph, jit_compile=True, autograph=False, input_signature=_signature(height))
+    n = codebook.num_points
+    narrow = tf.uint8 if n <= 8 else tf.uint16 if n <= 16 else tf.uint32
 
+    def kernel(*given: Any) -> tuple[Any, ...]:
+        return tuple(tf.cast(half, narrow) for half in graph(*given))
 
-@lru_cache(maxsize=32)
-def _entry_kernel(codebook: Codebook, height: int, groups: int) -> Any:
-    """Bit `level` of the masks that are drawn, uint8 `[height, 128 groups]`."""
-    import tensorflow as tf
-
-    bits, graph = tf.bitwise, _mask_graph(codebook, height, groups)
-
-    def kernel(key: Any, devices: Any, first: Any, stage: Any, levels: Any) -> Any:
-        masks = graph(key, devices, first, stage)
-        level = tf.cast(levels, tf.uint32)
-        word = bits.right_shift(level, np.uint32(5))
-        mask = masks[0]
-        for other in range(1, masks.shape[0]):
-            mask = tf.where(word == np.uint32(other), masks[other], mask)
-        found = bits.right_shift(mask, bits.bitwise_and(level, np.uint32(_MASK_BITS - 1)))
-        return tf.cast(bits.bitwise_and(found, np.uint32(1)), tf.uint8)
-
-    signature = [*_signature(height), tf.TensorSpec([height, 2 * _LANES * groups], tf.uint16)]
-    return tf.function(kernel, jit_compile=True, autograph=False, input_signature=signature)
+    return tf.function(kernel, jit_compile=True, autograph=False, input_signature=_signature(height))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.aggregation import SMALLEST_DEBIAS_FACTOR
-from fl.one_bit.base import checked_updates
+from fl.one_bit.base import Senders, checked_updates
 from fl.one_bit.codebooks import UNHEARD, Codebook, codeword_bits, shared_uniforms, signed_histogram
 from fl.one_bit.quantizers import Quantizer, Vectors
 from fl.one_bit.theory import Decode, decode_scale, flip_target, gain
@@ -119,40 +119,21 @@ class Cpa:
             if quantizer is not self.quantizers[-1]:
                 rest -= np.take(quantizer.points.astype(np.float32), levels, axis=0)
 
-    def aggregate(
-        self,
-        payload: NDArray[np.uint8],
-        *,
-        devices: NDArray[np.int64],
-        context: UplinkContext,
-        weights: NDArray[np.float64],
-        factor: NDArray[np.float64],
-        known: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.float32]:
+    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Scheme.aggregate`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR` times the decode's own.
 
         The decode as coded does not undo randomized response, but does undo what `factor` holds beyond tanh(eps/2).
         """
-        return self.update(
-            self.histogram(payload, devices=devices, context=context, weights=weights, factor=factor, known=known)
-        )
+        return self.update(self.histogram(payload, senders))
 
-    def histogram(
-        self,
-        payload: NDArray[np.uint8],
-        *,
-        devices: NDArray[np.int64],
-        context: UplinkContext,
-        weights: NDArray[np.float64],
-        factor: NDArray[np.float64],
-        known: NDArray[np.bool_] | None = None,
-    ) -> Histogram:
+    def histogram(self, payload: NDArray[np.uint8], senders: Senders) -> Histogram:
         """Lang et al. 2023 (12) and (13), over the devices heard; arguments as in `aggregate`."""
+        devices, weights, known = senders.devices, senders.weights, senders.known
         count, stages, blocks = len(devices), len(self.quantizers), self.num_blocks
-        self._check(payload, count=count, weights=weights, factor=factor, known=known)
-        key = context.keys(Purpose.CODEBOOK)[0]
+        self._check(payload, senders)
+        key = senders.context.keys(Purpose.CODEBOOK)[0]
         scale = decode_scale(self.codebook, decode=self.decode, epsilon=self.epsilon)
-        worth = (weights * scale / np.maximum(factor, SMALLEST_DEBIAS_FACTOR)).astype(np.float32)
+        worth = (weights * scale / np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR)).astype(np.float32)
         bins = np.zeros((stages, self.codebook.num_points, blocks))
         dither, heard = np.zeros((blocks, self.dimension)), np.zeros((stages, blocks))
         for rows in self._rows(count):
@@ -180,7 +161,7 @@ class Cpa:
                 dither += np.einsum("kb,kbl->bl", here, drawn)
         bins /= np.where(heard > 0.0, heard, 1.0)[:, None]
         dither /= np.where(heard[-1] > 0.0, heard[-1], 1.0)[:, None]
-        power, power_std = self._power(bins[0], weights=weights, factor=factor)
+        power, power_std = self._power(bins[0], weights=weights, factor=senders.factor)
         if self.decode == "unbiased":
             # A bit adds rho to every other bin; points sum to 0, so only thresholds see it.
             bins -= scale * self.codebook.correlation
@@ -227,16 +208,10 @@ class Cpa:
         for first in range(0, count, step):
             yield slice(first, min(first + step, count))
 
-    def _check(
-        self,
-        payload: NDArray[np.uint8],
-        *,
-        count: int,
-        weights: NDArray[np.float64],
-        factor: NDArray[np.float64],
-        known: NDArray[np.bool_] | None,
-    ) -> None:
+    def _check(self, payload: NDArray[np.uint8], senders: Senders) -> None:
+        count, known = len(senders.devices), senders.known
         expected = (1, count, -(-self.num_bits // 8))
+        weights, factor = senders.weights, senders.factor
         if payload.shape != expected or weights.shape != (count,) or factor.shape != (count,):
             raise LearningError(
                 f"a payload {payload.shape} with weights {weights.shape} and factors {factor.shape} does not fit "

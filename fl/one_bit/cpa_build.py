@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.scheme import CpaScheme
-from fl.one_bit.codebooks import Codebook
+from fl.one_bit.codebooks import MOST_POINTS, Codebook
 from fl.one_bit.cpa import Cpa
 from fl.one_bit.quantizers import Quantizer, build_quantizer
 from fl.tasks.base import LearningError
@@ -66,9 +66,15 @@ def build_cpa(
             build_quantizer(gamma=reach, rate_bits=config.rate_bits, form=config.form, dimension=config.dimension)
         )
         reach = quantizers[-1].spacing / 2.0
+    num_points = len(quantizers[0].points)
+    if num_points > MOST_POINTS:
+        raise LearningError(
+            f"a hexagonal lattice of rate_bits {config.rate_bits} has {num_points} points in its ball, and codewords "
+            f"have at most {MOST_POINTS} entries; write rate_bits: 4 or less, or dimension: 1"
+        )
     return Cpa(
         quantizers=tuple(quantizers),
-        codebook=Codebook(num_points=len(quantizers[0].points), balanced=config.codewords == "balanced"),
+        codebook=Codebook(num_points=num_points, balanced=config.codewords == "balanced"),
         radius=radius,
         epsilon=config.epsilon,
         decode=config.decode,

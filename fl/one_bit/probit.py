@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from fl.aggregation import SMALLEST_DEBIAS_FACTOR
 from fl.config.scheme import ProbitScheme
-from fl.one_bit.base import checked_updates
+from fl.one_bit.base import Senders, checked_updates
 from fl.one_bit.probit_bound import BoundForm, adapted_bound, dp_bound, privacy_loss
 from fl.one_bit.stochastic_bits import mean_sign, stochastic_bits
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.random import Purpose
 
-__all__ = ["Probit", "build_probit", "dp_bound", "probit_problem"]
+__all__ = ["Probit", "build_probit", "dp_bound", "first_bound", "probit_problem"]
 
 _VALUES_AT_ONCE = 1 << 20
 _SAFE = 1.0 - 2.0**-20
@@ -120,20 +120,10 @@ class Probit:
         )
         return packed[None]
 
-    def aggregate(
-        self,
-        payload: NDArray[np.uint8],
-        *,
-        devices: NDArray[np.int64],
-        context: UplinkContext,
-        weights: NDArray[np.float64],
-        factor: NDArray[np.float64],
-        known: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.float32]:
+    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Scheme.aggregate`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR`."""
-        del context
-        worth = self.device_bounds(len(devices)) / np.maximum(factor, SMALLEST_DEBIAS_FACTOR)
-        mean = mean_sign(payload, num_values=self.num_values, weights=weights, worth=worth, known=known)
+        worth = self.device_bounds(len(senders.devices)) / np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR)
+        mean = mean_sign(payload, num_values=self.num_values, weights=senders.weights, worth=worth, known=senders.known)
         return mean.astype(np.float32)
 
     def after(
@@ -193,33 +183,47 @@ def needed_bound(
     return float(dp_bound(epsilon=epsilon, l1_clip=l1_clip, clip=clip, form=form, num_values=num_values))
 
 
-def probit_problem(config: ProbitScheme) -> str | None:
-    """One sentence if the fixed b of `config` is below what its epsilon asks for, else None."""
+def probit_problem(config: ProbitScheme, *, num_values: int | None) -> str | None:
+    """One sentence if the fixed b of `config` is below what its epsilon asks for, else None.
+
+    `num_values` M matters to the `exact` form; None: any number of them.
+    """
     if config.bound != "fixed" or config.epsilon is None:
         return None
-    return _bound_problem(
-        config.b, needed_bound(config.epsilon, config.l1_clip, config.clip, form="printed", num_values=None)
-    )
+    return _bound_problem(config.b, _asked_for(config, num_values=num_values))
+
+
+def first_bound(config: ProbitScheme, *, num_values: int | None) -> float:
+    """b of the first round, `num_values` as for `probit_problem`.
+
+    The one given (`fixed`), or `clip`, or the largest that the adaptive rule may take; the latter two are raised to
+    what epsilon asks for.
+    """
+    start = config.b if config.clip is None else config.clip
+    return start if config.bound == "fixed" else max(start, _asked_for(config, num_values=num_values))
 
 
 def build_probit(config: ProbitScheme, *, num_values: int) -> Probit:
-    """PRoBit of the first round for models of `num_values` numbers.
+    """PRoBit of the first round for models of `num_values` numbers, with b = `first_bound`.
 
-    b is the one given (`fixed`), which must be large enough for epsilon, or `clip`, or the largest that the adaptive
-    rule may take; the latter two are raised to what epsilon asks for. Raises LearningError as `Probit` does.
+    Raises LearningError as `Probit` does, so for a fixed b that is too small for epsilon.
     """
-    start = config.b if config.clip is None else config.clip
-    if config.bound != "fixed" and config.epsilon is not None:
-        least = needed_bound(config.epsilon, config.l1_clip, config.clip, form="printed", num_values=None)
-        start = max(start, least)
+    start = first_bound(config, num_values=num_values)
     return Probit(
         num_values=num_values,
         b=start,
         clip=config.clip,
         epsilon=config.epsilon,
         l1_clip=config.l1_clip,
+        form=config.form,
         largest=start if config.bound == "adaptive" else None,
     )
+
+
+def _asked_for(config: ProbitScheme, *, num_values: int | None) -> float:
+    if config.epsilon is None:
+        return 0.0
+    return needed_bound(config.epsilon, config.l1_clip, config.clip, form=config.form, num_values=num_values)
 
 
 def _bound_problem(b: float, needed: float) -> str | None:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from fl.config.scheme import CpaScheme, ProbitScheme
 from fl.models.federated import Piece
-from fl.one_bit.base import Scheme
+from fl.one_bit.base import Scheme, Senders
 from fl.one_bit.cpa_build import build_cpa
 from fl.one_bit.probit import build_probit
 from fl.one_bit.radius import first_scales, next_scales
+from fl.one_bit.theory import anonymity
 from phy.channels import UplinkContext
 
 
@@ -26,6 +27,11 @@ class SchemeRounds(Scheme, Protocol):
 
     def told(self) -> Mapping[str, float]:
         """Numbers of this round worth keeping."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, float]:
+        """Numbers that hold for every round."""
         ...
 
 
@@ -53,26 +59,20 @@ class EveryRound:
         """See `SchemeRounds.told`."""
         return {}
 
+    @property
+    def facts(self) -> Mapping[str, float]:
+        """See `SchemeRounds.facts`."""
+        return {}
+
     def encode(
         self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
     ) -> NDArray[np.uint8]:
         """See `Scheme.encode`."""
         return self._scheme.encode(updates, devices=devices, context=context)
 
-    def aggregate(
-        self,
-        payload: NDArray[np.uint8],
-        *,
-        devices: NDArray[np.int64],
-        context: UplinkContext,
-        weights: NDArray[np.float64],
-        factor: NDArray[np.float64],
-        known: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.float32]:
+    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Scheme.aggregate`."""
-        return self._scheme.aggregate(
-            payload, devices=devices, context=context, weights=weights, factor=factor, known=known
-        )
+        return self._scheme.aggregate(payload, senders)
 
 
 class CpaRounds(EveryRound):
@@ -83,6 +83,16 @@ class CpaRounds(EveryRound):
         self._scales = first_scales(len(pieces)) if config.radius == "scaled" else None
         self._cpa = build_cpa(config, num_values=num_values, pieces=pieces, scales=self._scales)
         super().__init__(self._cpa)
+
+    @property
+    def facts(self) -> Mapping[str, float]:
+        """See `SchemeRounds.facts`: how many points a bit leaves possible for its block, `fl.one_bit.theory`."""
+        found = anonymity(self._cpa.codebook, stages=len(self._cpa.quantizers))
+        return {
+            "k_anonymity": float(found.least),
+            "anonymity": found.expected,
+            "anonymity_printed": found.printed,
+        }
 
     def begin(self, context: UplinkContext, *, credited: NDArray[np.float64]) -> None:
         """See `SchemeRounds.begin`."""
@@ -97,20 +107,9 @@ class CpaRounds(EveryRound):
             )
             self._scheme = self._cpa
 
-    def aggregate(
-        self,
-        payload: NDArray[np.uint8],
-        *,
-        devices: NDArray[np.int64],
-        context: UplinkContext,
-        weights: NDArray[np.float64],
-        factor: NDArray[np.float64],
-        known: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.float32]:
+    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Scheme.aggregate`."""
-        histogram = self._cpa.histogram(
-            payload, devices=devices, context=context, weights=weights, factor=factor, known=known
-        )
+        histogram = self._cpa.histogram(payload, senders)
         if self._scales is not None:
             self._scales = next_scales(
                 histogram, cpa=self._cpa, pieces=self._pieces, scales=self._scales, gamma=self._config.gamma
@@ -137,19 +136,8 @@ class ProbitRounds(EveryRound):
         """See `SchemeRounds.told`."""
         return {"b": self._now.b}
 
-    def aggregate(
-        self,
-        payload: NDArray[np.uint8],
-        *,
-        devices: NDArray[np.int64],
-        context: UplinkContext,
-        weights: NDArray[np.float64],
-        factor: NDArray[np.float64],
-        known: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.float32]:
+    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Scheme.aggregate`."""
-        estimate = self._now.aggregate(
-            payload, devices=devices, context=context, weights=weights, factor=factor, known=known
-        )
-        self._next = self._now.after(estimate, weights=weights, factor=factor, known=known)
+        estimate = self._now.aggregate(payload, senders)
+        self._next = self._now.after(estimate, weights=senders.weights, factor=senders.factor, known=senders.known)
         return estimate

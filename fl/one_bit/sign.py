@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fl.aggregation import SMALLEST_DEBIAS_FACTOR
 from fl.config.scheme import SignScheme
-from fl.one_bit.base import checked_updates
+from fl.one_bit.base import Senders, checked_updates
 from fl.one_bit.stochastic_bits import mean_sign, stochastic_bits
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
@@ -66,26 +66,18 @@ class SignVote:
         updates = checked_updates(updates, devices=devices, num_values=self.num_values)
         return stochastic_bits(updates, slope=None, key=context.keys(Purpose.ROUNDING)[0], devices=devices)[None]
 
-    def aggregate(
-        self,
-        payload: NDArray[np.uint8],
-        *,
-        devices: NDArray[np.int64],
-        context: UplinkContext,
-        weights: NDArray[np.float64],
-        factor: NDArray[np.float64],
-        known: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.float32]:
+    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Scheme.aggregate`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR`, and no matter to a majority."""
-        del context
-        worth = np.ones(len(devices))
+        worth = np.ones(len(senders.devices))
         if self.vote == "mean":
             kept = 1.0 if self.epsilon is None or self.decode == "unbiased" else math.tanh(self.epsilon / 2.0)
-            worth = kept / np.maximum(factor, SMALLEST_DEBIAS_FACTOR)
-        mean = mean_sign(payload, num_values=self.num_values, weights=weights, worth=worth, known=known)
+            worth = kept / np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR)
+        mean = mean_sign(payload, num_values=self.num_values, weights=senders.weights, worth=worth, known=senders.known)
         return (self.step * (np.sign(mean) if self.vote == "majority" else mean)).astype(np.float32)
 
 
 def build_sign(config: SignScheme, *, num_values: int) -> SignVote:
     """signSGD as configured, for models of `num_values` numbers."""
-    return SignVote(num_values=num_values, epsilon=config.epsilon, vote=config.vote, step=config.step)
+    return SignVote(
+        num_values=num_values, epsilon=config.epsilon, vote=config.vote, step=config.step, decode=config.decode
+    )

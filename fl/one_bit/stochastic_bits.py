@@ -93,12 +93,19 @@ def mean_sign(
         plus = np.unpackbits(stored, axis=1, count=columns.stop - columns.start)
         if known is None:
             heard[columns] += shares[rows].sum()
-            total[columns] += 2.0 * (amounts[rows] @ plus.astype(np.float64)) - amounts[rows].sum()
+            total[columns] += 2.0 * _summed(amounts[rows], plus) - amounts[rows].sum()
         else:
-            here = known[rows, columns].astype(np.float64)
-            heard[columns] += shares[rows] @ here
-            total[columns] += 2.0 * (amounts[rows] @ (plus * here)) - amounts[rows] @ here
+            here = known[rows, columns]
+            heard[columns] += _summed(shares[rows], here)
+            total[columns] += 2.0 * _summed(amounts[rows], plus & here) - _summed(amounts[rows], here)
     return np.divide(total, heard, out=np.zeros(num_values), where=heard > 0.0)
+
+
+def _summed(amounts: NDArray[np.float64], chosen: NDArray[Any]) -> NDArray[np.float64]:
+    """sum_k a_k over the rows chosen, `chosen` `[K, n]` of zeros and ones; counted where all amounts are the same."""
+    if (amounts == amounts[0]).all():
+        return np.asarray(amounts[0] * chosen.sum(axis=0, dtype=np.min_scalar_type(len(amounts))))
+    return np.asarray(amounts @ chosen.astype(np.float64))
 
 
 def _per_device(value: ArrayLike, count: int) -> NDArray[np.float32]:

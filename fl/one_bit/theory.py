@@ -117,24 +117,47 @@ def anonymity(codebook: Codebook, *, stages: int = 1) -> Anonymity:
 
 
 def aggregation_snr_db(
-    exact: NDArray[np.floating[Any]],
-    found: NDArray[np.floating[Any]],
-    *,
-    places: Sequence[slice] | None = None,
-    log_factor: Literal[10, 20] = 10,
+    exact: NDArray[np.floating[Any]], found: NDArray[np.floating[Any]], *, places: Sequence[slice] | None = None
 ) -> float:
     """10 log10(Var(w_FA) / Var(w_FA - w)) of vectors `[M]`, the variance running over the M numbers.
 
-    With `places` per tensor, averaged over tensors; the authors' code does so and writes 20 log10, though a ratio of
-    variances is one of powers. Tensors of one number or of equal numbers say nothing and are left out; NaN if none is
-    left, infinity for a perfect copy. Raises LearningError for vectors that do not fit.
+    With `places` the mean over tensors. Tensors of one number or of equal numbers say nothing and are left out; NaN if
+    none is left, infinity for a perfect copy. Raises LearningError for vectors that do not fit.
     """
+    ratios = _variance_ratios(exact, found, places=places)
+    return float(np.mean([_log10(ratio, 10.0) for ratio in ratios])) if ratios else math.nan
+
+
+def coded_snr_db(
+    exact: NDArray[np.floating[Any]], found: NDArray[np.floating[Any]], *, places: Sequence[slice] | None = None
+) -> float:
+    """The same as the authors' code has it: 20 log10 of the mean ratio over tensors.
+
+    20 log10 makes decibels of amplitudes, and these are powers; and the tensor with the largest ratio decides.
+    """
+    ratios = _variance_ratios(exact, found, places=places)
+    return _log10(float(np.mean(ratios)), 20.0) if ratios else math.nan
+
+
+def coded_snr_of_run_db(levels_db: NDArray[np.float64]) -> float:
+    """20 log10 of the mean ratio over rounds of which `coded_snr_db` gave `levels_db`; NaN of none."""
+    finite = levels_db[np.isfinite(levels_db)]
+    return _log10(float(np.mean(10.0 ** (finite / 20.0))), 20.0) if finite.size else math.nan
+
+
+def _variance_ratios(
+    exact: NDArray[np.floating[Any]], found: NDArray[np.floating[Any]], *, places: Sequence[slice] | None
+) -> list[float]:
     if exact.shape != found.shape or exact.ndim != 1:
         raise LearningError(f"vectors of shapes {exact.shape} and {found.shape} have no SNR; hand in two of [M]")
-    levels = []
+    ratios = []
     for place in places or (slice(None),):
         wanted = np.asarray(exact[place], np.float64)
         signal, noise = float(np.var(wanted)), float(np.var(wanted - found[place]))
         if signal > 0.0:
-            levels.append(math.inf if noise == 0.0 else log_factor * math.log10(signal / noise))
-    return float(np.mean(levels)) if levels else math.nan
+            ratios.append(signal / noise if noise > 0.0 else math.inf)
+    return ratios
+
+
+def _log10(ratio: float, factor: float) -> float:
+    return factor * math.log10(ratio) if 0.0 < ratio < math.inf else (math.inf if ratio else -math.inf)

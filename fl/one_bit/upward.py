@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.exchange import BitPipe
+from fl.one_bit.base import Senders
 from fl.one_bit.rounds import SchemeRounds
 from fl.slots import Slots
 from fl.upward import BitAttack, Collected
@@ -28,6 +30,11 @@ class SchemeUpward:
     def upload_bits(self) -> int:
         """See `fl.upward.Upward`."""
         return self._pipe.air_bits
+
+    @property
+    def facts(self) -> Mapping[str, float]:
+        """See `fl.upward.Upward`."""
+        return self._scheme.facts
 
     def collect(
         self,
@@ -56,11 +63,13 @@ class SchemeUpward:
         if num_heard:
             result = self._scheme.aggregate(
                 received[:, seat],
-                devices=senders,
-                context=context,
-                weights=weights / weights.sum(),
-                factor=factor[seat],
-                known=None if known is None else np.broadcast_to(known, (len(known), self._scheme.num_bits))[seat],
+                Senders(
+                    devices=senders,
+                    context=context,
+                    weights=weights / weights.sum(),
+                    factor=factor[seat],
+                    known=None if known is None else np.broadcast_to(known, (len(known), self._scheme.num_bits))[seat],
+                ),
             )
         observed: dict[str, NDArray[Any]] = dict(plan.observed)
         return Collected(

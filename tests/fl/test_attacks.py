@@ -9,11 +9,9 @@ import pytest
 from baseline_setting import round_of
 
 from fl import attacks
-from fl.attacks import attack_bits, attack_updates, choose_attackers, jam, jamming_boost, poison_labels
+from fl.attacks import attack_bits, attack_updates, choose_attackers, poison_labels
 from fl.config.scheme import AttackConfig
 from fl.tasks.base import LearningError
-from phy.compile import compile_air
-from phy.config import LinkConfig
 
 UPDATE_KINDS = ("gaussian", "sign-flip", "scale", "zero-gradient", "duplicate")
 BIT_KINDS = ("ones", "invert", "random")
@@ -170,67 +168,3 @@ def test_labels_are_mirrored_on_the_attackers_own_samples_alone() -> None:
     found = poison_labels(labels, samples=samples, attackers=attackers, num_classes=10)
     np.testing.assert_array_equal(found, [9, 1, 7, 0, 4, 4])
     np.testing.assert_array_equal(labels, [0, 1, 2, 9, 5, 4])
-
-
-def air_link(modulation: str, **channel: Any) -> LinkConfig:
-    return LinkConfig.model_validate(
-        {
-            "access": "superposition",
-            "modulation": modulation,
-            "channel": {"model": "flat", "noise_power": 1e-6, **channel},
-            "power": {"policy": "truncated-inversion", "snr_max_db": 60.0},
-        }
-    )
-
-
-@pytest.mark.parametrize("fading", ["constant", "rayleigh"])
-def test_a_jammer_radiates_all_its_power_and_nobody_else_changes(fading: str) -> None:
-    link, num_symbols, bound = air_link("analog", fading=fading, coherence="round"), 400, 2.0
-    uplink = compile_air(link, num_devices=K, num_symbols=num_symbols, payload_bound=bound)
-    honest = np.random.default_rng(3).uniform(-bound, bound, (1, K, num_symbols))
-    caps = {"lmc": 0.02}  # what keeps everybody below full power
-    full = uplink.superpose(np.full_like(honest, bound), context=round_of(), caps=caps)
-    boost = jamming_boost(full.energy_j[0], airtime_s=full.airtime_s[0], max_power_w=link.max_power)
-    on_air = full.energy_j[0] > 0
-    lying = LYING & on_air
-    assert lying.any()
-    assert (boost[on_air] > 1.0).all()
-    payload = jam(config("jam"), honest, attackers=LYING, devices=DEVICES, boost=boost, bound=bound, context=round_of())
-    np.testing.assert_array_equal(payload[0, ~LYING], honest[0, ~LYING])
-    clean = uplink.superpose(honest, context=round_of(), caps=caps)
-    heard = uplink.superpose(payload, context=round_of(), caps=caps)
-    np.testing.assert_allclose(heard.decision.level, clean.decision.level)
-    np.testing.assert_allclose(heard.energy_j[0, lying], link.max_power * heard.airtime_s[0, lying], rtol=1e-4)
-    np.testing.assert_allclose(heard.energy_j[0, ~LYING], clean.energy_j[0, ~LYING], rtol=1e-6)
-    # The server's sum is wrong by exactly what the jammers put in place of what was theirs.
-    change = heard.decision.amplitude[0] * (payload - honest)[0].sum(axis=0, where=on_air[:, None])
-    np.testing.assert_allclose((heard.received - clean.received)[0].real, change, atol=1e-4 * np.abs(change).max())
-    signs = payload[0, lying] / (bound * boost[lying, None])
-    np.testing.assert_allclose(np.abs(signs), 1.0)
-    assert abs(signs.mean()) < 4 / np.sqrt(signs.size)
-
-
-def test_a_jammer_of_packed_bits_sends_coins_at_everybodys_level() -> None:
-    link, num_symbols = air_link("bpsk"), 400
-    uplink = compile_air(link, num_devices=K, num_symbols=num_symbols)
-    honest = np.random.default_rng(3).integers(0, 256, (1, K, num_symbols // 8), dtype=np.uint8)
-    payload = jam(
-        config("jam"), honest, attackers=LYING, devices=DEVICES, boost=np.ones(K), bound=1.0, context=round_of()
-    )
-    np.testing.assert_array_equal(payload[0, ~LYING], honest[0, ~LYING])
-    agree = (np.unpackbits(payload[0, LYING]) == np.unpackbits(honest[0, LYING])).sum()
-    assert abs(agree - 600) < 4 * np.sqrt(300)
-    heard = uplink.superpose(payload, context=round_of(), caps={})
-    np.testing.assert_allclose(heard.energy_j[0, LYING], heard.energy_j[0, ~LYING][0], rtol=1e-5)
-
-
-def test_other_kinds_do_not_jam_and_a_boost_must_be_a_number() -> None:
-    honest = np.ones((1, K, 8))
-    given = {"attackers": LYING, "devices": DEVICES, "bound": 1.0, "context": round_of()}
-    for kind in (*UPDATE_KINDS, *BIT_KINDS, "labels"):
-        assert jam(config(kind), honest, boost=np.ones(K), **given) is honest
-    for bad in (np.nan, np.inf, -1.0):
-        with pytest.raises(LearningError, match="jamming_boost"):
-            jam(config("jam"), honest, boost=np.full(K, bad), **given)
-    silent = jamming_boost(np.zeros(2), airtime_s=np.zeros(2), max_power_w=1.0)
-    np.testing.assert_array_equal(silent, 0.0)

@@ -13,6 +13,7 @@ from oracles import loop_cpa
 from fl.bit_flips import flip_bits
 from fl.config.scheme import CpaScheme
 from fl.one_bit import codebooks, cpa, radius, theory
+from fl.one_bit.base import Senders
 from fl.one_bit.codebooks import Codebook
 from fl.one_bit.cpa import Cpa
 from fl.one_bit.cpa_build import build_cpa
@@ -83,10 +84,12 @@ def through(
     )
     return scheme.aggregate(
         flipped,
-        devices=devices,
-        context=context,
-        weights=np.full(count, 1 / count) if weights is None else weights,
-        factor=np.full(count, kept),
+        Senders(
+            devices=devices,
+            context=context,
+            weights=np.full(count, 1 / count) if weights is None else weights,
+            factor=np.full(count, kept),
+        ),
     )
 
 
@@ -244,11 +247,7 @@ def test_bits_and_update_are_those_of_a_loop_over_devices_blocks_and_points(
     known[:, 5] = all_heard
     found = scheme.aggregate(
         np.packbits(received, axis=1)[None],
-        devices=devices,
-        context=ROUND,
-        weights=weights,
-        factor=factor,
-        known=None if all_heard else known,
+        Senders(devices=devices, context=ROUND, weights=weights, factor=factor, known=None if all_heard else known),
     )
     wanted = loop_cpa.decode(
         received,
@@ -273,7 +272,7 @@ def test_the_decoder_uses_nothing_but_the_seed() -> None:
     devices = np.arange(400)
     payload = sender.encode(updates, devices=devices, context=ROUND)
     told = {"devices": devices, "weights": np.full(400, 1 / 400), "factor": np.ones(400)}
-    right = receiver.aggregate(payload, context=ROUND, **told)
+    right = receiver.aggregate(payload, Senders(context=ROUND, **told))
     points = quantised(sender, updates)[..., 0]
     exact = points.mean(axis=0)
     moment = theory.second_moment(
@@ -283,7 +282,7 @@ def test_the_decoder_uses_nothing_but_the_seed() -> None:
     expected = math.sqrt((points**2).mean() / moment)
     assert abs(np.corrcoef(right, exact)[0, 1] - expected) < 4 * (1 - expected**2) / math.sqrt(500)
     for other in (replace(ROUND, seed=4), replace(ROUND, round_index=5), replace(ROUND, trials=(1,))):
-        wrong = receiver.aggregate(payload, context=other, **told)
+        wrong = receiver.aggregate(payload, Senders(context=other, **told))
         # 500 independent numbers: a correlation of more than 4 standard errors is none of chance.
         assert abs(np.corrcoef(wrong, exact)[0, 1]) < 4 / math.sqrt(500)
 
@@ -300,7 +299,7 @@ def test_no_device_moves_the_update_further_than_its_share_whatever_it_sends(nam
         "weights": np.full(count, 1 / count),
         "factor": np.full(count, KEEP),
     }
-    before = scheme.aggregate(payload, **told)
+    before = scheme.aggregate(payload, Senders(**told))
     # |sum_j v_j q_j| <= sum_j |q_j| along each axis; changing a bit of every stage moves it by twice that.
     scale = theory.decode_scale(scheme.codebook, decode=scheme.decode, epsilon=scheme.epsilon)
     reach = 2 * scale / KEEP / count * sum(np.abs(one.points).sum(axis=0).max() for one in scheme.quantizers)
@@ -308,13 +307,13 @@ def test_no_device_moves_the_update_further_than_its_share_whatever_it_sends(nam
     for evil in (np.full_like(payload[0, 0], 255), np.zeros_like(payload[0, 0]), ~payload[0, 3]):
         payload_of_evil = payload.copy()
         payload_of_evil[0, 3] = evil
-        moved = np.abs(scheme.aggregate(payload_of_evil, **told) - before).max()
+        moved = np.abs(scheme.aggregate(payload_of_evil, Senders(**told)) - before).max()
         largest = max(largest, moved)
     assert 0.4 * reach < largest <= reach * (1 + 1e-5)
     huge = np.zeros((count, 600), np.float32)
     huge[3] = 1e30
-    told_of_huge = scheme.aggregate(scheme.encode(huge, devices=told["devices"], context=ROUND), **told)
-    told_of_none = scheme.aggregate(scheme.encode(0 * huge, devices=told["devices"], context=ROUND), **told)
+    told_of_huge = scheme.aggregate(scheme.encode(huge, devices=told["devices"], context=ROUND), Senders(**told))
+    told_of_none = scheme.aggregate(scheme.encode(0 * huge, devices=told["devices"], context=ROUND), Senders(**told))
     assert np.abs(told_of_huge - told_of_none).max() <= reach * (1 + 1e-5)
 
 
@@ -324,7 +323,7 @@ def test_results_do_not_depend_on_chunks_nor_on_the_order_of_devices(monkeypatch
     devices = 5 * np.arange(70) + 2
     told = {"context": ROUND, "weights": np.full(70, 1 / 70), "factor": np.full(70, 0.2)}
     payload = scheme.encode(updates, devices=devices, context=ROUND)
-    update = scheme.aggregate(payload, devices=devices, **told)
+    update = scheme.aggregate(payload, Senders(devices=devices, **told))
     order = np.random.default_rng(10).permutation(70)
     shuffled = scheme.encode(updates[order], devices=devices[order], context=ROUND)
     np.testing.assert_array_equal(shuffled, payload[:, order])
@@ -332,7 +331,7 @@ def test_results_do_not_depend_on_chunks_nor_on_the_order_of_devices(monkeypatch
     monkeypatch.setattr(cpa, "_CELLS_IN_A_ROW", 30_000)
     np.testing.assert_array_equal(scheme.encode(updates, devices=devices, context=ROUND), payload)
     # Sums of 70 numbers of size 0.05 * 6 / 70 in another order, single precision.
-    np.testing.assert_allclose(scheme.aggregate(payload, devices=devices, **told), update, atol=1e-7)
+    np.testing.assert_allclose(scheme.aggregate(payload, Senders(devices=devices, **told)), update, atol=1e-7)
 
 
 def test_the_radius_decays_and_follows_each_tensor() -> None:
@@ -388,7 +387,7 @@ def test_scales_come_to_the_deviation_of_every_tensor_from_what_the_server_hears
             keys=context.keys(Purpose.PRIVACY),
         )
         heard = scheme.histogram(
-            payload, devices=devices, context=context, weights=np.full(200, 1 / 200), factor=np.full(200, KEEP)
+            payload, Senders(devices=devices, context=context, weights=np.full(200, 1 / 200), factor=np.full(200, KEEP))
         )
         scales = radius.next_scales(heard, cpa=scheme, pieces=pieces, scales=scales, gamma=1.5)
     # The dead band is two standard errors of the mean power, some per cent of it here.
@@ -414,9 +413,13 @@ def test_aggregation_snr_is_a_ratio_of_variances_in_either_form() -> None:
         10 * math.log10(np.var(exact) / np.var(noise))
     )
     places = [slice(0, 4000), slice(4000, 5000), slice(5000, 5001)]
-    # 20 dB and 0 dB by variance, twice that as the authors print it; deviations of estimated variances below 0.3 dB.
+    # 20 dB and 0 dB by variance; deviations of estimated variances below 0.3 dB.
     assert theory.aggregation_snr_db(exact, exact - noise, places=places) == pytest.approx(10.0, abs=0.4)
-    assert theory.aggregation_snr_db(exact, exact - noise, places=places, log_factor=20) == pytest.approx(20.0, abs=0.8)
+    # As coded, ratios of 100 and 1 are averaged first: 20 log 50.5. And so over rounds.
+    assert theory.coded_snr_db(exact, exact - noise, places=places) == pytest.approx(34.07, abs=0.6)
+    assert theory.coded_snr_of_run_db(np.array([20.0, 40.0, np.inf, np.nan])) == pytest.approx(20 * math.log10(55.0))
+    assert math.isnan(theory.coded_snr_of_run_db(np.array([np.inf])))
+    assert theory.coded_snr_db(exact, exact, places=places) == math.inf
     assert theory.aggregation_snr_db(exact, exact + 1.0) > 200.0
     assert math.isnan(theory.aggregation_snr_db(np.ones(5), exact[:5]))
     with pytest.raises(LearningError, match="have no SNR"):
@@ -428,11 +431,13 @@ def test_nothing_heard_is_no_update() -> None:
         scheme = build(20, **settings)
         found = scheme.aggregate(
             np.zeros((1, 2, -(-scheme.num_bits // 8)), np.uint8),
-            devices=np.arange(2),
-            context=ROUND,
-            weights=np.full(2, 0.5),
-            factor=np.ones(2),
-            known=np.zeros((2, scheme.num_bits), bool),
+            Senders(
+                devices=np.arange(2),
+                context=ROUND,
+                weights=np.full(2, 0.5),
+                factor=np.ones(2),
+                known=np.zeros((2, scheme.num_bits), bool),
+            ),
         )
         np.testing.assert_array_equal(found, 0.0)
 
@@ -447,6 +452,6 @@ def test_updates_and_payloads_that_do_not_fit_are_named() -> None:
         scheme.encode(bad, devices=np.arange(2), context=ROUND)
     told = {"devices": np.arange(3), "context": ROUND, "weights": np.full(3, 1 / 3), "factor": np.ones(3)}
     with pytest.raises(LearningError, match=r"it must be \(1, 3, 3\)"):
-        scheme.aggregate(np.zeros((1, 3, 2), np.uint8), **told)
+        scheme.aggregate(np.zeros((1, 3, 2), np.uint8), Senders(**told))
     with pytest.raises(LearningError, match="what is known of the bits has shape"):
-        scheme.aggregate(np.zeros((1, 3, 3), np.uint8), **told, known=np.ones((3, 24), bool))
+        scheme.aggregate(np.zeros((1, 3, 3), np.uint8), Senders(**told, known=np.ones((3, 24), bool)))

@@ -117,6 +117,20 @@ def test_the_histogram_is_the_sum_over_written_out_words(codebook: Codebook) -> 
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("num_points", [3, 9, 33])
+@pytest.mark.parametrize("unheard", [False, True])
+def test_devices_of_equal_worth_are_counted_however_many_there_are(num_points: int, unheard: bool) -> None:
+    codebook, devices = Codebook(num_points=num_points), np.arange(600)
+    received = np.random.default_rng(6).integers(0, 2 + unheard, (600, 130)).astype(np.uint8)
+    found = signed_histogram(
+        codebook, received, worth=np.full(600, 0.25, np.float32), key=key(), devices=devices, stage=0
+    )
+    words = codewords(codebook, key=key(), devices=devices, num_blocks=130, stage=0).astype(int)
+    sign = np.select([received == 1, received == 0], [1, -1], 0)
+    # Quarters of whole numbers: no rounding anywhere.
+    np.testing.assert_array_equal(found, 0.25 * np.einsum("kb,kbn->nb", sign, words))
+
+
 @pytest.mark.parametrize("num_points", [3, 65])
 def test_words_do_not_depend_on_how_many_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch, num_points: int) -> None:
     codebook = Codebook(num_points=num_points)

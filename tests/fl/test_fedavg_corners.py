@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from fl.config import FedAvgConfig
 from fl.federation import Federation
@@ -163,3 +164,20 @@ def test_a_constant_channel_is_probed_anew_in_every_round_that_credits_it() -> N
     probed = found.devices["probed_errors"]
     assert (probed > 0).all()
     assert len({tuple(row) for row in probed}) == len(probed)
+
+
+def test_who_does_not_take_part_leaves_the_resources_it_shares() -> None:
+    noma = {
+        "access": "noma",
+        "modulation": "qpsk",
+        "power": {"policy": "fixed", "snr_max_db": 10.0},
+        "noma": {"ladder_db": [0.0, -3.0]},
+    }
+    config = setting(num_devices=2, rounds=8, participation={"devices_per_round": 1})
+    heard = run(config, link=noma).link
+    bits, errors = heard["bits"].sum(axis=0), heard["bit_errors"].sum(axis=0)
+    assert (bits > 0).all()
+    # Alone on the air: Q(sqrt(P / (2 N0))) at the device's share of P, within 4 standard errors.
+    shares = np.array([1.0, 10**-0.3]) / (1.0 + 10**-0.3)
+    alone = ndtr(-np.sqrt(shares * 10.0 / 2.0))
+    assert (np.abs(errors / bits - alone) < 4 * np.sqrt(alone / bits)).all()

@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from baseline_setting import round_of, there_and_back
+from baseline_setting import PIECES, round_of, there_and_back
 
+from fl.baselines.build import build_baseline, build_jopeq
 from fl.baselines.jopeq import JopeqCode
 from fl.baselines.value_scheme import ValueScheme
+from fl.config import JopeqScheme
 from fl.tasks.base import LearningError
 
 
@@ -143,3 +145,14 @@ def test_numbers_beyond_the_range_are_clipped_but_not_in_the_reference() -> None
     assert clipped == pytest.approx(1.0, abs=4 * deviation)
     as_coded = there_and_back(JopeqCode(epsilon=1.0, rate_bits=4, radius_factor=12.0, clip=False), x).mean()
     assert as_coded == pytest.approx(3.0, abs=4 * deviation)
+
+
+def test_the_code_is_built_as_configured() -> None:
+    clipped = JopeqScheme(name="jopeq", epsilon=2.0, rate_bits=3, dimension=2)
+    assert build_jopeq(clipped) == JopeqCode(epsilon=2.0, rate_bits=3, dimension=2)
+    as_coded = clipped.model_copy(update={"as_coded": True})
+    assert build_jopeq(as_coded) == JopeqCode(epsilon=2.0, rate_bits=3, dimension=2, clip=False)
+    code = build_baseline(as_coded, pieces=PIECES).code
+    x = np.full((500, 2000), 3.0, np.float32)
+    # Within gamma = 4 little overloads: unclipped numbers come as 3 but for that, clipped ones as 1.
+    assert there_and_back(code, x).mean() > 2.0 > there_and_back(build_jopeq(clipped), x).mean()

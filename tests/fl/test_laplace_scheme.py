@@ -12,6 +12,7 @@ from scipy import integrate, stats
 from fl.baselines.build import build_baseline
 from fl.baselines.laplace import LaplaceCode
 from fl.config.scheme import AggregatorConfig, LaplaceScheme
+from fl.one_bit.base import Senders
 from privacy.additive_noise import laplace_epsilon, laplace_scale, t_epsilon, t_scale
 from privacy.errors import PrivacyError
 
@@ -42,7 +43,9 @@ def test_the_mean_of_many_devices_is_that_of_their_updates() -> None:
     devices = np.arange(num_devices)
     payload = made.encode(values, devices=devices, context=round_of())
     equal = np.full(num_devices, 1 / num_devices)
-    mean = made.aggregate(payload, devices=devices, context=round_of(), weights=equal, factor=np.ones(num_devices))
+    mean = made.aggregate(
+        payload, Senders(devices=devices, context=round_of(), weights=equal, factor=np.ones(num_devices))
+    )
     error = mean - values.mean(axis=0)
     for place in (slice(0, 93), slice(93, 101)):
         # The error of a number is the mean of 3 std_k times noise of variance 2.
@@ -61,7 +64,9 @@ def test_a_flipped_exponent_is_missing_beyond_the_servers_limit_and_harmless_to_
         payload = made.encode(updates(5), devices=devices, context=context)
         payload[0, 2, ::4] |= 0x7F  # exponents of device 2: infinite, or not numbers
         payload[0, 2, 1::4] |= 0x80
-        found[name, limit] = made.aggregate(payload, devices=devices, context=context, weights=equal, factor=np.ones(5))
+        found[name, limit] = made.aggregate(
+            payload, Senders(devices=devices, context=context, weights=equal, factor=np.ones(5))
+        )
     assert not np.isfinite(found["mean", None]).any()
     assert (np.abs(found["mean", 100.0]) < 100.0).all()
     assert (np.abs(found["median", None]) < 100.0).all()

@@ -160,11 +160,13 @@ def test_the_signal_to_noise_ratio_is_that_of_the_update_and_its_error() -> None
     federation = Federation(setting({"name": "probit", "b": 0.2}), link=NO_RADIO, privacy=None, seed=SEED, trial=0)
     exact = Federation(setting(), link=NO_RADIO, privacy=None, seed=SEED, trial=0)
     before = federation.weights.copy()
-    level = federation.round(0).rounds["aggregation_snr_db"]
+    told = federation.round(0).rounds
     exact.round(0)
     wanted, found = exact.weights - before, federation.weights - before
     by_hand = [
         10 * np.log10(np.var(wanted[piece.place]) / np.var((wanted - found)[piece.place]))
         for piece in federation.model.pieces
     ]
-    assert level == pytest.approx(np.mean(by_hand), abs=1e-3)
+    assert told["aggregation_snr_db"] == pytest.approx(np.mean(by_hand), abs=1e-3)
+    as_coded = 20 * np.log10(np.mean([10 ** (level / 10) for level in by_hand]))
+    assert told["aggregation_snr_20log_db"] == pytest.approx(as_coded, abs=1e-3)

@@ -82,6 +82,7 @@ def test_what_a_seat_measured_is_told_of_the_device_that_sat_there(link: dict[st
     rows = slots.spread(np.array([[1.0], [2.0]], np.float32), seat)
     assert rows.shape == (slots.count, 1)
     assert slots.owners(devices)[seat].tolist() == [2, 7]
+    assert sorted([*slots.empty(devices), *seat]) == list(range(slots.count))
     told = slots.place(rows[:, 0], seat, devices)
     assert np.flatnonzero(~np.isnan(told)).tolist() == [2, 7]
     assert told[[2, 7]].tolist() == [1.0, 2.0]

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from fl.bit_flips import flip_bits
 from fl.config.scheme import ProbitScheme
 from fl.one_bit import stochastic_bits as kernels
-from fl.one_bit.probit import Probit, build_probit, dp_bound, probit_problem
+from fl.one_bit.base import Senders
+from fl.one_bit.probit import Probit, build_probit, dp_bound, first_bound, probit_problem
 from fl.one_bit.probit_bound import NOISE_TO_SIGNAL, SMALLEST_SHARE, adapted_bound, privacy_loss
 from fl.one_bit.probit_theory import error_bound, estimate_variance, influence_bound, printed_error
 from fl.tasks.base import LearningError
@@ -81,7 +82,8 @@ def test_the_aggregate_is_that_of_a_slow_oracle_with_weights_factors_and_gaps(wi
             votes = [weights[k] * b / factor[k] * (2 * int(bits[k, column]) - 1) for k in heard]
             expected[column] = sum(votes) / sum(weights[k] for k in heard)
     found = Probit(num_values=num_values, b=b).aggregate(
-        np.packbits(bits, axis=1)[None], devices=DEVICES, context=CONTEXT, weights=weights, factor=factor, known=known
+        np.packbits(bits, axis=1)[None],
+        Senders(devices=DEVICES, context=CONTEXT, weights=weights, factor=factor, known=known),
     )
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
@@ -92,10 +94,7 @@ def test_equal_devices_give_the_maximum_likelihood_estimate_as_printed() -> None
     ones = bits.sum(axis=0)
     found = Probit(num_values=40, b=0.3).aggregate(
         np.packbits(bits, axis=1)[None],
-        devices=np.arange(12),
-        context=CONTEXT,
-        weights=equal(12),
-        factor=np.ones(12),
+        Senders(devices=np.arange(12), context=CONTEXT, weights=equal(12), factor=np.ones(12)),
     )
     np.testing.assert_allclose(found, (2.0 * ones - 12) / 12 * 0.3, rtol=1e-6, atol=1e-9)
 
@@ -108,7 +107,7 @@ def test_neither_chunks_nor_company_change_a_bit_or_the_aggregate(monkeypatch: p
 
     def outcome() -> tuple[Array, Array]:
         sent = scheme.encode(updates, devices=DEVICES, context=CONTEXT)
-        mean = scheme.aggregate(sent, devices=DEVICES, context=CONTEXT, weights=weights, factor=factor)
+        mean = scheme.aggregate(sent, Senders(devices=DEVICES, context=CONTEXT, weights=weights, factor=factor))
         return sent, mean
 
     sent, mean = outcome()
@@ -133,7 +132,9 @@ def test_the_estimate_has_the_mean_and_the_variance_of_the_closed_form(flip: flo
     scheme = Probit(num_values=MANY, b=b)
     sent = scheme.encode(updates, devices=DEVICES, context=CONTEXT)
     heard = flip_bits(sent, probability=np.full((1, 5), flip), num_bits=MANY, keys=CONTEXT.keys(Purpose.BIT_FLIPS))
-    found = scheme.aggregate(heard, devices=DEVICES, context=CONTEXT, weights=weights, factor=factor).astype(float)
+    found = scheme.aggregate(heard, Senders(devices=DEVICES, context=CONTEXT, weights=weights, factor=factor)).astype(
+        float
+    )
     variance = float(estimate_variance(updates[:, :1], b=b, weights=weights, factor=factor)[0])
     deviation = found - weights @ levels
     assert abs(deviation.mean()) < 4.0 * np.sqrt(variance / MANY)
@@ -151,7 +152,7 @@ def test_the_error_of_fixed_updates_is_b_squared_less_their_mean_square_over_the
         context = UplinkContext(seed=1, trials=(0,), round_index=index)
         given: Any = {"devices": np.arange(40), "context": context}
         sent = scheme.encode(updates, **given)
-        found = scheme.aggregate(sent, weights=equal(40), factor=np.ones(40), **given)
+        found = scheme.aggregate(sent, Senders(weights=equal(40), factor=np.ones(40), **given))
         errors.append(np.sum((found - updates.mean(axis=0, dtype=float)) ** 2))
     assert abs(np.mean(errors) - closed) < 4.0 * np.std(errors, ddof=1) / np.sqrt(12)
     # What is printed takes the deltas for draws around their mean: too large by their spread.
@@ -166,7 +167,7 @@ def test_lemma_2_as_printed_fails_where_b_is_larger_than_privacy_asks_for() -> N
     scheme = Probit(num_values=num_values, b=b)
     given: Any = {"devices": np.arange(count), "context": CONTEXT}
     sent = scheme.encode(np.zeros((count, num_values), np.float32), **given)
-    error = np.linalg.norm(scheme.aggregate(sent, weights=equal(count), factor=np.ones(count), **given))
+    error = np.linalg.norm(scheme.aggregate(sent, Senders(weights=equal(count), factor=np.ones(count), **given)))
     printed = np.sqrt(2.0 * b * num_values / count * (1.0 + 1.0 / epsilon) * sensitivity)
     # ||b|| / sqrt(M) exceeds it by sqrt(b / (2 (1 + 1/eps) Delta_1)) = 3.2.
     assert error > 2.5 * printed
@@ -184,14 +185,14 @@ def test_no_bits_of_a_share_of_devices_move_a_number_by_more_than_twice_share_an
     assert limit == pytest.approx(2.0 * share * b)
     for updates in (some_updates(count, num_values), np.full((count, num_values), -b, np.float32)):
         honest = scheme.encode(updates, devices=np.arange(count), context=CONTEXT)
-        before = scheme.aggregate(honest, **given)
+        before = scheme.aggregate(honest, Senders(**given))
         moved = []
         for lie in (honest[:, liars] ^ 0xFF, np.full_like(honest[:, liars], 0xFF), rng.bytes(honest[:, liars].size)):
             sent = honest.copy()
             sent[:, liars] = (
                 np.frombuffer(lie, np.uint8).reshape(sent[:, liars].shape) if isinstance(lie, bytes) else lie
             )
-            moved.append(np.abs(scheme.aggregate(sent, **given) - before).max())
+            moved.append(np.abs(scheme.aggregate(sent, Senders(**given)) - before).max())
         assert max(moved) <= limit * (1.0 + 1e-5)
         # Inverted bits reach it wherever honest bits agree.
         assert max(moved) == pytest.approx(float(limit), rel=1e-5) or np.abs(updates).max() < b
@@ -315,18 +316,35 @@ def test_crediting_the_channel_makes_the_estimate_better_than_ignoring_it() -> N
         heard = flip_bits(
             sent, probability=np.full((1, count), flip), num_bits=num_values, keys=CONTEXT.keys(Purpose.BIT_FLIPS)
         )
-        found = scheme.aggregate(heard, weights=equal(count), factor=np.full(count, 1.0 - 2.0 * flip), **given)
+        found = scheme.aggregate(heard, Senders(weights=equal(count), factor=np.full(count, 1.0 - 2.0 * flip), **given))
         errors.append(np.mean(found.astype(float) ** 2))
     # The same b' for an observer, and 1 / (1 - 2 p)^2 = 2.78 times the variance; 4 standard errors of a ratio.
     assert errors[0] / errors[1] == pytest.approx(1.0 / 0.6**2, rel=4.0 * np.sqrt(4.0 / num_values))
+
+
+def test_the_exact_bound_of_a_scenario_spends_its_epsilon_and_is_refused_below() -> None:
+    config = ProbitScheme(name="probit", bound="adaptive", b=1e-9, epsilon=1.0, l1_clip=0.1, form="exact")
+    exact = build_probit(config, num_values=10)
+    printed = build_probit(config.model_copy(update={"form": "printed"}), num_values=10)
+    assert exact.exact_epsilon == pytest.approx(1.0, rel=1e-6)
+    assert (printed.exact_epsilon or 1.0) < 0.5
+    assert exact.b < 0.5 * printed.b
+    # What the adaptive rule may not fall below is the same b.
+    quiet = exact.after(np.full(10, 1e-9), weights=equal(4), factor=np.ones(4))
+    assert quiet.b == exact.b
+    fixed = config.model_copy(update={"bound": "fixed", "b": 0.99 * exact.b})
+    assert "raise b to that" in (probit_problem(fixed, num_values=10) or "")
+    assert probit_problem(fixed.model_copy(update={"b": exact.b}), num_values=10) is None
+    # Of more numbers an update may be spread over more of them: more b is asked for, most where none is known.
+    assert exact.b < first_bound(config, num_values=10_000) < first_bound(config, num_values=None)
 
 
 def test_b_below_what_privacy_asks_for_is_refused_in_one_sentence() -> None:
     config = ProbitScheme(name="probit", b=0.05, epsilon=1.0, l1_clip=0.1)
     with pytest.raises(LearningError, match=r"b 0\.05 is below 0\.5, .* raise b to that"):
         build_probit(config, num_values=10)
-    assert "is below 0.5" in (probit_problem(config) or "")
-    assert probit_problem(config.model_copy(update={"b": 0.5})) is None
+    assert "is below 0.5" in (probit_problem(config, num_values=10) or "")
+    assert probit_problem(config.model_copy(update={"b": 0.5}), num_values=10) is None
     assert build_probit(config.model_copy(update={"b": 0.5}), num_values=10).b == 0.5
     raised = build_probit(config.model_copy(update={"bound": "adaptive"}), num_values=10)
     assert raised.b == raised.largest == pytest.approx(0.5)
@@ -366,7 +384,7 @@ def test_a_round_of_which_nothing_arrived_moves_nothing_and_teaches_nothing() ->
     scheme = Probit(num_values=30, b=0.05, largest=0.05)
     given: Any = {"weights": equal(5), "factor": np.ones(5), "known": np.zeros((5, 30), bool)}
     sent = scheme.encode(some_updates(5, 30), devices=DEVICES, context=CONTEXT)
-    found = scheme.aggregate(sent, devices=DEVICES, context=CONTEXT, **given)
+    found = scheme.aggregate(sent, Senders(devices=DEVICES, context=CONTEXT, **given))
     np.testing.assert_array_equal(found, 0.0)
     assert scheme.after(found, **given).b == 0.05
 
@@ -380,7 +398,7 @@ def ran(scheme: Probit, updates: Array, *, rounds: int, lie: bool = False) -> li
         sent = scheme.encode(updates, **given)
         if lie:
             sent[:, : 3 * count // 10] = 0xFF
-        estimate = scheme.aggregate(sent, weights=equal(count), factor=np.ones(count), **given)
+        estimate = scheme.aggregate(sent, Senders(weights=equal(count), factor=np.ones(count), **given))
         scheme = scheme.after(estimate, weights=equal(count), factor=np.ones(count))
         bounds.append(scheme.b)
     return bounds

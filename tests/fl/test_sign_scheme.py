@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fl.bit_flips import flip_bits
 from fl.config.scheme import SignScheme
+from fl.one_bit.base import Senders
 from fl.one_bit.sign import SignVote, build_sign
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
@@ -26,7 +27,7 @@ def vote(scheme: SignVote, bits: Array, **given: Any) -> Array:
     count = len(bits)
     more: dict[str, Any] = {"weights": np.full(count, 1.0 / count), "factor": np.ones(count)}
     return scheme.aggregate(
-        np.packbits(bits, axis=1)[None], devices=np.arange(count), context=CONTEXT, **{**more, **given}
+        np.packbits(bits, axis=1)[None], Senders(devices=np.arange(count), context=CONTEXT, **{**more, **given})
     )
 
 
@@ -94,10 +95,7 @@ def test_the_mean_undoes_the_channel_and_where_asked_randomized_response_too(dec
     )
     found = scheme.aggregate(
         heard,
-        devices=np.arange(count),
-        context=CONTEXT,
-        weights=np.full(count, 0.25),
-        factor=np.full(count, kept),
+        Senders(devices=np.arange(count), context=CONTEXT, weights=np.full(count, 0.25), factor=np.full(count, kept)),
     ).astype(float)
     left = math.tanh(epsilon / 2.0) if decode == "coded" else 1.0
     # Mean of four signs, three of them +1; each flipped sign has the variance 1 - kept^2.
@@ -108,6 +106,13 @@ def test_the_mean_undoes_the_channel_and_where_asked_randomized_response_too(dec
 def test_the_scheme_is_built_as_configured() -> None:
     scheme = build_sign(SignScheme(name="sign", epsilon=None, vote="mean", step=0.3), num_values=9)
     assert (scheme.num_bits, scheme.flip_target, scheme.vote, scheme.step) == (9, None, "mean", 0.3)
+
+
+def test_the_decode_that_is_written_says_whether_randomized_response_is_undone() -> None:
+    bits, factor = np.ones((3, 1), np.uint8), np.full(3, math.tanh(0.25))
+    for decode, expected in (("coded", 1.0), ("unbiased", 1.0 / math.tanh(0.25))):
+        config = SignScheme(name="sign", epsilon=0.5, vote="mean", decode=decode)
+        assert vote(build_sign(config, num_values=1), bits, factor=factor)[0] == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(

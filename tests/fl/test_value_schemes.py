@@ -13,6 +13,7 @@ from fl.baselines.draws import device_words, laplace, normals, uniforms
 from fl.baselines.scaling import TensorScaling
 from fl.baselines.value_scheme import ValueScheme
 from fl.config.scheme import AggregatorConfig, JopeqScheme, LaplaceScheme, MvuScheme
+from fl.one_bit.base import Senders
 from fl.tasks.base import LearningError
 from phy.random import Purpose, threefry
 
@@ -58,7 +59,7 @@ def test_what_a_device_sends_depends_on_its_number_and_round_alone(
     made = scheme(config)
     whole = made.encode(values, devices=DEVICES, context=round_of())
     read = made.decode(whole, devices=DEVICES, context=round_of())
-    aggregate = made.aggregate(whole, devices=DEVICES, context=round_of(), weights=EQUAL, factor=np.ones(K))
+    aggregate = made.aggregate(whole, Senders(devices=DEVICES, context=round_of(), weights=EQUAL, factor=np.ones(K)))
     some = np.array([7, 2, 2])
     alone = made.encode(values[some], devices=DEVICES[some], context=round_of())
     np.testing.assert_array_equal(alone, whole[:, some])
@@ -67,7 +68,7 @@ def test_what_a_device_sends_depends_on_its_number_and_round_alone(
     monkeypatch.setattr(draws, "_WIDEST", 1)
     np.testing.assert_array_equal(made.encode(values, devices=DEVICES, context=round_of()), whole)
     np.testing.assert_array_equal(made.decode(whole, devices=DEVICES, context=round_of()), read)
-    parts = made.aggregate(whole, devices=DEVICES, context=round_of(), weights=EQUAL, factor=np.ones(K))
+    parts = made.aggregate(whole, Senders(devices=DEVICES, context=round_of(), weights=EQUAL, factor=np.ones(K)))
     np.testing.assert_allclose(parts, aggregate, rtol=3e-7, atol=1e-9)
     assert (made.encode(values, devices=DEVICES + 1, context=round_of()) != whole).any()
     assert (made.encode(values, devices=DEVICES, context=round_of(1)) != whole).any()
@@ -90,7 +91,7 @@ def test_the_aggregate_is_that_of_what_was_decoded_and_arrived(
         held = np.repeat(known.reshape(K, -1, per_block).all(axis=-1), made.code.block, axis=1)[:, :NUM_VALUES]
         assert not held.all(axis=1)[3]
         found = made.aggregate(
-            payload, devices=DEVICES, context=round_of(), weights=weights, factor=np.ones(K), known=known
+            payload, Senders(devices=DEVICES, context=round_of(), weights=weights, factor=np.ones(K), known=known)
         )
         zeros = np.zeros(NUM_VALUES, np.float32)
         if aggregator.name == "mean":
@@ -107,11 +108,12 @@ def test_the_aggregate_is_that_of_what_was_decoded_and_arrived(
         else:
             silent = np.where(known.any(axis=1), weights, 0.0)
             again = made.aggregate(
-                payload, devices=DEVICES, context=round_of(), weights=silent, factor=np.ones(K), known=known
+                payload, Senders(devices=DEVICES, context=round_of(), weights=silent, factor=np.ones(K), known=known)
             )
             np.testing.assert_allclose(found, again, rtol=1e-5)
         nothing = made.aggregate(
-            payload, devices=DEVICES, context=round_of(), weights=weights, factor=np.ones(K), known=~(known | True)
+            payload,
+            Senders(devices=DEVICES, context=round_of(), weights=weights, factor=np.ones(K), known=~(known | True)),
         )
         np.testing.assert_array_equal(nothing, zeros)
 
