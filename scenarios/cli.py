@@ -75,6 +75,42 @@ def link(
 
 
 @app.command()
+def audit(
+    scenario: ScenarioArgument,
+    games: Annotated[int, typer.Option("--games", metavar="N", help="Games per point, half of them to judge by.")] = (
+        100_000
+    ),
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", metavar="D", help="delta of the bound [default: the scenario's own, or 0 where pure]."),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option("--confidence", metavar="C", help="Confidence of each lower bound.")
+    ] = 0.999,
+    attack: Annotated[
+        str | None,
+        typer.Option(
+            "--attack", metavar="lr|classifier", help="Likelihood ratio or a trained classifier [default: lr if known]."
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option("--rounds", metavar="R", help="Rounds that one game lasts.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results [default: runs/NAME-audit].")
+    ] = None,
+    overrides: SetOption = None,
+    seed: SeedOption = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Attack what the server receives: lower bounds on epsilon beside the claimed ones, for every point."""
+    del debug  # read by main()
+    from scenarios.audit.commands import audit_scenario
+    from scenarios.audit.plan import audit_options
+
+    options = audit_options(games=games, delta=delta, confidence=confidence, attack=attack, rounds=rounds)
+    raise typer.Exit(audit_scenario(scenario, out=out, overrides=overrides or (), seed=seed, options=options))
+
+
+@app.command()
 def verify(
     fast: Annotated[bool, typer.Option("--fast", help="Coarser intervals and fewer cards: a minute or two.")] = False,
     only: Annotated[
@@ -124,6 +160,31 @@ def report(folder: FolderArgument) -> None:
     from scenarios.commands import report_run
 
     report_run(folder)
+
+
+@app.command()
+def privacy(
+    folder: FolderArgument,
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", metavar="D", help="delta of the whole run [default: the scenario's, else 1e-5]."),
+    ] = None,
+    accountant: Annotated[
+        list[str] | None,
+        typer.Option("--accountant", metavar="NAME", help="basic, advanced, renyi, pld or exact; repeatable."),
+    ] = None,
+    relation: Annotated[
+        str | None, typer.Option("--relation", metavar="R", help="replace-one or add-or-remove-one.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every accountant, not the strongest alone.")] = False,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write all claims to a CSV file.")] = None,
+) -> None:
+    """Which epsilon holds after all rounds of a run, from its ledgers; nothing is run again."""
+    from scenarios.claims.commands import account_run
+
+    account_run(
+        folder, delta=delta, accountants=accountant or (), relation=relation, everything=everything, csv_file=csv
+    )
 
 
 @app.command()

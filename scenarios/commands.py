@@ -22,9 +22,12 @@ from scenarios.link_study.store import holds_link_study
 from scenarios.loader import LoadedScenario, library_names, load_scenario, validate_quickly
 from scenarios.plan import Plan, expand
 from scenarios.progress import shown_progress
+from scenarios.table_check import check_tables
 
 if TYPE_CHECKING:
     from scenarios.store import Store
+
+NOTICES_SHOWN = 20
 
 
 def run_scenario(
@@ -38,6 +41,7 @@ def run_scenario(
     refuse_without_learning(loaded)
     plan = expand(loaded)
     check_figures(loaded)
+    check_tables(loaded, plan)
     folder = out if out is not None else RUNS / loaded.scenario.name
     for sentence in _warnings(plan):
         print(f"phyloop: warning: {sentence}.", file=sys.stderr)
@@ -57,7 +61,14 @@ def run_scenario(
     for path in outcome.report.figures:
         if path.suffix == ".png":
             print(f"figure  {path}")
+    for path in outcome.report.tables:
+        if path.suffix == ".md":
+            print(f"table   {path}")
     print(f"report  {outcome.report.html}")
+    for sentence in outcome.notices[:NOTICES_SHOWN]:
+        print(f"phyloop: {sentence}.", file=sys.stderr)
+    if len(outcome.notices) > NOTICES_SHOWN:
+        print(f"phyloop: so in {len(outcome.notices)} trials in all.", file=sys.stderr)
     if outcome.failed:
         print(
             f"phyloop: {outcome.failed} of {outcome.planned} tasks failed; the report names them and why.",
@@ -84,6 +95,7 @@ def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None,
             return
     plan = expand(loaded)
     check_figures(loaded)
+    check_tables(loaded, plan)
     cost = estimate(plan)
     console = Console()
     console.print(

@@ -19,6 +19,9 @@ from scenarios.tables import Mean, PointSummary, Rate
 
 EVERYWHERE = "everywhere"
 
+NONE_OF_THESE = "none of these"
+"""Name of a curve that no series says anything of, among others that have a name."""
+
 FEWEST = 5
 """Trials a t interval is drawn from: of fewer it is so wide that it hides the curves and leaves physics."""
 
@@ -92,11 +95,12 @@ def arrange(
         for label, spots in by_panel.pop(EVERYWHERE, {}).items():
             for curves in by_panel.values():
                 curves.setdefault(label, []).extend(spots)
+    others = "" if len(looks) == 1 else NONE_OF_THESE
     panels = tuple(
         (
             titles[key],
             tuple(
-                Curve(label=label, series=looks[label], spots=tuple(_by_x(spots)))
+                Curve(label=label or others, series=looks[label], spots=tuple(_by_x(spots)))
                 for label, spots in sorted(curves.items(), key=lambda item: looks[item[0]])
             ),
         )
@@ -109,7 +113,9 @@ def is_shown(config: FigureConfig, point: Point) -> bool:
     """Whether the figure's `where` keeps a point."""
     for path, wanted in config.where.items():
         several = wanted if isinstance(wanted, list) else [wanted]
-        if canonical_json(value_of(point, path)) not in [canonical_json(one) for one in several]:
+        own = value_of(point, path)
+        # 25 is what was written of 25.0, and an equal number has another text.
+        if not any(own == one or canonical_json(own) == canonical_json(one) for one in several):
             return False
     return True
 
@@ -207,19 +213,23 @@ def related(path: str, other: str) -> bool:
 def _unnamed_paths(config: FigureConfig, plan: Plan, points: Sequence[Point]) -> tuple[str, ...]:
     """Swept paths the figure does not name and that tell apart points which would fall on one spot.
 
-    They join the series: two settings must never be joined into one zigzag curve.
+    They join the series: two settings must never be joined into one zigzag curve. One that tells nothing apart which
+    those before it do not, would only make the legend longer.
     """
     series = (config.series,) if isinstance(config.series, str) else config.series
     named = [path for path in (config.x, config.panels, *series) if path]
-    spots: dict[str, list[Point]] = {}
-    for point in points:
-        spots.setdefault(canonical_json([value_of(point, path) for path in named]), []).append(point)
-    return tuple(
-        path
-        for path in plan.swept_paths
-        if not any(related(path, other) for other in named)
-        and any(len({canonical_json(value_of(p, path)) for p in group}) > 1 for group in spots.values())
-    )
+    unnamed: list[str] = []
+    for path in plan.swept_paths:
+        if any(related(path, other) for other in named):
+            continue
+        spots: dict[str, set[str]] = {}
+        for point in points:
+            # Two values that are said in the same words tell nothing apart.
+            spot = [*(value_of(point, other) for other in named), *(_said(other, point) for other in unnamed)]
+            spots.setdefault(canonical_json(spot), set()).add(canonical_json(value_of(point, path)))
+        if any(len(values) > 1 for values in spots.values()):
+            unnamed.append(path)
+    return tuple(unnamed)
 
 
 def _by_x(spots: Sequence[Spot]) -> list[Spot]:

@@ -33,6 +33,16 @@ _SERIES_COLUMNS = """(task INTEGER NOT NULL REFERENCES tasks(id), name TEXT NOT 
 DEVICES_TABLE = f"CREATE TABLE IF NOT EXISTS devices {_SERIES_COLUMNS}"
 """Younger than the rest of store version 2: a store without it has an empty one until it is written to."""
 
+PICTURES_TABLE = f"CREATE TABLE IF NOT EXISTS pictures {_SERIES_COLUMNS}"
+"""Images that an attack rebuilt; as young as the ledger."""
+
+LEDGER_TABLES = (
+    f"CREATE TABLE IF NOT EXISTS ledger {_SERIES_COLUMNS}",
+    """CREATE TABLE IF NOT EXISTS accounts (task INTEGER NOT NULL UNIQUE REFERENCES tasks(id), plain TEXT NOT NULL,
+    crc32 INTEGER NOT NULL)""",
+)
+"""What was released, as arrays, and all else of a privacy account as JSON; younger still."""
+
 SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE points (id INTEGER PRIMARY KEY, physics TEXT NOT NULL UNIQUE);
@@ -47,6 +57,9 @@ CREATE TABLE link {_SERIES_COLUMNS};
 CREATE TABLE privacy {_SERIES_COLUMNS};
 CREATE TABLE bursts {_SERIES_COLUMNS};
 {DEVICES_TABLE};
+{PICTURES_TABLE};
+{LEDGER_TABLES[0]};
+{LEDGER_TABLES[1]};
 CREATE TABLE runs (id INTEGER PRIMARY KEY, command TEXT NOT NULL, provenance TEXT NOT NULL,
     started_at TEXT NOT NULL, finished_at TEXT, status TEXT NOT NULL);
 CREATE TABLE scenario (id INTEGER PRIMARY KEY CHECK (id = 1), yaml TEXT NOT NULL, root TEXT NOT NULL,

@@ -10,13 +10,15 @@ from fl.config import (
     FlipMomentsConfig,
     FlmcConfig,
     GaussianLinearConfig,
+    ReconstructionConfig,
 )
 from fl.footprint import dimension, payload_bits
 from fl.footprint.fedavg import samples_per_device, training_samples
 from fl.footprint.radio import upload_airtime_s
-from privacy.config import BitFlippingConfig, GaussianConfig
+from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig
 from scenarios.caps import caps_of
-from scenarios.describe_schemes import others, promise, promises, sent
+from scenarios.describe_budget import HEADS, budget_cells, learning_within
+from scenarios.describe_schemes import attackers, others, promise, promises, sent
 from scenarios.labels import setting_cell
 from scenarios.plan import Plan, Point, value_of
 from scenarios.schema import Scenario
@@ -40,10 +42,13 @@ def describe(scenario: Scenario) -> list[str]:
         samples = task.num_samples if isinstance(task, GaussianLinearConfig) else 569
         return [
             f"{task.name}, {samples} samples, {dimension(learning)} parameters, "
-            f"{learning.num_devices} devices, {learning.rounds} rounds"
+            f"{learning.num_devices} devices, {learning.rounds} rounds",
+            *attackers(learning),
         ]
     if isinstance(learning, FedAvgConfig):
-        return list(_classification(learning))
+        return list(_classification(learning_within(scenario)))
+    if isinstance(learning, ReconstructionConfig):
+        return _attacked(learning)
     if isinstance(learning, FlipMomentsConfig):
         return [
             f"{learning.rounds} values up to {learning.largest:g}, {learning.draws:,} copies from each of "
@@ -79,18 +84,41 @@ def _classification(learning: FedAvgConfig) -> list[str]:
     ]
 
 
+def _attacked(learning: ReconstructionConfig) -> list[str]:
+    from fl.data.whereabouts import find_data
+
+    games, each = learning.num_devices * learning.rounds, learning.samples_per_device
+    return [
+        f"{learning.data.name}, {find_data(learning.data.name).sentence}",
+        f"an attack on {games:,} uploads per trial, {each} image{'s' if each > 1 else ''} behind each: images are "
+        "rebuilt from what the server received, and a target image is told to be among them or not",
+        f"softmax regression, {dimension(learning):,} parameters, one step, {sent(learning.one_round)}",
+    ]
+
+
 def listings(plan: Plan) -> list[Listing]:
     """A row per point of the plan, in one table for each kind of algorithm that it has."""
     kinds: tuple[tuple[type, Callable[[Plan, Sequence[Point]], Listing]], ...] = (
         (FlmcConfig, _amplitudes),
         (FedAvgConfig, _uploads),
         (FlipMomentsConfig, _uploads),
+        (ReconstructionConfig, _uploads),
     )
     made = []
     for kind, listing in kinds:
         points = [point for point in plan.points if isinstance(point.scenario.learning, kind)]
         if points:
             made.append(listing(plan, points))
+    budgets = [(point, cells) for point in plan.points if (cells := budget_cells(point.scenario)) is not None]
+    if budgets:
+        made.append(
+            Listing(
+                title="Budget for the whole run:",
+                heads=(*_heads(plan), *HEADS),
+                rows=tuple((*_settings(plan, point), *cells) for point, cells in budgets),
+                left=(*_heads(plan), *HEADS[2:]),
+            )
+        )
     return made
 
 
@@ -154,6 +182,8 @@ def _upload(scenario: Scenario) -> tuple[str, str, str]:
 def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:
     """Mechanism, epsilon, kappa, and either the bit error rate of Theorem 1 or the noise."""
     learning, privacy = scenario.learning, scenario.privacy
+    if isinstance(learning, ReconstructionConfig):
+        learning = learning.one_round
     if not isinstance(learning, FedAvgConfig):
         return "", "", "", "", ""
     if isinstance(privacy, BitFlippingConfig):
@@ -169,8 +199,10 @@ def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:
         return name, f"{privacy.epsilon:g}", f"{privacy.kappa:g}", f"{target.rate:.4g}{clamped}", ""
     if isinstance(privacy, GaussianConfig):
         return f"gaussian, {privacy.calibration}", f"{privacy.epsilon:g}", "", "", _sigma(learning, privacy)
+    if isinstance(privacy, BitFlippingBudget | GaussianBudget):
+        return f"{privacy.mechanism}, from the budget", f"{privacy.budget.epsilon:g} per run", "", "", ""
     if promises(learning):
-        return promise(learning)
+        return promise(learning_within(scenario))
     return "none", "", "", "", ""
 
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from math import floor
-
 from fl.config import (
     AggregatorConfig,
     CpaScheme,
     FedAvgConfig,
     FlipMomentsConfig,
     FlmcConfig,
+    JopeqScheme,
+    LaplaceScheme,
     ProbitScheme,
+    ReconstructionConfig,
     SignScheme,
 )
 from fl.config.studies import BitDistanceConfig
-from fl.footprint import payload_bits
+from fl.footprint import dimension, payload_bits
 from scenarios.labels import plain_setting
 
-_ANY = FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig
+_ANY = FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig | ReconstructionConfig
 
 
 def sent(learning: FedAvgConfig) -> str:
@@ -34,18 +35,14 @@ def sent(learning: FedAvgConfig) -> str:
 def others(learning: FedAvgConfig) -> list[str]:
     """Lines on what a scheme promises or needs, on attackers, and on models of one's own."""
     lines = []
-    scheme, attack, personal = learning.aggregation, learning.attack, learning.personal
+    scheme, personal = learning.aggregation, learning.personal
     if promises(learning):
         lines.append(_promised(learning))
     if isinstance(scheme, CpaScheme):
         lines.append(_anonymity(scheme))
     if isinstance(scheme, ProbitScheme):
-        lines.append(_bound(scheme))
-    if attack is not None:
-        number = len(set(attack.devices)) if attack.devices is not None else _rounded(attack.share, learning)
-        lines.append(
-            f"{number} of {learning.num_devices} devices attack: {plain_setting('learning.attack.kind', attack.kind)}"
-        )
+        lines.append(_bound(scheme, num_values=dimension(learning)))
+    lines += attackers(learning)
     if personal is not None:
         lines.append(
             f"every device has a model of its own, pulled to the global one by lambda {personal.lam:g} and measured on "
@@ -54,9 +51,24 @@ def others(learning: FedAvgConfig) -> list[str]:
     return lines
 
 
+def attackers(learning: FlmcConfig | FedAvgConfig) -> list[str]:
+    """A line on who attacks and how, where anybody does."""
+    attack = learning.attack
+    if attack is None:
+        return []
+    from fl.attacks import number_of
+
+    text = f"{number_of(attack, learning.num_devices)} of {learning.num_devices} devices attack: "
+    text += plain_setting("learning.attack.kind", attack.kind)
+    if attack.kind == "jam":
+        signal = plain_setting("learning.attack.signal", attack.signal)
+        text += f" ({signal}), each at the full power of its radio whatever caps the others keep to"
+    return [text]
+
+
 def promises(learning: _ANY) -> bool:
     """Whether the aggregation has an epsilon of its own."""
-    scheme = learning.aggregation if isinstance(learning, FedAvgConfig) else AggregatorConfig()
+    scheme = learning.aggregation if isinstance(learning, FedAvgConfig | ReconstructionConfig) else AggregatorConfig()
     return not isinstance(scheme, AggregatorConfig) and scheme.epsilon is not None
 
 
@@ -66,6 +78,8 @@ def promise(learning: FedAvgConfig) -> tuple[str, str, str, str, str]:
     if isinstance(scheme, AggregatorConfig) or scheme.epsilon is None:
         return "none", "", "", "", ""
     whose = f"{scheme.epsilon:g} per {'round' if isinstance(scheme, ProbitScheme) else 'number'}"
+    if _unclipped(scheme):
+        whose += ", as published"
     if not isinstance(scheme, CpaScheme | ProbitScheme | SignScheme):
         return _name(learning), whose, "", "", ""
     channel = plain_setting("learning.aggregation.channel", scheme.channel)
@@ -82,11 +96,18 @@ def _promised(learning: FedAvgConfig) -> str:
     stages = scheme.stages if isinstance(scheme, CpaScheme) else 1
     block = "block of 2 parameters" if getattr(scheme, "dimension", 1) == 2 else "parameter"
     text = f"epsilon {scheme.epsilon:g} for every {block}, in every round anew"
+    if _unclipped(scheme):
+        return f"{text}: as published, and not proved, for numbers beyond three standard deviations are not clipped"
     if stages > 1:
         text += f", and for each of the {stages} stages"
     if isinstance(scheme, CpaScheme | SignScheme):
         text += f": every bit is to be wrong with probability {_flips(scheme):.4g} end to end"
     return text
+
+
+def _unclipped(scheme: object) -> bool:
+    """Whether noise covers numbers of any size, as the reference code has it: then no epsilon holds."""
+    return isinstance(scheme, JopeqScheme | LaplaceScheme) and scheme.as_coded
 
 
 def _flips(scheme: CpaScheme | SignScheme) -> float:
@@ -111,16 +132,17 @@ def _anonymity(scheme: CpaScheme) -> str:
     )
 
 
-def _bound(scheme: ProbitScheme) -> str:
-    from fl.one_bit.probit import build_probit
+def _bound(scheme: ProbitScheme, *, num_values: int | None) -> str:
+    from fl.one_bit.probit import first_bound
+    from fl.one_bit.probit_bound import privacy_loss
 
-    first = build_probit(scheme, num_values=1).b
+    first = first_bound(scheme, num_values=num_values)
     how = "at first and at most, then adaptive" if scheme.bound == "adaptive" else "throughout"
-    return f"bound b = {first:.4g} {how}; a share beta of liars moves a parameter by at most {2 * first:.4g} beta"
-
-
-def _rounded(share: float | None, learning: FedAvgConfig) -> int:
-    return floor((share or 0.0) * learning.num_devices + 0.5)
+    text = f"bound b = {first:.4g} {how}; a share beta of liars moves a parameter by at most {2 * first:.4g} beta"
+    if scheme.epsilon is None or scheme.l1_clip is None:
+        return text
+    spent = privacy_loss(first, l1_clip=scheme.l1_clip, clip=scheme.clip, num_values=num_values)
+    return f"{text}; its exact loss is {spent:.4g} of epsilon {scheme.epsilon:g} ({scheme.form} bound)"
 
 
 def _name(learning: FedAvgConfig) -> str:

@@ -58,6 +58,10 @@ _FORMS = {
         "must be a dotted path or a list of them",
         "write for example learning.scheme",
     ),
+    "report.tables.published.values": (
+        "must be a number or a list of numbers",
+        "write for example 85, or [49, 81, 85]",
+    ),
     "measure.bits_per_batch": (
         "must be auto or a whole number of bits",
         "write auto, or for example 1000000",
@@ -200,7 +204,8 @@ def _variant(path: KeyPath, document: dict[str, Any]) -> str:
 
 def _choice(item: dict[str, Any]) -> tuple[str, str]:
     # The bound of flmc is what a privacy section without `mechanism` is: a word that nobody writes.
-    choices = [word for word in re.findall(r"'([^']*)'", item["ctx"]["expected"]) if word != "amplitude"]
+    named = re.findall(r"'([^']*)'", item["ctx"]["expected"])
+    choices = [word for word in named if word != "amplitude" and " " not in word]
     if not choices:  # numbers, which pydantic leaves without quotes
         return f"must be {item['ctx']['expected']}", "write one of these numbers"
     near = get_close_matches(str(item["input"]), choices, n=1, cutoff=0.5)
@@ -235,6 +240,8 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], *, owner: str, var
         return "must be module:function", "write for example my_package.models:build"
     if kind == "too_long":
         return f"must have at most {item['ctx']['max_length']} entries", "shorten it"
+    if kind == "string_too_short":
+        return "must not be empty", "write what it says"
     if kind == "string_pattern_mismatch":
         return (
             "must be 1 to 80 letters, digits, dots, dashes or underscores, the first a letter or digit",

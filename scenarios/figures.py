@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,8 @@ import numpy as np
 from scenarios.curves import Curve, Drawing, Spot, arrange, is_shown
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
-from scenarios.labels import SPOKEN, axis_label, format_value, plain_label
+from scenarios.figure_layout import legend_layout, log_limits, log_ticks, word_ticks, wrap
+from scenarios.labels import axis_label, plain_label
 from scenarios.plan import Plan, Point
 from scenarios.quantities import ROUND_AXES
 from scenarios.schema import FigureConfig
@@ -36,6 +36,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 
 MARKERS_PER_CURVE = 15
 """A curve along a run has a spot per round; as many markers would hide it."""
+
+WIDEST = 11.4
+"""Inches of the widest figure, three panels side by side: on a page it is shrunk to the width of the others."""
 
 STYLE: dict[str, Any] = {
     "svg.hashsalt": "phyloop",  # else element ids are random
@@ -79,32 +82,34 @@ def draw(drawing: Drawing) -> Figure:
     if config.beside is not None and any(drawing.beside.values()):
         labels.append(plain_label(config.beside))
     with rc_context(STYLE):
+        words = _categories(drawing)
+        abreast = 1 + max((curve.series for _, curves in drawing.panels for curve in curves), default=0)
         width = 6.4 if columns == 1 else 3.6 * columns + 0.6
+        if columns == 1:  # many curves over many words need room side by side
+            width = max(width, min(0.16 * abreast * len(words), WIDEST))
         per_row, wrapped, legend_height = legend_layout(labels, width=width)
         titles = [wrap(title, width=width / columns - 0.6) for title, _ in drawing.panels]
         title_lines = max((title.count("\n") for title in titles), default=0)
         height = (4.0 if rows == 1 else 3.1 * rows) + 0.18 * rows * title_lines + legend_height
         figure = Figure(figsize=(width, height), layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        words = _categories(drawing)
-        every = [curve for _, curves in drawing.panels for curve in curves]
         for axes, title, (_, curves) in zip(grid.flat, titles, drawing.panels, strict=False):
             for curve in curves:
-                _draw_curve(axes, curve, words=words, abreast=1 + max(one.series for one in every))
+                _draw_curve(axes, curve, words=words, abreast=abreast)
             axes.set_title(title)
         for axes, (title, _) in zip(grid.flat, drawing.panels, strict=False):
             _draw_beside(axes, drawing.beside.get(title, ()), label=plain_label(config.beside or ""))
         for axes in grid.flat[count:]:
             axes.set_visible(False)
         for axes in grid.flat[:count]:
-            _finish_axes(axes, drawing, words=words, width=width / columns - 1.0)
+            _finish_axes(axes, drawing, words=words, width=(width - 1.0) / columns)
         for index, axes in enumerate(grid.flat[:count]):
             if index == 0 and rows > 1:  # one label for all rows: beside a single low panel it may not fit
                 figure.supylabel(axis_label(config.y), fontsize=10.5)
             elif index % columns == 0 and rows == 1:
                 axes.set_ylabel(axis_label(config.y))
             if index + columns >= count:  # nothing below it, the last row may be short
-                axes.set_xlabel(axis_label(config.x))
+                axes.set_xlabel(wrap(axis_label(config.x), width=width / columns - 0.3))  # its neighbour has one too
                 axes.tick_params(labelbottom=True)
         if config.title:
             title = wrap(config.title.replace("$", r"\$"), width=0.8 * width)
@@ -122,41 +127,6 @@ def draw(drawing: Drawing) -> Figure:
                 handlelength=3.2,
             )
     return figure
-
-
-LETTER = 0.08
-"""Width of a letter of a legend in inches, on the wide side."""
-LEGEND_LINE = 0.17
-HANDLE = 0.7
-
-
-def legend_layout(labels: Sequence[str], *, width: float) -> tuple[int, list[str], float]:
-    """Columns (at most four), labels wrapped to theirs, and height in inches of a legend `width` inches wide."""
-    lengths = [len(label.replace("$", "")) for label in labels if label]
-    if not lengths:
-        return 1, list(labels), 0.0
-    columns = max(1, min(4, len(labels), int(width / (HANDLE + LETTER * max(lengths)))))
-    if columns == 1 and len(labels) > 6:  # two columns of two lines are no higher, and easier to read
-        columns = 2
-    wrapped = [wrap(label, width=width / columns - HANDLE) for label in labels]
-    lines = max(text.count("\n") + 1 for text in wrapped)
-    return columns, wrapped, (LEGEND_LINE * lines + 0.05) * -(-len(labels) // columns) + 0.1
-
-
-def wrap(text: str, *, width: float) -> str:
-    """`text` in lines of at most `width` inches, broken at spaces, but not inside `target = 0.1` or `40 dB`."""
-    kept = re.sub(r"(?<=[=\d]) | (?==)", "\xa0", text)
-    lines = textwrap.wrap(kept, max(int(width / LETTER), 12), break_on_hyphens=False)
-    return "\n".join(lines).replace("\xa0", " ") or text
-
-
-def word_ticks(path: str, words: Sequence[str], *, width: float) -> tuple[list[str], bool]:
-    """What stands below words along `width` inches, wrapped, and whether it must be slanted to fit."""
-    names = [SPOKEN.get(path, {}).get(word, word) for word in words]
-    room = width / len(words)
-    if room < 1.0 and LETTER * max(map(len, names)) > room:
-        return [wrap(name, width=1.6) for name in names], True
-    return [wrap(name, width=room) for name in names], False
 
 
 def _categories(drawing: Drawing) -> list[str]:
@@ -192,7 +162,7 @@ def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str], abreast: int)
         low = _column([s.low if s.y is not None else None for s in placed])
         high = _column([s.high if s.y is not None else None for s in placed])
         if words:  # nothing lies between two words: no line, bars instead of a band, side by side
-            x = x + 0.09 * (curve.series % 7 - (min(abreast, 7) - 1) / 2)
+            x = x + 0.8 / max(abreast, 9) * (curve.series - (abreast - 1) / 2)
             axes.errorbar(x, y, yerr=(y - low, high - y), label=label, capsize=3, **{**look, "linestyle": ""}, **marker)
         else:
             every = max(len(placed) // MARKERS_PER_CURVE, 1)
@@ -249,11 +219,13 @@ def _finish_axes(axes: Axes, drawing: Drawing, *, words: Sequence[str], width: f
     if words:
         names, slanted = word_ticks(config.x, words, width=width)
         axes.set_xticks(range(len(words)), names, rotation=30 if slanted else 0, ha="right" if slanted else "center")
+        axes.set_xticks(np.arange(len(words) - 1) + 0.5, minor=True)  # lines between words, each with its curves
+        axes.tick_params(axis="x", which="minor", length=0)
         axes.set_xlim(-0.5, len(words) - 0.5)
     elif config.x_scale == "log" and numbers and min(numbers) > 0:
         axes.set_xscale("log")
         if len(ticks := sorted(set(numbers))) <= 8:  # the values themselves, rather than powers of ten
-            axes.set_xticks(ticks, [format_value(tick) for tick in ticks])
+            axes.set_xticks(ticks, log_ticks(ticks, width=width))
             axes.set_xticks([], minor=True)
     elif config.x == "round":
         from matplotlib.ticker import MaxNLocator
@@ -262,27 +234,8 @@ def _finish_axes(axes: Axes, drawing: Drawing, *, words: Sequence[str], width: f
     if config.y_scale == "log" and (limits := log_limits(spots)):
         axes.set_yscale("log")
         axes.set_ylim(*limits)
-    axes.grid(visible=True, which="major", color="#d9d9d9", linewidth=0.7)
-    axes.grid(visible=True, which="minor", color="#eeeeee", linewidth=0.5)
-
-
-def log_limits(spots: Sequence[Spot]) -> tuple[float, float] | None:
-    """Limits of a logarithmic axis, None if nothing is positive.
-
-    Bands count for at most a factor 10 below the lowest spot: a band that reaches down to zero would
-    else squeeze all curves against the upper edge.
-    """
-    levels = [
-        level for s in spots if (level := s.high if s.y is None and s.x is not None else s.y) is not None and level > 0
-    ]
-    if not levels:
-        return None
-    floor = min(levels) / 10
-    lows = [max(s.low, floor) for s in spots if s.y is not None and s.y > 0 and s.low is not None]
-    highs = [s.high for s in spots if s.high is not None and s.high > 0]
-    bottom, top = min([*levels, *lows]), max([*levels, *highs])
-    margin = max((top / bottom) ** 0.06, 1.15)
-    return bottom / margin, top * margin
+    axes.grid(visible=True, which="major", axis="y" if words else "both", color="#d9d9d9", linewidth=0.7)
+    axes.grid(visible=True, which="minor", color="#d9d9d9" if words else "#eeeeee", linewidth=0.5)
 
 
 def write_figures(

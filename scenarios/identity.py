@@ -23,11 +23,30 @@ def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict
     Names, labels, descriptions, the number of trials, the sweep and the report are left out.
     """
     parts = resolve_auto(scenario).model_dump(mode="json", include=_PARTS)
+    _leave_out_later_keys(parts["learning"])
+    if parts["privacy"] != "none":
+        _leave_out_later_privacy(parts["privacy"])
     return {
         "schema_version": SCHEMA_VERSION,
         "execution_mode": execution_mode,
         **{name: without_minus_zero(part) for name, part in parts.items()},
     }
+
+
+def _leave_out_later_keys(learning: dict[str, Any]) -> None:
+    """Drop keys where they say what was so before there were any: tasks of stores from then are found done."""
+    if learning["algorithm"] == "flmc" and learning["attack"] is None:
+        del learning["attack"]
+    if (attack := learning.get("attack")) is not None and attack["signal"] == "random":
+        del attack["signal"]
+
+
+def _leave_out_later_privacy(privacy: dict[str, Any]) -> None:
+    if privacy["budget"] is None:
+        del privacy["budget"]
+    for name in ("noise_tolerance_db", "listener_advantage_db"):
+        if privacy.get(name) == 0.0:
+            del privacy[name]
 
 
 def canonical_json(value: Any) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import ValidationError
 
-from .errors import KeyPath, ScenarioError, listing
+from .errors import KeyPath, ScenarioError, listing, value_at
 from .explain import explain
 from .schema import Scenario
 from .schema_keys import schema_keys, unknown_key
@@ -91,9 +91,31 @@ def validate_quickly(document: dict[str, Any]) -> Scenario:
     return Scenario.model_validate_json(json.dumps(document), strict=True)
 
 
+def resolved_root(loaded: LoadedScenario, *, swept_paths: Collection[str]) -> dict[str, Any]:
+    """The scenario with every default written out; its sweep gives the same plan.
+
+    Of a section whose kind is swept only what was written stands: a default of one kind is none of another.
+    """
+    root = resolved_data(loaded.scenario)
+    for section, key in SECTIONS.items():
+        if ".".join(map(str, (*section, key))) not in swept_paths:
+            continue
+        around, written = value_at(root, section[:-1]), value_at(loaded.document, section)
+        if written is not None:
+            around[section[-1]] = deepcopy(written)
+        else:
+            around.pop(section[-1], None)
+    return root
+
+
 def resolved_yaml(scenario: Scenario) -> str:
     """The scenario as YAML with every default written out; loading it gives an equal scenario."""
-    return yaml.safe_dump(resolved_data(scenario), sort_keys=False, allow_unicode=True)
+    return as_yaml(resolved_data(scenario))
+
+
+def as_yaml(data: dict[str, Any]) -> str:
+    """Plain data as YAML, keys in their order."""
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
 
 
 def resolved_data(scenario: Scenario) -> dict[str, Any]:

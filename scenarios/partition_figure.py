@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.figures import COLOURS, STYLE, FigureFiles, wrap, write_picture
+from scenarios.figure_layout import wrap
+from scenarios.figures import COLOURS, STYLE, FigureFiles, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.colors import Normalize
@@ -51,7 +52,7 @@ def partition_caption(counts: NDArray[np.int64]) -> str:
 def partition_figure(counts: NDArray[np.int64], *, title: str, class_names: Sequence[str] | None = None) -> Figure:
     """The figure itself; `counts` `[num_devices, num_classes]`."""
     from matplotlib import colormaps, rc_context
-    from matplotlib.colors import ListedColormap
+    from matplotlib.colors import ListedColormap, LogNorm
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -101,6 +102,8 @@ def partition_figure(counts: NDArray[np.int64], *, title: str, class_names: Sequ
         bar = figure.colorbar(image, ax=cells, label="samples", fraction=0.05, pad=0.02)
         if counts.max() == counts[counts > 0].min():  # one colour, one number
             bar.set_ticks([int(counts.max())])
+        elif not isinstance(image.norm, LogNorm):  # nobody holds half a sample
+            bar.ax.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         if title:
             figure.suptitle(wrap(title.replace("$", r"\$"), width=0.8 * width), fontsize=11.5, fontweight="bold")
     return figure

@@ -13,15 +13,15 @@ _LOG_EVERY_S = 15.0
 
 
 @contextmanager
-def shown_progress(num_tasks: int) -> Iterator[Progress]:
-    """Progress on standard error, in whichever way its reader can use."""
+def shown_progress(num_tasks: int, *, stored: str = "tasks stored") -> Iterator[Progress]:
+    """Progress on standard error, in whichever way its reader can use; `stored`: what is said of finished tasks."""
     if sys.stderr is not None and sys.stderr.isatty():
-        yield from _bar(num_tasks)
+        yield from _bar(num_tasks, stored)
     else:
-        yield _Log(num_tasks).as_progress()
+        yield _Log(num_tasks, stored).as_progress()
 
 
-def _bar(num_tasks: int) -> Iterator[Progress]:
+def _bar(num_tasks: int, what: str) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -36,7 +36,7 @@ def _bar(num_tasks: int) -> Iterator[Progress]:
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[stored]} tasks stored"),
+        TextColumn(f"{{task.fields[stored]}} {what}"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -60,8 +60,8 @@ def _bar(num_tasks: int) -> Iterator[Progress]:
 class _Log:
     """Lines for a log file: share done and time left, every quarter of a minute."""
 
-    def __init__(self, num_tasks: int) -> None:
-        self._num_tasks = num_tasks
+    def __init__(self, num_tasks: int, what: str) -> None:
+        self._num_tasks, self._what = num_tasks, what
         self._total = self._done = self._stored = 0
         self._started = self._spoken = time.monotonic()
 
@@ -84,7 +84,7 @@ class _Log:
         self._spoken = now
         left = (now - self._started) * (self._total - self._done) / self._done
         print(
-            f"phyloop: {self._done / self._total:.0%} done, {self._stored} of {self._num_tasks} tasks stored, "
+            f"phyloop: {self._done / self._total:.0%} done, {self._stored} of {self._num_tasks} {self._what}, "
             f"about {left:.0f} s left",
             file=sys.stderr,
             flush=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scenarios.engine import Engine, Finished, Job, batch_size
@@ -11,10 +11,12 @@ from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.identity import physics, physics_json, task_id
 from scenarios.link_study.store import holds_link_study
-from scenarios.loader import LoadedScenario, resolved_data, resolved_yaml
+from scenarios.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.plan import Plan
 from scenarios.provenance import collect_provenance
+from scenarios.published import without_others
 from scenarios.report import ReportPaths, write_report
+from scenarios.report.silence import silent_trials
 from scenarios.store import Store
 
 RUNS = Path("runs")
@@ -32,13 +34,17 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOutcome:
-    """What a run came to: tasks planned, computed now, found done, failed; and the report."""
+    """What a run came to: tasks planned, computed now, found done, failed; and the report.
+
+    `notices`: what the reader of a log should know of single trials, sentences without their full stop.
+    """
 
     planned: int
     computed: int
     found: int
     failed: int
     report: ReportPaths
+    notices: tuple[str, ...] = ()
 
 
 def identify(plan: Plan) -> tuple[tuple[str, ...], ...]:
@@ -87,12 +93,11 @@ def run_plan(
     with Store.open(folder, scenario_name=loaded.scenario.name) as store:
         done = store.finished(every)
         jobs = missing_jobs(plan, ids, done)
-        store.save_scenario(
-            yaml=resolved_yaml(loaded.scenario),
-            root=resolved_data(loaded.scenario),
-        )
+        kept = replace(loaded, scenario=without_others(loaded.scenario, plan))
+        root = resolved_root(kept, swept_paths=plan.swept_paths)
+        store.save_scenario(yaml=as_yaml(root), root=root)
         with Replacement(folder / RESOLVED) as file:
-            file.write(resolved_yaml(loaded.scenario).encode())
+            file.write(as_yaml(root).encode())
         run = store.record_run(collect_provenance())
         status = "interrupted"
         try:
@@ -105,12 +110,14 @@ def run_plan(
             store.finish_run(run, status=status)
         records = store.read_tasks(every).values()
         report = write_report(folder, plan, task_ids=ids, store=store)
+        notices = silent_trials(store, plan, task_ids=ids)
     return RunOutcome(
         planned=len(every),
         computed=sum(len(job.trials) for job in jobs),
         found=len(done),
         failed=sum(record.status == "failed" for record in records),
         report=report,
+        notices=notices,
     )
 
 

@@ -54,10 +54,40 @@ class FigureConfig(Frozen):
     title: str = ""
 
 
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class PublishedConfig(Frozen):
+    """Numbers that a paper prints at the settings `at`; where one of these is a list, `values` walk along it."""
+
+    at: dict[str, Any] = Field(default_factory=dict, description="dotted path: value, or a list of values")
+    values: Number | tuple[Number, ...]
+
+
+class TableConfig(Frozen):
+    """Published numbers beside ours: a row per number, found by the settings it belongs to, never by its order.
+
+    `at` holds for all of them. `comparable: false` shows both without a difference and a verdict, and `note` says why.
+    """
+
+    metric: str
+    source: Annotated[str, Field(min_length=1)]
+    published: tuple[PublishedConfig, ...]
+    at: dict[str, Any] = Field(default_factory=dict)
+    unit: Literal["as-measured", "percent"] = "as-measured"
+    rounded_to: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="step of the last digit printed, 1 where 85 stands for 84.5 to 85.5"
+    )
+    comparable: bool = True
+    title: str = ""
+    note: str = ""
+
+
 class ReportConfig(Frozen):
     """What the run ends with."""
 
     figures: tuple[FigureConfig, ...] = ()
+    tables: tuple[TableConfig, ...] = ()
     notes: str = Field(default="", description="a paragraph shown on the report page")
 
 

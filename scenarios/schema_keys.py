@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from fl.config import FlmcConfig
-from privacy.config import PrivacyConfig
+from privacy.config import AmplitudeBudget, PrivacyConfig
 
 from .errors import listing
 from .schema import Scenario
@@ -21,7 +21,7 @@ OWNERS = ("algorithm", "mechanism")
 """Keys that say which algorithm or mechanism a whole section is of."""
 
 TAGS = (*OWNERS, "name")
-UNNAMED: dict[type[BaseModel], str] = {FlmcConfig: "flmc", PrivacyConfig: "amplitude"}
+UNNAMED: dict[type[BaseModel], str] = {FlmcConfig: "flmc", PrivacyConfig: "amplitude", AmplitudeBudget: "amplitude"}
 """Members of a union that are meant where none is named."""
 SECTIONS = {"learning": ("algorithm", UNNAMED[FlmcConfig]), "privacy": ("mechanism", UNNAMED[PrivacyConfig])}
 

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import sqlite3
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +19,14 @@ from typing import IO, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.results import TrialResult
+from fl.results import PrivacyAccount, TrialResult
+from scenarios.accounts import account_arrays, account_from, account_text
 from scenarios.database import (
     DATABASE,
     DEVICES_TABLE,
+    LEDGER_TABLES,
     LOCK,
+    PICTURES_TABLE,
     check_identity,
     connect,
     create_database,
@@ -37,8 +41,8 @@ CHUNK = 500
 """Task ids per query: well below SQLite's limit on bound values (999 before version 3.32)."""
 
 Series = dict[str, NDArray[Any]]
-SeriesTable = Literal["rounds", "link", "privacy", "bursts", "devices"]
-SERIES_TABLES: tuple[SeriesTable, ...] = ("rounds", "link", "privacy", "bursts", "devices")
+SeriesTable = Literal["rounds", "link", "privacy", "bursts", "devices", "pictures"]
+SERIES_TABLES: tuple[SeriesTable, ...] = ("rounds", "link", "privacy", "bursts", "devices", "pictures")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +118,8 @@ class Store:
             # FULL: in WAL mode, NORMAL would lose the last tasks to a power cut. One fsync per batch of
             # seconds costs nothing.
             store._connection.execute("PRAGMA synchronous = FULL")
-            store._connection.execute(DEVICES_TABLE)
+            for table in (DEVICES_TABLE, PICTURES_TABLE, *LEDGER_TABLES):
+                store._connection.execute(table)
             # We hold the lock, so whoever is still called running no longer is.
             store._connection.execute("UPDATE runs SET status = 'killed' WHERE status = 'running'")
         except (OSError, sqlite3.Error) as error:
@@ -181,7 +186,10 @@ class Store:
         if known := self.finished(list(results)):
             raise ValueError(f"task {min(known)} is already stored; a finished task is never overwritten")
         packed = {  # compressed before the transaction, which then is short
-            task_id: {name: pack_series(getattr(result, name)) for name in SERIES_TABLES}
+            task_id: {
+                **{name: pack_series(getattr(result, name)) for name in SERIES_TABLES},
+                "ledger": pack_series(account_arrays(result.account)),
+            }
             for task_id, result in results.items()
         }
         now, share = utc_now(), seconds / max(len(results), 1)
@@ -204,6 +212,9 @@ class Store:
                     database.executemany(
                         f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?)", [(task, *row) for row in rows]
                     )
+                if result.account is not None:
+                    text = account_text(result.account)
+                    database.execute("INSERT INTO accounts VALUES (?, ?, ?)", (task, text, zlib.crc32(text.encode())))
 
     def read_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskRecord]:
         """Records of those of `task_ids` that are stored, in the order asked for."""
@@ -225,11 +236,12 @@ class Store:
             found[task_id][name] = np.nan if value is None else value
         return found
 
-    def read_series(self, task_ids: Sequence[str], table: SeriesTable) -> dict[str, Series]:
+    def read_series(self, task_ids: Sequence[str], table: SeriesTable | Literal["ledger"]) -> dict[str, Series]:
         """Arrays by name of those of `task_ids` that are stored, checked against their checksums.
 
         Rounds and privacy `[num_rounds]`, link and devices `[num_rounds, num_devices]`, bursts `[num_devices]` or
-        `[num_devices, n]`, read-only. ScenarioError if an array is damaged.
+        `[num_devices, n]`, pictures `[num_pictures, height, width, channels]`, read-only. ScenarioError if an array is
+        damaged.
         """
         found: dict[str, Series] = {task_id: {} for task_id in self.read_tasks(task_ids)}
         if not self._has(table):
@@ -241,12 +253,27 @@ class Store:
         ):
             array = unpack_series(*blob)
             if array is None:
-                raise ScenarioError(
-                    file=self.folder / DATABASE,
-                    problem=f"{table} {name} of task {task_id[:12]} is damaged (checksum differs)",
-                    remedy="restore the folder from a copy, or run the scenario into a new one",
-                )
+                raise self._not_as_written(f"{table} {name}", task_id)
             found[task_id][name] = array
+        return found
+
+    def read_accounts(self, task_ids: Sequence[str]) -> dict[str, PrivacyAccount]:
+        """What those of `task_ids` released that are stored, done or failed, and have an account.
+
+        ScenarioError if one is damaged.
+        """
+        if not self._has("ledger"):
+            return {}
+        arrays = self.read_series(task_ids, "ledger")
+        found = {}
+        for task_id, text, crc32 in self._select(
+            "SELECT task_id, plain, accounts.crc32 FROM tasks JOIN accounts ON accounts.task = tasks.id"
+            " WHERE task_id IN ({})",
+            task_ids,
+        ):
+            if zlib.crc32(text.encode()) != crc32:
+                raise self._not_as_written("the privacy account", task_id)
+            found[task_id] = account_from(text, arrays[task_id])
         return found
 
     def read_totals(self, task_ids: Sequence[str], table: SeriesTable) -> dict[str, int]:
@@ -313,6 +340,13 @@ class Store:
 
     # --- how --------------------------------------------------------------------------------------
 
+    def _not_as_written(self, what: str, task_id: str) -> ScenarioError:
+        return ScenarioError(
+            file=self.folder / DATABASE,
+            problem=f"{what} of task {task_id[:12]} is damaged (checksum differs)",
+            remedy="restore the folder from a copy, or run the scenario into a new one",
+        )
+
     def _has(self, table: str) -> bool:
         """Whether the table is there: a store that was last written before there was one is only read."""
         query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
@@ -345,8 +379,8 @@ def canonical_json(value: object) -> str:
 
 
 def _known(table: str) -> str:
-    if table not in SERIES_TABLES:
-        raise ValueError(f"no table {table!r} of arrays; there are {', '.join(SERIES_TABLES)}")
+    if table not in (*SERIES_TABLES, "ledger"):
+        raise ValueError(f"no table {table!r} of arrays; there are {', '.join(SERIES_TABLES)}, ledger")
     return table
 
 

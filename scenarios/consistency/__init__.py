@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from scenarios.consistency import aggregation, fedavg, flmc, radio, studies, uploads, warnings
+from scenarios.consistency import (
+    aggregation,
+    attacks,
+    budget,
+    evidence,
+    fedavg,
+    flmc,
+    radio,
+    reconstruction,
+    studies,
+    uploads,
+    warnings,
+)
 from scenarios.consistency.conflict import Conflict, Where, value_of_key
 from scenarios.consistency.resolve import resolve_auto
 from scenarios.errors import ScenarioError
@@ -35,12 +47,16 @@ def find_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     """Every combination in one point of a plan that cannot be simulated, or would mean nothing."""
     yield from radio.devices(scenario)
     yield from flmc.learning_conflicts(scenario)
-    broken = list(fedavg.learning_conflicts(scenario))
+    broken = list(reconstruction.learning_conflicts(scenario))
+    attacked = reconstruction.attacked(scenario)
+    if not broken:
+        broken = list(fedavg.learning_conflicts(attacked))
     yield from broken
     if not broken:
-        yield from aggregation.learning_conflicts(scenario)
+        yield from aggregation.learning_conflicts(attacked)
+        yield from attacks.learning_conflicts(scenario)
+        yield from uploads.mechanism_conflicts(attacked)
     yield from studies.learning_conflicts(scenario)
-    yield from uploads.mechanism_conflicts(scenario)
     if scenario.learning.uses_radio and not broken:  # of a model that cannot be, the size is not known
         yield from flmc.radio_conflicts(scenario)
         yield from radio.detected_conflicts(scenario)
@@ -48,9 +64,14 @@ def find_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield from radio.power(scenario)
         yield from radio.link(scenario)
         yield from flmc.privacy_conflicts(scenario)
+    if not broken:
+        yield from budget.budget_conflicts(scenario)
 
 
 def find_warnings(scenario: Scenario) -> Iterator[str]:
     """What is allowed and will hurt, one sentence each, without full stops."""
-    yield from warnings.find_warnings(scenario)
-    yield from aggregation.find_warnings(scenario)
+    attacked = reconstruction.attacked(scenario)
+    yield from warnings.find_warnings(attacked)
+    yield from aggregation.find_warnings(attacked)
+    yield from evidence.find_warnings(attacked)
+    yield from budget.find_warnings(scenario)

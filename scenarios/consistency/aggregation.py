@@ -1,4 +1,4 @@
-"""Aggregations, attackers and personal models that cannot be, or not together with the rest, and what of them hurts."""
+"""Aggregations and personal models that cannot be, or not together with the rest, and what of them hurts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from fl.config import (
     AggregatorConfig,
-    AttackConfig,
     Binary32Config,
     CpaScheme,
     FedAvgConfig,
@@ -15,8 +14,10 @@ from fl.config import (
     ProbitScheme,
     SignScheme,
 )
+from fl.footprint import dimension
 from fl.footprint.fedavg import samples_per_device
 from fl.tasks.base import LearningError
+from privacy.config import SchemeBudget
 from privacy.errors import PrivacyError
 from scenarios.consistency.conflict import Conflict
 from scenarios.schema import Scenario
@@ -30,11 +31,9 @@ def learning_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     learning = scenario.learning
     if not isinstance(learning, FedAvgConfig):
         return
-    yield from _scheme(learning)
+    yield from _scheme(learning, found=_found(scenario))
     yield from _unused(learning)
     yield from _privacy(learning, scenario)
-    if learning.attack is not None:
-        yield from _attack(learning, learning.attack)
     yield from _personal(learning)
     yield from _bound(learning)
 
@@ -69,7 +68,12 @@ def _credits(learning: FedAvgConfig) -> bool:
     return scheme.channel == "native" and scheme.epsilon is not None
 
 
-def _scheme(learning: FedAvgConfig) -> Iterator[Conflict]:
+def _found(scenario: Scenario) -> bool:
+    """Whether a budget for the run finds the scheme's epsilon, and the b that it asks for."""
+    return isinstance(scenario.privacy, SchemeBudget) and scenario.privacy.budget.calibrate
+
+
+def _scheme(learning: FedAvgConfig, *, found: bool) -> Iterator[Conflict]:
     """Quantisers, tables and bounds that do not exist."""
     scheme = learning.aggregation
     problem = None
@@ -83,14 +87,14 @@ def _scheme(learning: FedAvgConfig) -> Iterator[Conflict]:
                 keys = ("learning.aggregation.radius", *keys)
             _build_cpa(scheme, rounds=learning.rounds)
         elif isinstance(scheme, JopeqScheme):
-            from fl.baselines.jopeq import JopeqCode
+            from fl.baselines.build import build_jopeq
 
-            JopeqCode(epsilon=scheme.epsilon, rate_bits=scheme.rate_bits, dimension=scheme.dimension)
-        elif isinstance(scheme, ProbitScheme):
+            build_jopeq(scheme)
+        elif isinstance(scheme, ProbitScheme) and not found:
             from fl.one_bit.probit import probit_problem
 
             keys = ("learning.aggregation.b", *keys)
-            problem = probit_problem(scheme)
+            problem = probit_problem(scheme, num_values=dimension(learning))
         elif isinstance(scheme, MvuScheme) and scheme.epsilon > _LARGEST_MVU_EPSILON:
             problem = (
                 f"beyond epsilon {_LARGEST_MVU_EPSILON:g} the table of mvu cannot be told from no privacy; "
@@ -140,6 +144,13 @@ def _unused(learning: FedAvgConfig) -> Iterator[Conflict]:
         yield _belongs("learning.aggregation.gamma_decay", "radius decaying", f"the radius is {scheme.radius}")
     if isinstance(scheme, ProbitScheme) and scheme.bound == "clip" and scheme.b != ProbitScheme(name="probit").b:
         yield _belongs("learning.aggregation.b", "bound fixed or adaptive", "the bound is clip")
+    if isinstance(scheme, ProbitScheme) and scheme.form != "printed" and scheme.epsilon is None:
+        yield _belongs("learning.aggregation.form", "a bound that an epsilon asks for", "and there is no epsilon")
+    if isinstance(scheme, SignScheme) and scheme.decode != "coded":
+        if scheme.vote == "majority":
+            yield _belongs("learning.aggregation.decode", "vote mean", "the vote is majority")
+        elif scheme.epsilon is None:
+            yield _belongs("learning.aggregation.decode", "randomized response", "and epsilon is none")
 
 
 def _belongs(key: str, owner: str, found: str) -> Conflict:
@@ -156,7 +167,7 @@ def _privacy(learning: FedAvgConfig, scenario: Scenario) -> Iterator[Conflict]:
     scheme, link = learning.aggregation, scenario.link
     if isinstance(scheme, AggregatorConfig):
         return
-    if scenario.privacy != "none":
+    if scenario.privacy != "none" and not isinstance(scenario.privacy, SchemeBudget):
         yield Conflict(
             keys=("privacy.mechanism", "privacy", *_NAME),
             problem=f"aggregation {scheme.name} has an epsilon of its own, for every number and round, and privacy "
@@ -172,34 +183,6 @@ def _privacy(learning: FedAvgConfig, scenario: Scenario) -> Iterator[Conflict]:
             f"{link.packets.policy} packets with errors are dropped or sent again instead",
             remedy="write packets.policy: accept, or channel: agnostic under learning.aggregation",
         )
-
-
-def _attack(learning: FedAvgConfig, attack: AttackConfig) -> Iterator[Conflict]:
-    """Attackers that are not there, and attacks with nothing to act on."""
-    from fl.attacks import choose_attackers
-
-    if attack.kind == "jam":
-        yield Conflict(
-            keys=("learning.attack.kind", "learning.attack"),
-            problem="a jammer acts on symbols that add up in the air, and fedavg detects every device on its own",
-            remedy="write kind: random, which sends coins, or another kind",
-        )
-        return
-    try:
-        choose_attackers(attack, num_devices=learning.num_devices, seed=0, trial=0)
-    except LearningError as error:
-        problem, _, remedy = str(error).partition("; ")
-        order = ("attack.factor", "attack.devices", "attack.share", "attack.kind")
-        named = sorted(order, key=lambda key: key not in problem)
-        yield Conflict(keys=(*(f"learning.{key}" for key in named), "learning.attack"), problem=problem, remedy=remedy)
-    usual = AttackConfig(kind=attack.kind, share=0.0)
-    for key, kinds in (("factor", ("sign-flip", "scale")), ("std", ("gaussian",))):
-        if getattr(attack, key) != getattr(usual, key) and attack.kind not in kinds:
-            yield Conflict(
-                keys=(f"learning.attack.{key}", "learning.attack"),
-                problem=f"{key} belongs to attack.kind {' or '.join(kinds)}, the kind is {attack.kind}",
-                remedy=f"leave {key} out, or change the kind",
-            )
 
 
 def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:

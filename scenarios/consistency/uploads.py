@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fl.config import AggregatorConfig, Binary32Config, FedAvgConfig, FixedPointConfig, FlmcConfig
-from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
+from privacy.config import (
+    AmplitudeBudget,
+    BitFlippingBudget,
+    BitFlippingConfig,
+    GaussianBudget,
+    GaussianConfig,
+    PrivacyConfig,
+    SchemeBudget,
+)
 from scenarios.consistency.conflict import Conflict
 from scenarios.schema import Scenario
 
@@ -16,7 +24,7 @@ def mechanism_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     if privacy == "none":
         return
     if isinstance(learning, FlmcConfig):
-        if not isinstance(privacy, PrivacyConfig):
+        if not isinstance(privacy, PrivacyConfig | AmplitudeBudget):
             yield Conflict(
                 keys=("privacy.mechanism", "privacy", "learning.algorithm"),
                 problem=f"mechanism {privacy.mechanism} protects the uploads of fedavg; flmc bounds the amplitude of "
@@ -29,19 +37,23 @@ def mechanism_conflicts(scenario: Scenario) -> Iterator[Conflict]:
             problem=f"{learning.algorithm} studies a codec on numbers of its own, which nothing has to protect",
             remedy="write privacy: none",
         )
-    elif isinstance(privacy, PrivacyConfig):
+    elif isinstance(privacy, PrivacyConfig | AmplitudeBudget):
         yield Conflict(
             keys=("privacy", "learning.algorithm"),
             problem="a privacy bound without a mechanism is that on the amplitudes of flmc, the algorithm is fedavg",
             remedy="add mechanism: bit-flipping or mechanism: gaussian",
         )
+    elif isinstance(privacy, SchemeBudget):
+        pass  # what such a scheme may be, `budget_conflicts` knows
     elif isinstance(learning.aggregation, AggregatorConfig):  # bits of their own are protected on their own
         yield from _sensitivity(learning, privacy)
-        if isinstance(privacy, BitFlippingConfig):
+        if isinstance(privacy, BitFlippingConfig | BitFlippingBudget):
             yield from _bit_flipping(learning, privacy, scenario)
 
 
-def _sensitivity(learning: FedAvgConfig, privacy: BitFlippingConfig | GaussianConfig) -> Iterator[Conflict]:
+def _sensitivity(
+    learning: FedAvgConfig, privacy: BitFlippingConfig | GaussianConfig | BitFlippingBudget | GaussianBudget
+) -> Iterator[Conflict]:
     """Both mechanisms stand on 2 eta G / |D_n|, Li et al. 2025 (13)."""
     local, name = learning.local, privacy.mechanism
     if local.clip is None:
@@ -60,7 +72,9 @@ def _sensitivity(learning: FedAvgConfig, privacy: BitFlippingConfig | GaussianCo
         )
 
 
-def _bit_flipping(learning: FedAvgConfig, privacy: BitFlippingConfig, scenario: Scenario) -> Iterator[Conflict]:
+def _bit_flipping(
+    learning: FedAvgConfig, privacy: BitFlippingConfig | BitFlippingBudget, scenario: Scenario
+) -> Iterator[Conflict]:
     codec, link = learning.codec, scenario.link
     codec_keys = ("learning.codec.name", "learning.codec", "privacy.mechanism", "privacy")
     if isinstance(codec, Binary32Config):
@@ -69,7 +83,11 @@ def _bit_flipping(learning: FedAvgConfig, privacy: BitFlippingConfig, scenario: 
             problem="flipped exponent bits of binary32 turn weights into anything up to 1e38",
             remedy="write codec: fixed-point or codec: uniform",
         )
-    elif privacy.kappa == "measured" and not isinstance(codec, FixedPointConfig):
+    elif (
+        isinstance(privacy, BitFlippingConfig)
+        and privacy.kappa == "measured"
+        and not isinstance(codec, FixedPointConfig)
+    ):
         yield Conflict(
             keys=("privacy.kappa", *codec_keys),
             problem=f"kappa is measured on the fraction bits of codec fixed-point, the codec is {codec.name}",

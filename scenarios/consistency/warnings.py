@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fl.channel_credit import errors_together
 from fl.config import AggregatorConfig, Binary32Config, FedAvgConfig, LaplaceScheme
 from phy.config.conflicts import link_warnings
-from privacy.config import BitFlippingConfig, GaussianConfig
+from privacy.config import BitFlippingConfig, GaussianBudget, GaussianConfig
 from scenarios.consistency.radio import links_of
+from scenarios.consistency.resolve import resolve_auto
 from scenarios.schema import Scenario
+
+_LOOKS = 10
+"""Independent looks at a channel below which the lower confidence limit of its error rate is next to nothing."""
 
 
 def find_warnings(scenario: Scenario) -> Iterator[str]:
@@ -24,7 +29,7 @@ def find_warnings(scenario: Scenario) -> Iterator[str]:
     if isinstance(privacy, BitFlippingConfig):
         yield from _target(learning, privacy)
         yield from _probe(privacy, scenario)
-    if isinstance(privacy, BitFlippingConfig | GaussianConfig):
+    if isinstance(privacy, BitFlippingConfig | GaussianConfig | GaussianBudget):
         yield from _steps(learning, privacy)
 
 
@@ -91,12 +96,22 @@ def _probe(privacy: BitFlippingConfig, scenario: Scenario) -> Iterator[str]:
             "device's own flips alone, while Theorem 1 wants every bit flipped on its own; native credits next to "
             "nothing here, write channel: agnostic to credit nothing"
         )
+    if privacy.channel != "native" or changing or coded or link.error_model in ("error_free", "analytic"):
+        return
+    together = errors_together(resolve_auto(scenario).link)
+    if together > 1 and link.probe_bits < _LOOKS * together:
+        yield (
+            f"link.probe_bits: a probe of {link.probe_bits:,} bits is short against {together:,} that may err "
+            "together, as those of a packet do under one channel estimate, so that channel native credits next to "
+            f"nothing; write probe_bits: {_LOOKS * together} or more, a smaller packet_size_bytes, or channel: agnostic"
+        )
 
 
-def _steps(learning: FedAvgConfig, privacy: BitFlippingConfig | GaussianConfig) -> Iterator[str]:
+def _steps(learning: FedAvgConfig, privacy: BitFlippingConfig | GaussianConfig | GaussianBudget) -> Iterator[str]:
     printed = isinstance(privacy, BitFlippingConfig) or privacy.sensitivity == "printed"
     if learning.local.steps > 1 and printed:
-        remedy = "write sensitivity: all-steps" if isinstance(privacy, GaussianConfig) else "write local.steps: 1"
+        gaussian = isinstance(privacy, GaussianConfig | GaussianBudget)
+        remedy = "write sensitivity: all-steps" if gaussian else "write local.steps: 1"
         yield (
             f"learning.local.steps: the sensitivity (13) of Li et al. 2025 holds for one local step, there are "
             f"{learning.local.steps}; {remedy} for a bound that covers them all"

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from phy.monte_carlo import RateEstimate
 from scenarios.curves import Spot
 from scenarios.errors import ScenarioError, listing, mark_of
-from scenarios.figures import COLOURS, MARKERS, STYLE, FigureFiles, log_limits, write_picture
+from scenarios.figure_layout import log_limits
+from scenarios.figures import COLOURS, MARKERS, STYLE, FigureFiles, write_picture
 from scenarios.labels import axis_label, plain_label
 from scenarios.link_study.closed_form import DENSE, theory
 from scenarios.link_study.config import Axis

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from phy.burstiness import Burstiness
 from phy.independence import Independence, assess, verdict
 from scenarios.export import TRIALS_AT_ONCE
-from scenarios.figures import COLOURS, MARKERS, STYLE, legend_layout, render
+from scenarios.figure_layout import legend_layout
+from scenarios.figures import COLOURS, MARKERS, STYLE, render
 from scenarios.labels import setting_label
 from scenarios.plan import Plan, Point, value_of
 from scenarios.store import Store

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fl.config import FedAvgConfig
 from privacy.bit_flipping import CLAMP_WORDS
-from privacy.config import BitFlippingConfig, GaussianConfig
+from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig
 from scenarios.export import TRIALS_AT_ONCE
 from scenarios.figures import FigureFiles
 from scenarios.labels import setting_cell
@@ -106,7 +106,7 @@ def read_privacy(store: Store, plan: Plan, *, task_ids: TaskIds) -> Iterator[Poi
     """The points of federated averaging that have a mechanism and a whole trial, in the order of the plan."""
     for point, ids in zip(plan.points, task_ids, strict=True):
         privacy = point.scenario.privacy
-        if not isinstance(privacy, BitFlippingConfig | GaussianConfig):
+        if not isinstance(privacy, BitFlippingConfig | GaussianConfig | BitFlippingBudget | GaussianBudget):
             continue
         done = [task_id for task_id, record in store.read_tasks(ids).items() if record.status == "done"]
         if done:
@@ -114,8 +114,10 @@ def read_privacy(store: Store, plan: Plan, *, task_ids: TaskIds) -> Iterator[Poi
             yield PointPrivacy(point=point, asked=_asked(privacy), flip_probability=flips, clamps=clamps)
 
 
-def _asked(privacy: BitFlippingConfig | GaussianConfig) -> str:
+def _asked(privacy: BitFlippingConfig | GaussianConfig | BitFlippingBudget | GaussianBudget) -> str:
     """An epsilon, and the accountant it comes from."""
+    if isinstance(privacy, BitFlippingBudget | GaussianBudget):
+        return f"{privacy.budget.epsilon:g} for the run ({privacy.budget.accountant})"
     if isinstance(privacy, BitFlippingConfig):
         return f"{privacy.epsilon:g}, Rényi of order {privacy.order:g} (Theorem 1)"
     by = "dp-accounting" if privacy.calibration == "dp-accounting" else "as printed"

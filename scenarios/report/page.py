@@ -6,7 +6,7 @@ import base64
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,12 @@ from scenarios.export import Replacement
 from scenarios.figures import FigureFiles, write_figures
 from scenarios.plan import Plan
 from scenarios.report.bursts import draw_runs, read_bursts, setting_in_words
+from scenarios.report.claims import claim_section
 from scenarios.report.classification import draw_partitions, read_privacy
+from scenarios.report.published import PublishedTable, read_published, shown, write_published
+from scenarios.report.reconstructions import draw_attacks
 from scenarios.report.rows import bursts_rows, metrics_rows, privacy_table, rates_rows, settings_cells
+from scenarios.report.silence import silent_trials
 from scenarios.round_curves import over_rounds
 from scenarios.store import RunRecord, Store
 from scenarios.tables import PointSummary, TaskIds, summarise
@@ -26,19 +30,21 @@ if TYPE_CHECKING:
 
 PAGE = "report.html"
 FIGURES = "figures"
+TABLES = "tables"
 FAILURES_SHOWN = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportPaths:
-    """What was written: the page, and the figures as separate files (PNG and SVG)."""
+    """What was written: the page, figures (PNG and SVG), and published numbers beside ours (Markdown and CSV)."""
 
     html: Path
     figures: tuple[Path, ...]
+    tables: tuple[Path, ...] = ()
 
 
 def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -> ReportPaths:
-    """Draw the figures of the scenario and write `report.html` into `folder`, each file whole or not.
+    """Draw figures, write tables of published numbers and `report.html` into `folder`, each file whole or not.
 
     Works at any moment of a run; the page says how complete it is. ScenarioError if the folder
     cannot be written or holds no scenario.
@@ -53,10 +59,21 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
         along=lambda config: over_rounds(store, plan, task_ids=task_ids, config=config),
     )
     partitions = write_partitions(folder / FIGURES, plan)
+    attacks = write_attacks(folder / FIGURES, plan, task_ids=task_ids, store=store)
+    published = read_published(plan, summaries)
+    tables = write_published(folder / TABLES, published)
     html = render_page(
-        folder, plan, task_ids=task_ids, store=store, summaries=summaries, figures=figures, partitions=partitions
+        folder,
+        plan,
+        task_ids=task_ids,
+        store=store,
+        summaries=summaries,
+        figures=figures,
+        partitions=partitions,
+        attacks=attacks,
+        published=published,
     )
-    return write_page(folder, html, figures=(*figures, *partitions))
+    return replace(write_page(folder, html, figures=(*figures, *partitions, *attacks)), tables=tables)
 
 
 def write_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
@@ -64,11 +81,23 @@ def write_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
     try:
         return draw_partitions(folder, plan)
     except OSError as error:
-        raise ScenarioError(
-            file=folder,
-            problem=f"figures cannot be written here ({error.strerror})",
-            remedy="choose a folder on a writable disk",
-        ) from error
+        raise _unwritable(folder, error) from error
+
+
+def write_attacks(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -> tuple[FigureFiles, ...]:
+    """Draw what attackers rebuilt into `folder`; ScenarioError if it cannot be written."""
+    try:
+        return draw_attacks(folder, plan, task_ids=task_ids, store=store)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> ScenarioError:
+    return ScenarioError(
+        file=folder,
+        problem=f"figures cannot be written here ({error.strerror})",
+        remedy="choose a folder on a writable disk",
+    )
 
 
 def write_page(folder: Path, html: str, *, figures: Sequence[FigureFiles]) -> ReportPaths:
@@ -109,6 +138,8 @@ def render_page(
     summaries: Sequence[PointSummary],
     figures: Sequence[FigureFiles],
     partitions: Sequence[FigureFiles] = (),
+    attacks: Sequence[FigureFiles] = (),
+    published: Sequence[PublishedTable] = (),
 ) -> str:
     """The page as HTML."""
     scenario = plan.points[0].scenario
@@ -130,14 +161,18 @@ def render_page(
         missing=planned - done - failed,
         figures=[(figure, data_uri(figure.svg.read_bytes())) for figure in figures],
         partitions=[(figure, data_uri(figure.svg.read_bytes())) for figure in partitions],
+        attacks=[(figure, data_uri(figure.svg.read_bytes())) for figure in attacks],
+        published=[shown(one) for one in published],
         metrics=metrics_rows(plan, summaries),
         privacy=privacy_table(plan, summaries, tuple(read_privacy(store, plan, task_ids=task_ids))),
+        claims=claim_section(store, plan, task_ids=task_ids),
         rates=rates_rows(plan, summaries),
         bursts=bursts_rows(plan, bursts),
         verdicts=[(setting_in_words(plan, one.point), one.sentence) for one in bursts],
         run_lengths=None if run_lengths is None else data_uri(run_lengths),
         failures=_failures(plan, task_ids=task_ids, store=store, summaries=summaries),
         failures_shown=FAILURES_SHOWN,
+        silent=silent_trials(store, plan, task_ids=task_ids),
         yaml=store.read_scenario().yaml,
         run=provenance_rows(runs[-1]) if runs else (),
         runs=runs,

@@ -11,6 +11,7 @@ from scenarios.plan import Plan, Point, value_of
 from scenarios.quantities import CODED, NEVER_NEGATIVE, RATES, SHARES, word_of
 from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells
 from scenarios.report.classification import PRIVACY_METRICS, PointPrivacy
+from scenarios.report.silence import EMPTY_ROUNDS
 from scenarios.tables import Mean, PointSummary, Rate
 
 _SAME = 1e-12
@@ -30,8 +31,13 @@ class Table:
 
 
 def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
-    """A row per point: swept settings, trials done and failed, mean [low, high] of each metric."""
+    """A row per point: swept settings, trials done and failed, mean [low, high] of each metric.
+
+    Rounds in which nothing arrived have a column where there were any.
+    """
     names = tuple(dict.fromkeys(name for s in summaries for name in s.metrics if not _of_privacy(name, s.point)))
+    if not any(s.metrics[EMPTY_ROUNDS].mean for s in summaries if EMPTY_ROUNDS in s.metrics):
+        names = tuple(name for name in names if name != EMPTY_ROUNDS)
     return Table(
         columns=(*map(plain_label, plan.swept_paths), "trials", "failed", *map(plain_label, names)),
         numeric=(*(False for _ in plan.swept_paths), *(True for _ in range(2 + len(names)))),

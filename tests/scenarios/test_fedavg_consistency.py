@@ -144,6 +144,16 @@ def test_a_higher_order_moves_the_epsilon_that_asks_for_fair_coins() -> None:
     assert "raise epsilon above 1," in warned(made)
 
 
+@pytest.mark.parametrize(("probe_bits", "packet_size_bytes", "short"), [(4096, 2312, True), (4096, 51, False)])
+def test_a_probe_of_few_packets_under_estimated_channels_is_said(
+    probe_bits: int, packet_size_bytes: int, short: bool
+) -> None:
+    link = {"ofdm": {}, "csi": {"estimator": "ls"}, "probe_bits": probe_bits, "packet_size_bytes": packet_size_bytes}
+    assert ("probe_bits: 184960 or more" in warned(scenario(CLIPPED, privacy=FLIPS, link=link))) == short
+    assert "probe_bits" not in warned(scenario(CLIPPED, privacy={**FLIPS, "channel": "agnostic"}, link=link))
+    assert "probe_bits" not in warned(scenario(CLIPPED, privacy=FLIPS, link={**link, "csi": "perfect"}))
+
+
 def test_what_will_hurt_is_said() -> None:
     fast = {"channel": {"fading": "rayleigh", "coherence": "packet"}}
     assert "different fades" in warned(scenario(CLIPPED, privacy=FLIPS, link=fast))

@@ -116,7 +116,7 @@ def test_another_thing_than_the_bases_keeps_none_of_its_keys(tmp_path: Path) -> 
         ),
         (
             "name: a\nlearning:\n  codec: uniform\n",
-            "s.yaml:3: learning.codec: unknown key; it belongs to algorithm fedavg, flip-moments or bit-distance ",
+            "s.yaml:3: learning.codec: unknown key; it belongs to algorithm fedavg, flip-moments, bit-distance or ",
         ),
         (
             f"{FEDAVG}  codec: {{name: fixed-point, bits: 3}}\n",
@@ -151,7 +151,7 @@ def test_another_thing_than_the_bases_keeps_none_of_its_keys(tmp_path: Path) -> 
         ),
         (
             "name: a\nprivacy:\n  mechanism: gausian\n",
-            "s.yaml:3: privacy.mechanism = gausian: must be bit-flipping or gaussian; ",
+            "s.yaml:3: privacy.mechanism = gausian: must be bit-flipping, gaussian or scheme; ",
         ),
         (
             "name: a\nprivacy:\n  mechanism: bit-flipping\n  epsilon: 1\n",

@@ -13,7 +13,8 @@ from phy.config.coding import CodingConfig
 from phy.config.power import PowerConfig
 from scenarios.curves import Drawing, Spot, arrange, band
 from scenarios.errors import ScenarioError
-from scenarios.figures import draw, log_limits, write_figures
+from scenarios.figure_layout import log_limits
+from scenarios.figures import draw, write_figures
 from scenarios.labels import axis_label, setting_cell, setting_label
 from scenarios.plan import Plan
 from scenarios.schema import FigureConfig
@@ -274,3 +275,18 @@ def test_each_setting_of_a_sweep_has_its_own_cell(path: str, values: list[object
 
 def test_an_unknown_metric_is_called_by_its_name() -> None:
     assert axis_label("made_up") == "made_up"
+
+
+def test_the_label_of_x_does_not_run_into_its_neighbours() -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    path = "learning.aggregation.epsilon"
+    cpa = {"algorithm": "fedavg", "upload": "update", "aggregation": {"name": "cpa"}}
+    settings = [{path: e, "learning.num_devices": k} for k in (100, 1000) for e in (0.5, 1.0)]
+    plan = make_plan(settings, trials=20, learning=cpa)
+    config = FigureConfig(x=path, y="test_accuracy", panels="learning.num_devices")
+    figure = draw(arrange(config, plan, summaries_of(plan, test_accuracy=0.1)))
+    FigureCanvasAgg(figure).draw()
+    left, right = (axes.xaxis.label.get_window_extent() for axes in figure.axes)
+    assert left.x1 < right.x0
+    assert right.x1 <= figure.bbox.x1

@@ -54,6 +54,18 @@ TWO_OF_EACH: tuple[dict[str, tuple[Any, Any]], ...] = (
         "privacy.epsilon": (5.0, 5.125),
         "privacy.delta": (0.01, 0.0125),
         "privacy.analog_tail": ("corrected", "as-printed"),
+        "privacy.noise_tolerance_db": (0.0, 1.0),
+        "privacy.listener_advantage_db": (0.0, 2.0),
+    },
+    {
+        "privacy.mechanism": ("scheme", "scheme"),
+        "privacy.budget.epsilon": (8.0, 9.0),
+        "privacy.budget.delta": (1e-5, 1e-6),
+        "privacy.budget.accountant": ("pld", "renyi"),
+        "privacy.budget.calibrate": (True, False),
+        "privacy.budget.schedule": ("uniform", "increasing"),
+        "privacy.budget.ratio": (4.0, 5.0),
+        "privacy.budget.action": ("stop", "silent"),
     },
     {
         "link.coding": ({"code": "ldpc5g"}, "none"),
@@ -236,6 +248,7 @@ TWO_OF_EACH += (
         "learning.aggregation.b": (10.0, 11.0),
         "learning.aggregation.epsilon": (1.0, 2.0),
         "learning.aggregation.l1_clip": (0.1, 0.2),
+        "learning.aggregation.form": ("printed", "exact"),
         "learning.attack.kind": ("ones", "ones"),
         "learning.attack.devices": ([0, 1], [0, 2]),
     },
@@ -251,7 +264,8 @@ TWO_OF_EACH += (
         **FEDAVG,
         "learning.upload": ("update", "update"),
         "learning.aggregation.name": ("sign", "sign"),
-        "learning.aggregation.vote": ("majority", "mean"),
+        "learning.aggregation.vote": ("mean", "majority"),
+        "learning.aggregation.decode": ("coded", "unbiased"),
         "learning.aggregation.step": (1.0, 0.5),
     },
     {
@@ -267,8 +281,19 @@ TWO_OF_EACH += (
     },
     {
         **FEDAVG,
+        "learning.upload": ("update", "update"),
+        "learning.aggregation.name": ("jopeq", "jopeq"),
+        "learning.aggregation.as_coded": (False, True),
+    },
+    {
+        **FEDAVG,
         "learning.aggregation.name": ("trimmed-mean", "median"),
         "learning.aggregation.trim": (0.1, 0.2),
+    },
+    {
+        "learning.attack.kind": ("jam", "sign-flip"),
+        "learning.attack.share": (0.1, 0.2),
+        "learning.attack.signal": ("ones", "random"),
     },
     {"learning.algorithm": ("flip-moments", "fedavg")},
     {
@@ -287,6 +312,11 @@ TWO_OF_EACH += (
         "learning.num_pairs": (20, 21),
     },
     {
+        "learning.algorithm": ("reconstruction", "reconstruction"),
+        "learning.samples_per_device": (1, 2),
+        "learning.num_devices": (20, 21),
+    },
+    {
         "privacy.mechanism": ("bit-flipping", "bit-flipping"),
         "privacy.epsilon": (1.0, 2.0),
         "privacy.order": (2.0, 3.0),
@@ -297,6 +327,16 @@ TWO_OF_EACH += (
         "privacy.debias": (False, True),
         "privacy.cipher": ("none", "aes"),
     },
+    {
+        "privacy.budget.epsilon": (1.0, 2.0),
+        "privacy.budget.delta": (1e-5, 1e-6),
+        "privacy.budget.accountant": ("pld", "renyi"),
+        "privacy.budget.schedule": ("increasing", "decreasing"),
+        "privacy.budget.ratio": (4.0, 5.0),
+        "privacy.budget.action": ("stop", "silent"),
+    },
+    {"privacy.mechanism": ("scheme", "scheme"), "privacy.budget.epsilon": (1.0, 2.0)}
+    | {"privacy.budget.calibrate": (True, False)},
     {
         "privacy.mechanism": ("gaussian", "gaussian"),
         "privacy.epsilon": (1.0, 2.0),
@@ -371,6 +411,22 @@ OF_OLD = {
 def test_runs_of_flmc_from_before_other_algorithms_are_found_done(name: str) -> None:
     texts = "\n".join(physics_json(point.scenario) for point in expand(load_scenario(name)).points)
     assert hashlib.sha256(texts.encode()).hexdigest() == OF_OLD[name]
+
+
+def test_keys_of_attacks_that_came_later_are_left_out_where_they_change_nothing() -> None:
+    learning = {"algorithm": "fedavg", "attack": {"kind": "ones", "share": 0.1}}
+    attack = physics(validate_quickly({"name": "a", "learning": learning}))["learning"]["attack"]
+    assert sorted(attack) == ["devices", "drawn", "factor", "kind", "share", "std"]
+    assert physics(validate_quickly({"name": "a", "learning": {"algorithm": "fedavg"}}))["learning"]["attack"] is None
+    assert "attack" not in physics(Scenario(name="a"))["learning"]
+
+
+def test_a_budget_that_is_not_there_is_left_out() -> None:
+    assert sorted(physics(validate_quickly({"name": "a", "privacy": {"epsilon": 5}}))["privacy"]) == [
+        "analog_tail",
+        "delta",
+        "epsilon",
+    ]
 
 
 def test_an_mcs_index_is_the_modulation_and_the_rate_it_stands_for() -> None:

@@ -23,6 +23,8 @@ FETCHED = [name for name in NAMES if getattr(load_scenario(name).scenario.learni
 """On images that do not come with phyloop, most of them days long."""
 FLMC = ("learning.rounds=6", "learning.burn_in=3")
 OTHERS = {
+    "attack-inversion": ("learning.rounds=1", "learning.num_devices=20", "link.power.snr_max_db=10"),
+    "attack-membership": ("learning.rounds=1", "learning.num_devices=20", "link.power.snr_max_db=10"),
     "bitflip-epochs": (
         "sweep=[{label: [T = 500], learning.local.steps: [1, 2]}, {label: [E = 10], learning.local.steps: [3, 4]}]",
         "learning.rounds=2",
@@ -70,7 +72,8 @@ def test_a_library_scenario_runs_to_its_report(name: str, tmp_path: Path) -> Non
     assert outcome.computed == outcome.planned == trials * len(plan.points)
     assert outcome.failed == 0
     dealt = len({p.scenario.learning.model_dump_json(include={"partition"}) for p in plan.points if has_images(p)})
-    assert len(outcome.report.figures) == 2 * (len(loaded.scenario.report.figures) + dealt) > 0
+    attacked = len({p.scenario.label for p in plan.points if p.scenario.learning.algorithm == "reconstruction"})
+    assert len(outcome.report.figures) == 2 * (len(loaded.scenario.report.figures) + dealt + attacked) > 0
     assert outcome.report.html.stat().st_size > 10_000
 
 

@@ -74,6 +74,16 @@ def test_ticks_of_labels_are_whole_and_thinned(num_classes: int, most: int) -> N
     assert (cells.get_xlabel(), cells.get_ylabel()) == ("device", "label")
 
 
+@pytest.mark.parametrize("most", [2, 4, 30])
+def test_the_scale_of_colours_counts_whole_samples(most: int) -> None:
+    counts = np.tile(np.arange(1, most + 1), (3, 1))
+    figure = partition_figure(counts, title="")
+    figure.draw_without_rendering()
+    ticks = figure.axes[-1].get_yticks()
+    assert 2 <= len(ticks) <= 8
+    assert (ticks == np.round(ticks)).all()
+
+
 def test_classes_are_called_by_their_names_while_these_fit() -> None:
     def said(num_classes: int) -> list[str]:
         names = [f"kind {number}" for number in range(num_classes)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from privacy.config import PrivacyConfig
 from scenarios.errors import ScenarioError
 from scenarios.loader import load_scenario
 from scenarios.plan import Plan, expand, value_of
@@ -86,7 +87,8 @@ def test_values_may_be_mappings_and_paths_may_go_into_none_and_bare_names(tmp_pa
     assert [value_of(point, "privacy.epsilon") for point in made.points] == [None, 5.0]
     text = "learning: {task: gaussian-linear}\nsweep: {privacy.epsilon: [3], learning.task.dimension: [2]}\n"
     (point,) = plan(tmp_path, text).points
-    assert value_of(point, "privacy") == {"epsilon": 3.0, "delta": 0.01, "analog_tail": "corrected"}
+    assert value_of(point, "privacy") == PrivacyConfig(epsilon=3.0).model_dump(mode="json")
+    assert value_of(point, "privacy.delta") == 0.01
     assert value_of(point, "learning.task.dimension") == 2
 
 

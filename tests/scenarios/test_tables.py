@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from fake_runs import ids_of, make_plan, make_trial, store_trials
 from scipy import stats
 from tidy_frames import link_table, metrics_table, privacy_table, rounds_table
 
+from privacy.config import PrivacyConfig
 from scenarios.plan import Plan
 from scenarios.round_curves import over_rounds
 from scenarios.schema import FigureConfig
@@ -137,7 +139,7 @@ def test_the_metrics_table_has_a_row_per_whole_trial_and_metric(store: Store, pl
     assert len(table) == 3 * 2 + 1 + 2
     first = table[table["metric"] == "active_cap"].iloc[0]
     assert (first["value"], first["text"]) == (2.0, "lmc")
-    assert first["privacy"] == ('{"analog_tail":"corrected","delta":0.01,"epsilon":5.0}')
+    assert json.loads(first["privacy"]) == PrivacyConfig(epsilon=5.0).model_dump(mode="json")
     assert table.iloc[-1]["privacy"] == "none"
 
 

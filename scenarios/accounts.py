@@ -1,0 +1,46 @@
+"""A trial's privacy account as what a store can keep: arrays, and JSON for the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.results import PrivacyAccount
+from privacy.ledger.claims import Claim
+from privacy.ledger.events import Ledger
+
+
+def account_arrays(account: PrivacyAccount | None) -> dict[str, NDArray[np.float64]]:
+    """The columns of the ledger, by name."""
+    if account is None:
+        return {}
+    ledger = account.ledger
+    arrays = {"parameter": ledger.parameter}
+    return arrays if ledger.uncredited is None else {**arrays, "uncredited": ledger.uncredited}
+
+
+def account_text(account: PrivacyAccount) -> str:
+    """Everything but the columns; an infinite epsilon is written as a word, which JSON has no number for."""
+    claims = [{**asdict(claim), "epsilon": _number(claim.epsilon)} for claim in account.published]
+    return json.dumps({"ledger": account.ledger.to_dict(), "published": claims}, sort_keys=True, allow_nan=False)
+
+
+def account_from(text: str, arrays: Mapping[str, NDArray[Any]]) -> PrivacyAccount:
+    """What the two above were made of."""
+    plain = json.loads(text)
+    return PrivacyAccount(
+        ledger=Ledger.from_dict(plain["ledger"], parameter=arrays["parameter"], uncredited=arrays.get("uncredited")),
+        published=tuple(
+            Claim(**{**one, "epsilon": float(one["epsilon"]), "assumptions": tuple(one["assumptions"])})
+            for one in plain["published"]
+        ),
+    )
+
+
+def _number(value: float) -> float | str:
+    return value if np.isfinite(value) else "inf"

@@ -1,0 +1,156 @@
+"""What `phyloop audit` does."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from fl.tasks.base import LearningError
+from privacy.errors import PrivacyError
+from scenarios.audit.plan import AuditOptions, auditable, delta_of
+from scenarios.audit.results import REFUTED, PointAudit, point_label, renyi_orders, write_results
+from scenarios.claims.table import claim_cells
+from scenarios.errors import ScenarioError
+from scenarios.interruption import interruptible
+from scenarios.link_study.commands import refuse_without_learning
+from scenarios.loader import LoadedScenario, load_scenario
+from scenarios.plan import Plan, Point, expand
+from scenarios.progress import shown_progress
+
+
+def audit_scenario(
+    source: str, *, out: Path | None, overrides: Sequence[str], seed: int | None, options: AuditOptions
+) -> int:
+    """`phyloop audit`; returns the exit code."""
+    from scenarios.audit.figure import write_audit_figure
+    from scenarios.run import RUNS
+
+    loaded = load_scenario(source, overrides=overrides, seed=seed)
+    refuse_without_learning(loaded)
+    plan = expand(loaded)
+    points, left_out = auditable(loaded, plan, options)
+    for reason in left_out:
+        print(f"phyloop: {reason}: not audited.", file=sys.stderr)
+    folder = out if out is not None else RUNS / f"{loaded.scenario.name}-audit"
+    _writable(folder)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    started = time.perf_counter()
+    with interruptible(), shown_progress(len(points), stored="points audited") as progress:
+        progress.start(len(points) * options.games)
+        audits = []
+        for point in points:
+            audits.append(_audit_point(loaded, point, options, progress.advance))
+            progress.stored(1)
+    paths = write_results(folder, plan, audits, options=options, name=loaded.scenario.name)
+    figure = write_audit_figure(folder, plan, audits)
+    _tell(plan, audits)
+    print(
+        f"\n{len(audits)} points of {options.games:,} games in {time.perf_counter() - started:.0f} s, seed {plan.seed}"
+    )
+    print(f"figure  {figure['png']}")
+    for path in paths:
+        print(f"table   {path}")
+    return 0
+
+
+def _audit_point(
+    loaded: LoadedScenario, point: Point, options: AuditOptions, heard: Callable[[int], None]
+) -> PointAudit:
+    from fl.audit.attack import audit
+    from fl.audit.build import build_game
+
+    scenario = point.scenario
+    try:
+        game = build_game(
+            scenario.learning,
+            link=scenario.link,
+            privacy=None if scenario.privacy == "none" else scenario.privacy,
+            seed=scenario.seed,
+            num_games=options.games,
+            rounds=options.rounds,
+        )
+    except (LearningError, PrivacyError) as error:
+        problem, _, remedy = str(error).partition("; ")
+        raise ScenarioError(
+            file=loaded.source, problem=f"point {point.index + 1}: {problem}", remedy=remedy or "change it"
+        ) from error
+    audited = audit(
+        game,
+        num_games=options.games,
+        delta=delta_of(scenario, options),
+        confidence=options.confidence,
+        attack=options.attack,
+        on_games=heard,
+    )
+    return PointAudit(point=point, audited=audited)
+
+
+def _writable(folder: Path) -> None:
+    """Refuse before the games are played, not after."""
+    if folder.exists() and not folder.is_dir():
+        raise ScenarioError(file=folder, problem="is a file, not a folder", remedy="name a folder with --out")
+
+
+def _tell(plan: Plan, audits: Sequence[PointAudit]) -> None:
+    """The table: of each point the lower bound, then the claims, each with its labels and the verdict."""
+    notes: list[str] = []
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head, right in (
+        *(("point", False), ("", False), ("ε", True), ("δ", True), ("accountant", False)),
+        *(("neighbours differ in", False), ("per", False), ("standing", False), ("source", False), ("verdict", False)),
+    ):
+        table.add_column(head, justify="right" if right else "left", no_wrap=True)
+    for one in audits:
+        audited, game = one.audited, one.audited.game
+        for result in (audited.result, audited.gaussian):
+            if result is None:
+                continue
+            how = f"{audited.attack} attack" + (", Gaussian form" if result.form == "gaussian" else "")
+            errors = f"{result.false_positives:,}+{result.false_negatives:,} errors of "
+            judged = f"{result.num_null + result.num_alternative:,} judged"
+            table.add_row(
+                point_label(plan, one.point) if result is audited.result else "",
+                "at least",
+                f"{result.epsilon_lower:.4g}",
+                f"{result.delta:.3g}",
+                how,
+                f"{game.unit}, replace-one",
+                f"{game.scope}" + (f" x {game.rounds} rounds" if game.rounds > 1 else ""),
+                f"{100.0 * result.confidence:g} % confidence",
+                errors + judged,
+                "",
+            )
+        for order in renyi_orders(audited):
+            bound = f"{audited.result.renyi_lower(order):.4g}"
+            table.add_row("", "at least", bound, f"Rényi order {order:g}", f"{audited.attack} attack, the same errors")
+        for claim in audited.claims:
+            scope, epsilon, delta, _, accountant, unit, _, standing, source = claim_cells(claim, notes=notes)
+            verdict = one.verdict(claim)
+            table.add_row(
+                "",
+                "claimed",
+                epsilon if math.isfinite(claim.epsilon) else "infinite",
+                delta,
+                accountant,
+                unit,
+                scope,
+                standing,
+                source,
+                f"[bold]{verdict}[/bold]" if verdict == REFUTED else verdict,
+            )
+    console = Console()
+    Console(width=max(console.width, 1000), soft_wrap=True).print(table)
+    for worlds in dict.fromkeys(one.audited.game.worlds for one in audits):
+        console.print(f"Game: {worlds}.", highlight=False)
+    for number, note in enumerate(notes, start=1):
+        console.print(f"\\[{number}] {note}", highlight=False)
+    if any(not math.isfinite(claim.epsilon) for one in audits for claim in one.audited.claims):
+        console.print("Where infinity is claimed nothing is promised: no audit can refute it.", highlight=False)
+    console.print("Each bound has its confidence by itself; points share random numbers.", highlight=False)

@@ -1,0 +1,146 @@
+"""`phyloop audit`, from the file to the table, the picture and the numbers."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from command import phyloop, write_scenario
+
+from scenarios.audit.commands import audit_scenario
+from scenarios.audit.plan import AuditOptions, audit_options
+from scenarios.errors import ScenarioError
+
+SIGNS = """\
+name: signs
+seed: 5
+link: {error_model: error_free}
+learning:
+  algorithm: fedavg
+  upload: update
+  data: {name: digits}
+  num_devices: 10
+  rounds: 3
+sweep:
+  - learning.aggregation.name: [sign]
+    learning.aggregation.epsilon: [0.5, 2]
+    label: [signs]
+  - learning.aggregation: [{name: sign, epsilon: none}]
+    label: [bare signs]
+"""
+GAMES = 4000
+
+
+def audited(folder: Path, text: str = SIGNS, *, out: str = "out", options: AuditOptions | None = None) -> dict:
+    source = write_scenario(folder, text)
+    options = options or AuditOptions(games=GAMES)
+    assert audit_scenario(str(source), out=folder / out, overrides=(), seed=None, options=options) == 0
+    return json.loads((folder / out / "audit.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def signs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
+    folder = tmp_path_factory.mktemp("signs")
+    return folder, audited(folder)
+
+
+def test_each_point_has_a_lower_bound_below_its_claim(signs: tuple[Path, dict]) -> None:
+    points = signs[1]["points"]
+    assert [point["settings"]["label"] for point in points] == ["signs", "signs", "bare signs"]
+    for point, epsilon in zip(points, (0.5, 2.0, None), strict=True):
+        assert point["claims"][0]["epsilon"] == epsilon  # null: infinity, nothing is promised
+        assert point["games"] == GAMES
+        assert {claim["verdict"] for claim in point["claims"]} == {"stands"}
+        if epsilon is not None:
+            assert 0.3 * epsilon < point["lower"]["epsilon_lower"] <= epsilon
+    bare = points[2]["lower"]
+    assert bare["false_positives"] == bare["false_negatives"] == 0
+    # What is told apart without an error is limited by the number of games alone.
+    assert bare["epsilon_lower"] > points[1]["lower"]["epsilon_lower"]
+
+
+def test_the_table_has_a_row_per_bound_and_the_picture_is_there(signs: tuple[Path, dict]) -> None:
+    folder, found = signs
+    with (folder / "out" / "audit.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["bound"] for row in rows].count("lower") == 3
+    claimed = [row for row in rows if row["bound"] == "claimed"]
+    assert [row["epsilon"] for row in claimed] == ["0.5", "2.0", "inf"]
+    assert all(row["label"] and row["source"] for row in claimed)
+    lower = next(row for row in rows if row["bound"] == "lower")
+    assert float(lower["epsilon"]) == found["points"][0]["lower"]["epsilon_lower"]
+    assert {path.name for path in (folder / "out").iterdir()} == {"audit.csv", "audit.json", "audit.png", "audit.svg"}
+
+
+def test_the_same_seed_writes_the_same_files(signs: tuple[Path, dict]) -> None:
+    folder, _ = signs
+    audited(folder, out="again")
+    for name in ("audit.csv", "audit.json", "audit.svg"):
+        assert (folder / "again" / name).read_bytes() == (folder / "out" / name).read_bytes()
+
+
+def test_the_terminal_labels_every_epsilon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    audited(tmp_path, options=AuditOptions(games=GAMES, attack="classifier", rounds=2))
+    told = capsys.readouterr().out
+    for words in ("at least", "classifier attack", "99.9 % confidence", "Warner 1965", "stands", "infinite"):
+        assert words in told
+    assert "no audit can refute it" in told
+
+
+def test_what_is_published_and_wrong_is_called_refuted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = SIGNS.split("sweep:")[0] + "  aggregation: {name: laplace, epsilon: 1, as_coded: true}\n"
+    (point,) = audited(tmp_path, text, options=AuditOptions(games=20_000))["points"]
+    assert point["claims"][0]["verdict"] == "refuted"
+    assert point["claims"][0]["standing"] == "as published"
+    assert "refuted" in capsys.readouterr().out
+
+
+def test_schemes_without_a_radio_are_left_out_and_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """\
+name: one-radio
+link: {channel: {model: flat, gain: 0.04, noise_power: 1.0}, power: {policy: inversion, snr_max_db: 20}}
+learning: {task: {name: gaussian-linear, num_samples: 60, dimension: 2}, num_devices: 3, rounds: 4, burn_in: 2}
+privacy: {epsilon: 1, delta: 0.05}
+sweep: {learning.scheme: [analog]}
+"""
+    found = audited(tmp_path, text.replace("[analog]", "[analog, digital]"))
+    assert len(found["points"]) == 2
+    for point in found["points"]:
+        assert point["lower"]["delta"] == 0.05
+        assert min(c["epsilon"] for c in point["claims"]) >= point["lower"]["epsilon_lower"]
+    assert found["points"][0]["lower_gaussian"] is not None
+    without = text.replace("privacy: {epsilon: 1, delta: 0.05}\n", "")
+    audited(tmp_path, without.replace("[analog]", "[analog, noiseless]"), out="without")
+    assert "scheme noiseless sends nothing over a radio: not audited" in capsys.readouterr().err
+    with pytest.raises(ScenarioError, match="nothing to audit"):
+        audited(tmp_path, without.replace("[analog]", "[noiseless, exact]"))
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"games": 10}, r"--games = 10: an audit needs 200"),
+        ({"delta": 1.0}, r"--delta = 1.0: delta is a probability"),
+        ({"confidence": 1.0}, r"--confidence = 1.0"),
+        ({"rounds": 0}, r"--rounds"),
+        ({"attack": "guess"}, r'--attack = "?guess'),
+    ],
+)
+def test_options_that_make_no_audit_are_one_sentence(given: dict, named: str) -> None:
+    usual = {"games": 1000, "delta": None, "confidence": 0.99, "attack": None, "rounds": 1}
+    with pytest.raises(ScenarioError, match=named):
+        audit_options(**{**usual, **given})
+
+
+def test_a_game_longer_than_the_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="longer than the run of 3"):
+        audited(tmp_path, options=AuditOptions(games=GAMES, rounds=4))
+
+
+def test_the_command_line_says_one_sentence_and_exits_2(tmp_path: Path) -> None:
+    result = phyloop("audit", write_scenario(tmp_path, SIGNS), "--confidence", "2")
+    assert result.returncode == 2
+    assert result.stderr.startswith("phyloop: --confidence = 2.0: ")
+    assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,55 @@
+"""What the channel's noise is worth as privacy is said before a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scenarios.consistency import find_warnings
+from scenarios.loader import load_scenario
+
+BASE: dict[str, Any] = {
+    "name": "evidence",
+    "link": {"modulation": "qpsk", "power": {"policy": "fixed", "snr_max_db": 6}},
+    "learning": {
+        "algorithm": "fedavg",
+        "num_devices": 10,
+        "rounds": 40,
+        "upload": "update",
+        "aggregation": {"name": "cpa", "epsilon": 0.5},
+    },
+}
+
+
+def said(tmp_path: Path, *, link: dict[str, Any] | None = None, **aggregation: Any) -> list[str]:
+    learning = {**BASE["learning"], "aggregation": {**BASE["learning"]["aggregation"], **aggregation}}
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump({**BASE, "link": {**BASE["link"], **(link or {})}, "learning": learning}))
+    return [s for s in find_warnings(load_scenario(str(path)).scenario) if "delta" in s or "proof" in s]
+
+
+def test_a_probe_that_costs_more_than_delta_is_named_with_the_confidence_that_would_do(tmp_path: Path) -> None:
+    (sentence,) = said(tmp_path)
+    assert "0.99 in each of 40 rounds takes 0.4 of the run's delta" in sentence
+    wanted = float(sentence.partition("confidence: ")[2].rpartition("confidence: ")[2].partition(",")[0])
+    assert 40 * (1.0 - wanted) == pytest.approx(1e-6, rel=1e-3)
+    assert said(tmp_path, confidence=wanted) == []
+
+
+@pytest.mark.parametrize(
+    "link",
+    [{"coding": {"code": "convolutional", "rate": 0.5}}, {"modulation": "16qam"}, {"packets": {"policy": "drop"}}],
+    ids=["coded", "bits that share an axis", "lost packets"],
+)
+def test_errors_that_no_proof_can_credit_are_said_to_be_such(tmp_path: Path, link: dict[str, Any]) -> None:
+    (sentence,) = said(tmp_path, link=link)
+    assert "no proof can" in sentence
+    assert "own flips alone" in sentence
+
+
+@pytest.mark.parametrize("changes", [{"channel": "agnostic"}, {"channel": "debias"}, {"epsilon": "none"}])
+def test_who_credits_nothing_is_told_nothing(tmp_path: Path, changes: dict[str, Any]) -> None:
+    assert said(tmp_path, **changes) == []

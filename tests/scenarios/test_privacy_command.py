@@ -1,0 +1,144 @@
+"""`phyloop privacy`: which epsilon holds after all rounds, told with every label, from the ledgers alone."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import phyloop
+
+from privacy.accounting import account, spendings
+from privacy.ledger.events import Ledger
+from privacy.ledger.noise_events import GaussianNoise
+from scenarios.claims.commands import CSV_COLUMNS
+from scenarios.commands import reload
+from scenarios.run import identify
+from scenarios.store import Store
+
+PRIVATE = """\
+name: private
+seed: 7
+trials: 3
+link:
+  channel: {model: flat, gain: 0.04, noise_power: 1.0}
+  power: {snr_max_db: 20}
+learning:
+  task: {name: gaussian-linear, num_samples: 60, dimension: 3}
+  num_devices: 4
+  rounds: 12
+  burn_in: 4
+  step_size: 1e-3
+privacy: {epsilon: 2, delta: 0.01}
+sweep:
+  learning.scheme: [analog, digital, noiseless]
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("privacy")
+    (folder / "private.yaml").write_text(PRIVATE)
+    done = phyloop("run", folder / "private.yaml", "--out", folder / "out")
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+def claims(run: Path, *options: str) -> list[dict[str, str]]:
+    file = run.parent / "claims.csv"
+    done = phyloop("privacy", run, "--csv", file, *options)
+    assert done.returncode == 0, done.stderr
+    with file.open(encoding="utf-8", newline="") as rows:
+        return list(csv.DictReader(rows))
+
+
+def ledgers(run: Path) -> dict[str, Ledger]:
+    """By scheme, that of the first trial."""
+    _, plan = reload(run)
+    with Store.open_existing(run) as store:
+        found = {}
+        for point, ids in zip(plan.points, identify(plan), strict=True):
+            accounts = store.read_accounts(ids[:1])
+            if accounts:
+                found[str(point.settings["learning.scheme"])] = accounts[ids[0]].ledger
+    return found
+
+
+def test_every_row_has_every_label_and_a_scheme_without_a_radio_has_none(run: Path) -> None:
+    rows = claims(run)
+    assert {row["learning.scheme"] for row in rows} == {"analog", "digital"}
+    for row in rows:
+        for name in ("scope", "epsilon", "accountant", "unit", "relation", "channel_credited", "standing", "source"):
+            assert row[name], (name, row)
+        assert set(CSV_COLUMNS) <= set(row)
+        # Where noise of the receiver counts, what that takes for granted is said.
+        if row["channel_credited"] == "True" and row["accountant"] != "paper":
+            assert "whoever listens" in row["assumptions"]
+
+
+def test_the_exact_epsilon_of_an_analog_run_is_that_of_one_gaussian_release_as_strong_as_all(run: Path) -> None:
+    multipliers = ledgers(run)["analog"].parameter[:, 0]
+    together = GaussianNoise(noise_multiplier=float(1.0 / math.sqrt((1.0 / multipliers**2).sum())))
+    (row,) = [
+        row
+        for row in claims(run, "--accountant", "exact")
+        if (row["learning.scheme"], row["scope"], row["accountant"]) == ("analog", "run", "exact")
+        and row["channel_credited"] == "True"
+    ]
+    # The channel is constant, so that all trials are alike; at this epsilon the closed profile is delta.
+    assert together.delta(np.array([float(row["epsilon"])]))[0] == pytest.approx(0.01, rel=1e-6)
+    without = [row for row in claims(run) if row["learning.scheme"] == "analog" and row["channel_credited"] == "False"]
+    assert {row["epsilon"] for row in without} == {"inf"}
+
+
+def test_another_delta_is_accounted_for_without_running_again(run: Path) -> None:
+    before = (run / "results.sqlite").stat().st_mtime_ns
+    spent = spendings(ledgers(run)["digital"], credited=True)
+    for delta in (1e-2, 1e-6):
+        (row,) = [
+            row
+            for row in claims(run, "--accountant", "pld", "--delta", f"{delta:g}")
+            if (row["learning.scheme"], row["scope"], row["channel_credited"]) == ("digital", "run", "True")
+            and row["accountant"] == "pld"
+        ]
+        assert float(row["epsilon"]) == pytest.approx(account(spent, delta=delta, accountant="pld"), rel=1e-6)
+    assert (run / "results.sqlite").stat().st_mtime_ns == before
+
+
+def test_the_papers_delta_of_a_round_stands_beside_and_is_called_published(run: Path) -> None:
+    published = [row for row in claims(run) if row["accountant"] == "paper"]
+    assert {row["standing"] for row in published} == {"as published"}
+    assert {row["scope"] for row in published} == {"round"}
+    assert all(float(row["delta"]) <= 0.01 * (1 + 1e-6) for row in published)
+
+
+def test_the_report_shows_the_claims(run: Path) -> None:
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "What was released, and what that proves" in page
+    assert "as published" in page
+    assert "whoever listens" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--accountant", "moments"), ("--accountant moments is not known", "basic, advanced, renyi, pld, exact")),
+        (("--relation", "both"), ("--relation both is not known", "replace-one, add-or-remove-one")),
+        (("--delta", "1.5"), ("--delta is 1.5", "1e-5")),
+        (("--delta", "0"), ("delta is 0", "1e-5")),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(run: Path, options: tuple[str, ...], words: tuple[str, ...]) -> None:
+    done = phyloop("privacy", run, *options)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in " ".join(done.stderr.split()), done.stderr
+
+
+def test_a_folder_without_results_is_said(tmp_path: Path) -> None:
+    done = phyloop("privacy", tmp_path)
+    assert done.returncode == 2
+    assert "holds no results" in " ".join(done.stderr.split())
