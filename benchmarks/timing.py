@@ -8,17 +8,29 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
+def interleaved(
+    calls: Mapping[str, Callable[[], Any]],
+    *,
+    repeats: int,
+    warm_up: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """What `clock` says of each call [s], wall time if left out, over `repeats` turns after `warm_up` that compile."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(warm_up + repeats):
+        for name, call in calls.items():
+            start = clock()
+            call()
+            if turn >= warm_up:
+                seconds[name].append(clock() - start)
+    return seconds
+
+
 def interleaved_medians(
     calls: Mapping[str, Callable[[], Any]], *, repeats: int = 11, warm_up: int = 2
 ) -> dict[str, float]:
     """Median wall time of each call [s] over `repeats` turns, after `warm_up` turns that compile."""
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(warm_up + repeats):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            if turn >= warm_up:
-                seconds[name].append(time.perf_counter() - start)
+    seconds = interleaved(calls, repeats=repeats, warm_up=warm_up)
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
