@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import SMALL, exported, phyloop, write_scenario
+from command import COMMAND, SMALL, exported, phyloop, write_scenario
 
 from scenarios.store import DATABASE
 
@@ -126,17 +126,25 @@ def cpu_seconds_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def test_help_and_check_answer_within_a_second(tmp_path: Path) -> None:
+def least_cpu_seconds(*command: str | Path) -> float:
+    """The best of four: others may hold the cores and their caches."""
+    seconds = []
+    for _ in range(4):
+        before = cpu_seconds_of_children()
+        subprocess.run(list(map(str, command)), check=True, capture_output=True)
+        seconds.append(cpu_seconds_of_children() - before)
+    return min(seconds)
+
+
+def test_help_and_check_cost_little_more_than_the_libraries_they_read(tmp_path: Path) -> None:
+    # About a second on a free core: NumPy, SciPy and pydantic alone take 0.6 of it, `check flmc-snr` 1.9 times that,
+    # and TensorFlow alone would take some five times them. A ratio holds on slow and busy machines too.
+    libraries = least_cpu_seconds(
+        sys.executable, "-c", "import numpy, pydantic, typer, yaml, sqlite3, scipy.special, scipy.optimize"
+    )
     scenario = write_scenario(tmp_path)
     for arguments in (("--help",), ("check", "flmc-snr"), ("check", scenario), ("list",), ("schema",)):
-        seconds = []
-        for _ in range(3):
-            before = cpu_seconds_of_children()
-            assert phyloop(*arguments).returncode == 0
-            seconds.append(cpu_seconds_of_children() - before)
-        # Time of the processor, and the best of three: others may hold the cores and their caches, which costs a
-        # third more; alone it is 0.9 s.
-        assert min(seconds) < 1.3, (arguments, seconds)
+        assert least_cpu_seconds(*COMMAND, *arguments) < 2.8 * libraries, arguments
 
 
 def test_check_names_the_cap_that_binds(tmp_path: Path) -> None:
