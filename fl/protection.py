@@ -215,7 +215,8 @@ class RandomizedResponse(NoProtection):
     `channel`: `native` lets the bit errors that the channel surely makes count, (11) of Li et al. 2025 with the lower
     confidence limit of a probe; `debias` adds the whole response and only divides by what the channel takes off the
     mean; `agnostic` knows nothing of it. What is left of the mean, by the point estimate, is the plan's `factor`:
-    (1 - 2 target) (1 - 2 p_C) where response and channel follow each other. `errors_arrive` and `errors_together` as in
+    (1 - 2 target) (1 - 2 p_C) where response and channel follow each other; the channel's part is kept above
+    `SMALLEST_DEBIAS_FACTOR`. `errors_arrive` and `errors_together` as in
     `BitFlipping`: errors that the server never gets neither protect nor take anything off the mean.
     """
 
@@ -248,7 +249,9 @@ class RandomizedResponse(NoProtection):
             confidence=self._confidence,
             design_effect=self._errors_together,
         )
-        factor = np.maximum(recovered_factor(plan.expected), SMALLEST_DEBIAS_FACTOR)
+        # The response is known and may leave next to nothing at a small eps; only what is measured needs a floor.
+        floor = SMALLEST_DEBIAS_FACTOR * recovered_factor(plan.flip_probability)
+        factor = np.maximum(recovered_factor(plan.expected), floor)
         return RoundPlan(flip_probability=plan.flip_probability, factor=factor, observed=plan.series())
 
     def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:

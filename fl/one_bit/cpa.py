@@ -13,7 +13,7 @@ from fl.aggregation import SMALLEST_DEBIAS_FACTOR
 from fl.one_bit.base import Senders, checked_updates
 from fl.one_bit.codebooks import UNHEARD, Codebook, codeword_bits, shared_uniforms, signed_histogram
 from fl.one_bit.quantizers import Quantizer, Vectors
-from fl.one_bit.theory import Decode, decode_scale, flip_target, gain
+from fl.one_bit.theory import Decode, decode_scale, flip_target, gain, keep_factor
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.random import Purpose
@@ -120,7 +120,7 @@ class Cpa:
                 rest -= np.take(quantizer.points.astype(np.float32), levels, axis=0)
 
     def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
-        """See `Scheme.aggregate`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR` times the decode's own.
+        """See `Scheme.aggregate`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR` times tanh(eps/2).
 
         The decode as coded does not undo randomized response, but does undo what `factor` holds beyond tanh(eps/2).
         """
@@ -133,7 +133,7 @@ class Cpa:
         self._check(payload, senders)
         key = senders.context.keys(Purpose.CODEBOOK)[0]
         scale = decode_scale(self.codebook, decode=self.decode, epsilon=self.epsilon)
-        worth = (weights * scale / np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR)).astype(np.float32)
+        worth = (weights * scale / self._divisor(senders.factor)).astype(np.float32)
         bins = np.zeros((stages, self.codebook.num_points, blocks))
         dither, heard = np.zeros((blocks, self.dimension)), np.zeros((stages, blocks))
         for rows in self._rows(count):
@@ -184,11 +184,12 @@ class Cpa:
         rho = self.codebook.correlation
         sizes = (self.quantizers[0].points ** 2).sum(axis=1)
         power = (sizes @ bins * (1.0 - rho) / self.gain - rho * sizes.sum()) / (1.0 - rho)
-        worth = np.sqrt(((weights / np.maximum(factor, SMALLEST_DEBIAS_FACTOR)) ** 2).sum()) / max(
-            weights.sum(), 1e-300
-        )
+        worth = np.sqrt(((weights / self._divisor(factor)) ** 2).sum()) / max(weights.sum(), 1e-300)
         moment = (1.0 - rho) * (sizes**2).sum() + rho * sizes.sum() ** 2
         return power, float(worth * np.sqrt(moment) / (1.0 - rho))
+
+    def _divisor(self, factor: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.maximum(factor, SMALLEST_DEBIAS_FACTOR * keep_factor(self.epsilon))
 
     def _blocks(self, updates: NDArray[np.float32]) -> NDArray[np.float32]:
         """`[K, num_blocks, L]` in units of the radius."""

@@ -22,6 +22,7 @@ from fl.aggregation import SMALLEST_DEBIAS_FACTOR
 from fl.config.scheme import SignScheme
 from fl.one_bit.base import Senders, checked_updates
 from fl.one_bit.stochastic_bits import mean_sign, stochastic_bits
+from fl.one_bit.theory import flip_target, keep_factor
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.random import Purpose
@@ -57,7 +58,7 @@ class SignVote:
     @property
     def flip_target(self) -> float | None:
         """See `Scheme`."""
-        return None if self.epsilon is None else (1.0 - math.tanh(self.epsilon / 2.0)) / 2.0
+        return flip_target(self.epsilon)
 
     def encode(
         self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
@@ -67,11 +68,12 @@ class SignVote:
         return stochastic_bits(updates, slope=None, key=context.keys(Purpose.ROUNDING)[0], devices=devices)[None]
 
     def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
-        """See `Scheme.aggregate`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR`, and no matter to a majority."""
+        """See `Scheme.aggregate`; `factor` is no matter to a majority, and kept as in `fl.one_bit.cpa` for a mean."""
         worth = np.ones(len(senders.devices))
         if self.vote == "mean":
-            kept = 1.0 if self.epsilon is None or self.decode == "unbiased" else math.tanh(self.epsilon / 2.0)
-            worth = kept / np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR)
+            kept = keep_factor(self.epsilon)
+            divisor = np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR * kept)
+            worth = (kept if self.decode == "coded" else 1.0) / divisor
         mean = mean_sign(payload, num_values=self.num_values, weights=senders.weights, worth=worth, known=senders.known)
         return (self.step * (np.sign(mean) if self.vote == "majority" else mean)).astype(np.float32)
 
