@@ -10,6 +10,7 @@ from fl.config import (
     CpaScheme,
     FedAvgConfig,
     JopeqScheme,
+    LaplaceScheme,
     MvuScheme,
     ProbitScheme,
     SignScheme,
@@ -51,13 +52,24 @@ def find_warnings(scenario: Scenario) -> Iterator[str]:
             "meet different fades, so that native may credit errors of fades that the payload does not meet; write "
             "coherence: round or run, or channel: agnostic"
         )
-    plain = isinstance(scheme, AggregatorConfig) and scheme.name in ("mean", "geometric-median")
-    wild = isinstance(learning.codec, Binary32Config) and learning.receiver_limit is None
-    if attack is not None and attack.kind in ("ones", "invert", "random") and plain and wild:
+    if attack is not None and attack.kind in ("ones", "invert", "random") and _wild(learning):
+        remedy = "write a learning.receiver_limit"
+        if isinstance(scheme, AggregatorConfig):
+            remedy = "write codec: fixed-point, or a learning.receiver_limit"
         yield (
-            f"learning.attack.kind: {attack.kind} on bits of codec binary32 makes numbers of up to 1e38, or NaN, "
-            "which ends a trial; write codec: fixed-point, or a learning.receiver_limit"
+            f"learning.attack.kind: {attack.kind} on bits of binary32 makes numbers of up to 1e38, or NaN, which ends "
+            f"a trial; {remedy}"
         )
+
+
+def _wild(learning: FedAvgConfig) -> bool:
+    """Whether a single number of any size enters a mean."""
+    scheme = learning.aggregation
+    if learning.receiver_limit is not None:
+        return False
+    if isinstance(scheme, AggregatorConfig):
+        return scheme.name in ("mean", "geometric-median") and isinstance(learning.codec, Binary32Config)
+    return isinstance(scheme, LaplaceScheme)
 
 
 def _credits(learning: FedAvgConfig) -> bool:

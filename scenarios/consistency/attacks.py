@@ -39,6 +39,12 @@ def learning_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield Conflict(keys=(*named, "learning.attack"), problem=problem, remedy=remedy)
         return
     usual = AttackConfig(kind=attack.kind, share=0.0)
+    if attack.devices is not None and attack.drawn != usual.drawn:
+        yield Conflict(
+            keys=("learning.attack.drawn", "learning.attack"),
+            problem="drawn says how a share of the devices is drawn, and attack.devices names them",
+            remedy="leave drawn out, or write share in place of devices",
+        )
     for key, kinds in _BELONGS:
         if getattr(attack, key) != getattr(usual, key) and attack.kind not in kinds:
             yield Conflict(

@@ -23,6 +23,12 @@ def learning_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     too_many = list(_samples(learning, facts))
     yield from too_many or _shares(learning, facts)
     yield from _model(learning)
+    if learning.participation.dropout == 1.0:
+        yield Conflict(
+            keys=("learning.participation.dropout", "learning.participation"),
+            problem="with dropout 1 no device is left to send in any round",
+            remedy="write a dropout below 1",
+        )
     if learning.downlink == "ideal" and learning.downlink_codec is not None:
         yield Conflict(
             keys=("learning.downlink_codec", "learning.downlink"),

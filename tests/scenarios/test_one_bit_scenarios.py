@@ -176,6 +176,12 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
     ("learning.attack.kind", "jammer", scenario({"attack": {"kind": "jam", "share": 0.1}})),
     ("learning.attack.factor", "leaves signs", scenario({"attack": {"kind": "sign-flip", "factor": 2, "share": 0.1}})),
     ("learning.attack.factor", "sign-flip or scale", scenario({"attack": {"kind": "ones", "factor": 2, "share": 0.1}})),
+    (
+        "learning.attack.drawn",
+        "attack.devices names them",
+        scenario({"attack": {"kind": "ones", "devices": [3], "drawn": "with-replacement"}}),
+    ),
+    ("learning.participation.dropout", "no device is left", scenario({"participation": {"dropout": 1.0}})),
     ("learning.attack.std", "gaussian", scenario({"attack": {"kind": "ones", "std": 2, "share": 0.1}})),
     (
         "learning.partition.samples_per_device",
@@ -226,6 +232,8 @@ POSSIBLE = [
     scenario({"aggregation": {"name": "cpa", "radius": "decaying", "gamma_decay": 0.9}}),
     scenario({"aggregation": "laplace", "receiver_limit": 10.0}),
     scenario({"personal": {"lam": 0.5}, "local": {"proximal": 0.5}}),
+    scenario({"participation": {"dropout": 0.9}}),
+    scenario({"attack": {"kind": "ones", "share": 0.5, "drawn": "with-replacement"}}),
 ]
 
 
@@ -261,6 +269,11 @@ def test_attacks_on_bits_of_plain_floating_point_are_warned_of() -> None:
     free = {"error_model": "error_free"}
     ones = {"kind": "ones", "share": 0.1}
     assert "NaN" in warned(scenario({"attack": ones}, link=free))
+    said = warned(scenario({"attack": ones, "aggregation": "laplace"}, link=free))
+    assert "NaN" in said
+    assert "codec" not in said
+    assert warned(scenario({"attack": ones, "aggregation": "laplace", "receiver_limit": 9.0}, link=free)) == ""
+    assert warned(scenario({"attack": ones, "aggregation": "jopeq"}, link=free)) == ""
     assert warned(scenario({"attack": ones, "aggregation": "median"}, link=free)) == ""
     assert warned(scenario({"attack": ones, "receiver_limit": 9.0}, link=free)) == ""
 
