@@ -134,12 +134,17 @@ class Exchange:
         devices: NDArray[np.int64],
         context: UplinkContext,
         tamper: Tamper = lambda bits: bits,
+        admit: Callable[[NDArray[np.int64]], None] = lambda _: None,
     ) -> Upload:
-        """Send `values` `[K, M]` of `devices` `[K]`. Raises LearningError for NaN or infinity among them."""
+        """Send `values` `[K, M]` of `devices` `[K]`. Raises LearningError for NaN or infinity among them.
+
+        `admit` is shown how many values of each device the codec clips, `[K]`, and may raise before anything is sent.
+        """
         plan = self.pipe.begin(context)
         noisy = self._protection.perturb(values, devices=devices, context=context)
         encoded = self._codec.encode(noisy[None], keys=context.keys(Purpose.ROUNDING))
         del noisy
+        admit(encoded.clipped[0])
         received, heard = self.pipe.carry(encoded.payload, plan=plan, context=context, tamper=tamper)
         decoded = self._codec.decode(received, num_values=self._num_values)[0]
         known = self.pipe.known(heard, bits_per_value=self._codec.bits_per_value)

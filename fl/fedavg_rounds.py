@@ -12,7 +12,7 @@ from fl.config import FedAvgConfig
 from fl.convergence import Convergence
 from fl.federation import DivergedError, Federation, RoundReport
 from fl.one_bit.theory import coded_snr_of_run_db
-from fl.results import TrialResult
+from fl.results import OnAir, TrialResult
 from fl.rounds import SPENT
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
@@ -20,6 +20,7 @@ from privacy.config import UploadPrivacy
 from privacy.errors import PrivacyError
 
 _TESTED = ("test_loss", "test_accuracy")
+_ON_AIR = ("rounds", "link", "devices")
 
 
 def run_fedavg(
@@ -56,6 +57,10 @@ def run_fedavg(
             except LearningError as error:
                 failure = f"round {index}: {error}"
                 break
+            if report.failure is not None:
+                failure = f"round {index}: {report.failure}"
+                record.cut_short(report)
+                break
             tested = {}
             last = index + 1 == learning.rounds or (stops and federation.spent_up(index + 1))
             if (index + 1) % learning.test_every == 0 or last:
@@ -81,6 +86,7 @@ class _Record:
     def __init__(self, num_rounds: int, num_devices: int) -> None:
         self._num_rounds, self._num_devices = num_rounds, num_devices
         self._kept = 0
+        self._last: RoundReport | None = None
         self._rounds: dict[str, NDArray[np.float64]] = {name: np.full(num_rounds, np.nan) for name in _TESTED}
         self._series: dict[str, dict[str, NDArray[Any]]] = {"devices": {}, "link": {}}
 
@@ -99,6 +105,10 @@ class _Record:
                     kept[name] = np.full((self._num_rounds, self._num_devices), nothing, values.dtype)
                 kept[name][index] = values
         self._kept = index + 1
+
+    def cut_short(self, report: RoundReport) -> None:
+        """A round in which everybody sent and nothing came of it."""
+        self._last = report
 
     def result(
         self, trial: int, *, federation: Federation, convergence: Convergence | None, failure: str | None
@@ -143,6 +153,11 @@ class _Record:
             rounds=rounds,
             link=series["link"],
             devices=series["devices"],
+            on_air=OnAir(
+                num_values=federation.model.num_parameters,
+                num_bits=federation.upload_bits,
+                **({} if self._last is None else {name: getattr(self._last, name) for name in _ON_AIR}),
+            ),
             failure=failure,
         )
 

@@ -45,11 +45,15 @@ _DIVERGED = 1e18
 
 @dataclass(frozen=True, kw_only=True)
 class RoundReport:
-    """One round: numbers of the round, of each device `[num_devices]`, and of the link (see `fl.results`)."""
+    """One round: numbers of the round, of each device `[num_devices]`, and of the link (see `fl.results`).
+
+    `failure`: why the trial cannot go on, though everybody had sent; None where it can.
+    """
 
     rounds: Mapping[str, float]
     devices: Mapping[str, NDArray[Any]]
     link: Mapping[str, NDArray[Any]]
+    failure: str | None = None
 
 
 class Federation:
@@ -166,7 +170,11 @@ class Federation:
         )
 
     def round(self, round_index: int) -> RoundReport:
-        """Run one round. Raises LearningError for a model that is not finite or lies too far beyond the codec."""
+        """Run one round.
+
+        Raises LearningError for a device's model that is not finite or lies too far beyond the codec: then nobody has
+        sent. A server's model that is not finite in the end is the report's `failure`.
+        """
         config = self._config
         who = self.allowance.admit(self._drawn(round_index))
         start = self._hear_the_model(who.devices, round_index)
@@ -193,7 +201,11 @@ class Federation:
             context=context,
         )
         self.weights = self.weights + collected.result if config.upload == "update" else collected.result
-        check_finite(self.weights[None], devices=None)
+        failure = None
+        try:
+            check_finite(self.weights[None], devices=None)
+        except DivergedError as error:
+            failure = str(error)
         seat = self._slots.seat(senders)
         return RoundReport(
             rounds={
@@ -204,10 +216,11 @@ class Federation:
                 **collected.spent,
                 **collected.told,
                 **self._attackers.told(senders),
-                **(self._aggregation_error(numbers, q, collected.result) if config.upload == "update" else {}),
+                **({} if failure else self._aggregation_error(numbers, q, collected.result)),
             },
             devices={name: self._slots.place(values, seat, senders) for name, values in collected.observed.items()},
             link=self._slots.link_series(collected.heard, seat, senders),
+            failure=failure,
         )
 
     def spent_up(self, round_index: int) -> bool:
@@ -228,7 +241,12 @@ class Federation:
     def _aggregation_error(
         self, updates: NDArray[np.float32], weights: NDArray[np.float64], found: NDArray[np.float32]
     ) -> dict[str, float]:
-        """How far the server's update is from the mean of those that devices computed, Lang et al. 2023, Section V."""
+        """How far the server's update is from the mean of those that devices computed, Lang et al. 2023, Section V.
+
+        Empty where models are sent.
+        """
+        if self._config.upload != "update":
+            return {}
         exact = weighted_mean(updates, weights=weights, otherwise=np.zeros_like(found))
         places = [piece.place for piece in self.model.pieces]
         return {

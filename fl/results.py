@@ -39,6 +39,22 @@ class PrivacyAccount:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OnAir:
+    """What a trial put on the air that nothing else of its result tells: for its account alone, and not stored.
+
+    - `num_values`, `num_bits`: numbers and bits of one upload, 0 where not known;
+    - `rounds`, `link`, `devices`: of the round in which the trial failed, if it failed after sending: a number, or
+      `[num_devices]`, per name of `TrialResult`. That round counts nowhere else, but what was sent is out.
+    """
+
+    num_values: int = 0
+    num_bits: int = 0
+    rounds: Mapping[str, float] = field(default_factory=dict)
+    link: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
+    devices: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrialResult:
     """One finished (or failed) trial.
 
@@ -58,6 +74,7 @@ class TrialResult:
     - `pictures`: int64 greys 0 to 255 `[num_pictures, height, width, channels]`, `original` and `rebuilt`, of the first
       trial of an attack on images; empty elsewhere;
     - `account`: the ledger of what was released, None where nothing was;
+    - `on_air`: see `OnAir`;
     - `failure`: why the trial ended early, None when it is whole. Rounds up to the failure are kept.
     """
 
@@ -70,4 +87,5 @@ class TrialResult:
     devices: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
     pictures: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     account: PrivacyAccount | None = None
+    on_air: OnAir = OnAir()
     failure: str | None = None

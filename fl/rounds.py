@@ -12,7 +12,7 @@ from fl.algorithms.flmc import Algorithm, RoundOutcome, build_flmc
 from fl.budgets.amplitudes import AmplitudeAllowance, amplitude_allowance, silenced
 from fl.config import FlmcConfig
 from fl.metrics import SampleMoments
-from fl.results import CAP_NAMES, LINK_COUNTS, TrialResult
+from fl.results import CAP_NAMES, LINK_COUNTS, OnAir, TrialResult
 from fl.tasks import PosteriorTask, build_task
 from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
@@ -193,6 +193,9 @@ class _Record:
                     link={name: values[:ended, row].copy() for name, values in self._link.items()},
                     privacy={name: values[:ended, row].copy() for name, values in spent.items()},
                     bursts={} if self._bursts is None else self._bursts.of_trial(row),
+                    on_air=OnAir(rounds={name: float(values[ended, row]) for name, values in self._rounds.items()})
+                    if ended == self._failed_at[row] < self._num_rounds
+                    else OnAir(),
                     failure=self._failure(row),
                 )
             )

@@ -115,14 +115,17 @@ class AggregatedValues:
         """See `Upward.collect`. Raises LearningError where too many numbers lie beyond the codec."""
         seat = self._slots.seat(senders)
         owners = self._slots.owners(senders)
+
+        def admit(clipped: NDArray[np.int64]) -> None:
+            check_range(clipped[seat] / numbers.shape[1], senders, codec=self._codec, key="codec")
+
         upload = self._exchange.carry(
             self._slots.spread(numbers, seat),
             devices=owners,
             context=context,
             tamper=lambda bits: self._attack(bits, owners, context),
+            admit=admit,
         )
-        share = upload.observed["clipped_values"][seat] / numbers.shape[1]
-        check_range(share, senders, codec=self._codec, key="codec")
         known = None if upload.known is None else np.broadcast_to(upload.known, upload.values.shape)[seat]
         return Collected(
             result=aggregate_values(

@@ -89,7 +89,7 @@ class AmplitudeAllowance:
         release = flmc_release(self._config, relative_amplitude=relative)
         return rounds_that_fit(
             release.event(),
-            coordinates=release.coordinates,
+            coordinates=release.form.coordinates,
             most=self._config.rounds,
             budget=run_budget(self._budget),
         )
@@ -106,7 +106,7 @@ def _round_loss(config: FlmcConfig, percents: float) -> Floats:
     from privacy.accounting.composition import ORDERS
 
     release = flmc_release(config, relative_amplitude=float(np.exp(percents / 100.0)))
-    return np.asarray(release.coordinates * release.event().renyi(ORDERS))
+    return np.asarray(release.form.coordinates * release.event().renyi(ORDERS))
 
 
 def renyi_limits(orders: Floats, *, budget: BudgetConfig) -> Floats:

@@ -26,11 +26,11 @@ def round_parameters(config: FedAvgConfig | FlmcConfig, *, budget: BudgetConfig,
     from privacy.accounting.calibration import calibrated, schedule_weights
 
     return calibrated(
-        release.kind,
+        release.form.kind,
         budget=run_budget(budget, evidence=release.evidence),
-        coordinates=release.coordinates,
+        coordinates=release.form.coordinates,
         weights=schedule_weights(budget.schedule, num_rounds=config.rounds, ratio=budget.ratio),
-        facts=release.facts,
+        facts=release.form.facts,
     )
 
 
@@ -57,7 +57,7 @@ def amplitude_caps(config: FlmcConfig, *, budget: BudgetConfig, noise_power: flo
     """
     release = flmc_release(config, relative_amplitude=None)
     found = round_parameters(config, budget=budget, release=release)
-    if release.kind == "gaussian":
+    if release.form.kind == "gaussian":
         # Backwards from `flmc_release`: the multiplier at amplitude 1 over that at A.
         at_one = flmc_release(config, relative_amplitude=1.0).parameter
         assert at_one is not None
@@ -88,11 +88,11 @@ def settled(learning: Any, *, link: LinkConfig, privacy: Any) -> Any:
             "schedule out."
         )
     parameter = float(round_parameters(learning, budget=budget, release=release)[0])
-    epsilon = math.log1p(-parameter) - math.log(parameter) if release.kind == "flipped-bits" else parameter
+    epsilon = math.log1p(-parameter) - math.log(parameter) if release.form.kind == "flipped-bits" else parameter
     epsilon = min(epsilon, _MOST_MVU if isinstance(scheme, MvuScheme) else _MOST_EPSILON)
     if epsilon <= _LEAST_EPSILON:
         raise PrivacyError(
-            f"the budget of epsilon {budget.epsilon:g} leaves each of {release.coordinates:,} numbers of "
+            f"the budget of epsilon {budget.epsilon:g} leaves each of {release.form.coordinates:,} numbers of "
             f"{learning.rounds} rounds an epsilon of {epsilon:.2g}, below {_LEAST_EPSILON:g}; raise it, or use a "
             "smaller model."
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from fl.budgets.forms import Form, flmc_form, upload_form
 from fl.channel_credit import errors_arrive, law_of_errors
 from fl.config import FedAvgConfig, FlmcConfig
 from fl.config.scheme import (
@@ -12,39 +12,35 @@ from fl.config.scheme import (
     CpaScheme,
     JopeqScheme,
     LaplaceScheme,
-    MvuScheme,
     ProbitScheme,
     SignScheme,
 )
-from fl.footprint import dimension, payload_bits
+from fl.footprint import dimension
 from phy.config import LinkConfig
+from privacy.bit_flipping import aes_ciphertext_rate
 from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig, UploadPrivacy
 from privacy.errors import PrivacyError
-from privacy.ledger.events import Event, Kind
+from privacy.ledger.events import Event
 from privacy.ledger.superposed import analog_noise_multiplier
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What one device releases in every round; see `privacy.ledger.events.Ledger`.
+    """What one device releases in every round.
 
     `parameter`: as configured, the least private that the round may come to; None where a budget is to find it.
     `evidence`: probability per round that credited noise of the channel is not there.
     """
 
-    kind: Kind
-    coordinates: int
+    form: Form
     parameter: float | None = None
-    facts: Mapping[str, float] = field(default_factory=dict)
     evidence: float = 0.0
 
     def event(self) -> Event:
         """One release. Raises PrivacyError where no parameter is known."""
-        from privacy.accounting.spending import event_of
-
         if self.parameter is None:
             raise PrivacyError("a release has no parameter before the budget sets it; calibrate first.")
-        return event_of(self.kind, self.parameter, self.facts)
+        return self.form.event(self.parameter)
 
 
 def release_of(
@@ -66,40 +62,28 @@ def release_of(
             "the budget counts the parameters that are sent, and only the model's own function knows how many; "
             "choose a model of the library."
         )
+    form = upload_form(config, privacy=privacy, num_values=size)
     if isinstance(privacy, GaussianConfig | GaussianBudget):
-        return Release(kind="gaussian", coordinates=1, parameter=_multiplier(config, privacy))
+        return Release(form=form, parameter=noise_multiplier(config, privacy))
     if isinstance(privacy, BitFlippingConfig | BitFlippingBudget):
-        if privacy.cipher == "aes":
-            raise PrivacyError(
-                "under cipher aes one flip garbles a whole block, for which the budget has no account; write cipher: "
-                "stream, or leave cipher out."
-            )
-        bits = size * config.codec.bits_per_value
         rate = _target(config, privacy) if target is None else target
         evidence = _evidence(privacy.channel, privacy.confidence, link)
         if isinstance(privacy, BitFlippingBudget):
             rate = None
-        return Release(kind="flipped-bits", coordinates=_in_bytes(bits, privacy), parameter=rate, evidence=evidence)
-    return _of_scheme(config, link=link, num_values=size)
+        elif privacy.cipher == "aes" and rate is not None:
+            rate = float(aes_ciphertext_rate(rate))
+        return Release(form=form, parameter=rate, evidence=evidence)
+    _require_protected(config)
+    return _of_scheme(config, link=link, form=form, num_values=size)
 
 
 def flmc_release(config: FlmcConfig, *, relative_amplitude: float | None) -> Release:
-    """What a round of one device of FLMC releases at an amplitude in units of sqrt(noise power), None: not known.
-
-    Digital: +-1 per entry; analog: one Gaussian release at l2 distance 2 l sqrt(m).
-    """
-    size = dimension(config)
-    assert size is not None
-    if config.scheme != "analog":
-        return Release(
-            kind="superposed-bits",
-            coordinates=size,
-            parameter=relative_amplitude,
-            facts={"entry_bound": config.quantizer_slope * config.gradient_bound},
-        )
-    multiplier = None
-    if relative_amplitude is not None:
-        multiplier = float(
+    """What a round of one device of FLMC releases at an amplitude in units of sqrt(noise power), None: not known."""
+    form, parameter = flmc_form(config), relative_amplitude
+    if config.scheme == "analog" and relative_amplitude is not None:
+        size = dimension(config)
+        assert size is not None
+        parameter = float(
             analog_noise_multiplier(
                 amplitude=relative_amplitude,
                 dimension=size,
@@ -107,10 +91,10 @@ def flmc_release(config: FlmcConfig, *, relative_amplitude: float | None) -> Rel
                 noise_power=1.0,
             )
         )
-    return Release(kind="gaussian", coordinates=1, parameter=multiplier)
+    return Release(form=form, parameter=parameter)
 
 
-def _of_scheme(config: FedAvgConfig, *, link: LinkConfig, num_values: int) -> Release:
+def _require_protected(config: FedAvgConfig) -> None:
     scheme = config.aggregation
     if isinstance(scheme, AggregatorConfig):
         raise PrivacyError(
@@ -128,31 +112,30 @@ def _of_scheme(config: FedAvgConfig, *, link: LinkConfig, num_values: int) -> Re
             f"aggregation {scheme.name} as_coded does not clip numbers to the range that its noise is for, so that no "
             "budget holds; leave as_coded out."
         )
+
+
+def _of_scheme(config: FedAvgConfig, *, link: LinkConfig, form: Form, num_values: int) -> Release:
+    scheme = config.aggregation
+    assert not isinstance(scheme, AggregatorConfig)
+    assert scheme.epsilon is not None
     if isinstance(scheme, CpaScheme | SignScheme):
         from fl.one_bit.theory import flip_target
 
-        return Release(
-            kind="flipped-bits",
-            coordinates=payload_bits(config) or num_values,
-            parameter=flip_target(scheme.epsilon),
-            evidence=_evidence(scheme.channel, scheme.confidence, link),
-        )
+        evidence = _evidence(scheme.channel, scheme.confidence, link)
+        return Release(form=form, parameter=flip_target(scheme.epsilon), evidence=evidence)
     if isinstance(scheme, ProbitScheme):
-        return Release(
-            kind="pure",
-            coordinates=1,
-            parameter=_probit_loss(scheme, num_values),
-            evidence=_evidence(scheme.channel, scheme.confidence, link),
-        )
+        evidence = _evidence(scheme.channel, scheme.confidence, link)
+        return Release(form=form, parameter=_probit_loss(scheme, num_values), evidence=evidence)
     if isinstance(scheme, JopeqScheme):
-        from fl.baselines.jopeq import JopeqCode
+        return Release(form=form, parameter=jopeq_epsilon(scheme))
+    return Release(form=form, parameter=scheme.epsilon)
 
-        code = JopeqCode(epsilon=scheme.epsilon, rate_bits=scheme.rate_bits, dimension=scheme.dimension)
-        kind: Kind = "laplace" if scheme.dimension == 1 else "pure"
-        return Release(kind=kind, coordinates=-(-num_values // scheme.dimension), parameter=code.sure_epsilon)
-    return Release(
-        kind="pure" if isinstance(scheme, MvuScheme) else "laplace", coordinates=num_values, parameter=scheme.epsilon
-    )
+
+def jopeq_epsilon(scheme: JopeqScheme) -> float:
+    """Of the noise before the dither, which the server knows."""
+    from fl.baselines.jopeq import JopeqCode
+
+    return JopeqCode(epsilon=scheme.epsilon, rate_bits=scheme.rate_bits, dimension=scheme.dimension).sure_epsilon
 
 
 def _probit_loss(scheme: ProbitScheme, num_values: int) -> float:
@@ -168,17 +151,24 @@ def _probit_loss(scheme: ProbitScheme, num_values: int) -> float:
     return privacy_loss(least, l1_clip=scheme.l1_clip, clip=scheme.clip, num_values=num_values)
 
 
-def _multiplier(config: FedAvgConfig, privacy: GaussianConfig | GaussianBudget) -> float | None:
-    """Both printed and calibrated sigma are multiples of the sensitivity."""
+def noise_multiplier(config: FedAvgConfig, privacy: GaussianConfig | GaussianBudget) -> float | None:
+    """sigma over the sensitivity, the same on every device: both printed and calibrated sigma are multiples of it."""
     if isinstance(privacy, GaussianBudget):
         return None
-    from privacy.gaussian_mechanism import calibrated_sigma, delta_from_renyi, printed_sigma
+    from privacy.gaussian_mechanism import calibrated_sigma, printed_sigma
 
-    delta = privacy.delta
-    if delta is None:
-        delta = delta_from_renyi(order=privacy.order, epsilon=privacy.epsilon, epsilon_prime=privacy.epsilon)
+    delta = asked_delta(privacy)
     make = printed_sigma if privacy.calibration == "printed" else calibrated_sigma
     return float(make(sensitivity=1.0, num_rounds=config.rounds, epsilon=privacy.epsilon, delta=delta))
+
+
+def asked_delta(privacy: GaussianConfig) -> float:
+    """delta as written, or what turns (order, epsilon) Renyi DP into (epsilon, delta) DP."""
+    from privacy.gaussian_mechanism import delta_from_renyi
+
+    if privacy.delta is not None:
+        return privacy.delta
+    return delta_from_renyi(order=privacy.order, epsilon=privacy.epsilon, epsilon_prime=privacy.epsilon)
 
 
 def _target(config: FedAvgConfig, privacy: BitFlippingConfig | BitFlippingBudget) -> float | None:
@@ -189,11 +179,6 @@ def _target(config: FedAvgConfig, privacy: BitFlippingConfig | BitFlippingBudget
     return target_bit_error_rate(
         epsilon=privacy.epsilon, order=privacy.order, num_rounds=config.rounds, kappa=privacy.kappa
     ).rate
-
-
-def _in_bytes(bits: int, privacy: BitFlippingConfig | BitFlippingBudget) -> int:
-    """A cipher works on whole bytes, all of whose bits are on the air."""
-    return bits if privacy.cipher == "none" else 8 * -(-bits // 8)
 
 
 def _evidence(channel: str, confidence: float, link: LinkConfig) -> float:

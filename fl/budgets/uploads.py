@@ -90,7 +90,7 @@ def rounds_within(
             f"channel native pays {release.evidence:.2g} of delta {budget.delta:g} for evidence in every round, which "
             "leaves nothing; raise confidence towards 1, or write channel: agnostic."
         )
-    return rounds_that_fit(release.event(), coordinates=release.coordinates, most=config.rounds, budget=budget)
+    return rounds_that_fit(release.event(), coordinates=release.form.coordinates, most=config.rounds, budget=budget)
 
 
 def none_fits(budget: BudgetConfig) -> str:

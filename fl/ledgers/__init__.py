@@ -5,9 +5,11 @@ from __future__ import annotations
 from fl.config import BitDistanceConfig, FedAvgConfig, FlipMomentsConfig, FlmcConfig, ReconstructionConfig
 from fl.ledgers.fedavg import fedavg_account
 from fl.ledgers.flmc import flmc_account
+from fl.ledgers.reconstruction import reconstruction_account
+from fl.ledgers.sent import with_the_last_round
 from fl.results import PrivacyAccount, TrialResult
 from phy.config import LinkConfig
-from privacy.config import AmplitudeBudget, AnyPrivacyConfig, PrivacyConfig
+from privacy.config import AmplitudeBudget, AnyPrivacyConfig, BitFlippingConfig, GaussianConfig, PrivacyConfig
 
 
 def account_of(
@@ -17,14 +19,20 @@ def account_of(
     privacy: AnyPrivacyConfig | None,
     result: TrialResult,
 ) -> PrivacyAccount | None:
-    """What a trial released, from what was recorded of it; failed trials have an account too. None: nothing was sent.
+    """What a trial released, from what was recorded of it. None: nothing was sent.
+
+    Failed trials have an account too, of the round as well in which they failed, if they had sent by then.
 
     Pure arithmetic on the records: neither data nor a radio is touched.
     """
+    result = with_the_last_round(result)
     if isinstance(learning, FlmcConfig):
         bound = privacy if isinstance(privacy, PrivacyConfig | AmplitudeBudget) else None
         return flmc_account(learning, link=link, privacy=bound, rounds=result.rounds, spent=result.privacy)
     if isinstance(learning, FedAvgConfig):
         mechanism = None if isinstance(privacy, PrivacyConfig | AmplitudeBudget) else privacy
         return fedavg_account(learning, link=link, privacy=mechanism, result=result)
+    if isinstance(learning, ReconstructionConfig):
+        plain = privacy if isinstance(privacy, BitFlippingConfig | GaussianConfig) else None
+        return reconstruction_account(learning, link=link, privacy=plain, result=result)
     return None

@@ -6,20 +6,17 @@ less than what the paper counts, since the server knows the dither.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.baselines.jopeq import JopeqCode
+from fl.budgets.forms import Form
+from fl.budgets.releases import jopeq_epsilon
 from fl.config import FedAvgConfig
 from fl.config.scheme import JopeqScheme, LaplaceScheme, MvuScheme, ProbitScheme
 from fl.footprint import dimension
 from fl.ledgers.sent import ChannelNoise
 from fl.one_bit.probit_bound import dp_bound, privacy_loss
 from fl.results import PrivacyAccount, TrialResult
-from privacy.ledger.events import Ledger
 from privacy.ledger.published import CLEAR_SCALES, local_claim
 
 DITHER_KNOWN = "the server knows the dither, so that only the noise added before it is counted"
@@ -29,25 +26,19 @@ NOT_CLIPPED = "numbers beyond [-1, 1] are not clipped: no epsilon holds for them
 def scheme_account(
     scheme: ProbitScheme | LaplaceScheme | JopeqScheme | MvuScheme,
     *,
+    form: Form,
     config: FedAvgConfig,
     sent: NDArray[np.bool_],
     noise: ChannelNoise,
     result: TrialResult,
 ) -> PrivacyAccount:
-    """The ledger of a scheme that keeps its epsilon by other means than flipped bits."""
-    num_values = dimension(config) or int(result.metrics.get("num_parameters", 0))
+    """The ledger of a scheme that keeps its epsilon by other means than flipped bits; `form` of what it sends."""
     if isinstance(scheme, ProbitScheme):
-        return _probit(scheme, num_values=num_values, sent=sent, noise=noise, result=result)
+        num_values = dimension(config) or result.on_air.num_values
+        return _probit(scheme, form=form, num_values=num_values, sent=sent, noise=noise, result=result)
     if isinstance(scheme, MvuScheme):
-        return PrivacyAccount(
-            ledger=Ledger(
-                kind="pure",
-                parameter=np.where(sent, scheme.epsilon, np.nan),
-                coordinates=num_values,
-                unit="device",
-            ),
-            published=(local_claim(epsilon=scheme.epsilon, per_upload=False, source="MVU, P_ij <= e^eps P_i'j"),),
-        )
+        claim = local_claim(epsilon=scheme.epsilon, per_upload=False, source="MVU, P_ij <= e^eps P_i'j")
+        return PrivacyAccount(ledger=form.ledger(np.where(sent, scheme.epsilon, np.nan)), published=(claim,))
     published = (
         local_claim(
             epsilon=scheme.epsilon,
@@ -57,32 +48,19 @@ def scheme_account(
         ),
     )
     if scheme.as_coded:
-        ledger = Ledger(
-            kind="unprotected",
-            parameter=np.where(sent, 0.0, np.nan),
-            coordinates=1,
-            unit="device",
-            assumptions=(NOT_CLIPPED,),
-        )
-        return PrivacyAccount(ledger=ledger, published=published)
-    each, block = scheme.epsilon, 1
-    assumptions: tuple[str, ...] = (CLEAR_SCALES,)
-    if isinstance(scheme, JopeqScheme):
-        code = JopeqCode(epsilon=scheme.epsilon, rate_bits=scheme.rate_bits, dimension=scheme.dimension)
-        each, block, assumptions = code.sure_epsilon, scheme.dimension, (CLEAR_SCALES, DITHER_KNOWN)
-    ledger = Ledger(
-        kind="laplace" if block == 1 else "pure",
-        parameter=np.where(sent, each, np.nan),
-        coordinates=-(-num_values // block),
-        unit="device",
-        assumptions=assumptions,
-    )
+        ledger = form.ledger(np.where(sent, 0.0, np.nan), assumptions=(NOT_CLIPPED,))
+    elif isinstance(scheme, JopeqScheme):
+        each = np.where(sent, jopeq_epsilon(scheme), np.nan)
+        ledger = form.ledger(each, assumptions=(CLEAR_SCALES, DITHER_KNOWN))
+    else:
+        ledger = form.ledger(np.where(sent, scheme.epsilon, np.nan), assumptions=(CLEAR_SCALES,))
     return PrivacyAccount(ledger=ledger, published=published)
 
 
 def _probit(
     scheme: ProbitScheme,
     *,
+    form: Form,
     num_values: int,
     sent: NDArray[np.bool_],
     noise: ChannelNoise,
@@ -90,8 +68,7 @@ def _probit(
 ) -> PrivacyAccount:
     """b of every round by the exact loss of `privacy_loss`; a credited channel lets the device's own b be smaller."""
     if scheme.epsilon is None or scheme.l1_clip is None:
-        nothing = Ledger(kind="unprotected", parameter=np.where(sent, 0.0, np.nan), coordinates=1, unit="device")
-        return PrivacyAccount(ledger=nothing)
+        return PrivacyAccount(ledger=form.ledger(np.where(sent, 0.0, np.nan)))
     l1_clip, clip = scheme.l1_clip, scheme.clip
 
     def spent(bounds: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -107,16 +84,13 @@ def _probit(
     claim = local_claim(
         epsilon=scheme.epsilon, per_upload=True, source="Lan et al., Theorem 2", credited=scheme.channel == "native"
     )
-    credited = native and noise.independent
-    facts: Mapping[str, Any] = {"kind": "pure", "coordinates": 1, "unit": "device"}
-    if credited:
-        ledger = Ledger(
-            parameter=spent(np.array(met)),
+    if native and noise.independent:
+        ledger = form.ledger(
+            spent(np.array(met)),
             uncredited=own,
             credit_failure=1.0 - scheme.confidence,
             credit_assumptions=noise.reasons,
-            **facts,
         )
     else:
-        ledger = Ledger(parameter=own, assumptions=noise.reasons if native else (), **facts)
+        ledger = form.ledger(own, assumptions=noise.reasons if native else ())
     return PrivacyAccount(ledger=ledger, published=(claim,))

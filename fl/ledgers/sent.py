@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.channel_credit import law_of_errors
 from fl.config import FedAvgConfig
+from fl.config.scheme import JopeqScheme, LaplaceScheme
 from fl.results import TrialResult
+from fl.slots import exchangeable
 from phy.burstiness import Burstiness
 from phy.config import LinkConfig
 from phy.independence import assess
+from privacy.config import UploadPrivacy
 from privacy.evidence import independence_sentence, listener_sentence, may_credit
 
 SURE = "the lower confidence limit of the probed error rate is there"
@@ -24,6 +29,27 @@ class ChannelNoise:
 
     independent: bool
     reasons: tuple[str, ...]
+
+
+def with_the_last_round(result: TrialResult) -> TrialResult:
+    """The result with the round at its end in which the trial failed after everybody had sent; see `OnAir`."""
+    on_air = result.on_air
+    if not on_air.rounds:
+        return result
+    return replace(
+        result,
+        rounds=_longer(result.rounds, on_air.rounds),
+        link=_longer(result.link, on_air.link),
+        devices=_longer(result.devices, on_air.devices),
+    )
+
+
+def _longer(kept: Mapping[str, NDArray[Any]], last: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Series `[num_rounds, ...]` with one more entry each; what the last round alone knows starts with it."""
+    return {
+        name: np.concatenate([kept.get(name, np.empty((0, *np.shape(value)))), np.asarray(value)[None]])
+        for name, value in last.items()
+    }
 
 
 def rounds_sent(config: FedAvgConfig, result: TrialResult) -> NDArray[np.bool_] | None:
@@ -53,3 +79,21 @@ def channel_noise(link: LinkConfig, *, result: TrialResult) -> ChannelNoise:
     if may_credit(law=law, outcome=outcome) is not None:
         return ChannelNoise(independent=False, reasons=(sentence,))
     return ChannelNoise(independent=True, reasons=(SURE, sentence, listener_sentence(decided_bits=True)))
+
+
+def sampled_share(config: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivacy | None) -> float | None:
+    """The share of devices drawn in each round, without replacement and anew; None where that hides nobody.
+
+    What a device sends must be all that depends on whether it was drawn: so not where the optimizer or the downlink
+    leaves it a state that its earlier rounds made, where a budget tells who has none left, where its channel or the
+    scale of its numbers is its own, or where attackers, the same in every round, are among those drawn.
+    """
+    some, local, scheme = config.participation.devices_per_round, config.local, config.aggregation
+    if some is None or some >= config.num_devices or not exchangeable(link):
+        return None
+    remembers = local.keep_state and (local.momentum > 0.0 or local.optimizer == "adam")
+    watched = privacy is not None and privacy.budget is not None and not privacy.budget.calibrate
+    told = isinstance(scheme, LaplaceScheme | JopeqScheme) or config.attack is not None
+    if remembers or watched or told or config.downlink != "ideal":
+        return None
+    return some / config.num_devices

@@ -6,14 +6,16 @@ import math
 from collections.abc import Sequence
 
 from privacy.accounting.accountants import ACCOUNTANTS, SOURCES, account, unbounded
-from privacy.accounting.spending import check_alike, combined, rounds_sent, worst_release
+from privacy.accounting.spending import check_alike, combined, credits_sampling, rounds_sent, worst_release
 from privacy.errors import PrivacyError, require_probability
 from privacy.ledger.claims import Accountant, Claim, Scope
 from privacy.ledger.events import Event, Ledger, NoRelease, Relation, Spending, Unprotected
 from privacy.ledger.noise_events import GaussianNoise, PureEpsilon
-from privacy.ledger.sampling import SampledRelease
 
-DRAWN_IN_SECRET = "who takes part in a round is drawn at random, and whoever listens cannot tell who did"
+DRAWN_IN_SECRET = (
+    "who takes part in a round is drawn at random, and whoever listens cannot tell who did, by seat, code, channel or "
+    "otherwise: not so the server that asks them"
+)
 
 SCOPES: tuple[Scope, ...] = ("coordinate", "round", "run")
 
@@ -28,7 +30,8 @@ def claims(
     """What is proved of the dominating device, by every accountant that can treat its events; see `refusals`.
 
     Several ledgers are what one trial released side by side. Where noise of the channel is credited, each claim comes
-    a second time without it. Of `delta` in [0, 1), `credit_failure` for each round sent goes to the evidence for that
+    a second time without it; where devices are `sampled`, that of the run comes with and without their being hidden
+    among the others. Of `delta` in [0, 1), `credit_failure` for each round sent goes to the evidence for that
     noise, and the mechanism gets the rest; `basic` needs no delta beyond the evidence. Where nothing is left epsilon is
     math.inf, and says why. `relation` None: that of the ledgers.
 
@@ -70,15 +73,19 @@ def _account_all(
     made: list[Claim] = []
     refused: dict[tuple[Accountant, Scope], str] = {}
     separate = any(one.uncredited is not None for one in ledgers)
+    about: list[tuple[Scope, bool]] = [(scope, False) for scope in SCOPES]
+    if any(credits_sampling(one) for one in ledgers):
+        about.append(("run", True))
     for credited in (True, False) if separate else (False,):
-        for scope in SCOPES:
-            parts = [_converted(part, ledgers[0].relation, wanted) for part in _parts(ledgers, scope, credited)]
+        for scope, sampling in about:
+            given_parts = _parts(ledgers, scope, credited=credited, sampling=sampling)
+            parts = [_converted(part, ledgers[0].relation, wanted) for part in given_parts]
             boundless = unbounded([one for part in parts for one in part])
             if delta == 0.0 and boundless is not None and not isinstance(boundless, Unprotected):
                 raise PrivacyError(
                     f"delta is 0, but for {boundless!r} only approximate privacy can hold; give a delta such as 1e-5."
                 )
-            evidence = _evidence(ledgers, scope) if credited else 0.0
+            evidence = _evidence(ledgers, scope, sampling=sampling) if credited else 0.0
             for accountant in accountants:
                 try:
                     epsilon = max(_epsilon(part, delta=delta, evidence=evidence, by=accountant) for part in parts)
@@ -95,22 +102,26 @@ def _account_all(
                         scope=scope,
                         standing="proved",
                         source=SOURCES[accountant],
-                        assumptions=_assumptions(ledgers, parts, credited=credited, delta=delta, evidence=evidence),
+                        assumptions=_assumptions(
+                            ledgers, credited=credited, sampling=sampling, delta=delta, evidence=evidence
+                        ),
                         delta_evidence=evidence,
                         channel_credited=credited,
+                        sampling_credited=sampling,
                     )
                 )
     return made, refused
 
 
-def _parts(ledgers: Sequence[Ledger], scope: Scope, credited: bool) -> list[tuple[Spending, ...]]:
+def _parts(ledgers: Sequence[Ledger], scope: Scope, *, credited: bool, sampling: bool) -> list[tuple[Spending, ...]]:
     """What one claim is about; several of which the worst counts, for single numbers of several ledgers."""
     if scope == "run":
-        return [combined(ledgers, credited=credited)]
-    worst = [(worst_release(one, credited=credited), one.coordinates) for one in ledgers]
+        return [combined(ledgers, credited=credited, sampling=sampling)]
+    worst = [worst_release(one, credited=credited) for one in ledgers]
     if scope == "round":
-        return [tuple(Spending(event=event, count=n) for event, n in worst if not isinstance(event, NoRelease))]
-    return [(Spending(event=event, count=1),) for event, _ in worst]
+        uploads = zip(worst, ledgers, strict=True)
+        return [tuple(Spending(event=e, count=one.coordinates) for e, one in uploads if not isinstance(e, NoRelease))]
+    return [(Spending(event=event, count=one.per_number),) for event, one in zip(worst, ledgers, strict=True)]
 
 
 def _epsilon(spent: tuple[Spending, ...], *, delta: float, evidence: float, by: Accountant) -> float:
@@ -119,27 +130,22 @@ def _epsilon(spent: tuple[Spending, ...], *, delta: float, evidence: float, by: 
     return account(spent, delta=delta - evidence, accountant=by)
 
 
-def _evidence(ledgers: Sequence[Ledger], scope: Scope) -> float:
+def _evidence(ledgers: Sequence[Ledger], scope: Scope, *, sampling: bool) -> float:
     """Probability that credited noise was missing somewhere; by the union bound, whatever rounds have in common."""
     return math.fsum(
-        one.credit_failure * (rounds_sent(one) if scope == "run" else min(rounds_sent(one), 1))
+        one.credit_failure * (rounds_sent(one, sampling=sampling) if scope == "run" else min(rounds_sent(one), 1))
         for one in ledgers
         if one.uncredited is not None
     )
 
 
 def _assumptions(
-    ledgers: Sequence[Ledger],
-    parts: Sequence[Sequence[Spending]],
-    *,
-    credited: bool,
-    delta: float,
-    evidence: float,
+    ledgers: Sequence[Ledger], *, credited: bool, sampling: bool, delta: float, evidence: float
 ) -> tuple[str, ...]:
     sentences = dict.fromkeys(sentence for one in ledgers for sentence in one.assumptions)
     if credited:
         sentences |= dict.fromkeys(sentence for one in ledgers for sentence in one.credit_assumptions)
-    if any(isinstance(one.event, SampledRelease) for part in parts for one in part):
+    if sampling:
         sentences[DRAWN_IN_SECRET] = None
     if evidence > 0.0 and evidence >= delta:
         sentences[

@@ -56,15 +56,15 @@ def event_of(kind: Kind, parameter: float, facts: Mapping[str, float]) -> Event:
     return LaplaceNoise(epsilon=float(value)) if kind == "laplace" else PureEpsilon(epsilon=float(value))
 
 
-def spendings(ledger: Ledger, *, credited: bool) -> tuple[Spending, ...]:
+def spendings(ledger: Ledger, *, credited: bool, sampling: bool = False) -> tuple[Spending, ...]:
     """All releases of the dominating device, least private first, with or without the noise of the channel.
 
-    Where the ledger is `sampled` by device, every round in which anybody sent counts for everybody, at the worst
-    parameter of that round, as a `SampledRelease` of the whole upload. Sampling is not credited to samples, nor for
-    add-or-remove-one (a fixed number takes part: somebody else comes instead), nor where nothing is known of the sum of
-    an upload. Raises PrivacyError for a parameter out of range.
+    With `sampling`, where `credits_sampling`, every round in which anybody sent counts for everybody, at the worst
+    parameter of that round, as a `SampledRelease` of the whole upload; but not where nothing is known of the sum of an
+    upload. Raises PrivacyError for a parameter out of range.
     """
-    ranks = _dominating(ledger, credited=credited)
+    sampling = sampling and credits_sampling(ledger)
+    ranks = _dominating(ledger, credited=credited, sampling=sampling)
     if not ranks.size or not ledger.coordinates:
         return ()
     if ledger.kind == "unprotected":
@@ -72,7 +72,7 @@ def spendings(ledger: Ledger, *, credited: bool) -> tuple[Spending, ...]:
     spent = []
     for parameter, rounds in _grouped(ledger.kind, ranks):
         event = event_of(ledger.kind, parameter, ledger.facts)
-        whole = _upload(event, ledger.coordinates) if _credits_sampling(ledger) else None
+        whole = _upload(event, ledger.coordinates) if sampling else None
         if whole is not None and ledger.sampled is not None:
             spent.append(Spending(event=SampledRelease(event=whole, rate=ledger.sampled), count=rounds))
         else:
@@ -88,18 +88,19 @@ def worst_release(ledger: Ledger, *, credited: bool) -> Event:
     return event_of(ledger.kind, float(_parameters(ledger.kind, keys.max())), ledger.facts)
 
 
-def rounds_sent(ledger: Ledger) -> int:
-    """Rounds in which the busiest device sent; where sampling is credited, rounds in which anybody did."""
+def rounds_sent(ledger: Ledger, *, sampling: bool = False) -> int:
+    """Rounds in which the busiest device sent; where `sampling` is credited, rounds in which anybody did."""
     sent = ~np.isnan(ledger.parameter)
     if not sent.size or ledger.kind == "none":
         return 0
-    return int(sent.any(axis=1).sum() if _credits_sampling(ledger) else sent.sum(axis=0).max())
+    anybody = sampling and credits_sampling(ledger)
+    return int(sent.any(axis=1).sum() if anybody else sent.sum(axis=0).max())
 
 
-def combined(ledgers: Sequence[Ledger], *, credited: bool) -> tuple[Spending, ...]:
+def combined(ledgers: Sequence[Ledger], *, credited: bool, sampling: bool = False) -> tuple[Spending, ...]:
     """All that several ledgers of one trial spend together; see `check_alike`."""
     check_alike(ledgers)
-    return tuple(one for ledger in ledgers for one in spendings(ledger, credited=credited))
+    return tuple(one for ledger in ledgers for one in spendings(ledger, credited=credited, sampling=sampling))
 
 
 def check_alike(ledgers: Sequence[Ledger]) -> None:
@@ -114,8 +115,12 @@ def check_alike(ledgers: Sequence[Ledger]) -> None:
         )
 
 
-def _credits_sampling(ledger: Ledger) -> bool:
-    """Who is left out is replaced by somebody else, as in replace-one of devices, and no other neighbours."""
+def credits_sampling(ledger: Ledger) -> bool:
+    """Whether it is `sampled` and neighbours are devices that replace each other.
+
+    A fixed number takes part, so that somebody else comes in the place of who is left out: not add-or-remove-one. A
+    device takes part with all its samples: not samples.
+    """
     known = ledger.kind not in ("none", "unprotected")
     return known and ledger.sampled is not None and ledger.unit == "device" and ledger.relation == "replace-one"
 
@@ -164,13 +169,12 @@ def _parameters(kind: Kind, keys: Floats) -> Floats:
     return -keys if kind in ("gaussian", "flipped-bits") else keys
 
 
-def _dominating(ledger: Ledger, *, credited: bool) -> Floats:
+def _dominating(ledger: Ledger, *, credited: bool, sampling: bool) -> Floats:
     """Parameters of the dominating device, least private first, without rounds in which it sent nothing."""
     keys = _keys(ledger.kind, _column(ledger, credited=credited))
     if not keys.size:
         return np.empty(0)
-    sampled = _credits_sampling(ledger)
-    ranks = np.sort(keys.max(axis=1)) if sampled else np.sort(keys, axis=0).max(axis=1)
+    ranks = np.sort(keys.max(axis=1)) if sampling else np.sort(keys, axis=0).max(axis=1)
     return _parameters(ledger.kind, ranks[ranks > -np.inf][::-1])
 
 

@@ -23,7 +23,8 @@ class Claim:
 
     `delta` counts what was paid for evidence from measurements as well; `delta_evidence` says how much of it that is.
     `order` is set for Renyi DP alone, whose epsilon has no delta. `assumptions`: sentences without which the claim is
-    void; `source`: paper and equation. `channel_credited`: whether noise of the channel counts.
+    void; `source`: paper and equation. `channel_credited`: whether noise of the channel counts; `sampling_credited`:
+    whether not knowing who took part does.
     """
 
     epsilon: float
@@ -38,6 +39,7 @@ class Claim:
     delta_evidence: float = 0.0
     order: float | None = None
     channel_credited: bool = False
+    sampling_credited: bool = False
 
     def label(self) -> str:
         """Everything but the numbers, in one line: an epsilon is never printed without it."""
@@ -46,4 +48,6 @@ class Claim:
             parts.append(f"Renyi order {self.order:g}")
         if self.channel_credited:
             parts.append("channel noise credited")
+        if self.sampling_credited:
+            parts.append("sampling credited")
         return "; ".join(parts)

@@ -122,19 +122,22 @@ class Ledger:
     - `kind`: what happened; `parameter` float64 `[num_rounds, num_devices]`, NaN where a device sent nothing;
     - `uncredited`: the same without any noise of the channel, by the device's own randomness alone; None where the
       channel was not credited with anything (then `parameter` is that), or where nothing else hides the data;
-    - `coordinates`: releases of that parameter per device and round that one unit's data can touch;
+    - `coordinates`: releases of that parameter per device and round that one unit's data can touch, `per_number` of
+      them for a single number: its bits, or all those of the blocks that a cipher mixes it into;
     - `unit`, `relation`: what neighbours differ in;
     - `facts`: numbers that the events need beyond their parameter;
     - `credit_failure`: probability, per round and device, that the noise credited in `parameter` was not all there;
     - `assumptions`: sentences without which no claim holds, beyond the mechanism itself;
     - `credit_assumptions`: those that claims with the channel's noise credited need as well;
-    - `sampled`: share of devices that take part in a round, where whoever listens cannot tell which; else None.
+    - `sampled`: share of devices that take part in a round, drawn anew each time from all alike, so that whoever cannot
+      tell which did is left in doubt; None: all, or not drawn so.
     """
 
     kind: Kind
     parameter: Floats
     coordinates: int
     unit: Unit
+    per_number: int = 1
     relation: Relation = "replace-one"
     uncredited: Floats | None = None
     facts: Mapping[str, float] = field(default_factory=dict)
@@ -153,6 +156,10 @@ class Ledger:
             raise PrivacyError("the two parameters of a ledger differ in shape; give both [num_rounds, num_devices].")
         if self.coordinates < 0 or self.coordinates != int(self.coordinates):
             raise PrivacyError(f"coordinates is {self.coordinates}; give the number of releases per round, 0 or more.")
+        if not 1 <= self.per_number <= max(self.coordinates, 1):
+            raise PrivacyError(
+                f"per_number is {self.per_number} of {self.coordinates} coordinates; give 1 or more, and at most all."
+            )
         if not 0.0 <= self.credit_failure < 1.0:
             raise PrivacyError(f"credit_failure is {self.credit_failure}, but it is a probability; give one in [0, 1).")
 
@@ -162,6 +169,7 @@ class Ledger:
             "kind": self.kind,
             "coordinates": int(self.coordinates),
             "unit": self.unit,
+            "per_number": int(self.per_number),
             "relation": self.relation,
             "facts": dict(self.facts),
             "credit_failure": self.credit_failure,
@@ -173,4 +181,5 @@ class Ledger:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any], *, parameter: Floats, uncredited: Floats | None = None) -> Ledger:
         """What `to_dict` gave, with its arrays again."""
-        return cls(**{**plain, "assumptions": tuple(plain["assumptions"])}, parameter=parameter, uncredited=uncredited)
+        sentences = {name: tuple(plain[name]) for name in ("assumptions", "credit_assumptions")}
+        return cls(**{**plain, **sentences}, parameter=parameter, uncredited=uncredited)

@@ -22,7 +22,7 @@ def side_by_side(ledgers: Sequence[Ledger]) -> Ledger:
         raise PrivacyError("there is no ledger to account for; run the scenario first.")
     first = ledgers[0]
     for other in ledgers[1:]:
-        for name in ("kind", "unit", "relation", "coordinates", "facts", "sampled"):
+        for name in ("kind", "unit", "relation", "coordinates", "per_number", "facts", "sampled"):
             if getattr(other, name) != getattr(first, name):
                 raise PrivacyError(
                     f"ledgers differ in {name} ({getattr(first, name)} and {getattr(other, name)}); account for them "

@@ -12,7 +12,10 @@ from privacy.ledger.claims import Claim
 WEIGHED_BITS = (
     "Theorem 1 weighs the divergence of every bit by its significance and averages over neighbours: no worst case"
 )
-CLEAR_SCALES = "mean and spread of every tensor are sent beside it and covered by no noise"
+CLEAR_SCALES = (
+    "mean and spread of every tensor, sent beside it and covered by no noise, are known anyway: the claim is of the "
+    "scaled numbers alone"
+)
 ONE_STEP = "the sensitivity (13) is that of one local step; several are taken at models that differ"
 
 

@@ -32,6 +32,7 @@ CSV_COLUMNS = (
     "unit",
     "relation",
     "channel_credited",
+    "sampling_credited",
     "standing",
     "source",
     "assumptions",
@@ -84,7 +85,7 @@ def account_run(
             problem="holds no ledger: nothing was sent, or it was written before ledgers were kept",
             remedy="run the scenario into a new folder",
         )
-    _show(plan, found, everything=everything)
+    _show(plan, found, everything=everything, asked=bool(accountants))
     for one in flipping:
         _show_flipping(plan, one)
     if csv_file is not None:
@@ -102,7 +103,8 @@ def _known(folder: Path, names: Sequence[str]) -> tuple[Accountant, ...]:
     return tuple(name for name in ACCOUNTANTS if name in names) if names else ACCOUNTANTS
 
 
-def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None:
+def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool, asked: bool) -> None:
+    """`asked`: accountants were named, so that what one of them could not say is missed."""
     shown = found if everything else [_shortened(one) for one in found]
     table = claim_table(plan, shown)
     console = Console()
@@ -121,7 +123,7 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None
     for number, sentence in enumerate(table.footnotes, start=1):
         console.print(f"\\[{number}] {sentence}.", highlight=False)
     for sentence in dict.fromkeys(sentence for one in found for sentence in one.left_out):
-        if everything:
+        if everything or asked:
             console.print(f"left out: {sentence}", highlight=False)
 
 
@@ -176,6 +178,7 @@ def _fields(claim: Claim) -> tuple[object, ...]:
         claim.unit,
         claim.relation,
         claim.channel_credited,
+        claim.sampling_credited,
         claim.standing,
         claim.source,
         "; ".join(claim.assumptions),

@@ -72,16 +72,22 @@ def claims_of(
 ) -> PointClaims:
     """What holds for every device of every trial of a point: published claims first, then one accountant's after the
     other."""
-    from privacy.accounting import account_claims
+    from privacy.accounting import account_claims, refusals
+    from privacy.accounting.claiming import SCOPES
 
     ledger = side_by_side([one.ledger for one in accounts])
     found: list[Claim] = list(_worst(claim for one in accounts for claim in one.published))
     left_out: list[str] = []
     for accountant in accountants:
         try:
-            found.extend(account_claims(ledger, delta=delta, accountant=accountant, relation=relation))
+            made = account_claims(ledger, delta=delta, accountant=accountant, relation=relation)
         except PrivacyError as error:
             left_out.append(str(error))
+            continue
+        found.extend(made)
+        if {claim.scope for claim in made} != set(SCOPES):
+            refused = refusals(ledger, delta=delta, accountants=(accountant,), relation=relation)
+            left_out.extend(f"no {scope} claim by {name}: {reason}" for (name, scope), reason in refused.items())
     if ledger.coordinates == 1:  # an upload that is released in one piece has no single numbers to claim of
         found = [claim for claim in found if claim.accountant == "paper" or claim.scope != "coordinate"]
     if left_out and not any(claim.accountant != "paper" for claim in found):
@@ -102,13 +108,13 @@ def scenario_delta(point: Point) -> float:
 
 
 def strongest(claims: Sequence[Claim]) -> tuple[Claim, ...]:
-    """Of the proved claims with the same scope and credit the smallest epsilon, then delta; published ones stay.
+    """Of the proved claims with the same scope and credits the smallest epsilon, then delta; published ones stay.
 
     Epsilons that agree to a millionth are one: a closed form is not beaten by the grid that was laid over it.
     """
-    best: dict[tuple[str, bool], Claim] = {}
+    best: dict[tuple[str, bool, bool], Claim] = {}
     for claim in claims:
-        key = (claim.scope, claim.channel_credited)
+        key = (claim.scope, claim.channel_credited, claim.sampling_credited)
         if claim.accountant != "paper" and (key not in best or _rank(claim) < _rank(best[key])):
             best[key] = claim
     return (*(claim for claim in claims if claim.accountant == "paper"), *best.values())

@@ -48,7 +48,7 @@ def claim_cells(claim: Claim, *, notes: list[str]) -> tuple[str, ...]:
             notes.append(sentence)
         marks.append(f"[{notes.index(sentence) + 1}]")
     return (
-        claim.scope,
+        f"{claim.scope}, sampled" if claim.sampling_credited else claim.scope,
         "none" if math.isinf(claim.epsilon) else f"{claim.epsilon:.4g}",
         f"{claim.delta:.3g}" if claim.order is None else f"Rényi order {claim.order:g}",
         f"{claim.delta_evidence:.3g}" if claim.delta_evidence else "",

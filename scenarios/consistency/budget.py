@@ -86,7 +86,17 @@ def _flmc(learning: FlmcConfig, scenario: Scenario) -> Iterator[Conflict]:
             remedy="write privacy: none, or scheme: digital",
         )
         return
+    from fl.ledgers.flmc import uncreditable
+
     link = resolve_auto(scenario).link
+    reason = uncreditable(learning, link=link)
+    if reason is not None and link.error_model != "error_free":
+        yield Conflict(
+            keys=(_BUDGET, "link.error_model", "link.modulation", "link.coding"),
+            problem=f"a budget counts on the receiver's noise, but {reason}",
+            remedy="write error_model: measured and an uncoded bpsk or qpsk link, or leave budget out",
+        )
+        return
     if link.csi != "perfect" or link.error_model == "error_free":
         yield Conflict(
             keys=(_BUDGET, "link.csi", "link.error_model"),
@@ -147,7 +157,7 @@ def rounds_known(scenario: Scenario) -> int | None:
     strongest = min(caps.power, caps.lmc, caps.privacy) / sure_noise_power(link, privacy=privacy) ** 0.5
     release = flmc_release(learning, relative_amplitude=strongest)
     return rounds_that_fit(
-        release.event(), coordinates=release.coordinates, most=learning.rounds, budget=run_budget(budget)
+        release.event(), coordinates=release.form.coordinates, most=learning.rounds, budget=run_budget(budget)
     )
 
 

@@ -139,7 +139,9 @@ def fitting(config: FedAvgConfig, privacy: Any) -> int:
     one = release.event()
     limit = privacy.budget
     sums = [
-        account([type_of(one, count=(n + 1) * release.coordinates)], delta=limit.delta, accountant=limit.accountant)
+        account(
+            [type_of(one, count=(n + 1) * release.form.coordinates)], delta=limit.delta, accountant=limit.accountant
+        )
         for n in range(config.rounds)
     ]
     return int(np.sum(np.array(sums) <= limit.epsilon))
@@ -186,7 +188,7 @@ def test_schemes_fall_silent_too(name: str) -> None:
         own = {"epsilon": 2.0, "l1_clip": 0.1, "bound": "adaptive", "form": "exact", "channel": "agnostic"}
     config = setting({"name": name, **own})
     release = release_of(config, link=LINK, privacy=SchemeBudget(mechanism="scheme", budget=budget()))
-    two = account([type_of(release.event(), count=2 * release.coordinates)], delta=1e-5, accountant="pld")
+    two = account([type_of(release.event(), count=2 * release.form.coordinates)], delta=1e-5, accountant="pld")
     inner = budget(1.001 * two, calibrate=False, action="silent")
     result = trial(config, SchemeBudget(mechanism="scheme", budget=inner))
     assert result.metrics["rounds_sent"] == 2.0

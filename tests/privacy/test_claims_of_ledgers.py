@@ -129,15 +129,31 @@ def test_ledgers_side_by_side_add_up_over_rounds_and_take_the_worst_number() -> 
         claims([pure, NOISE], delta=1e-5)
 
 
-def test_sampling_counts_for_the_run_alone_and_is_an_assumption() -> None:
+def test_sampling_counts_for_the_run_alone_beside_the_run_without_it_and_is_an_assumption() -> None:
     sampled = replace(NOISE, unit="device", sampled=0.1)
     found = claims(sampled, delta=1e-5, accountants=("pld",))
     plain = claims(replace(sampled, sampled=None), delta=1e-5, accountants=("pld",))
     for scope in ("coordinate", "round"):
         assert only(found, scope=scope).epsilon == only(plain, scope=scope).epsilon
         assert DRAWN_IN_SECRET not in only(found, scope=scope).assumptions
-    assert only(found, scope="run").epsilon < 0.5 * only(plain, scope="run").epsilon
-    assert DRAWN_IN_SECRET in only(found, scope="run").assumptions
+    hidden, known = (only(found, scope="run", sampling_credited=credit) for credit in (True, False))
+    assert known == only(plain, scope="run")
+    assert hidden.epsilon < 0.5 * known.epsilon
+    assert DRAWN_IN_SECRET in hidden.assumptions
+    assert "sampling credited" in hidden.label()
+
+
+@pytest.mark.parametrize("changes", [{"unit": "sample"}, {"relation": "add-or-remove-one"}])
+def test_sampling_is_not_credited_to_samples_nor_to_who_is_added(changes: dict[str, str]) -> None:
+    ledger = replace(NOISE, **{"unit": "device", "sampled": 0.1, **changes})
+    assert not any(claim.sampling_credited for claim in claims(ledger, delta=1e-5, accountants=("pld",)))
+
+
+def test_a_number_of_several_bits_loses_what_all_of_them_lose() -> None:
+    found = claims(replace(FLIPS, per_number=5), delta=1e-5, accountants=("basic",))
+    assert only(found, scope="coordinate", channel_credited=True).epsilon == pytest.approx(5 * math.log(4.0))
+    with pytest.raises(PrivacyError, match="per_number is 21 of 20"):
+        replace(FLIPS, per_number=21)
 
 
 @pytest.mark.parametrize("delta", [-0.1, 1.0, NAN])
@@ -162,7 +178,7 @@ def test_more_credit_than_was_given_is_caught(monkeypatch: pytest.MonkeyPatch) -
     """The check above is one that can fail: a ledger whose evidence costs nothing gives a smaller epsilon."""
     from privacy.accounting import claiming
 
-    monkeypatch.setattr(claiming, "_evidence", lambda *_: 0.0)
+    monkeypatch.setattr(claiming, "_evidence", lambda *_, **__: 0.0)
     with pytest.raises(AssertionError):
         test_evidence_is_paid_for_in_delta()
 

@@ -128,20 +128,20 @@ def test_many_distinct_values_are_rounded_to_more_loss_by_little(kind: Kind) -> 
 
 def test_a_sampled_upload_is_one_event_and_every_round_counts_for_all() -> None:
     heard = ledger("flipped-bits", [[0.1, NAN], [NAN, 0.2], [NAN, NAN]], coordinates=10, sampled=0.5)
-    spent = told(spendings(heard, credited=True))
+    spent = told(spendings(heard, credited=True, sampling=True))
     assert [(count, event.rate) for event, count in spent] == [(1, 0.5), (1, 0.5)]  # type: ignore[attr-defined]
     assert spent[0][0] == SampledRelease(event=RepeatedFlips(epsilon_each=math.log(9.0), count=10), rate=0.5) or (
         spent[0][0].event.pure_epsilon() == pytest.approx(10 * math.log(9.0))  # type: ignore[attr-defined]
     )
-    laplace = spendings(ledger("laplace", [[0.1]], coordinates=3, sampled=0.5), credited=True)
+    laplace = spendings(ledger("laplace", [[0.1]], coordinates=3, sampled=0.5), credited=True, sampling=True)
     assert laplace[0].event == SampledRelease(event=RepeatedFlips(epsilon_each=0.1, count=3), rate=0.5)
 
 
 def test_sampling_of_devices_is_not_credited_to_samples_or_to_added_devices() -> None:
-    spent = spendings(ledger("gaussian", [[1.0, NAN]], unit="sample", sampled=0.5), credited=True)
+    spent = spendings(ledger("gaussian", [[1.0, NAN]], unit="sample", sampled=0.5), credited=True, sampling=True)
     assert told(spent) == [(GaussianNoise(noise_multiplier=1.0), 1)]
     added = ledger("gaussian", [[1.0, NAN]], relation="add-or-remove-one", sampled=0.5)
-    assert told(spendings(added, credited=True)) == [(GaussianNoise(noise_multiplier=1.0), 1)]
+    assert told(spendings(added, credited=True, sampling=True)) == [(GaussianNoise(noise_multiplier=1.0), 1)]
 
 
 def test_the_worst_release_is_the_least_private_of_any_device() -> None:
