@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from fl.audit.games import Game, Listener
-from fl.config import FedAvgConfig, FixedPointConfig, FlmcConfig, LearningConfig
+from fl.config import FedAvgConfig, FixedPointConfig, FlmcConfig, LearningConfig, ReconstructionConfig
 from fl.config.scheme import AggregatorConfig
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
 from privacy import PrivacyConfig
-from privacy.config import AnyPrivacyConfig, BitFlippingConfig, GaussianConfig
+from privacy.config import (
+    AmplitudeBudget,
+    AnyPrivacyConfig,
+    BitFlippingBudget,
+    BitFlippingConfig,
+    SchemeBudget,
+    UploadPrivacy,
+)
+
+
+def played_learning(learning: LearningConfig) -> LearningConfig:
+    """What rounds are played of: an attack on single uploads is about one round of federated averaging."""
+    return learning.one_round if isinstance(learning, ReconstructionConfig) else learning
 
 
 def why_not(learning: LearningConfig, privacy: AnyPrivacyConfig | None) -> str | None:
     """Why there is no game to play against it, None where there is."""
-    if privacy is not None and not isinstance(privacy, PrivacyConfig | BitFlippingConfig | GaussianConfig):
-        return "what a budget of the whole run came to is known after calibration only"
-    if isinstance(learning, FlmcConfig):
-        return None if learning.uses_radio else f"scheme {learning.scheme} sends nothing over a radio"
-    if not isinstance(learning, FedAvgConfig):
-        return f"algorithm {learning.algorithm} uploads nothing of a device's data"
-    if isinstance(privacy, BitFlippingConfig) and not isinstance(learning.codec, FixedPointConfig):
-        return f"bit flipping is audited on the fixed-point code, and codec is {learning.codec.name}"
+    played = played_learning(learning)
+    if isinstance(played, FlmcConfig):
+        return None if played.uses_radio else f"scheme {played.scheme} sends nothing over a radio"
+    if not isinstance(played, FedAvgConfig):
+        return f"algorithm {played.algorithm} studies bits, and no device's data are uploaded"
+    if isinstance(privacy, BitFlippingConfig | BitFlippingBudget) and not isinstance(played.codec, FixedPointConfig):
+        return f"bit flipping is audited on the fixed-point code, and codec is {played.codec.name}"
     return None
 
 
@@ -36,24 +47,48 @@ def build_game(
 ) -> Game:
     """The game of one point; batches are as large as `num_games` asks for.
 
-    `link` names access and modulation explicitly. Raises LearningError where there is nothing to play against, and as
-    the scheme's own parts do.
+    `link` names access and modulation explicitly. A budget for the run is turned into what rounds release first. Raises
+    LearningError where there is nothing to play against, PrivacyError for a budget that holds nothing, and as the
+    scheme's own parts do.
     """
     problem = why_not(learning, privacy)
     if problem is not None:
-        raise LearningError(
-            f"{problem}, so there is nothing to audit; choose a scheme that uploads, with its privacy written out"
-        )
+        raise LearningError(f"{problem}, so there is nothing to audit; choose a scheme that uploads")
     # Loaded when something is played: why_not answers without TensorFlow.
     from fl.audit.flmc import FlmcGame
     from fl.audit.mechanisms import MechanismGame
     from fl.audit.schemes import SchemeGame
+    from fl.budgets.found import settled
+    from fl.exchange import digital_link
 
-    if isinstance(learning, FlmcConfig):
-        amplitude = privacy if isinstance(privacy, PrivacyConfig) else None
-        return FlmcGame(learning, link=link, privacy=amplitude, seed=seed, rounds=rounds, num_games=num_games)
-    assert isinstance(learning, FedAvgConfig)
-    if not isinstance(learning.aggregation, AggregatorConfig):
-        return SchemeGame(learning, link=link, seed=seed, rounds=rounds, num_games=num_games, listener=listener)
-    mechanism = privacy if isinstance(privacy, BitFlippingConfig | GaussianConfig) else None
-    return MechanismGame(learning, link=link, privacy=mechanism, seed=seed, rounds=rounds, num_games=num_games)
+    played = played_learning(learning)
+    bound = privacy if isinstance(privacy, PrivacyConfig | AmplitudeBudget) else None
+    if isinstance(played, FlmcConfig):
+        return FlmcGame(played, link=link, privacy=bound, seed=seed, rounds=rounds, num_games=num_games)
+    assert isinstance(played, FedAvgConfig)
+    if privacy is None or isinstance(privacy, PrivacyConfig | AmplitudeBudget):
+        protects = None
+    else:
+        protects = privacy
+        _check_sent(played, link=digital_link(link), privacy=privacy, rounds=rounds)
+    played = settled(played, link=digital_link(link), privacy=protects)
+    if not isinstance(played.aggregation, AggregatorConfig):
+        budget = protects.budget if isinstance(protects, SchemeBudget) else None
+        return SchemeGame(
+            played, link=link, budget=budget, seed=seed, rounds=rounds, num_games=num_games, listener=listener
+        )
+    return MechanismGame(played, link=link, privacy=protects, seed=seed, rounds=rounds, num_games=num_games)
+
+
+def _check_sent(config: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivacy, rounds: int) -> None:
+    """Raise LearningError for a game of more rounds than a budget that only watches lets a device send in."""
+    if privacy.budget is None or privacy.budget.calibrate:
+        return
+    from fl.budgets.uploads import rounds_within
+
+    most = rounds_within(config, link=link, privacy=privacy)
+    if most is not None and most < rounds:
+        raise LearningError(
+            f"the budget of epsilon {privacy.budget.epsilon:g} lets a device send in {most} rounds, and a game of "
+            f"{rounds} was asked for; play fewer rounds, or raise the budget"
+        )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from privacy.accounting.composition import exact_epsilon
+from privacy.accounting.composition import condensed, exact_epsilon
 from privacy.accounting.loss_distributions import pld_epsilon
+from privacy.config import BudgetConfig
 from privacy.ledger.claims import Accountant, Claim, Scope, Standing
-from privacy.ledger.events import Event, Spending, Unit
+from privacy.ledger.events import Spending, Unit
 
 _BISECTIONS = 60
 _LARGEST = 1e6
@@ -57,8 +58,7 @@ def nothing_promised(*, scope: Scope, unit: Unit) -> Claim:
 
 
 def accounted(
-    event: Event,
-    count: int,
+    spent: Sequence[Spending],
     *,
     delta: float,
     scope: Scope,
@@ -67,14 +67,15 @@ def accounted(
     assumptions: tuple[str, ...] = (),
     channel_credited: bool = False,
 ) -> Claim:
-    """The smallest epsilon at `delta` of `count` releases that an accountant proves: exact or by PLD, basic at 0."""
-    spent = (Spending(event=event, count=count),)
-    whole = event.repeated(count)
+    """The smallest epsilon at `delta` of all releases that an accountant proves: exact or by PLD, basic at 0."""
     accountant: Accountant = "basic"
-    epsilon = count * event.pure_epsilon()
-    if delta > 0.0:
-        accountant = "exact" if whole is not None else "pld"
-        epsilon = exact_epsilon(spent, delta=delta) if whole is not None else pld_epsilon(spent, delta=delta)
+    if delta == 0.0:
+        epsilon = math.fsum(one.count * one.event.pure_epsilon() for one in spent)
+    else:
+        left = condensed(spent)
+        closed = not left or (len(left) == 1 and left[0].count == 1)
+        accountant = "exact" if closed else "pld"
+        epsilon = (exact_epsilon if closed else pld_epsilon)(spent, delta=delta)
     return claim(
         epsilon,
         delta=delta,
@@ -83,6 +84,28 @@ def accounted(
         scope=scope,
         unit=unit,
         source=source,
+        assumptions=assumptions,
+        channel_credited=channel_credited,
+    )
+
+
+def of_the_budget(
+    budget: BudgetConfig,
+    *,
+    num_rounds: int,
+    unit: Unit,
+    assumptions: tuple[str, ...] = (),
+    channel_credited: bool = False,
+) -> Claim:
+    """What a budget promises of the whole run, and so of any of its rounds and numbers."""
+    return claim(
+        budget.epsilon,
+        delta=budget.delta,
+        accountant=budget.accountant,
+        standing="proved",
+        scope="run",
+        unit=unit,
+        source=f"budget for all {num_rounds:,} rounds",
         assumptions=assumptions,
         channel_credited=channel_credited,
     )

@@ -15,10 +15,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from fl.algorithms.attackers import AttackersOfTrials, check_attack
 from fl.algorithms.flmc import clipped_gradients, lmc_cap, round_privacy
-from fl.audit.claims import accounted, claim, nothing_promised, smallest_epsilon
+from fl.audit.amplitudes import RoundAmplitudes
+from fl.audit.attackers import beside_attackers
+from fl.audit.flmc_claims import flmc_claims
 from fl.audit.games import Batch
 from fl.caps import step_size
 from fl.codecs import StochasticOneBit
@@ -32,12 +35,9 @@ from phy.link import AirUplink, DigitalUplink
 from phy.random import Purpose, round_keys, uniform_words
 from privacy import PrivacyConfig
 from privacy._digital_tail import entry_loss
-from privacy.flmc_analog import analog_delta
-from privacy.flmc_digital import digital_delta, digital_loss_bound
+from privacy.config import AmplitudeBudget
 from privacy.ledger.claims import Claim, Scope
-from privacy.ledger.events import Event, Unit
-from privacy.ledger.noise_events import GaussianNoise
-from privacy.ledger.superposed import SuperposedBit
+from privacy.ledger.events import Unit
 
 _NUMBERS_AT_ONCE = 1 << 21
 _MOST_TRIALS = 1 << 14
@@ -81,7 +81,7 @@ class FlmcGame:
         config: FlmcConfig,
         *,
         link: LinkConfig,
-        privacy: PrivacyConfig | None,
+        privacy: PrivacyConfig | AmplitudeBudget | None,
         seed: int,
         rounds: int = 1,
         num_games: int | None = None,
@@ -92,8 +92,12 @@ class FlmcGame:
                 f"scheme {config.scheme} sends nothing over a radio, so there is nothing to audit; "
                 "use analog, digital or digital-orthogonal"
             )
+        check_attack(config, error_model=link.error_model)
         self.rounds = rounds
         self._config, self._privacy, self._seed = config, privacy, seed
+        self._attackers = AttackersOfTrials(
+            config.attack, num_devices=config.num_devices, gradient_bound=config.gradient_bound
+        )
         self._dimension, self._noise_power = config.task.dimension, link.channel.noise_power
         self._caps = self._amplitude_caps(link)
         self._codec = None if config.scheme == "analog" else StochasticOneBit(slope=config.quantizer_slope)
@@ -110,21 +114,26 @@ class FlmcGame:
         self.law_known = plain and link.error_model in ("measured", "error_free")
         self.gaussian = config.scheme == "analog" and self.law_known
         whose = "what the others sent is known" if config.superposes else "every device on resources of its own"
-        self.worlds = f"gradient -l or +l in all {self._dimension} entries of one device; {whose}"
-        self._peak = 0.0
+        beside = beside_attackers(config.attack, num_devices=config.num_devices, superposes=config.superposes)
+        self.worlds = f"gradient -l or +l in all {self._dimension} entries of one device; {whose}{beside}"
         fit = max(min(_NUMBERS_AT_ONCE // (config.num_devices * self._dimension), _MOST_TRIALS), 1)
         # Devices that share their resources (NOMA) err together: one of each group is a game.
         self._step = link.noma.group_size if link.access == "noma" else 1
         if self._air is None and num_games is not None:
             fit = min(fit, -(-num_games * self._step // config.num_devices))
         self._trials = trials_at_once or fit
+        self._ceilings = RoundAmplitudes(
+            config, link=link, privacy=privacy, caps=self._caps, rounds=rounds, num_trials=self._trials
+        )
+        self.when = self._ceilings.played.told()
 
-    def _amplitude_caps(self, link: LinkConfig) -> dict[str, ArrayLike]:
+    def _amplitude_caps(self, link: LinkConfig) -> dict[str, float]:
         """Those of `fl.algorithms.flmc.build_flmc`, for a run whose data are those of trial 0."""
         config = self._config
         task = build_task(config.task, num_devices=config.num_devices, seed=self._seed, trials=(0,))
         eta = step_size(config, strong_convexity=task.strong_convexity, smoothness=task.smoothness)
-        bound = round_privacy(config, link=link, privacy=self._privacy, dimension=self._dimension)
+        asked = self._privacy if isinstance(self._privacy, PrivacyConfig) else None
+        bound = round_privacy(config, link=link, privacy=asked, dimension=self._dimension)
         return {
             "lmc": float(lmc_cap(config, eta=eta, noise_power=link.channel.noise_power)[0]),
             "privacy": bound.amplitude_cap(),
@@ -133,51 +142,69 @@ class FlmcGame:
     def play(self, number: int) -> Batch:
         """See `Game.play`."""
         trials = tuple(range(number * self._trials, (number + 1) * self._trials))
-        audited = 1 if self._air is not None else self._config.num_devices
-        kept = slice(None, None, self._step)
+        audited = self._audited(UplinkContext(seed=self._seed, trials=trials))
+        kept = audited.any(axis=1) if self._air is not None else audited
+        coins = 1 if self._air is not None else self._config.num_devices
         keys = round_keys(self._seed, trials, Purpose.ATTACK, 0)
-        worlds = uniform_words(keys, num_devices=audited, num_words=1)[..., 0] >= np.uint32(1 << 31)
+        worlds = uniform_words(keys, num_devices=coins, num_words=1)[..., 0] >= np.uint32(1 << 31)
         total: NDArray[np.float64] = np.zeros(worlds.shape)
         seen = []
-        for index in range(self.rounds):
+        self._ceilings.begin()
+        for index in self._ceilings.played.indices:
             context = UplinkContext(seed=self._seed, trials=trials, round_index=index)
-            payload = self._payload(worlds, context)
+            payload = self._payload(worlds, audited, context)
             if self._air is not None:
-                score, observed = self._overheard(self._air, payload, context)
+                score, observed = self._overheard(self._air, payload, audited, context)
             else:
                 score, observed = self._detected(payload, context)
             total += score
-            seen.append(observed.reshape(*worlds.shape, -1)[:, kept].reshape(worlds[:, kept].size, -1))
-        return Batch(
-            alternative=worlds[:, kept].ravel(), score=total[:, kept].ravel(), observed=np.concatenate(seen, axis=1)
-        )
+            seen.append(observed.reshape(*worlds.shape, -1)[kept].reshape(kept.sum(), -1))
+        return Batch(alternative=worlds[kept].ravel(), score=total[kept].ravel(), observed=np.concatenate(seen, axis=1))
 
-    def _payload(self, worlds: NDArray[np.bool_], context: UplinkContext) -> NDArray[np.generic]:
-        """What devices send, clipped and encoded; those that are not audited stand at +l."""
+    def _audited(self, context: UplinkContext) -> NDArray[np.bool_]:
+        """Whose gradients a game is about, `[trials, K]`: the first honest device of a trial, or of those err together.
+
+        Detected one by one without sharing resources, every honest device.
+        """
+        honest = ~self._attackers.who(context)
+        step = self._config.num_devices if self._air is not None else self._step
+        places = np.arange(self._config.num_devices) // step
+        before: NDArray[np.int64] = np.cumsum(honest, axis=1) - honest
+        first = np.searchsorted(places, places)
+        return np.asarray(honest & (before == before[:, first]))
+
+    def _payload(
+        self, worlds: NDArray[np.bool_], audited: NDArray[np.bool_], context: UplinkContext
+    ) -> NDArray[np.generic]:
+        """What devices send, clipped and encoded; those that are not audited stand at +l, or attack."""
         shape = (len(worlds), self._config.num_devices, self._dimension)
-        gradients = np.full(shape, _BEYOND * self._config.gradient_bound)
-        signs: NDArray[np.float64] = np.where(worlds, 1.0, -1.0)
-        gradients[:, : worlds.shape[1]] *= signs[..., None]
+        attacks = self._attackers.who(context)
+        signs: NDArray[np.float64] = np.where(worlds | (~audited if self._air is not None else attacks), 1.0, -1.0)
+        gradients = np.full(shape, _BEYOND * self._config.gradient_bound) * signs[..., None]
         clipped = clipped_gradients(_WorstGradients(gradients), np.zeros(shape[::2]), self._config.gradient_bound)
+        if attacks.any():
+            # Attackers see the audited device at +l in either world.
+            told = self._attackers.gradients(np.abs(clipped), context=context)
+            clipped = np.where(attacks[..., None], told, clipped)
         if self._codec is None:
             return clipped
-        return self._codec.encode(clipped, keys=context.keys(Purpose.LOCAL_TRAINING)).payload
+        payload = self._codec.encode(clipped, keys=context.keys(Purpose.LOCAL_TRAINING)).payload
+        return self._attackers.bits(payload, num_bits=self._dimension, context=context)
 
     def _overheard(
-        self, air: AirUplink, payload: NDArray[np.generic], context: UplinkContext
+        self, air: AirUplink, payload: NDArray[np.generic], audited: NDArray[np.bool_], context: UplinkContext
     ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """Scores `[trials, 1]` and what arrived less what the others sent, `[trials, 2 m]`."""
-        heard = air.superpose(payload, context=context, caps=self._caps)
-        self._peak = max(self._peak, float(heard.decision.peak_amplitude.max(initial=0.0)))
+        heard = air.superpose(payload, context=context, caps=self._ceilings.caps(context.round_index))
+        self._ceilings.note(context.round_index, heard.decision.peak_amplitude)
         others: NDArray[np.float64] = (
             np.asarray(payload, np.float64)
             if self._codec is None
             else self._codec.decode(np.asarray(payload, np.uint8), num_values=self._dimension)
         )
-        on_air = heard.decision.active.astype(float)
+        known_about = (heard.decision.active & ~audited).astype(float)
         amplitude = heard.decision.amplitude[:, None]
-        known = amplitude * np.einsum("tk,tkm->tm", on_air[:, 1:], others[:, 1:])
-        left = heard.received - known
+        left = heard.received - amplitude * np.einsum("tk,tkm->tm", known_about, others)
         residual = np.asarray(left.real, np.float64)
         if self._codec is None:
             score = 2.0 * amplitude * self._config.gradient_bound * residual / self._noise_power
@@ -203,8 +230,9 @@ class FlmcGame:
         """Scores `[trials, K]` and detected signs `[trials, K, m]`, zero where nothing arrived."""
         assert self._digital is not None
         assert self._codec is not None
-        heard = self._digital.send(np.asarray(payload, np.uint8), context=context, caps=self._caps)
-        self._peak = max(self._peak, float(heard.decision.peak_amplitude.max(initial=0.0)))
+        caps = self._ceilings.caps(context.round_index)
+        heard = self._digital.send(np.asarray(payload, np.uint8), context=context, caps=caps)
+        self._ceilings.note(context.round_index, heard.decision.peak_amplitude)
         signs = self._codec.decode(heard.payload, num_values=self._dimension) * heard.decision.active[..., None]
         if heard.delivered is not None:
             signs = signs * np.asarray(heard.delivered.all(axis=2))[..., None]
@@ -213,98 +241,11 @@ class FlmcGame:
 
     def claims(self, delta: float) -> tuple[Claim, ...]:
         """See `Game.claims`."""
-        config, digital = self._config, self._config.scheme != "analog"
-        found = []
-        if self._privacy is None:
-            found.append(nothing_promised(scope=self.scope, unit=self.unit))
-        elif self._privacy.delta <= delta and self.rounds == 1:
-            found.append(
-                claim(
-                    self._privacy.epsilon,
-                    delta=self._privacy.delta,
-                    accountant="paper",
-                    standing="as published",
-                    scope=self.scope,
-                    unit=self.unit,
-                    source="asked for, Zhang et al. 2022 (11)",
-                    channel_credited=True,
-                )
-            )
-        if self.rounds == 1 and delta > 0.0 and self._peak > 0.0:
-            found.append(
-                claim(
-                    smallest_epsilon(self._spent, delta=delta),
-                    delta=delta,
-                    accountant="paper",
-                    standing="as published",
-                    scope=self.scope,
-                    unit=self.unit,
-                    source=f"Zhang et al. 2022 ({16 if digital else 21}) at the amplitude in force",
-                    channel_credited=True,
-                )
-            )
-        if digital:
-            largest = digital_loss_bound(
-                dimension=self._dimension,
-                gradient_bound=config.gradient_bound,
-                quantizer_slope=config.quantizer_slope,
-            )
-            found.append(
-                claim(
-                    self.rounds * largest,
-                    delta=0.0,
-                    accountant="basic",
-                    standing="proved",
-                    scope=self.scope,
-                    unit=self.unit,
-                    source="m a l, whatever the noise",
-                )
-            )
-        if self._peak > 0.0:
-            found.append(self._proved(delta))
-        return tuple(found)
-
-    def _proved(self, delta: float) -> Claim:
-        """By the events of the ledger, at the amplitude that the games were sent with."""
-        amplitude = self._peak / math.sqrt(self._noise_power)
-        bound = self._config.gradient_bound
-        event: Event
-        if self._codec is None:
-            event = GaussianNoise(noise_multiplier=1.0 / (2.0 * amplitude * bound))
-            source = "receiver noise as a Gaussian mechanism"
-        else:
-            event = SuperposedBit(amplitude=amplitude, entry_bound=self._config.quantizer_slope * bound)
-            source = "two mixtures of Gaussians in every entry"
-        return accounted(
-            event,
-            self._dimension * self.rounds,
-            delta=delta,
-            scope=self.scope,
-            unit=self.unit,
-            source=source,
-            assumptions=("the receiver noise is there with the power that it is said to have",),
-            channel_credited=True,
-        )
-
-    def _spent(self, epsilon: float) -> float:
-        """delta of one round at the amplitude that the games were sent with."""
-        config = self._config
-        if config.scheme == "analog":
-            return float(
-                analog_delta(
-                    epsilon,
-                    amplitude=self._peak,
-                    dimension=self._dimension,
-                    gradient_bound=config.gradient_bound,
-                    noise_power=self._noise_power,
-                )
-            )
-        return digital_delta(
-            epsilon,
-            amplitude=self._peak,
-            dimension=self._dimension,
-            gradient_bound=config.gradient_bound,
-            quantizer_slope=config.quantizer_slope,
-            num_devices=config.num_devices if config.superposes else 2,
+        return flmc_claims(
+            self._config,
+            privacy=self._privacy,
             noise_power=self._noise_power,
+            rounds=self.rounds,
+            peaks=self._ceilings.met(),
+            delta=delta,
         )

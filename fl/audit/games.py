@@ -38,7 +38,7 @@ class Game(Protocol):
     - `law_known`: whether `Batch.score` is the likelihood ratio of the whole chain, or of it without what fades,
       estimates or decoders add;
     - `gaussian`: whether the trade-off curve is that of two Gaussians;
-    - `rounds`: that one game lasts.
+    - `rounds`: that one game lasts; `when`: which of the run's, in words.
     """
 
     scope: Scope
@@ -47,6 +47,7 @@ class Game(Protocol):
     law_known: bool
     gaussian: bool
     rounds: int
+    when: str
 
     def play(self, number: int) -> Batch:
         """Batch `number`: its keys are its own."""

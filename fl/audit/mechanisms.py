@@ -15,24 +15,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.audit.claims import accounted, claim, nothing_promised
+from fl.audit.attackers import beside_attackers
+from fl.audit.claims import nothing_promised
 from fl.audit.games import Batch, draw_worlds
+from fl.audit.mechanism_claims import flipping_claims, gaussian_claims
+from fl.audit.rounds import weakest_rounds
 from fl.audit.uploads import batch_context, lay_out
+from fl.budgets.found import upload_parameters
 from fl.codecs import Codec, build_codec
 from fl.config import Binary32Config, FedAvgConfig, FixedPointConfig
 from fl.exchange import BitPipe, digital_link
 from fl.federation import Federation
 from fl.protection import NoProtection, Protection
-from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.config import LinkConfig
 from phy.random import Purpose
-from privacy.config import BitFlippingConfig, GaussianConfig
+from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig, UploadPrivacy
 from privacy.gaussian_mechanism import sensitivity
 from privacy.ledger.claims import Claim, Scope
 from privacy.ledger.events import Unit
-from privacy.ledger.noise_events import FlippedBit, GaussianNoise
-from privacy.sound_bit_flipping import epsilon_from_renyi
 
 _WIDEST = 8.0
 """Standard deviations beyond which a received number is no noise of the mechanism's."""
@@ -50,26 +51,25 @@ class MechanismGame:
         config: FedAvgConfig,
         *,
         link: LinkConfig,
-        privacy: BitFlippingConfig | GaussianConfig | None,
+        privacy: UploadPrivacy | None,
         seed: int,
         rounds: int,
         num_games: int,
     ) -> None:
-        if isinstance(privacy, BitFlippingConfig) and not isinstance(config.codec, FixedPointConfig):
-            raise LearningError(
-                f"bit flipping is audited on two neighbouring weights of the fixed-point code, but codec is "
-                f"{config.codec.name}; write codec: fixed-point"
-            )
         self.rounds, self._config, self._privacy, self._seed = rounds, config, privacy, seed
         self._budget: dict[str, float] = {}
         self._protection: Protection = NoProtection()
         self._distance = np.array([_difference(config)])
-        self._sigma = 0.0
+        # Of every round of the run, as ledgers have it: rate of wrong bits, or noise multiplier.
+        self._parameter = np.ones(config.rounds)
         if privacy is not None:
             federation = Federation(config, link=link, privacy=privacy, seed=seed, trial=0)
             self._protection, self._budget = federation.protection, federation.budget
-            if isinstance(privacy, GaussianConfig):
+            if isinstance(privacy, GaussianConfig | GaussianBudget):
                 self._distance = _sensitivity(config, privacy, sizes=np.asarray(federation.partition.sizes, float))
+            self._parameter = self._of_rounds(link)
+        self._played = weakest_rounds(-self._parameter, count=rounds)
+        self.when = self._played.told()
         on_air = digital_link(link)
         self._codec: Codec = build_codec(config.codec)
         bits = self._codec.bits_per_value
@@ -88,14 +88,23 @@ class MechanismGame:
             num_bits=self._places.num_values * bits,
         )
         self.law_known = True
-        self.gaussian = isinstance(privacy, GaussianConfig)
-        self.scope: Scope = "coordinate" if isinstance(privacy, BitFlippingConfig) else _lasts(rounds, config)
-        self.worlds = self._told()
+        self.gaussian = isinstance(privacy, GaussianConfig | GaussianBudget)
+        self._flips = isinstance(privacy, BitFlippingConfig | BitFlippingBudget)
+        self.scope: Scope = "coordinate" if self._flips else _lasts(rounds, config)
+        self.worlds = self._told() + beside_attackers(config.attack, num_devices=config.num_devices, superposes=False)
+
+    def _of_rounds(self, link: LinkConfig) -> NDArray[np.float64]:
+        privacy, config = self._privacy, self._config
+        if isinstance(privacy, GaussianBudget | BitFlippingBudget) and privacy.budget.calibrate:
+            return upload_parameters(config, link=digital_link(link), privacy=privacy)
+        if isinstance(privacy, GaussianConfig):
+            return np.full(config.rounds, self._budget["sigma"] / float(self._distance.max()))
+        return np.full(config.rounds, self._budget["target_bit_error_rate"])
 
     def _told(self) -> str:
-        if isinstance(self._privacy, BitFlippingConfig):
+        if self._flips:
             return "one weight of one device at two neighbouring values that differ in every bit"
-        if isinstance(self._privacy, GaussianConfig):
+        if self.gaussian:
             return "models of one device that are the sensitivity apart"
         return f"one number of one device, 0 or {_difference(self._config):g}"
 
@@ -105,7 +114,7 @@ class MechanismGame:
         shape = (len(places.audited), len(places.places))
         worlds = draw_worlds(self._seed, number, places.count).reshape(shape)
         total, seen = np.zeros(shape), []
-        for index in range(self.rounds):
+        for index in self._played.indices:
             context = batch_context(self._seed, number=number, round_index=index)
             score, observed = self._round(worlds, context)
             total += score
@@ -130,21 +139,22 @@ class MechanismGame:
         arrived: Any = 1.0
         if known is not None:
             arrived = places.gather(np.broadcast_to(known, (places.num_rows, places.num_values)))
-        if isinstance(self._privacy, BitFlippingConfig):
+        if self._flips:
             bits = self._unlike(received, null=null, keys=keys)
-            rate = max(self._budget["target_bit_error_rate"], _LEAST_RATE)
+            rate = max(float(self._parameter[context.round_index]), _LEAST_RATE)
             unlike = bits.sum(axis=2, dtype=np.float64)
             score = np.asarray((2.0 * unlike - bits.shape[2]) * (math.log1p(-rate) - math.log(rate)) * arrived, float)
             return score, bits * np.broadcast_to(arrived, worlds.shape)[..., None]
         with np.errstate(invalid="ignore"):
             read = places.gather(self._codec.decode(received, num_values=places.num_values)[0]).astype(np.float64)
-        score = np.asarray(self._ratio(read, float(np.max(other))) * arrived)
+        multiplier = float(self._parameter[context.round_index])
+        score = np.asarray(self._ratio(read, float(np.max(other)), multiplier=multiplier) * arrived)
         return score, score[..., None]
 
     def _values(self) -> tuple[float, NDArray[np.float32]]:
         """The null's number, and the alternative's by row and game."""
         places = self._places
-        if isinstance(self._privacy, BitFlippingConfig):
+        if self._flips:
             assert isinstance(self._config.codec, FixedPointConfig)
             step = 2.0 * self._config.codec.value_range * 2.0**-self._config.codec.fraction_bits
             return 0.0, np.full((len(places.audited), 1), -step, np.float32)
@@ -159,95 +169,39 @@ class MechanismGame:
         unlike = np.unpackbits((received ^ plain)[0], axis=1, count=size * bits).reshape(-1, size, bits)
         return np.asarray(places.gather(unlike), np.uint8)
 
-    def _ratio(self, read: NDArray[np.float64], largest: float) -> NDArray[np.float64]:
+    def _ratio(self, read: NDArray[np.float64], largest: float, *, multiplier: float) -> NDArray[np.float64]:
         """Log-likelihood ratios of received numbers; what is not finite tells nothing."""
         apart = self._distance[self._owners[self._places.audited] % len(self._distance)][:, None]
         plain = np.nan_to_num(read, nan=0.0, posinf=0.0, neginf=0.0)
         if not self.gaussian:
             return np.asarray(np.clip((plain - largest / 2.0) / (largest / 2.0), -1.0, 1.0))
-        sigma = self._sigmas()[self._owners[self._places.audited]][:, None]
+        sigma = multiplier * apart
         inside = np.clip(plain, -_WIDEST * sigma, apart + _WIDEST * sigma)
         told = np.where(np.isfinite(read), inside - apart / 2.0, 0.0)
         return np.asarray(told * apart / sigma**2)
 
-    def _sigmas(self) -> NDArray[np.float64]:
-        """Standard deviation of every device's noise: one multiple of its sensitivity."""
-        return np.asarray(self._distance * (self._budget["sigma"] / self._distance.max()))
-
     def claims(self, delta: float) -> tuple[Claim, ...]:
         """See `Game.claims`."""
-        if self._privacy is None:
-            return (nothing_promised(scope=self.scope, unit=self.unit),)
-        if isinstance(self._privacy, GaussianConfig):
-            return self._gaussian_claims(self._privacy, delta)
-        return self._flipping_claims(self._privacy, delta)
-
-    def _gaussian_claims(self, privacy: GaussianConfig, delta: float) -> tuple[Claim, ...]:
-        exact = accounted(
-            GaussianNoise(noise_multiplier=self._budget["sigma"] / float(self._distance.max())),
-            self.rounds,
-            delta=delta,
-            scope=self.scope,
-            unit=self.unit,
-            source=f"Gaussian mechanism, {_counted(self.rounds)}",
-        )
-        asked = claim(
-            privacy.epsilon,
-            delta=self._budget["delta"],
-            accountant="paper",
-            standing="as published",
-            scope="run",
-            unit=self.unit,
-            source=f"asked for, all {self._config.rounds} rounds, Li et al. 2025 (23)",
-        )
-        return (asked, exact) if self.rounds <= self._config.rounds else (exact,)
-
-    def _flipping_claims(self, privacy: BitFlippingConfig, delta: float) -> tuple[Claim, ...]:
-        """Theorem 1 adds up over rounds, so that its share of these is known; and response bit by bit, which holds."""
-        share = privacy.epsilon * self.rounds / self._config.rounds
-        credited = privacy.channel == "native"
-        rate = self._budget["target_bit_error_rate"]
-        common: dict[str, Any] = {"unit": self.unit, "scope": self.scope, "channel_credited": credited}
-        of_rounds = f"{self.rounds} of {self._config.rounds} rounds"
-        assumptions = ("the bit errors credited to the channel are there, and independent",) if credited else ()
-        found = [
-            claim(
-                epsilon_from_renyi(order=privacy.order, epsilon=share, delta=delta) if delta > 0.0 else math.inf,
+        privacy = self._privacy
+        played = [float(self._parameter[index]) for index in self._played.indices]
+        if isinstance(privacy, GaussianConfig | GaussianBudget):
+            return gaussian_claims(
+                privacy,
+                multipliers=played,
+                asked_delta=self._budget["delta"],
+                num_rounds=self._config.rounds,
+                scope=self.scope,
                 delta=delta,
-                accountant="paper",
-                standing="as published",
-                source=f"Li et al. 2025, Theorem 1, {of_rounds}, from Renyi DP of order {privacy.order:g}",
-                assumptions=assumptions,
-                **common,
-            ),
-            claim(
-                share,
-                delta=0.0,
-                order=privacy.order,
-                accountant="paper",
-                standing="as published",
-                source=f"Li et al. 2025, Theorem 1, {of_rounds}",
-                assumptions=assumptions,
-                **common,
-            ),
-        ]
-        # A block cipher garbles the bits of a block together: they are no independent responses any more.
-        if privacy.cipher != "aes":
-            found.append(
-                accounted(
-                    FlippedBit(flip_probability=rate),
-                    self.rounds * self._codec.bits_per_value,
-                    delta=delta,
-                    source=f"randomized response of {self._codec.bits_per_value} bits of one weight",
-                    assumptions=assumptions,
-                    **common,
-                )
             )
-        return tuple(found)
-
-
-def _counted(rounds: int) -> str:
-    return f"{rounds} round{'s' if rounds > 1 else ''}"
+        if isinstance(privacy, BitFlippingConfig | BitFlippingBudget):
+            return flipping_claims(
+                privacy,
+                rates=played,
+                bits=self._codec.bits_per_value,
+                num_rounds=self._config.rounds,
+                delta=delta,
+            )
+        return (nothing_promised(scope=self.scope, unit=self.unit),)
 
 
 def _difference(config: FedAvgConfig) -> float:
@@ -255,7 +209,9 @@ def _difference(config: FedAvgConfig) -> float:
     return 0.25 if isinstance(config.codec, Binary32Config) else config.codec.value_range / 2.0
 
 
-def _sensitivity(config: FedAvgConfig, privacy: GaussianConfig, *, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sensitivity(
+    config: FedAvgConfig, privacy: GaussianConfig | GaussianBudget, *, sizes: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Of every device, as `fl.mechanisms.build_protection` takes it."""
     assert config.local.clip is not None
     steps = config.local.steps if privacy.sensitivity == "all-steps" else 1

@@ -14,9 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.audit.claims import accounted, claim, nothing_promised
+from fl.audit.attackers import beside_attackers
+from fl.audit.claims import accounted, claim, nothing_promised, of_the_budget
 from fl.audit.games import Batch, Listener, draw_worlds
 from fl.audit.laws import CpaLaw, Heard, Law, OutsiderLaw, SignLaw, ValueLaw
+from fl.audit.mechanism_claims import CREDITED
+from fl.audit.probit import smallest_bound, steady_probit, told_bound
+from fl.audit.rounds import weakest_rounds
 from fl.audit.uploads import batch_context, empty_model, lay_out
 from fl.baselines.build import build_baseline
 from fl.baselines.jopeq import JopeqCode
@@ -33,16 +37,18 @@ from fl.config.scheme import (
     SignScheme,
 )
 from fl.exchange import BitPipe, digital_link
+from fl.footprint import dimension
 from fl.models.federated import FederatedModel
 from fl.one_bit.build import build_response, build_rounds
-from fl.one_bit.probit import first_bound
 from fl.one_bit.probit_bound import privacy_loss
+from fl.one_bit.rounds import SchemeRounds
 from fl.protection import RoundPlan, flipped
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.config import LinkConfig
+from privacy.config import BudgetConfig
 from privacy.ledger.claims import Claim, Scope
-from privacy.ledger.events import Unit
+from privacy.ledger.events import Spending, Unit
 from privacy.ledger.noise_events import PureEpsilon
 
 _FAR = 1e3
@@ -60,7 +66,15 @@ class SchemeGame:
     gaussian = False
 
     def __init__(
-        self, config: FedAvgConfig, *, link: LinkConfig, seed: int, rounds: int, num_games: int, listener: Listener
+        self,
+        config: FedAvgConfig,
+        *,
+        link: LinkConfig,
+        budget: BudgetConfig | None = None,
+        seed: int,
+        rounds: int,
+        num_games: int,
+        listener: Listener,
     ) -> None:
         scheme = config.aggregation
         if isinstance(scheme, AggregatorConfig):
@@ -71,9 +85,13 @@ class SchemeGame:
                 "cpa hides behind a seed, and it takes 2 rounds to see one used again"
             )
         self.rounds, self._seed, self._listener = rounds, seed, listener
+        self._budget, self._num_rounds = budget, config.rounds
+        self._played = weakest_rounds(np.zeros(config.rounds), count=rounds)
+        self.when = self._played.told()
         self._scheme_config: OwnBits = scheme
         on_air = digital_link(link)
-        bits, spacing, upload = _shape(scheme)
+        self._size = dimension(config)
+        bits, spacing, upload = _shape(scheme, size=self._size)
         self._places = lay_out(
             on_air,
             num_devices=config.num_devices,
@@ -86,7 +104,11 @@ class SchemeGame:
         # A lattice's block is one game, whatever its length; so is the upload of a scheme that protects it whole.
         self._block = 2 if getattr(scheme, "dimension", 1) == 2 else 1
         model = empty_model(self._places.num_values)
-        self._scheme = build_rounds(config, model=model)
+        if isinstance(scheme, ProbitScheme):
+            self._scheme: SchemeRounds = steady_probit(scheme, num_values=model.num_parameters, size=self._size)
+            self.when = f"{self.when}, {told_bound(scheme, size=self._size)}"
+        else:
+            self._scheme = build_rounds(config, model=model)
         self._pipe = BitPipe(
             on_air,
             protection=build_response(config, scheme=self._scheme, link=link),
@@ -101,6 +123,7 @@ class SchemeGame:
         self.worlds = f"{what} of one device at either end of its range"
         if listener == "outsider":
             self.worlds = f"{what} of one device the same in every round, or at the other end in every other round"
+        self.worlds += beside_attackers(config.attack, num_devices=config.num_devices, superposes=False)
 
     def _law_of(self, model: FederatedModel) -> Law:
         scheme = self._scheme_config
@@ -122,7 +145,7 @@ class SchemeGame:
         places = self._places
         worlds = draw_worlds(self._seed, number, places.count).reshape(len(places.audited), len(places.places))
         total, seen = np.zeros(places.count), []
-        for index in range(self.rounds):
+        for index in self._played.indices:
             context = batch_context(self._seed, number=number, round_index=index)
             heard, payload = self._carry(worlds, context)
             score, observed = self._law.score(heard, places=places, context=context, payload=payload)
@@ -195,13 +218,9 @@ class SchemeGame:
         unclipped = getattr(scheme, "as_coded", False)
         stages = scheme.stages if isinstance(scheme, CpaScheme) else 1
         credited = isinstance(scheme, CpaScheme | SignScheme | ProbitScheme) and scheme.channel == "native"
-        assumptions = _CREDIT if credited else _BESIDE if isinstance(scheme, LaplaceScheme | JopeqScheme) else ()
-        common: dict[str, Any] = {
-            "scope": self.scope,
-            "unit": self.unit,
-            "assumptions": assumptions,
-            "channel_credited": credited,
-        }
+        assumptions = CREDITED if credited else _BESIDE if isinstance(scheme, LaplaceScheme | JopeqScheme) else ()
+        told: dict[str, Any] = {"unit": self.unit, "assumptions": assumptions, "channel_credited": credited}
+        common: dict[str, Any] = {"scope": self.scope, **told}
         published = unclipped or not isinstance(scheme, _PROVED)
         found = [
             claim(
@@ -213,18 +232,17 @@ class SchemeGame:
                 **common,
             )
         ]
-        exact = scheme.epsilon if not published else _exact(scheme, num_values=self._places.num_values)
-        if exact is not None and (delta > 0.0 or exact != scheme.epsilon):
+        if self._budget is not None:
+            found.append(of_the_budget(self._budget, num_rounds=self._num_rounds, **told))
+        exact = scheme.epsilon if not published else _exact(scheme, size=self._size)
+        if exact is not None and (published or delta > 0.0):
             source = "worst case in closed form" if published else "the worst of such responses"
-            found.append(
-                accounted(PureEpsilon(epsilon=exact), self.rounds * stages, delta=delta, source=source, **common)
-            )
+            spent = (Spending(event=PureEpsilon(epsilon=exact), count=self.rounds * stages),)
+            found.append(accounted(spent, delta=delta, source=source, **common))
         return tuple(found)
 
 
 _PROVED = (CpaScheme, SignScheme, MvuScheme, LaplaceScheme)
-
-_CREDIT = ("the bit errors credited to the channel are there, and independent",)
 
 _BESIDE = ("mean and spread of every tensor, sent beside, tell nothing",)
 
@@ -245,13 +263,16 @@ def _unflipped(received: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkC
     return received ^ flipped(np.zeros_like(received), plan=plan, context=context)
 
 
-def _shape(scheme: object) -> tuple[int, int, int | None]:
-    """Bits per number (at most), numbers from game to game, and numbers of an upload that is one game as a whole."""
+def _shape(scheme: object, *, size: int | None) -> tuple[int, int, int | None]:
+    """Bits per number (at most), numbers from game to game, and numbers of an upload that is one game as a whole.
+
+    `size`: of the model, where its layers tell.
+    """
     if isinstance(scheme, ProbitScheme):
         if scheme.l1_clip is None:
             return 1, 1, None
         largest = min(scheme.clip or scheme.l1_clip, scheme.l1_clip)
-        return 1, 1, min(int(scheme.l1_clip / largest * (1.0 + 1e-12)), _MOST_ENTRIES)
+        return 1, 1, min(int(scheme.l1_clip / largest * (1.0 + 1e-12)), _MOST_ENTRIES, size or _MOST_ENTRIES)
     block = 2 if getattr(scheme, "dimension", 1) == 2 else 1
     if isinstance(scheme, CpaScheme):
         return scheme.stages, block, None
@@ -273,19 +294,14 @@ def _scaled_end(spacing: int) -> float:
     return math.sqrt(spacing) / 3.0
 
 
-def _exact(scheme: object, *, num_values: int) -> float | None:
-    """The epsilon that is proved where it is another than the published one.
-
-    Of PRoBit for uploads of any length, unless its b was chosen for as many numbers as the games have.
-    """
+def _exact(scheme: object, *, size: int | None) -> float | None:
+    """The epsilon that is proved where it is another than the published one; of PRoBit for uploads of `size`."""
     if isinstance(scheme, ProbitScheme) and scheme.l1_clip is not None:
-        chosen = num_values if scheme.form == "exact" else None
-        first = first_bound(scheme, num_values=num_values)
-        return privacy_loss(first, l1_clip=scheme.l1_clip, clip=scheme.clip, num_values=chosen)
+        least = smallest_bound(scheme, size=size)
+        return privacy_loss(least, l1_clip=scheme.l1_clip, clip=scheme.clip, num_values=size)
     if getattr(scheme, "as_coded", False):
         return None
-    if getattr(scheme, "name", "") == "jopeq":
-        code = build_baseline(scheme, pieces=empty_model(2).pieces).code  # type: ignore[arg-type]
-        assert isinstance(code, JopeqCode)
+    if isinstance(scheme, JopeqScheme):
+        code = JopeqCode(epsilon=scheme.epsilon, rate_bits=scheme.rate_bits, dimension=scheme.dimension)
         return code.sure_epsilon
     return None

@@ -147,10 +147,21 @@ def _tell(plan: Plan, audits: Sequence[PointAudit]) -> None:
             )
     console = Console()
     Console(width=max(console.width, 1000), soft_wrap=True).print(table)
-    for worlds in dict.fromkeys(one.audited.game.worlds for one in audits):
-        console.print(f"Game: {worlds}.", highlight=False)
+    for sentence in _games_in_words(plan, audits):
+        console.print(sentence, highlight=False)
     for number, note in enumerate(notes, start=1):
         console.print(f"\\[{number}] {note}", highlight=False)
     if any(not math.isfinite(claim.epsilon) for one in audits for claim in one.audited.claims):
         console.print("Where infinity is claimed nothing is promised: no audit can refute it.", highlight=False)
     console.print("Each bound has its confidence by itself; points share random numbers.", highlight=False)
+
+
+def _games_in_words(plan: Plan, audits: Sequence[PointAudit]) -> list[str]:
+    """A sentence for each kind of game and the rounds it lasts, with the points it was played for if there are more."""
+    found: dict[str, list[str]] = {}
+    for one in audits:
+        game = one.audited.game
+        found.setdefault(f"{game.worlds}; {game.when}", []).append(point_label(plan, one.point))
+    if len(found) == 1:
+        return [f"Game: {words}." for words in found]
+    return [f"Game for {', '.join(dict.fromkeys(labels))}: {words}." for words, labels in found.items()]

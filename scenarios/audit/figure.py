@@ -25,6 +25,10 @@ _MARKS = {
     ("exact", "proved"): ("o", "#222222", "proved, closed form"),
     ("pld", "proved"): ("^", "#222222", "proved, privacy loss distribution"),
 }
+_FOR_THE_RUN = {
+    "as published": ("P", "white", "as published, for the whole run"),
+    "proved": ("P", "#222222", "proved, for the whole run"),
+}
 _OTHER = ("v", "white", "claimed otherwise")
 _WIDE = 30.0
 _LINE = 0.46
@@ -36,6 +40,7 @@ def draw_audit(plan: Plan, audits: Sequence[PointAudit]) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
+    from matplotlib.ticker import FuncFormatter
 
     lower = [one.audited.result.epsilon_lower for one in audits]
     shown = [[claim for claim in one.audited.claims if claim.order is None] for one in audits]
@@ -60,8 +65,10 @@ def draw_audit(plan: Plan, audits: Sequence[PointAudit]) -> Figure:
         axes.set_ylim(sum(rows) + 0.1, -0.1)
         if wide:
             axes.set_xscale("symlog", linthresh=10.0 ** math.floor(math.log10(max(least, 1e-3))))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set_xlim(0.0, edge * (1.5 if wide else 1.05))
-        axes.set_xlabel("ε [nats]")
+        deltas = {one.audited.result.delta for one in audits}
+        axes.set_xlabel(f"ε at δ = {deltas.pop():g} [nats]" if len(deltas) == 1 else "ε, each at its own δ [nats]")
         axes.grid(visible=True, axis="x", color="#d9d9d9", linewidth=0.7)
         handles = [
             Patch(
@@ -90,8 +97,12 @@ def _mark(
     if not math.isfinite(claim.epsilon):
         axes.plot(edge, place, linestyle="", color="#222222", marker=r"$\infty$", markersize=11, zorder=3)
         return
-    kind = (claim.accountant, claim.standing)
-    shape, fill, _ = seen.setdefault(kind, _MARKS.get(kind, _OTHER))
+    if claim.scope == "run":
+        kind = ("run", str(claim.standing))
+        shape, fill, _ = seen.setdefault(kind, _FOR_THE_RUN[claim.standing])
+    else:
+        kind = (claim.accountant, claim.standing)
+        shape, fill, _ = seen.setdefault(kind, _MARKS.get(kind, _OTHER))
     axes.plot(
         claim.epsilon,
         place,

@@ -55,12 +55,15 @@ def audit_options(
 
 def why_not(scenario: Scenario, options: AuditOptions) -> str | None:
     """Why a point cannot be audited, None if it can."""
+    from fl.audit.build import played_learning
     from fl.audit.build import why_not as no_game
 
-    learning = scenario.learning
-    problem = no_game(learning, None if scenario.privacy == "none" else scenario.privacy)
+    problem = no_game(scenario.learning, None if scenario.privacy == "none" else scenario.privacy)
     if problem is not None:
         return problem
+    learning = played_learning(scenario.learning)
+    if learning is not scenario.learning and options.rounds > 1:
+        return f"an attack on single uploads has games of one round, and {options.rounds} were asked for"
     if isinstance(learning, FlmcConfig | FedAvgConfig) and options.rounds > learning.rounds:
         return f"a game of {options.rounds} rounds is longer than the run of {learning.rounds}"
     return None
@@ -86,12 +89,27 @@ def auditable(loaded: LoadedScenario, plan: Plan, options: AuditOptions) -> tupl
 
 
 def delta_of(scenario: Scenario, options: AuditOptions) -> float:
-    """The delta that a point is audited at: as asked for, its privacy's own, or 0 where a pure epsilon is claimed."""
+    """The delta that a point is audited at: as asked for, its privacy's own, or 0 where a pure epsilon is claimed.
+
+    Of a mechanism with a delta of its own and a budget for the run the larger one, at which both claims hold.
+    """
     if options.delta is not None:
         return options.delta
-    learning, privacy = scenario.learning, scenario.privacy
+    stated = [one for one in (_own_delta(scenario), _budget_delta(scenario)) if one is not None]
+    return max(stated, default=WITHOUT_ITS_OWN)
+
+
+def _budget_delta(scenario: Scenario) -> float | None:
+    budget = None if scenario.privacy == "none" else scenario.privacy.budget
+    return None if budget is None else budget.delta
+
+
+def _own_delta(scenario: Scenario) -> float | None:
+    from fl.audit.build import played_learning
+
+    learning, privacy = played_learning(scenario.learning), scenario.privacy
     if isinstance(learning, FedAvgConfig) and not isinstance(learning.aggregation, AggregatorConfig):
-        return 0.0 if learning.aggregation.epsilon is not None else WITHOUT_ITS_OWN
+        return 0.0 if learning.aggregation.epsilon is not None else None
     if isinstance(privacy, PrivacyConfig):
         return privacy.delta
     if isinstance(privacy, GaussianConfig):
@@ -100,4 +118,4 @@ def delta_of(scenario: Scenario, options: AuditOptions) -> float:
         if privacy.delta is not None:
             return privacy.delta
         return delta_from_renyi(order=privacy.order, epsilon=privacy.epsilon, epsilon_prime=privacy.epsilon)
-    return WITHOUT_ITS_OWN
+    return None

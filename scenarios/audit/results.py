@@ -93,7 +93,7 @@ def columns(plan: Plan) -> list[str]:
     return [
         *plan.swept_paths,
         *("bound", "epsilon", "delta", "confidence", "form", "verdict", "label", "source", "assumptions"),
-        *("scope", "unit", "worlds", "rounds", "attack", "games", "judged_null", "judged_alternative"),
+        *("scope", "unit", "worlds", "rounds", "when", "attack", "games", "judged_null", "judged_alternative"),
         *("false_positives", "false_negatives", "threshold", "mu_lower"),
     ]
 
@@ -101,7 +101,8 @@ def columns(plan: Plan) -> list[str]:
 def _rows(plan: Plan, one: PointAudit) -> Iterator[dict[str, Any]]:
     audited, game = one.audited, one.audited.game
     head: dict[str, Any] = {path: setting_cell(path, value_of(one.point, path)) for path in plan.swept_paths}
-    head |= {"scope": game.scope, "unit": game.unit, "worlds": game.worlds, "rounds": game.rounds}
+    head |= {"scope": game.scope, "unit": game.unit, "worlds": game.worlds}
+    head |= {"rounds": game.rounds, "when": game.when}
     for result in (audited.result, audited.gaussian):
         if result is not None:
             yield {
@@ -154,7 +155,13 @@ def _plain(plan: Plan, one: PointAudit) -> dict[str, Any]:
     orders = renyi_orders(audited)
     plain = {
         "settings": {path: value_of(one.point, path) for path in plan.swept_paths},
-        "game": {"scope": game.scope, "unit": game.unit, "worlds": game.worlds, "rounds": game.rounds},
+        "game": {
+            "scope": game.scope,
+            "unit": game.unit,
+            "worlds": game.worlds,
+            "rounds": game.rounds,
+            "when": game.when,
+        },
         "attack": audited.attack,
         "games": audited.num_games,
         "lower": audited.result.to_dict(),
