@@ -21,9 +21,10 @@ from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.link import DigitalUplink
 from phy.random import Purpose, seed_sequence
-from privacy.bit_flipping import AES_BLOCK_BITS, aes_plaintext_rate, plan_flips, recovered_factor
+from privacy.bit_flipping import AES_BLOCK_BITS, aes_plaintext_rate, recovered_factor
 from privacy.ciphers import Cipher, build_cipher
 from privacy.config import BitFlippingBudget, BitFlippingConfig
+from privacy.flip_plans import plan_flips
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +178,7 @@ class BitFlipping:
             channel=self._config.channel,
             confidence=self._config.confidence,
             cipher=self._config.cipher,
-            design_effect=self._errors_together,
+            errors_together=self._errors_together,
         )
         factor = None
         if self._config.debias:
@@ -247,7 +248,7 @@ class RandomizedResponse(NoProtection):
             target=self._target,
             channel="native" if self._channel == "native" else "agnostic",
             confidence=self._confidence,
-            design_effect=self._errors_together,
+            errors_together=self._errors_together,
         )
         # The response is known and may leave next to nothing at a small eps; only what is measured needs a floor.
         floor = SMALLEST_DEBIAS_FACTOR * recovered_factor(plan.flip_probability)

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from privacy.amplitude_privacy import AmplitudePrivacy, NoPrivacy, RoundPrivacy
     from privacy.bit_distance import KappaEstimate, measure_kappa
     from privacy.bit_flipping import (
-        CLAMP_WORDS,
-        FlipPlan,
         TargetRate,
         aes_ciphertext_rate,
         aes_plaintext_rate,
@@ -18,13 +16,13 @@ if TYPE_CHECKING:
         composed_rate,
         credited_channel_rate,
         epsilon_of,
-        plan_flips,
         recovered_factor,
         target_bit_error_rate,
     )
     from privacy.ciphers import Cipher, build_cipher
     from privacy.config import AnalogTail, PrivacyConfig
     from privacy.errors import PrivacyError
+    from privacy.flip_plans import CLAMP_WORDS, FlipPlan, plan_flips
     from privacy.flmc_analog import analog_amplitude_cap, analog_delta, analog_tail_inverse, analog_within
     from privacy.flmc_digital import (
         DeltaEstimate,
@@ -82,8 +80,6 @@ _HOMES = {
     "amplitude_privacy": {"AmplitudePrivacy", "NoPrivacy", "RoundPrivacy"},
     "bit_distance": {"KappaEstimate", "measure_kappa"},
     "bit_flipping": {
-        "CLAMP_WORDS",
-        "FlipPlan",
         "TargetRate",
         "aes_ciphertext_rate",
         "aes_plaintext_rate",
@@ -91,10 +87,10 @@ _HOMES = {
         "composed_rate",
         "credited_channel_rate",
         "epsilon_of",
-        "plan_flips",
         "recovered_factor",
         "target_bit_error_rate",
     },
+    "flip_plans": {"CLAMP_WORDS", "FlipPlan", "plan_flips"},
     "ciphers": {"Cipher", "build_cipher"},
     "gaussian_mechanism": {"calibrated_sigma", "delta_from_renyi", "printed_sigma", "sensitivity", "spent_epsilon"},
     "flmc_analog": {"analog_amplitude_cap", "analog_delta", "analog_tail_inverse", "analog_within"},

@@ -11,23 +11,14 @@ one that is right as often: an observer inverts its bits, so that min(p_C, 1 - p
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privacy.errors import PrivacyError, require_count, require_positive, require_probability
 
-ChannelCredit = Literal["native", "agnostic"]
-CipherName = Literal["none", "stream", "aes"]
-
 AES_BLOCK_BITS = 128
-
-NO_CLAMP, CHANNEL_SUFFICES, HALF = 0, 1, 2
-CLAMP_WORDS: Mapping[int, str] = {NO_CLAMP: "none", CHANNEL_SUFFICES: "channel alone suffices", HALF: "clamped to 1/2"}
-"""What `FlipPlan.clamp` says: privacy needs flips; the channel makes them all; nothing can be learnt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +81,7 @@ def artificial_rate(target: ArrayLike, channel: ArrayLike) -> NDArray[np.float64
     """p_A = (p - p_C) / (1 - 2 p_C) in [0, 1/2], what a device must add; Li et al. 2025 (11). Rates broadcast.
 
     A target above 1/2 counts as 1/2. Where the channel reaches the target, or 1/2, the answer is 0: privacy holds by
-    the channel alone (above 1/2 as far as 1 - p_C does, which `plan_flips` looks after).
+    the channel alone (above 1/2 as far as 1 - p_C does, which `flip_plans.plan_flips` looks after).
     """
     p, c = _rates(target=target, channel=channel)
     p = np.minimum(p, 0.5)
@@ -131,6 +122,15 @@ def aes_ciphertext_rate(plaintext_rate: ArrayLike, *, block_bits: int = AES_BLOC
         return np.asarray(np.minimum(-np.expm1(np.log1p(-2.0 * p) / block_bits), 0.5))
 
 
+def blocks_touched(bits: int, *, block_bits: int = AES_BLOCK_BITS) -> int:
+    """The most blocks over which one of many numbers of `bits` bits each can lie, one after the other from the first.
+
+    It starts at a multiple of gcd(`bits`, `block_bits`) within its block, at worst at the last.
+    """
+    require_count(bits=bits, block_bits=block_bits)
+    return (block_bits - math.gcd(bits, block_bits) + bits - 1) // block_bits + 1
+
+
 def _rates(**named: ArrayLike) -> list[NDArray[np.float64]]:
     values = []
     for name, given in named.items():
@@ -167,84 +167,3 @@ def credited_channel_rate(
     low = np.where(k > 0.0, special.betaincinv(np.maximum(k, tiny), n - k + 1.0, 1.0 - confidence), 0.0)
     high = np.where(k < n, special.betaincinv(k + 1.0, np.maximum(n - k, tiny), confidence), 1.0)
     return np.asarray(np.maximum(np.minimum(low, 1.0 - high), 0.0))
-
-
-@dataclass(frozen=True, kw_only=True)
-class FlipPlan:
-    """One round of K devices, every field `[K]`, rates float64.
-
-    - `probed_bits`, `probed_errors` int64: known bits, and how many came wrong;
-    - `probed_low`: what is credited at most, the lower confidence limit of the channel's rate;
-    - `flip_probability` p_A: of every bit on the air (of the ciphertext, where there is one);
-    - `target` p: end to end on the numbers' own bits, as Theorem 1 asks;
-    - `credited`: the rate on the numbers' own bits that is surely there, flips and credited channel together;
-    - `expected`: the same with the point estimate of the channel (0 where none was probed), to debias by;
-    - `clamp` int64: a key of `CLAMP_WORDS`.
-    """
-
-    probed_bits: NDArray[np.int64]
-    probed_errors: NDArray[np.int64]
-    probed_low: NDArray[np.float64]
-    flip_probability: NDArray[np.float64]
-    target: NDArray[np.float64]
-    credited: NDArray[np.float64]
-    expected: NDArray[np.float64]
-    clamp: NDArray[np.int64]
-
-    def clamp_words(self) -> list[str]:
-        """`clamp` in words, one per device."""
-        return [CLAMP_WORDS[int(code)] for code in self.clamp]
-
-    def series(self) -> dict[str, NDArray[Any]]:
-        """What is worth keeping of every round, by name, each `[K]`."""
-        names = ("probed_bits", "probed_errors", "probed_low", "flip_probability", "target", "credited", "clamp")
-        return {name: getattr(self, name) for name in names}
-
-
-def plan_flips(
-    *,
-    probed_bits: NDArray[np.int64],
-    probed_errors: NDArray[np.int64],
-    target: ArrayLike,
-    channel: ChannelCredit,
-    confidence: float,
-    cipher: CipherName = "none",
-    design_effect: ArrayLike = 1.0,
-) -> FlipPlan:
-    """What each device flips this round, Li et al. 2025 (11) and Remark 3, from counts `[K]` of probed bits.
-
-    `target` p, one or `[K]`, in [0, 1/2]. `native` credits `credited_channel_rate` at `confidence`; `agnostic` credits
-    nothing, and the channel comes on top. With `aes` rates on the air are those of the ciphertext, and p asks for
-    1 - (1 - 2 p)^(1/128) of them, which holds for errors independent within a block. Raises PrivacyError for counts or
-    rates out of range, or an unknown word.
-    """
-    if channel not in ("native", "agnostic"):
-        raise PrivacyError(f"channel is {channel!r}, but it must be 'native' or 'agnostic'; choose one.")
-    if cipher not in ("none", "stream", "aes"):
-        raise PrivacyError(f"cipher is {cipher!r}, but it must be 'none', 'stream' or 'aes'; choose one.")
-    bits, errors = np.asarray(probed_bits, dtype=np.int64), np.asarray(probed_errors, dtype=np.int64)
-    if bits.shape != errors.shape or bits.ndim != 1:
-        raise PrivacyError(f"probed counts have shapes {bits.shape} and {errors.shape}; give one pair per device, [K].")
-    low = credited_channel_rate(errors, bits, confidence=confidence, design_effect=design_effect)
-    wanted = np.broadcast_to(np.asarray(target, dtype=np.float64), bits.shape).copy()
-    if np.any(wanted > 0.5):
-        raise PrivacyError(f"target is {wanted.max()}, but a bit hides nothing beyond 1/2; give at most 0.5.")
-    on_air = aes_ciphertext_rate(wanted) if cipher == "aes" else wanted
-    credit = low if channel == "native" else np.zeros_like(low)
-    added = artificial_rate(on_air, credit)
-    estimate = errors / np.maximum(bits, 1)
-    surely, likely = composed_rate(added, credit), composed_rate(added, estimate)
-    if cipher == "aes":
-        surely, likely = aes_plaintext_rate(surely), aes_plaintext_rate(likely)
-    clamp = np.where(on_air >= 0.5, HALF, NO_CLAMP)
-    clamp = np.where((credit >= on_air) & (credit > 0.0), CHANNEL_SUFFICES, clamp)
-    return FlipPlan(
-        probed_bits=bits,
-        probed_errors=errors,
-        probed_low=low,
-        flip_probability=added,
-        target=wanted,
-        credited=surely,
-        expected=likely,
-        clamp=clamp.astype(np.int64),
-    )

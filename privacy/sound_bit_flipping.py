@@ -25,7 +25,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.bit_flipping import epsilon_of
+from privacy.bit_flipping import aes_plaintext_rate, blocks_touched, epsilon_of
 from privacy.errors import PrivacyError, require_count, require_positive, require_probability
 from privacy.ledger.claims import Claim, Scope, Standing
 from privacy.ledger.published import WEIGHED_BITS, theorem_1_claim
@@ -186,11 +186,17 @@ def bit_flipping_rows(
     delta: float,
     delta_evidence: float = 0.0,
     channel_credited: bool = False,
+    block_bits: int = 1,
 ) -> tuple[AccountRow, ...]:
     """Theorem 1 beside what flips at `flip_probability` p prove, for K rounds of `num_numbers` numbers of `bits` bits.
 
+    `block_bits` > 1: bits go through a block cipher before they are flipped. Whoever has the key, the server first of
+    all, knows which two ciphertexts neighbours make, and those differ in up to all bits of every block that a changed
+    bit lies in: flips of the ciphertext count, and a bit, a number or an upload is worth its whole blocks. Theorem 1
+    has its rate after decryption.
+
     - Theorem 1, (order, eps) Renyi DP, and the same as (eps, delta) DP: a figure for a typical neighbour, no guarantee;
-    - one bit, and one number of all its bits: proved, of as little as they say;
+    - one bit, and one number with all its bits: proved, of as little as they say;
     - the whole run with every bit of every number: proved without any assumption on the learning;
     - the whole run at the stated sensitivity: proved where that holds, and no better than the last where it bounds
       numbers before rounding.
@@ -229,7 +235,10 @@ def bit_flipping_rows(
         return proved(epsilon, scope="run", spent=delta, exact=count <= LARGEST_COUNT, assumptions=assumptions)
 
     inside = 0.0 < flip_probability < 1.0
-    printed = epsilon_of(flip_probability, order=order, num_rounds=num_rounds, kappa=kappa) if inside else math.inf
+    weighed = flip_probability
+    if block_bits > 1:
+        weighed = float(aes_plaintext_rate(flip_probability, block_bits=block_bits))
+    printed = epsilon_of(weighed, order=order, num_rounds=num_rounds, kappa=kappa) if inside else math.inf
     theorem = theorem_1_claim(epsilon=printed, order=order, credited=channel_credited)
     converted = Claim(
         epsilon=epsilon_from_renyi(order=order, epsilon=printed, delta=delta),
@@ -243,20 +252,29 @@ def bit_flipping_rows(
         assumptions=(WEIGHED_BITS,),
         channel_credited=channel_credited,
     )
-    each, every = bit_epsilon(flip_probability), num_numbers * bits
-    stated = reachable_bits(sensitivity, num_numbers=num_numbers, bits=bits)
+    each, every = bit_epsilon(flip_probability), -(-num_numbers * bits // block_bits) * block_bits
+    of_number, stated = bits, reachable_bits(sensitivity, num_numbers=num_numbers, bits=bits)
+    if block_bits > 1:
+        of_number = block_bits * blocks_touched(bits, block_bits=block_bits)
+        stated = min(sensitivity.numbers(num_numbers) * of_number, every)
     return (
         AccountRow(what=f"Theorem 1, Renyi order {order:g}", claim=theorem, worth=TYPICAL),
         AccountRow(what="Theorem 1 as (epsilon, delta)", claim=converted, worth=TYPICAL),
         AccountRow(
-            what="one bit",
-            claim=proved(each, scope="coordinate", spent=0.0, exact=True, assumptions=(ONE_BIT,)),
-            worth="True of any one bit, and of nothing that shows in two.",
+            what="one bit" if block_bits == 1 else f"one bit, in a block of {block_bits}",
+            claim=proved(
+                block_bits * each, scope="coordinate", spent=0.0, exact=block_bits == 1, assumptions=(ONE_BIT,)
+            ),
+            worth="True of any one bit, and of nothing that shows in two."
+            if block_bits == 1
+            else "One changed bit changes its whole block of ciphertext: up to all of these are told.",
         ),
         AccountRow(
             what=f"one number of {bits} bits",
-            claim=proved(bits * each, scope="coordinate", spent=0.0, exact=False),
-            worth="True of any one number in one round: one step of the code can change all its bits.",
+            claim=proved(min(of_number, every) * each, scope="coordinate", spent=0.0, exact=False),
+            worth="True of any one number in one round: one step of the code can change all its bits."
+            if block_bits == 1
+            else f"True of any one number in one round: the blocks it lies in have {min(of_number, every)} bits.",
         ),
         AccountRow(
             what=f"every bit of {num_numbers:,} numbers, {num_rounds} rounds",

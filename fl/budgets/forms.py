@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import gcd
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from fl.config import FedAvgConfig, FlmcConfig
 from fl.config.scheme import AggregatorConfig, CpaScheme, JopeqScheme, LaplaceScheme, ProbitScheme, SignScheme
 from fl.footprint import dimension
 from fl.footprint.schemes import upload_bits
-from privacy.bit_flipping import AES_BLOCK_BITS
+from privacy.bit_flipping import AES_BLOCK_BITS, blocks_touched
 from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig, UploadPrivacy
 from privacy.ledger.events import Event, Kind, Ledger, Unit
 
@@ -98,11 +97,3 @@ def _flipped_numbers(num_values: int, bits: int, *, cipher: str) -> Form:
     if cipher == "aes":
         per_number = AES_BLOCK_BITS * blocks_touched(bits)
     return Form(kind="flipped-bits", coordinates=on_air, unit="sample", per_number=min(per_number, on_air))
-
-
-def blocks_touched(bits: int, *, block_bits: int = AES_BLOCK_BITS) -> int:
-    """The most blocks over which one of many numbers of `bits` bits each can lie, one after the other from the first.
-
-    It starts at a multiple of g = gcd(`bits`, `block_bits`) within its block: at worst at the last.
-    """
-    return (block_bits - gcd(bits, block_bits) + bits - 1) // block_bits + 1

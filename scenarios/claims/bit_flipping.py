@@ -9,6 +9,7 @@ import numpy as np
 
 from fl.config import FedAvgConfig, FixedPointConfig
 from fl.footprint import dimension
+from privacy.bit_flipping import AES_BLOCK_BITS
 from privacy.config import BitFlippingConfig
 from privacy.ledger.merging import side_by_side
 from privacy.sound_bit_flipping import AccountRow, StatedSensitivity, bit_flipping_rows
@@ -72,5 +73,6 @@ def flipping_tables(
                 delta=wanted,
                 delta_evidence=evidence if credited else 0.0,
                 channel_credited=credited,
+                block_bits=AES_BLOCK_BITS if privacy.cipher == "aes" else 1,
             ),
         )

@@ -10,24 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from privacy import bit_flipping
+from privacy import flip_plans
 from privacy.bit_flipping import (
-    CHANNEL_SUFFICES,
-    CLAMP_WORDS,
-    HALF,
-    NO_CLAMP,
-    FlipPlan,
     aes_ciphertext_rate,
     aes_plaintext_rate,
     artificial_rate,
+    blocks_touched,
     composed_rate,
     credited_channel_rate,
     epsilon_of,
-    plan_flips,
     recovered_factor,
     target_bit_error_rate,
 )
 from privacy.errors import PrivacyError
+from privacy.evidence import credited_rate
+from privacy.flip_plans import CHANNEL_SUFFICES, CLAMP_WORDS, HALF, NO_CLAMP, FlipPlan, plan_flips
 
 DIGEST = {
     0.02: {1: 0.5, 2: 0.3333, 5: 0.1667, 10: 0.0909, 20: 0.0476},
@@ -162,6 +159,22 @@ def test_a_channel_that_inverts_every_bit_is_credited_with_nothing() -> None:
     assert list(inverted.clamp) == [NO_CLAMP, NO_CLAMP, CHANNEL_SUFFICES]
 
 
+def test_errors_that_come_in_groups_are_credited_by_the_limit_that_holds_inside_a_group() -> None:
+    grouped = plan([2000], errors_together=100)
+    expected = credited_rate([2000], 20_000, failure_probability=0.01, design_effect=100)
+    np.testing.assert_allclose(grouped.probed_low, expected)
+    # Less than what counts divided by the size of a group would give, which only holds for groups that err as a whole.
+    divided = credited_channel_rate([2000], 20_000, confidence=0.99, design_effect=100)
+    assert float(grouped.probed_low[0]) < 0.98 * float(divided[0])
+
+
+@pytest.mark.parametrize("bits", [1, 8, 10, 23, 32, 128, 200])
+def test_blocks_that_a_number_lies_in_are_those_of_its_worst_place(bits: int) -> None:
+    first = bits * np.arange(128)
+    met = (first + bits - 1) // 128 - first // 128 + 1
+    assert blocks_touched(bits) == met.max()
+
+
 def shortfalls(rounds: int, *, target: float, channel: float, bits: int, confidence: float) -> tuple[float, float]:
     """Share of rounds with less noise than promised: by the plan, and by crediting the point estimate."""
     errors = np.random.default_rng(11).binomial(bits, channel, size=rounds)
@@ -187,7 +200,7 @@ def test_the_count_of_broken_promises_catches_a_credited_point_estimate(monkeypa
     def estimate(errors: np.ndarray, bits: np.ndarray, **_: object) -> np.ndarray:
         return np.asarray(errors / bits)
 
-    monkeypatch.setattr(bit_flipping, "credited_channel_rate", estimate)
+    monkeypatch.setattr(flip_plans, "credited_rate", estimate)
     lower, _ = shortfalls(2_000, target=1 / 11, channel=0.01, bits=20_000, confidence=0.99)
     assert lower > 0.3
 
@@ -265,7 +278,7 @@ def test_impossible_rates_and_counts_are_refused() -> None:
     with pytest.raises(PrivacyError, match="'none', 'stream' or 'aes'"):
         plan([1], cipher="rot13")
     with pytest.raises(PrivacyError, match="design effect"):
-        plan([1], design_effect=0.5)
+        plan([1], errors_together=0.5)
     with pytest.raises(PrivacyError, match="one pair per device"):
         plan_flips(
             probed_bits=np.array([1, 2]), probed_errors=np.array([1]), target=0.1, channel="native", confidence=0.9

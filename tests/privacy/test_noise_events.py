@@ -8,7 +8,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from privacy.errors import PrivacyError
 from privacy.ledger import _binomial_tails
@@ -21,7 +21,7 @@ from privacy.ledger.noise_events import (
     PureEpsilon,
     RepeatedFlips,
 )
-from privacy.ledger.sampling import SampledRelease
+from privacy.ledger.sampling import SampledRelease, renyi_of_profile
 
 
 def one(value: np.ndarray) -> float:
@@ -208,3 +208,30 @@ def test_more_flips_than_can_be_summed_are_left_to_other_accountants() -> None:
     assert FlippedBit(flip_probability=0.1).repeated(LARGEST_COUNT + 1) is None
     with pytest.raises(PrivacyError, match="renyi or advanced"):
         RepeatedFlips(epsilon_each=1.0, count=LARGEST_COUNT + 1)
+
+
+def test_renyi_of_a_sampled_release_lies_above_every_pair_and_falls_with_the_square_of_the_share() -> None:
+    def pair(share: float, order: float) -> float:
+        """(1 - q) N(0, 1) + q N(mu, 1) against N(0, 1), by quadrature: somebody else sends what this one would not."""
+        y = np.linspace(-30.0, 40.0, 200_001)
+        one, other = norm.logpdf(y), norm.logpdf(y - 1.0)
+        mixed = np.logaddexp(np.log1p(-share) + one, np.log(share) + other)
+        return float(np.log(np.trapezoid(np.exp(order * mixed - (order - 1.0) * one), y)) / (order - 1.0))
+
+    orders = np.array([1.5, 2.0, 8.0, 30.0])
+    noise = GaussianNoise(noise_multiplier=1.0)
+    for share in (0.01, 0.2):
+        found = SampledRelease(event=noise, rate=share).renyi(orders)
+        assert np.all(found >= [pair(share, order) for order in orders])
+    small, half = (SampledRelease(event=noise, rate=share).renyi(np.array([2.0]))[0] for share in (0.01, 0.005))
+    # q^2, and the log of a bound that is not quite reached.
+    assert small / half == pytest.approx(4.0, rel=0.1)
+
+
+def test_the_renyi_divergence_of_a_profile_is_that_of_the_mechanism_it_belongs_to() -> None:
+    """Where one pair of laws has the whole profile both ways round, the integral is its divergence."""
+    for event in (GaussianNoise(noise_multiplier=1.0), PureEpsilon(epsilon=2.0)):
+        for order in (1.5, 4.0, 20.0):
+            true, beyond = (float(event.renyi(np.array([a]))[0]) for a in (order, 2.0 * order))
+            found = renyi_of_profile(event.delta, order, largest=event.pure_epsilon(), at_twice=beyond)
+            assert true <= found <= 1.02 * true

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from privacy.bit_flipping import epsilon_of
+from privacy.ciphers import build_cipher
 from privacy.errors import PrivacyError
 from privacy.gaussian_mechanism import delta_from_renyi
 from privacy.sound_bit_flipping import (
@@ -162,6 +163,29 @@ def test_the_table_holds_theorem_1_beside_what_is_proved() -> None:
     assert every.claim.epsilon == pytest.approx(50 * 23 * 1_206_590 * math.log(10) * (9 / 11), rel=1e-3)
     assert L2.words() in stated.claim.assumptions
     assert all(row.worth.endswith(".") and row.claim.label() for row in rows())
+
+
+def test_under_a_block_cipher_one_bit_is_worth_its_block_as_two_real_ciphertexts_tell() -> None:
+    sound = {"block_bits": 128, "flip_probability": 1e-3, "num_numbers": 40}
+    theorem, _, bit, number, every, stated = rows(**sound)
+    plain = np.random.default_rng(2).integers(0, 256, (1, 1, 16), dtype=np.uint8)
+    other = plain.copy()
+    other[0, 0, 0] ^= 1
+    keys = np.array([[3, 4]], np.uint32)
+    one, two = (build_cipher("aes").encrypt(each, keys=keys) for each in (plain, other))
+    differ = int(np.bitwise_count(one ^ two).sum())
+    assert 1 < differ <= 128
+    # Whoever has the key is told by every bit in which the two differ: more than a single response, not more than 128.
+    each = bit_epsilon(1e-3)
+    assert each < differ * each <= bit.claim.epsilon
+    assert bit.claim.epsilon == pytest.approx(128 * each)
+    # 23 bits may lie across two blocks; 40 numbers of 23 bits take 7.2 blocks, that is 8.
+    assert number.claim.epsilon == pytest.approx(256 * each)
+    assert every.claim.epsilon == composed_epsilon(1e-3, num_bits=50 * 8 * 128, delta=1e-5)
+    assert stated.claim.epsilon == every.claim.epsilon
+    # Theorem 1 speaks of the bits of the numbers, which after decryption are wrong far more often.
+    after = 0.5 * (1.0 - (1.0 - 1e-3) ** 128)
+    assert theorem.claim.epsilon == pytest.approx(epsilon_of(after, order=2.0, num_rounds=50, kappa=0.02))
 
 
 def test_what_is_proved_of_a_run_is_never_below_theorem_1_and_more_noise_lowers_all() -> None:
