@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fl.results import CAP_NAMES
-from privacy.bit_flipping import CLAMP_WORDS
+from privacy.flip_plans import CLAMP_WORDS
 
 
 @dataclass(frozen=True, kw_only=True)

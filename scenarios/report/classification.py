@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config import FedAvgConfig
-from privacy.bit_flipping import CLAMP_WORDS
 from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig
+from privacy.flip_plans import CLAMP_WORDS
 from scenarios.export import TRIALS_AT_ONCE
 from scenarios.figures import FigureFiles
 from scenarios.labels import setting_cell
