@@ -1,11 +1,10 @@
-"""Lemma 1, Lemma 2 and Theorem 2 against flipped bits, brute-force recursions and a strongly convex run."""
+"""Lemma 1 and Lemma 2 against flipped bits, and the noise terms that follow from them."""
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
+from bounds_setting import FORMATS, fractions_flipped, recovered
 from numpy.typing import NDArray
 
 from fl.bounds import (
@@ -15,30 +14,8 @@ from fl.bounds import (
     gaussian_noise,
     local_bias_variance,
     recovered_moments,
-    theorem2_bound,
 )
-from fl.softmax_optimum import ConvexTask, convex_task, smoothness_bound, softmax_loss, softmax_optimum
 from fl.tasks.base import LearningError
-
-FORMATS = {10: (np.float16, np.uint16), 23: (np.float32, np.uint32), 52: (np.float64, np.uint64)}
-
-
-def fractions_flipped(
-    values: NDArray[np.float64], *, p: NDArray[np.float64] | float, bits: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """The slow way: numbers in their own format, every fraction bit flipped by itself."""
-    number, word = FORMATS[bits]
-    pattern = values.astype(number).view(word)
-    for bit in range(bits):
-        pattern = pattern ^ ((rng.random(values.shape) < p).astype(word) << word(bit))
-    return pattern.view(number).astype(np.float64)
-
-
-def recovered(
-    weights: NDArray[np.float64], *, p: NDArray[np.float64] | float, value_range: float, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Li et al. 2025 (7) and back, over flipped bits of binary32."""
-    return fractions_flipped(weights + 3 * value_range, p=p, bits=23, rng=rng) - 3 * value_range
 
 
 def within_four_standard_errors(drawn: NDArray[np.float64], mean: object, variance: object) -> None:
@@ -189,116 +166,6 @@ def test_the_gaussian_noise_term_is_that_of_the_paper() -> None:
     assert gaussian_noise(shares=shares, noise_std=std, num_parameters=m) == pytest.approx(printed, rel=1e-12)
 
 
-SETTING = {
-    "initial_distance_sq": 4.0,
-    "num_rounds": 12,
-    "local_steps": 5,
-    "learning_rate": 0.05,
-    "strong_convexity": 0.5,
-    "smoothness": 4.0,
-    "heterogeneity": 0.3,
-    "gradient_bound": 2.0,
-    "flip_probability_max": 0.003,
-    "noise_term": 0.02,
-}
-
-
-def by_recursion(**setting: float) -> list[float]:
-    """(45a) and (45b), step after step."""
-    eta, mu, p = setting["learning_rate"], setting["strong_convexity"], setting["flip_probability_max"]
-    b = 6 * setting["smoothness"] * setting["heterogeneity"]
-    b += 8 * (setting["local_steps"] - 1) ** 2 * setting["gradient_bound"] ** 2
-    distances = [setting["initial_distance_sq"]]
-    for _ in range(int(setting["num_rounds"])):
-        distance = distances[-1]
-        for _ in range(int(setting["local_steps"])):
-            distance = (1 - eta * mu) * distance + eta**2 * b
-        distance += setting["noise_term"] / np.sqrt(p) if p > 0 else 0.0
-        distances.append((1 + np.sqrt(p)) * distance)
-    return distances
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {},
-        {"local_steps": 1},
-        {"flip_probability_max": 0.2},  # r > 1: it grows
-        {"flip_probability_max": 1e-12, "noise_term": 1e-12},
-        {"flip_probability_max": 0.0, "noise_term": 0.0},
-        {"strong_convexity": 1e-9},
-        {"num_rounds": 0},
-        # r = 1 to 15 digits, where 1 - r^k and 1 - r are both rounding errors.
-        {"local_steps": 1, "flip_probability_max": (1 / (1 - 0.05 * 0.5) - 1) ** 2},
-    ],
-)
-def test_theorem_2_is_its_recursion_in_closed_form(change: dict[str, float]) -> None:
-    setting = {**SETTING, **change}
-    np.testing.assert_allclose(theorem2_bound(**setting).values, by_recursion(**setting), rtol=1e-9)
-
-
-def test_theorem_2_is_what_the_paper_prints() -> None:
-    bound = theorem2_bound(**SETTING)
-    k, e, eta, mu, root = 12, 5, 0.05, 0.5, np.sqrt(0.003)
-    zeta1 = (1 + root) ** k * (1 - eta * mu) ** (k * e)
-    zeta3 = (1 - (1 - eta * mu) ** (k * e) * (1 + root) ** k) / (1 - (1 - eta * mu) ** e * (1 + root)) * (1 + root)
-    zeta2 = zeta3 * (1 - (1 - eta * mu) ** e) / (eta * mu)
-    b = 6 * 4.0 * 0.3 + 8 * 4**2 * 2.0**2
-    assert bound.values[-1] == pytest.approx(zeta1 * 4.0 + zeta2 * eta**2 * b + zeta3 * 0.02 / root, rel=1e-12)
-    assert bound.contraction == pytest.approx((1 + root) * (1 - eta * mu) ** e, rel=1e-12)
-    assert (bound.valid, bound.reason) == (True, "")
-
-
-def test_noise_of_zero_mean_adds_up_without_youngs_inequality() -> None:
-    found = theorem2_bound(**{**SETTING, "flip_probability_max": 0.0}).values
-    quiet = theorem2_bound(**{**SETTING, "flip_probability_max": 0.0, "noise_term": 0.0}).values
-    shrink = (1 - 0.05 * 0.5) ** 5
-    wanted = [0.02 * sum(shrink**i for i in range(k)) for k in range(13)]
-    np.testing.assert_allclose(found - quiet, wanted, atol=1e-12)
-    assert (found < theorem2_bound(**SETTING).values)[1:].all()
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"learning_rate": 0.07}, r"learning_rate 0.07 exceeds 1 / \(4 L\) = 0.0625"),
-        ({"learning_rate": 3.0}, r"learning_rate 3 exceeds"),
-        ({"clipped_share": 0.031}, "3.10% of the gradients were clipped"),
-        ({"gradient_bound": 0.0}, "5 local steps drift apart by what no gradient bound limits; write local.clip"),
-        ({"strong_convexity": 0.0}, "not strongly convex; write local.l2"),
-        ({"flip_probability_max": 0.2}, "= 1.275 is not below 1, .* it would take p_max < 0.0182 in the place of 0.2"),
-    ],
-)
-def test_a_bound_that_says_nothing_says_why(change: dict[str, float], sentence: str) -> None:
-    with np.errstate(all="raise"):
-        bound = theorem2_bound(**{**SETTING, **change})
-    assert not bound.valid
-    assert re.search(sentence, bound.reason)
-    assert bound.values.shape == (13,)
-    assert not np.isnan(bound.values).any()
-
-
-def test_below_the_largest_probability_it_names_the_bound_is_valid() -> None:
-    most = ((1 - 0.05 * 0.5) ** -5 - 1) ** 2
-    assert theorem2_bound(**{**SETTING, "flip_probability_max": most * 0.999}).valid
-    assert not theorem2_bound(**{**SETTING, "flip_probability_max": most * 1.001}).valid
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"flip_probability_max": 1.5},
-        {"learning_rate": 0.0},
-        {"strong_convexity": 5.0},
-        {"noise_term": -1.0},
-        {"heterogeneity": float("nan")},
-    ],
-)
-def test_arguments_of_no_problem_are_refused(change: dict[str, float]) -> None:
-    with pytest.raises(LearningError, match="no problem has"):
-        theorem2_bound(**{**SETTING, **change})
-
-
 @pytest.mark.parametrize("value", [0.0, 1e-40, np.inf, np.nan])
 def test_lemma_1_refuses_what_has_no_such_exponent(value: float) -> None:
     with pytest.raises(LearningError, match="normalised numbers"):
@@ -310,134 +177,3 @@ def test_probabilities_and_formats_are_checked() -> None:
         flipped_mean(1.0, flip_probability=[0.1, 1.2])
     with pytest.raises(LearningError, match="fraction_bits 7 is of no IEEE 754 format"):
         flipped_variance(1.0, flip_probability=0.1, fraction_bits=7)
-
-
-def a_task() -> tuple[NDArray[np.float64], NDArray[np.int64], list[NDArray[np.int64]], NDArray[np.float64]]:
-    """Three noisy classes of 6 features; devices hold different mixtures."""
-    rng = np.random.default_rng(11)
-    y = rng.integers(3, size=120)
-    x = 0.6 * rng.normal(size=(120, 6)) + np.eye(3, 6)[y]
-    devices = [part.astype(np.int64) for part in np.array_split(np.argsort(y + 1.5 * rng.random(120)), 6)]
-    shares = np.array([len(part) for part in devices]) / 120
-    return x, y, devices, shares
-
-
-def test_the_gradient_of_softmax_regression_is_that_of_its_loss() -> None:
-    x, y, _, _ = a_task()
-    rng = np.random.default_rng(1)
-    weights, sample_weights = rng.normal(size=21), rng.dirichlet(np.ones(120))
-    value, gradient = softmax_loss(weights, x, y, sample_weights=sample_weights, l2=0.3)
-    probability = np.exp(x @ weights.reshape(7, 3)[:6] + weights.reshape(7, 3)[6])
-    probability /= probability.sum(axis=1, keepdims=True)
-    wanted = -sample_weights @ np.log(probability[np.arange(120), y]) + 0.15 * (weights**2).sum()
-    assert value == pytest.approx(wanted, rel=1e-12)
-    for direction in np.eye(21):
-        ends = [
-            softmax_loss(weights + h * direction, x, y, sample_weights=sample_weights, l2=0.3)[0] for h in (1e-5, -1e-5)
-        ]
-        # Central differences: h^2 from the third derivative, rounding 1e-16 / h.
-        assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(gradient @ direction, abs=1e-8)
-
-
-def test_the_optimum_is_where_slow_gradient_descent_ends() -> None:
-    x, y, _, _ = a_task()
-    found = softmax_optimum(x, y, num_outputs=3, l2=0.1)
-    weights, rate = np.zeros(21), 1 / smoothness_bound(x, l2=0.1)
-    for _ in range(2000):
-        weights = weights - rate * softmax_loss(weights, x, y, sample_weights=np.full(120, 1 / 120), l2=0.1)[1]
-    # Gradient descent shrinks the distance by 1 - mu / L a step, to nothing after 2000.
-    assert np.linalg.norm(found.weights - weights) < found.distance + 1e-9
-    assert found.distance < 1e-5
-
-
-def test_few_samples_in_many_dimensions_are_solved_in_their_span() -> None:
-    rng = np.random.default_rng(2)
-    x, y = rng.normal(size=(9, 40)), rng.integers(4, size=9)
-    found = softmax_optimum(x, y, num_outputs=4, l2=0.05)
-    value, gradient = softmax_loss(found.weights, x, y, sample_weights=np.full(9, 1 / 9), l2=0.05)
-    assert value == pytest.approx(found.value, rel=1e-12)
-    assert np.linalg.norm(gradient) / 0.05 < 1e-5
-
-
-def test_no_device_curves_more_than_its_smoothness() -> None:
-    x, _, devices, _ = a_task()
-    for indices in devices:
-        limit = smoothness_bound(x[indices], l2=0.1)
-        ones = np.column_stack([x[indices], np.ones(len(indices))])
-        assert limit <= 0.1 + 0.5 * (ones**2).sum(axis=1).max()
-        # At w = 0 of two classes diag(s) - s s^T has the eigenvalue 1/2, so that the bound is met.
-        hessian = np.kron(np.array([[0.25, -0.25], [-0.25, 0.25]]), ones.T @ ones / len(indices))
-        assert np.linalg.eigvalsh(hessian)[-1] + 0.1 == pytest.approx(limit, rel=1e-12)
-
-
-def test_heterogeneity_is_what_devices_would_gain_alone() -> None:
-    x, y, devices, shares = a_task()
-    task = convex_task(x, y, devices=devices, shares=shares, num_outputs=3, l2=0.1)
-    alone = [softmax_optimum(x[part], y[part], num_outputs=3, l2=0.1).value for part in devices]
-    together = softmax_optimum(x, y, num_outputs=3, l2=0.1).value
-    assert task.heterogeneity == pytest.approx(together - shares @ alone, abs=1e-10)
-    assert task.heterogeneity > 0.05
-    same = convex_task(x, y, devices=[np.arange(120)] * 3, shares=np.full(3, 1 / 3), num_outputs=3, l2=0.1)
-    assert same.heterogeneity < 1e-10
-
-
-def test_what_has_no_optimum_is_refused() -> None:
-    x, y, _, _ = a_task()
-    with pytest.raises(LearningError, match="l2 0 leaves softmax regression without a unique optimum"):
-        softmax_optimum(x, y, num_outputs=3, l2=0.0)
-    with pytest.raises(LearningError, match="labels 0 to 2 do not fit 2 outputs"):
-        softmax_optimum(x, y, num_outputs=2, l2=0.1)
-    with pytest.raises(LearningError, match="without samples"):
-        convex_task(x, y, devices=[np.arange(3), np.arange(0)], shares=np.ones(2) / 2, num_outputs=3, l2=0.1)
-
-
-def fedavg_distances(
-    task: ConvexTask, *, rate: float, steps: int, p: float, runs: int
-) -> tuple[NDArray[np.float64], float, float]:
-    """Mean over runs of ||w_k - w*||^2, with the largest gradient and the largest norm of weights that were met."""
-    x, y, devices, shares = a_task()
-    rng = np.random.default_rng(17)
-    paths, steepest, longest = [], 0.0, 0.0
-    for _ in range(runs):
-        w = np.full(21, 0.8)
-        path = [((w - task.optimum.weights) ** 2).sum()]
-        for _ in range(15):
-            local = np.tile(w, (len(devices), 1))
-            for device, part in enumerate(devices):
-                for _ in range(steps):
-                    uniform = np.full(len(part), 1 / len(part))
-                    gradient = softmax_loss(local[device], x[part], y[part], sample_weights=uniform, l2=0.1)[1]
-                    steepest = max(steepest, float(np.linalg.norm(gradient)))
-                    local[device] -= rate * gradient
-            longest = max(longest, float(np.linalg.norm(local, axis=1).max()))
-            assert np.abs(local).max() < 2.0
-            w = shares @ recovered(local, p=p, value_range=2.0, rng=rng)
-            path.append(((w - task.optimum.weights) ** 2).sum())
-        paths.append(path)
-    return np.mean(paths, axis=0), steepest, longest
-
-
-def test_federated_averaging_over_flipped_bits_stays_below_theorem_2() -> None:
-    x, y, devices, shares = a_task()
-    task = convex_task(x, y, devices=devices, shares=shares, num_outputs=3, l2=0.1)
-    rate, p = 0.25 / task.smoothness, 1e-3
-    measured, steepest, longest = fedavg_distances(task, rate=rate, steps=3, p=p, runs=12)
-    noise = bit_flipping_noise(
-        shares=shares, flip_probability=np.full(6, p), num_parameters=21, value_range=2.0, norm_bound=longest
-    )
-    bound = theorem2_bound(
-        initial_distance_sq=measured[0],
-        num_rounds=15,
-        local_steps=3,
-        learning_rate=rate,
-        strong_convexity=task.strong_convexity,
-        smoothness=task.smoothness,
-        heterogeneity=task.heterogeneity,
-        gradient_bound=steepest,
-        flip_probability_max=p,
-        noise_term=float(noise),
-    )
-    assert bound.valid, bound.reason
-    assert (measured <= bound.values * (1 + 1e-12)).all()
-    # The run does approach the optimum, so that staying below the bound means something.
-    assert measured[-1] < 0.5 * measured[0]

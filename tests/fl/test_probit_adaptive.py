@@ -1,0 +1,51 @@
+"""The adaptive b of PRoBit, from round to round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from probit_setting import Array, equal, some_updates
+
+from fl.one_bit.base import Senders
+from fl.one_bit.probit import Probit, dp_bound
+from fl.one_bit.probit_bound import NOISE_TO_SIGNAL, SMALLEST_SHARE
+from phy.channels import UplinkContext
+
+
+def ran(scheme: Probit, updates: Array, *, rounds: int, lie: bool = False) -> list[float]:
+    """b of every round in which devices send the same updates, three tenths of them nothing but ones where they lie."""
+    count = len(updates)
+    bounds = []
+    for index in range(rounds):
+        given: Any = {"devices": np.arange(count), "context": UplinkContext(seed=2, trials=(0,), round_index=index)}
+        sent = scheme.encode(updates, **given)
+        if lie:
+            sent[:, : 3 * count // 10] = 0xFF
+        estimate = scheme.aggregate(sent, Senders(weights=equal(count), factor=np.ones(count), **given))
+        scheme = scheme.after(estimate, weights=equal(count), factor=np.ones(count))
+        bounds.append(scheme.b)
+    return bounds
+
+
+def test_the_adaptive_b_goes_where_noise_is_four_times_the_signal_from_above_and_below() -> None:
+    count, num_values, size = 40, 20_000, 0.003
+    rng = np.random.default_rng(5)
+    updates = np.tile(size * rng.choice([-1.0, 1.0], num_values), (count, 1)).astype(np.float32)
+    expected = NOISE_TO_SIGNAL * size * np.sqrt(count)
+    # v sqrt(2 / M) is the error of the power, which is v / 16: 64 % of it at four errors, and b goes with the root.
+    for start in (1.0, expected / 8.0):
+        scheme = Probit(num_values=num_values, b=start, largest=1.0)
+        assert ran(scheme, updates, rounds=10)[-1] == pytest.approx(expected, rel=0.4)
+
+
+def test_the_adaptive_b_never_passes_its_largest_value_nor_what_privacy_asks_for() -> None:
+    updates = some_updates(20, 2000, size=1e-3)
+    lying = ran(Probit(num_values=2000, b=0.01, largest=0.05), updates, rounds=8, lie=True)
+    assert max(lying) == lying[-1] == 0.05
+    nothing = ran(Probit(num_values=2000, b=0.05, largest=0.05), np.zeros_like(updates), rounds=40)
+    assert nothing[-1] == pytest.approx(0.05 * SMALLEST_SHARE)
+    needed = float(dp_bound(epsilon=1.0, l1_clip=0.001))
+    private = Probit(num_values=2000, b=0.05, largest=0.05, epsilon=1.0, l1_clip=0.001)
+    assert ran(private, np.zeros_like(updates), rounds=20)[-1] == pytest.approx(needed)

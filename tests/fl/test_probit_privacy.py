@@ -1,0 +1,201 @@
+"""The b that keeps the promise of epsilon: likelihood ratios by enumeration, the channel credited, what is refused."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from probit_setting import CONTEXT, MANY, Array, equal
+
+from fl.bit_flips import flip_bits
+from fl.config.scheme import ProbitScheme
+from fl.one_bit.base import Senders
+from fl.one_bit.probit import Probit, build_probit, dp_bound, first_bound, probit_problem
+from fl.one_bit.probit_bound import adapted_bound, privacy_loss
+from fl.one_bit.probit_theory import estimate_variance, influence_bound
+from fl.tasks.base import LearningError
+from phy.random import Purpose
+
+BALLS = [
+    {"l1_clip": 0.2, "clip": None},
+    {"l1_clip": 0.2, "clip": 0.1},
+    {"l1_clip": 0.2, "clip": 0.08},
+]
+
+
+def in_ball(rng: np.random.Generator, num_values: int, *, l1_clip: float, clip: float | None) -> Array:
+    update = rng.dirichlet(np.full(num_values, 0.4)) * rng.choice([-1.0, 1.0], num_values) * l1_clip
+    return update if clip is None else np.clip(update, -clip, clip)
+
+
+def worst_loss(one: Array, other: Array, *, b: float, flip: float) -> float:
+    """Largest ln of the ratio of probabilities, over all words of bits."""
+    plus = [(1.0 - flip) * (b + d) / (2.0 * b) + flip * (b - d) / (2.0 * b) for d in (one, other)]
+    worst = -np.inf
+    for word in itertools.product([0, 1], repeat=len(one)):
+        sent = np.array(word, bool)
+        first, second = (np.where(sent, p, 1.0 - p).prod() for p in plus)
+        worst = max(worst, np.log(first) - np.log(second))
+    return float(worst)
+
+
+def extremes(num_values: int, *, l1_clip: float, clip: float | None) -> tuple[Array, Array]:
+    """An update spread evenly, and one of the other sign on as few entries as can be."""
+    largest = l1_clip if clip is None else clip
+    spread = np.full(num_values, min(l1_clip / num_values, largest))
+    packed = np.zeros(num_values)
+    rest = l1_clip
+    for place in range(num_values):
+        packed[place] = -min(largest, rest)
+        rest = max(rest + packed[place], 0.0)
+    return spread, packed
+
+
+@pytest.mark.parametrize("ball", BALLS)
+@pytest.mark.parametrize("flip", [0.0, 0.12])
+@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+@pytest.mark.parametrize("form", ["printed", "exact"])
+def test_the_likelihood_ratio_of_any_two_updates_is_at_most_e_to_the_epsilon(
+    ball: dict[str, Any], flip: float, epsilon: float, form: Any
+) -> None:
+    num_values = 4
+    b = float(dp_bound(epsilon=epsilon, flip_rate=flip, form=form, num_values=num_values, **ball))
+    rng = np.random.default_rng(12)
+    pairs = [(in_ball(rng, num_values, **ball), in_ball(rng, num_values, **ball)) for _ in range(60)]
+    found = [worst_loss(one, other, b=b, flip=flip) for one, other in pairs]
+    extreme = worst_loss(*extremes(num_values, **ball), b=b, flip=flip)
+    assert max(found) < epsilon
+    assert extreme <= epsilon * (1.0 + 1e-9)
+    assert extreme == pytest.approx(privacy_loss(b, flip_rate=flip, num_values=num_values, **ball), rel=1e-9)
+    assert max(found) <= extreme
+    if form == "exact" and b > (ball["clip"] or ball["l1_clip"]) * 1.001:
+        assert extreme == pytest.approx(epsilon, rel=1e-6)
+    else:
+        assert extreme < epsilon
+
+
+def test_the_printed_bound_spends_about_half_of_what_it_may() -> None:
+    printed, exact = (float(dp_bound(epsilon=1.0, l1_clip=1.0, form=form)) for form in ("printed", "exact"))
+    # C / b - ln(1 - C / b) = 1 has the solution C / b = 1 - W(1), W(1) = 0.567143 of Lambert.
+    assert printed == 5.0
+    assert exact == pytest.approx(1.0 / (1.0 - 0.567143), rel=1e-5)
+    assert privacy_loss(printed, l1_clip=1.0) == pytest.approx(0.2 - np.log(0.8))
+
+
+def test_flips_of_the_channel_let_b_be_smaller_by_their_factor_and_no_smaller_than_updates() -> None:
+    asked = float(dp_bound(epsilon=1.0, l1_clip=0.1))
+    np.testing.assert_allclose(
+        dp_bound(epsilon=1.0, l1_clip=0.1, flip_rate=np.array([0.0, 0.1, 0.3, 0.5])),
+        [asked, 0.8 * asked, 0.4 * asked, 0.1],
+    )
+    scheme = Probit(num_values=3, b=asked, epsilon=1.0, l1_clip=0.1)
+    native = scheme.over_channel(np.array([0.0, 0.1, 0.5]))
+    np.testing.assert_allclose(native.device_bounds(3), [asked, 0.8 * asked, 0.1])
+    with pytest.raises(LearningError, match="2 devices send, and 3 channels"):
+        native.device_bounds(2)
+
+
+@pytest.mark.parametrize("flip", [0.0, 0.04])
+def test_bits_that_devices_really_send_over_the_channel_keep_epsilon(flip: float) -> None:
+    epsilon, ball = 2.0, {"l1_clip": 0.2, "clip": 0.15}
+    count = MANY
+    b = float(dp_bound(epsilon=epsilon, form="exact", num_values=2, **ball))
+    scheme = Probit(num_values=2, b=b, epsilon=epsilon, form="exact", **ball).over_channel(np.full(count, flip))
+    probabilities = []
+    # Both are longer than the clips allow, and must be cut to the extremes of the ball.
+    for update in ([7.0, 7.0], [-0.45, -0.15 / 2.25]):
+        updates = np.tile(np.array(update, np.float32), (count, 1))
+        sent = scheme.encode(updates, devices=np.arange(count), context=CONTEXT)
+        heard = flip_bits(sent, probability=np.full((1, count), flip), num_bits=2, keys=CONTEXT.keys(Purpose.BIT_FLIPS))
+        words = heard[0, :, 0] >> 6
+        probabilities.append(np.bincount(words, minlength=4) / count)
+    ratio = np.log(probabilities[0] / probabilities[1])
+    error = np.sqrt(((1.0 / probabilities[0]) + (1.0 / probabilities[1])) / count)
+    assert np.all(np.abs(ratio) <= epsilon + 4.0 * error)
+    shares = np.array([0.15, 0.15 / 2.25]) * 0.2 / max(0.15 + 0.15 / 2.25, 0.2)
+    expected = worst_loss(np.array([0.1, 0.1]), -shares, b=b, flip=0.0)
+    assert (1.0 - 2.0 * flip) * b > 0.15
+    assert abs(ratio.max() - expected) < 4.0 * error.max()
+    assert expected > 0.8 * epsilon
+
+
+def test_crediting_the_channel_makes_the_estimate_better_than_ignoring_it() -> None:
+    count, flip, epsilon = 50, 0.2, 1.0
+    num_values = 4000
+    rng = np.random.default_rng(3)
+    updates = rng.normal(size=(count, num_values)).astype(np.float32) * 1e-4
+    plain = build_probit(
+        ProbitScheme(name="probit", bound="adaptive", b=1e-9, epsilon=epsilon, l1_clip=0.05), num_values=num_values
+    )
+    errors = []
+    for scheme in (plain, plain.over_channel(np.full(count, flip))):
+        given: Any = {"devices": np.arange(count), "context": CONTEXT}
+        sent = scheme.encode(updates, **given)
+        heard = flip_bits(
+            sent, probability=np.full((1, count), flip), num_bits=num_values, keys=CONTEXT.keys(Purpose.BIT_FLIPS)
+        )
+        found = scheme.aggregate(heard, Senders(weights=equal(count), factor=np.full(count, 1.0 - 2.0 * flip), **given))
+        errors.append(np.mean(found.astype(float) ** 2))
+    # The same b' for an observer, and 1 / (1 - 2 p)^2 = 2.78 times the variance; 4 standard errors of a ratio.
+    assert errors[0] / errors[1] == pytest.approx(1.0 / 0.6**2, rel=4.0 * np.sqrt(4.0 / num_values))
+
+
+def test_the_exact_bound_of_a_scenario_spends_its_epsilon_and_is_refused_below() -> None:
+    config = ProbitScheme(name="probit", bound="adaptive", b=1e-9, epsilon=1.0, l1_clip=0.1, form="exact")
+    exact = build_probit(config, num_values=10)
+    printed = build_probit(config.model_copy(update={"form": "printed"}), num_values=10)
+    assert exact.exact_epsilon == pytest.approx(1.0, rel=1e-6)
+    assert (printed.exact_epsilon or 1.0) < 0.5
+    assert exact.b < 0.5 * printed.b
+    # What the adaptive rule may not fall below is the same b.
+    quiet = exact.after(np.full(10, 1e-9), weights=equal(4), factor=np.ones(4))
+    assert quiet.b == exact.b
+    fixed = config.model_copy(update={"bound": "fixed", "b": 0.99 * exact.b})
+    assert "raise b to that" in (probit_problem(fixed, num_values=10) or "")
+    assert probit_problem(fixed.model_copy(update={"b": exact.b}), num_values=10) is None
+    # Of more numbers an update may be spread over more of them: more b is asked for, most where none is known.
+    assert exact.b < first_bound(config, num_values=10_000) < first_bound(config, num_values=None)
+
+
+def test_b_below_what_privacy_asks_for_is_refused_in_one_sentence() -> None:
+    config = ProbitScheme(name="probit", b=0.05, epsilon=1.0, l1_clip=0.1)
+    with pytest.raises(LearningError, match=r"b 0\.05 is below 0\.5, .* raise b to that"):
+        build_probit(config, num_values=10)
+    assert "is below 0.5" in (probit_problem(config, num_values=10) or "")
+    assert probit_problem(config.model_copy(update={"b": 0.5}), num_values=10) is None
+    assert build_probit(config.model_copy(update={"b": 0.5}), num_values=10).b == 0.5
+    raised = build_probit(config.model_copy(update={"bound": "adaptive"}), num_values=10)
+    assert raised.b == raised.largest == pytest.approx(0.5)
+    clipped = ProbitScheme(name="probit", bound="clip", clip=0.02, epsilon=1.0, l1_clip=0.1)
+    assert build_probit(clipped, num_values=10).b == pytest.approx(0.42)
+    assert build_probit(ProbitScheme(name="probit", bound="clip", clip=0.02), num_values=10).b == 0.02
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: dp_bound(epsilon=0.0, l1_clip=0.1), "epsilon is 0.0"),
+        (lambda: dp_bound(epsilon=1.0, l1_clip=-0.1), "l1_clip is -0.1"),
+        (lambda: dp_bound(epsilon=1.0, l1_clip=0.1, clip=0.0), "clip is 0.0"),
+        (lambda: dp_bound(epsilon=1.0, l1_clip=0.1, flip_rate=0.6), "flip rate"),
+        (lambda: Probit(num_values=3, b=0.0), "b is 0.0"),
+        (lambda: Probit(num_values=3, b=1.0, epsilon=1.0), "set l1_clip"),
+        (lambda: Probit(num_values=3, b=1.0).over_channel(np.array([0.7])), "flip rate"),
+        (lambda: influence_bound(1.5, b=1.0), "share of 1.5"),
+        (lambda: estimate_variance(np.ones((2, 3)), b=0.5), "update 0 has entries beyond b"),
+        (lambda: adapted_bound(np.ones(3), b=1.0, noise_power=0.0, largest=1.0), "noise_power is 0.0"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(call: Any, sentence: str) -> None:
+    with pytest.raises(LearningError, match=sentence):
+        call()
+
+
+def test_what_is_really_spent_is_told_beside_what_was_asked() -> None:
+    scheme = Probit(num_values=50, b=0.5, epsilon=1.0, l1_clip=0.1)
+    assert scheme.exact_epsilon == pytest.approx(50 * np.log1p(0.1 / 50 / 0.5) - np.log(0.8))
+    assert Probit(num_values=50, b=0.5).exact_epsilon is None
+    assert scheme.flip_target is None
+    assert scheme.num_bits == 50
