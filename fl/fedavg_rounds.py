@@ -15,6 +15,7 @@ from fl.one_bit.theory import coded_snr_of_run_db
 from fl.results import OnAir, TrialResult
 from fl.rounds import SPENT
 from fl.tasks.base import LearningError
+from phy.burstiness import Burstiness
 from phy.config import LinkConfig
 from privacy.config import UploadPrivacy
 from privacy.errors import PrivacyError
@@ -87,6 +88,7 @@ class _Record:
         self._num_rounds, self._num_devices = num_rounds, num_devices
         self._kept = 0
         self._last: RoundReport | None = None
+        self._bursts: Burstiness | None = None
         self._rounds: dict[str, NDArray[np.float64]] = {name: np.full(num_rounds, np.nan) for name in _TESTED}
         self._series: dict[str, dict[str, NDArray[Any]]] = {"devices": {}, "link": {}}
 
@@ -94,6 +96,7 @@ class _Record:
         self, index: int, report: RoundReport, tested: dict[str, float], *, at_home: dict[str, NDArray[np.float64]]
     ) -> None:
         """Keep one round; `at_home` `[num_devices]`: how devices did on samples of their own."""
+        self._count(report)
         tested = tested | {name: float(np.mean(values)) for name, values in at_home.items()}
         for name, value in {**report.rounds, **tested}.items():
             self._rounds.setdefault(name, np.full(self._num_rounds, np.nan))[index] = value
@@ -108,7 +111,12 @@ class _Record:
 
     def cut_short(self, report: RoundReport) -> None:
         """A round in which everybody sent and nothing came of it."""
+        self._count(report)
         self._last = report
+
+    def _count(self, report: RoundReport) -> None:
+        if report.bursts is not None:
+            self._bursts = report.bursts if self._bursts is None else self._bursts + report.bursts
 
     def result(
         self, trial: int, *, federation: Federation, convergence: Convergence | None, failure: str | None
@@ -156,6 +164,7 @@ class _Record:
             on_air=OnAir(
                 num_values=federation.model.num_parameters,
                 num_bits=federation.upload_bits,
+                bursts={} if self._bursts is None else self._bursts.of_trial(0),
                 **({} if self._last is None else {name: getattr(self._last, name) for name in _ON_AIR}),
             ),
             failure=failure,
@@ -174,16 +183,19 @@ def _at_home(federation: Federation) -> dict[str, NDArray[np.float64]]:
 
 
 def _aggregation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:
-    """Means over the rounds: of decibels, and of ratios under the 20 log10 of the CPA reference code."""
+    """Means over the rounds in which somebody sent: of decibels, and of ratios under the 20 log10 of the CPA code."""
     if "aggregation_snr_db" not in rounds:
         return {}
-    levels = rounds["aggregation_snr_db"]
-    finite = levels[np.isfinite(levels)]
     return {
-        "aggregation_snr_db": float(finite.mean()) if finite.size else float("nan"),
+        "aggregation_snr_db": _finite_mean(rounds["aggregation_snr_db"]),
         "aggregation_snr_20log_db": coded_snr_of_run_db(rounds["aggregation_snr_20log_db"]),
-        "aggregation_mse": float(rounds["aggregation_mse"].mean()),
+        "aggregation_mse": _finite_mean(rounds["aggregation_mse"]),
     }
+
+
+def _finite_mean(values: NDArray[np.float64]) -> float:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if finite.size else float("nan")
 
 
 def _at_best_validation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:

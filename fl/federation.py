@@ -33,6 +33,7 @@ from fl.protection import NoProtection
 from fl.slots import Slots
 from fl.tasks.base import LearningError
 from fl.upward import Upward, check_range
+from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
 from phy.config import LinkConfig
 from phy.gains import device_gains
@@ -47,12 +48,14 @@ _DIVERGED = 1e18
 class RoundReport:
     """One round: numbers of the round, of each device `[num_devices]`, and of the link (see `fl.results`).
 
-    `failure`: why the trial cannot go on, though everybody had sent; None where it can.
+    `bursts`: how errors of each seat of the link lie together. `failure`: why the trial cannot go on, though everybody
+    had sent; None where it can.
     """
 
     rounds: Mapping[str, float]
     devices: Mapping[str, NDArray[Any]]
     link: Mapping[str, NDArray[Any]]
+    bursts: Burstiness | None = None
     failure: str | None = None
 
 
@@ -220,6 +223,7 @@ class Federation:
             },
             devices={name: self._slots.place(values, seat, senders) for name, values in collected.observed.items()},
             link=self._slots.link_series(collected.heard, seat, senders),
+            bursts=collected.heard.bursts,
             failure=failure,
         )
 
@@ -243,7 +247,7 @@ class Federation:
     ) -> dict[str, float]:
         """How far the server's update is from the mean of those that devices computed, Lang et al. 2023, Section V.
 
-        Empty where models are sent.
+        Empty where models are sent, NaN where nobody sent anything.
         """
         if self._config.upload != "update":
             return {}
@@ -252,7 +256,9 @@ class Federation:
         return {
             "aggregation_snr_db": aggregation_snr_db(exact, found, places=places),
             "aggregation_snr_20log_db": coded_snr_db(exact, found, places=places),
-            "aggregation_mse": float(np.mean((exact.astype(np.float64) - found) ** 2)),
+            "aggregation_mse": float(np.mean((exact.astype(np.float64) - found) ** 2))
+            if len(updates)
+            else float("nan"),
         }
 
     def _hear_the_model(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.float32]:

@@ -88,6 +88,17 @@ def test_a_round_in_which_nothing_arrives_leaves_the_model_as_it_is(aggregation:
     assert report.rounds["num_active"] == 0
 
 
+def test_rounds_in_which_nobody_sends_have_no_error_and_do_not_enter_its_mean() -> None:
+    config = setting({"name": "probit"}, num_devices=2, rounds=8, participation={"dropout": 0.7})
+    found = run(config)
+    empty = found.rounds["num_active"] == 0
+    assert 0 < empty.sum() < 8, "choose another seed"
+    errors = found.rounds["aggregation_mse"]
+    np.testing.assert_array_equal(np.isnan(errors), empty)
+    assert found.metrics["aggregation_mse"] == pytest.approx(errors[~empty].mean())
+    assert found.metrics["empty_rounds"] == empty.sum()
+
+
 @pytest.mark.parametrize("name", ["cpa", "probit", "sign"])
 def test_one_bit_per_number_is_sent(name: str) -> None:
     found = run(setting({"name": name}, rounds=1))
