@@ -43,12 +43,14 @@ class OnAir:
     """What a trial put on the air that nothing else of its result tells: for its account alone, and not stored.
 
     - `num_values`, `num_bits`: numbers and bits of one upload, 0 where not known;
+    - `bursts`: as in `TrialResult`, where that keeps none: of all uploads of a seat of the link, whoever sat there;
     - `rounds`, `link`, `devices`: of the round in which the trial failed, if it failed after sending: a number, or
       `[num_devices]`, per name of `TrialResult`. That round counts nowhere else, but what was sent is out.
     """
 
     num_values: int = 0
     num_bits: int = 0
+    bursts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     rounds: Mapping[str, float] = field(default_factory=dict)
     link: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
     devices: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)

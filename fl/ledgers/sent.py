@@ -72,9 +72,10 @@ def channel_noise(link: LinkConfig, *, result: TrialResult) -> ChannelNoise:
     """
     law = law_of_errors(link)
     outcome = None
+    counted = result.bursts or result.on_air.bursts
     names = {field.name for field in fields(Burstiness)}
-    if names <= result.bursts.keys() and link.error_model == "measured":
-        outcome = assess(Burstiness(**{name: result.bursts[name] for name in names})).outcome
+    if names <= counted.keys() and link.error_model == "measured":
+        outcome = assess(Burstiness(**{name: counted[name] for name in names})).outcome
     sentence = independence_sentence(law=law, outcome=outcome)
     if may_credit(law=law, outcome=outcome) is not None:
         return ChannelNoise(independent=False, reasons=(sentence,))

@@ -25,11 +25,13 @@ def find_warnings(scenario: Scenario) -> Iterator[str]:
     from fl.exchange import digital_link  # loads the codecs, which a scenario without federated averaging needs not
 
     where, confidence = crediting
-    reason = may_credit(law=law_of_errors(digital_link(scenario.link)))
+    law = law_of_errors(digital_link(scenario.link))
+    reason = may_credit(law=law)
     if reason is not None:
+        unless = ", unless errors counted in the run pass the test of independence" if law == "unknown" else ""
         yield (
             f"{where}.channel: native credits the channel's noise as the paper does, but no proof can: {reason}; "
-            "phyloop privacy counts the devices' own flips alone"
+            f"phyloop privacy counts the devices' own flips alone{unless}"
         )
         return
     cost = evidence_delta(1.0 - confidence, num_rounds=learning.rounds)

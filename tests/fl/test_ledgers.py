@@ -14,12 +14,16 @@ from scipy.special import ndtri
 from fl.config import FedAvgConfig
 from fl.config.scheme import JopeqScheme
 from fl.ledgers import account_of
-from fl.results import PrivacyAccount, TrialResult
+from fl.ledgers.fedavg import TOLD_BY_ATTACKERS
+from fl.ledgers.flmc import MANY_LOOKS, NO_NOISE, flmc_account
+from fl.ledgers.sent import sampled_share
+from fl.results import OnAir, PrivacyAccount, TrialResult
 from fl.run import run_trials
 from phy.config import LinkConfig
 from privacy.bit_flipping import composed_rate
-from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
+from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig, SchemeBudget
 from privacy.gaussian_mechanism import spent_epsilon
+from privacy.ledger.events import Ledger
 from privacy.ledger.published import CLEAR_SCALES, ONE_STEP
 
 NUM_DEVICES, NUM_VALUES = 6, 650
@@ -30,6 +34,9 @@ def radio(rate: float = 0.02, **changes: Any) -> LinkConfig:
     settings = {"access": "orthogonal", "modulation": "qpsk", "probe_bits": 20_000}
     power = {"policy": "fixed", "snr_max_db": float(snr_max_db)}
     return LinkConfig.model_validate({**settings, "power": power, **changes})
+
+
+SMALL_PACKETS = radio(packet_size_bytes=64)
 
 
 def setting(aggregation: Any, **changes: Any) -> FedAvgConfig:
@@ -109,6 +116,36 @@ def test_analog_flmc_releases_a_gradient_at_the_largest_distance_under_gaussian_
     assert not ledger.uncredited.any()
 
 
+@pytest.mark.parametrize(
+    ("scheme", "changes"),
+    [
+        ("digital", {"error_model": "error_free"}),
+        ("analog", {"error_model": "error_free"}),
+        ("digital-orthogonal", {"error_model": "error_free"}),
+        ("digital-orthogonal", {"error_model": "analytic"}),
+        ("digital-orthogonal", {"coding": {"code": "repetition", "rate": 0.5}}),
+        ("digital-orthogonal", {"packets": {"policy": "retransmit"}}),
+        ("digital-orthogonal", {"receiver": {"num_antennas": 2}}),
+        ("digital-orthogonal", {"modulation": "16qam"}),
+    ],
+)
+def test_noise_that_is_not_there_or_met_more_than_once_hides_nothing(scheme: str, changes: dict[str, Any]) -> None:
+    config, link = paper_config(scheme, rounds=2, burn_in=0), paper_link(scheme, **changes)
+    found = flmc_account(config, link=link, privacy=None, rounds={"peak_amplitude": np.array([0.1, 0.0])}, spent={})
+    assert found is not None
+    ledger = found.ledger
+    assert ledger.uncredited is None
+    assert not ledger.credit_assumptions
+    assert ledger.assumptions[1] == (NO_NOISE if "error_model" in changes else MANY_LOOKS)
+    # What is left are the bits' own draws, or nothing.
+    np.testing.assert_array_equal(ledger.parameter[:, 0], [0.0 if scheme == "analog" else np.inf, np.nan])
+    honest = flmc_account(
+        config, link=paper_link(scheme), privacy=None, rounds={"peak_amplitude": np.array([0.1, 0.0])}, spent={}
+    )
+    assert honest is not None
+    assert honest.ledger.uncredited is not None
+
+
 def test_langevin_noise_of_a_server_that_needs_no_radio_releases_nothing() -> None:
     assert flmc("noiseless", epsilon=None).account is None
 
@@ -129,21 +166,51 @@ def test_flips_and_the_sure_part_of_the_channel_are_composed_bit_by_bit() -> Non
     assert ledger.parameter.min() == pytest.approx(result.devices["target"].min())
 
 
+@pytest.fixture(scope="module")
+def independent() -> TrialResult:
+    """A run over a link whose errors are independent, in packets of which many are in error."""
+    return flipped(flipping(), link=SMALL_PACKETS)
+
+
+def told_of(result: TrialResult, **changes: Any) -> Ledger:
+    """The ledger of the same records, had they come over a link of another law."""
+    link = LinkConfig.model_validate({**SMALL_PACKETS.model_dump(exclude_unset=True), **changes})
+    found = account_of(setting("mean", codec="fixed-point"), link=link, privacy=flipping(), result=result)
+    assert found is not None
+    return found.ledger
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"coding": {"code": "convolutional", "rate": 0.5}}, "need not be independent"),
-        ({"modulation": "16qam"}, "need not be independent"),
+        ({"coding": {"code": "convolutional", "rate": 0.5}}, "no test of counted errors shows it"),
         ({"packets": {"policy": "drop"}}, "do not arrive"),
     ],
-    ids=["coded", "bits that share an axis", "lost packets"],
+    ids=["coded", "lost packets"],
 )
-def test_errors_that_may_come_together_or_never_arrive_are_not_credited(changes: dict[str, Any], reason: str) -> None:
-    ledger = of(flipped(flipping(), link=radio(**changes))).ledger
+def test_errors_that_may_come_together_or_never_arrive_are_not_credited(
+    independent: TrialResult, changes: dict[str, Any], reason: str
+) -> None:
+    ledger = told_of(replace(independent, on_air=OnAir()), **changes)
     assert ledger.uncredited is None
     assert ledger.credit_failure == 0.0
     (sentence,) = ledger.assumptions
     assert reason in sentence
+
+
+def test_errors_of_no_known_law_are_credited_once_those_counted_in_the_run_pass_as_independent(
+    independent: TrialResult,
+) -> None:
+    ledger = told_of(independent, coding={"code": "repetition", "rate": 0.5})
+    assert ledger.uncredited is not None
+    assert np.all(ledger.parameter > ledger.uncredited)
+    assert any("a test and no proof" in sentence for sentence in ledger.credit_assumptions)
+
+
+def test_bits_that_share_an_axis_err_at_rates_of_their_own_and_are_not_credited() -> None:
+    ledger = of(flipped(flipping(), link=radio(modulation="16qam", packet_size_bytes=64))).ledger
+    assert ledger.uncredited is None
+    assert "not those of independent flips" in ledger.assumptions[0]
 
 
 def test_an_agnostic_mechanism_credits_nothing_though_the_channel_errs() -> None:
@@ -155,8 +222,9 @@ def test_an_agnostic_mechanism_credits_nothing_though_the_channel_errs() -> None
 
 def test_a_block_cipher_releases_the_padding_of_its_blocks_as_well() -> None:
     ledger = of(flipped(flipping(cipher="aes", channel="agnostic"))).ledger
-    assert ledger.coordinates >= 23 * NUM_VALUES
-    assert ledger.coordinates % 128 == 0
+    assert ledger.coordinates == 128 * -(-23 * NUM_VALUES // 128)
+    # One number of 23 bits may lie across two blocks, all bits of which it changes.
+    assert ledger.per_number == 256
 
 
 def test_the_gaussian_noise_of_a_calibrated_run_adds_up_to_the_epsilon_asked_for() -> None:
@@ -181,6 +249,7 @@ def test_every_stage_of_cpa_releases_one_flipped_bit_per_number(stages: int) -> 
     result = account({"name": "cpa", "epsilon": 0.5, "stages": stages, "channel": "agnostic"})
     ledger = of(result).ledger
     assert (ledger.kind, ledger.unit, ledger.coordinates) == ("flipped-bits", "device", stages * NUM_VALUES)
+    assert ledger.per_number == stages
     each = np.log((1.0 - ledger.parameter) / ledger.parameter)
     np.testing.assert_allclose(each, 0.5, rtol=1e-12)
     assert of(result).published[0].scope == "coordinate"
@@ -223,6 +292,75 @@ def test_devices_that_sat_out_a_round_released_nothing_in_it() -> None:
     sent = ~np.isnan(ledger.parameter)
     np.testing.assert_array_equal(sent, result.link["bits"] > 0)
     np.testing.assert_array_equal(sent.sum(axis=1), 2)
+    assert ledger.sampled == pytest.approx(2 / NUM_DEVICES)
+
+
+DRAWN: dict[str, Any] = {"aggregation": "cpa", "participation": {"devices_per_round": 2}}
+BUDGET = {"epsilon": 100.0, "calibrate": False}
+
+
+def share(*, link: LinkConfig | None = None, privacy: Any = None, **changes: Any) -> float | None:
+    return sampled_share(setting(**{**DRAWN, **changes}), link=link or radio(), privacy=privacy)
+
+
+def test_who_is_drawn_hides_among_the_others_unless_something_tells_or_remembers() -> None:
+    assert share() == pytest.approx(2 / NUM_DEVICES)
+    momentum = {"optimizer": "sgd", "batch_size": 2, "momentum": 0.5}
+    assert share(local={**momentum, "keep_state": False}) is not None
+    told: dict[str, Any] = {
+        "state of the optimizer": share(local=momentum),
+        "state of the downlink": share(downlink=radio()),
+        "a gain of one's own": share(link=radio(channel={"gain": [0.1] * NUM_DEVICES})),
+        "a fade that lasts": share(link=radio(channel={**RAYLEIGH, "coherence": "run"})),
+        "scales in the clear": share(aggregation={"name": "jopeq", "epsilon": 1.0}),
+        "attackers": share(attack={"kind": "ones", "share": 0.5}),
+        "a budget that runs out": share(privacy=SchemeBudget.model_validate({"mechanism": "scheme", "budget": BUDGET})),
+        "everybody": share(participation={"devices_per_round": NUM_DEVICES}),
+    }
+    assert {name: value for name, value in told.items() if value is not None} == {}
+
+
+def test_attackers_who_hand_on_what_honest_devices_computed_are_named() -> None:
+    copied = of(account({"name": "cpa", "channel": "agnostic"}, attack={"kind": "duplicate", "devices": [0]}))
+    assert copied.ledger.assumptions == (TOLD_BY_ATTACKERS,)
+
+
+def test_the_round_in_which_the_servers_model_diverged_was_on_the_air_and_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fl.federation._DIVERGED", 1e6)
+    config = setting("mean", attack={"kind": "gaussian", "std": 1e9, "devices": [1]}, receiver_limit=None)
+    privacy = GaussianConfig(mechanism="gaussian", epsilon=2.0)
+    failed = run_trials(config, link=radio(error_model="error_free"), privacy=privacy, seed=3, trials=[0])[0]
+    assert failed.failure is not None
+    assert failed.failure.startswith("round 0: the server's model")
+    assert "train_loss" not in failed.rounds
+    assert of(failed).ledger.parameter.shape == (1, NUM_DEVICES)
+    assert np.isfinite(of(failed).ledger.parameter).all()
+
+
+def test_numbers_that_the_codec_would_clip_are_never_sent() -> None:
+    narrow = {"name": "uniform", "bits": 8, "bound": 1e-9, "max_clipped": 0.01}
+    refused = run_trials(setting("mean", codec=narrow), link=radio(), privacy=None, seed=3, trials=[0])[0]
+    assert refused.failure is not None
+    assert "beyond the codec's bound" in refused.failure
+    assert refused.account is None
+
+
+@pytest.mark.parametrize("scheme", ["analog", "digital"])
+def test_the_round_in_which_langevin_diverged_was_on_the_air_and_counts(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Clipped gradients take parameters no farther than some steps: a nearer end of all numbers will do.
+    monkeypatch.setattr("fl.rounds._DIVERGED", 3.0)
+    config = paper_config(scheme, rounds=40, burn_in=0, step_size=0.5)
+    failed = run_trials(config, link=paper_link(scheme), privacy=None, seed=SEED, trials=[0])[0]
+    assert failed.failure is not None
+    last = int(failed.failure.split()[1].rstrip(":"))
+    assert len(failed.rounds["peak_amplitude"]) == last
+    ledger = of(failed).ledger
+    assert ledger.parameter.shape == (last + 1, 1)
+    assert np.isfinite(ledger.parameter).all()
 
 
 def test_a_trial_that_failed_still_has_an_account_of_the_rounds_before() -> None:

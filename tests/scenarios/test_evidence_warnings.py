@@ -48,6 +48,7 @@ def test_errors_that_no_proof_can_credit_are_said_to_be_such(tmp_path: Path, lin
     (sentence,) = said(tmp_path, link=link)
     assert "no proof can" in sentence
     assert "own flips alone" in sentence
+    assert ("unless errors counted in the run pass the test" in sentence) == ("packets" not in link)
 
 
 @pytest.mark.parametrize("changes", [{"channel": "agnostic"}, {"channel": "debias"}, {"epsilon": "none"}])
