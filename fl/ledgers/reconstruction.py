@@ -17,7 +17,7 @@ from fl.results import PrivacyAccount, TrialResult
 from phy.config import LinkConfig
 from privacy.config import BitFlippingConfig, GaussianConfig
 
-ONE_UPLOAD = "of one upload: those of another round are of other images, and whose images come again lose twice"
+ONE_UPLOAD = "every upload is that of a first round, with images drawn anew: uploads are not added up"
 
 
 def reconstruction_account(

@@ -10,8 +10,10 @@ import pytest
 from command import phyloop, write_scenario
 
 from scenarios.audit.commands import audit_scenario
-from scenarios.audit.plan import AuditOptions, audit_options
+from scenarios.audit.plan import AuditOptions, audit_options, auditable
 from scenarios.errors import ScenarioError
+from scenarios.loader import load_scenario
+from scenarios.plan import expand
 
 SIGNS = """\
 name: signs
@@ -97,7 +99,7 @@ def test_what_is_published_and_wrong_is_called_refuted(tmp_path: Path, capsys: p
     assert "refuted" in capsys.readouterr().out
 
 
-def test_schemes_without_a_radio_are_left_out_and_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_schemes_without_a_radio_are_left_out_and_said_so(tmp_path: Path) -> None:
     text = """\
 name: one-radio
 link: {channel: {model: flat, gain: 0.04, noise_power: 1.0}, power: {policy: inversion, snr_max_db: 20}}
@@ -112,10 +114,49 @@ sweep: {learning.scheme: [analog]}
         assert min(c["epsilon"] for c in point["claims"]) >= point["lower"]["epsilon_lower"]
     assert found["points"][0]["lower_gaussian"] is not None
     without = text.replace("privacy: {epsilon: 1, delta: 0.05}\n", "")
-    audited(tmp_path, without.replace("[analog]", "[analog, noiseless]"), out="without")
-    assert "scheme noiseless sends nothing over a radio: not audited" in capsys.readouterr().err
+    loaded = load_scenario(write_scenario(tmp_path, without.replace("[analog]", "[analog, noiseless]")))
+    points, reasons = auditable(loaded, expand(loaded), AuditOptions())
+    assert [point.settings["learning.scheme"] for point in points] == ["analog"]
+    assert reasons == ["scheme noiseless sends nothing over a radio"]
     with pytest.raises(ScenarioError, match="nothing to audit"):
         audited(tmp_path, without.replace("[analog]", "[noiseless, exact]"))
+
+
+ROUNDS = """\
+name: rounds
+link: {error_model: error_free}
+learning: {algorithm: fedavg, upload: update, data: {name: digits}, num_devices: 10, rounds: 4}
+sweep:
+  - learning.aggregation: [{name: probit, bound: adaptive, b: 5, l1_clip: 0.2, epsilon: 2}]
+    label: [adaptive]
+  - learning.aggregation: [{name: sign}]
+    privacy: [{mechanism: scheme, budget: {epsilon: 4000, delta: 0.01}}]
+    learning.attack: [{kind: ones, share: 0.3}]
+    label: [signs]
+"""
+
+
+def test_budgets_attackers_and_rounds_are_told_with_the_bound(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adaptive, signs = audited(tmp_path, ROUNDS)["points"]
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Game for adaptive: the whole upload of one device" in told
+    assert adaptive["game"]["when"].startswith("round 1 of 4, all of them alike, b at 0.8, the smallest")
+    assert "attackers among the others (3, ones) change nothing" in signs["game"]["worlds"]
+    run = next(claim for claim in signs["claims"] if claim["scope"] == "run")
+    # The larger of the delta of signs, 0, and that of the budget.
+    assert (run["epsilon"], run["delta"], signs["lower"]["delta"]) == (4000.0, 0.01, 0.01)
+    assert "budget for all 4 rounds" in told
+
+
+def test_an_attack_on_single_uploads_has_games_of_one_round(tmp_path: Path) -> None:
+    text = "name: a\nlink: {error_model: error_free}\nlearning: {algorithm: reconstruction, aggregation: sign}\n"
+    (point,) = audited(tmp_path, text)["points"]
+    assert point["game"]["when"] == "round 1"
+    assert point["claims"][0]["source"].startswith("Warner")
+    with pytest.raises(ScenarioError, match="single uploads has games of one round, and 2 were asked for"):
+        audited(tmp_path, text, options=AuditOptions(games=GAMES, rounds=2))
 
 
 @pytest.mark.parametrize(
