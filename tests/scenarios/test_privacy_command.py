@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from command import phyloop
 from privacy.accounting import account, spendings
 from privacy.ledger.events import Ledger
 from privacy.ledger.noise_events import GaussianNoise
-from scenarios.claims.commands import CSV_COLUMNS
+from scenarios.claims.commands import CSV_COLUMNS, account_run
 from scenarios.commands import reload
+from scenarios.errors import ScenarioError
 from scenarios.run import identify
 from scenarios.store import Store
 
@@ -46,10 +48,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def claims(run: Path, *options: str) -> list[dict[str, str]]:
+def ask(run: Path, **options: Any) -> None:
+    """What the command does once its arguments are read: without another process."""
+    nothing = {"delta": None, "accountants": (), "relation": None, "everything": False, "csv_file": None}
+    account_run(run, **{**nothing, **options})
+
+
+def claims(run: Path, **options: Any) -> list[dict[str, str]]:
     file = run.parent / "claims.csv"
-    done = phyloop("privacy", run, "--csv", file, *options)
-    assert done.returncode == 0, done.stderr
+    ask(run, csv_file=file, **options)
     with file.open(encoding="utf-8", newline="") as rows:
         return list(csv.DictReader(rows))
 
@@ -83,7 +90,7 @@ def test_the_exact_epsilon_of_an_analog_run_is_that_of_one_gaussian_release_as_s
     together = GaussianNoise(noise_multiplier=float(1.0 / math.sqrt((1.0 / multipliers**2).sum())))
     (row,) = [
         row
-        for row in claims(run, "--accountant", "exact")
+        for row in claims(run, accountants=("exact",))
         if (row["learning.scheme"], row["scope"], row["accountant"]) == ("analog", "run", "exact")
         and row["channel_credited"] == "True"
     ]
@@ -99,7 +106,7 @@ def test_another_delta_is_accounted_for_without_running_again(run: Path) -> None
     for delta in (1e-2, 1e-6):
         (row,) = [
             row
-            for row in claims(run, "--accountant", "pld", "--delta", f"{delta:g}")
+            for row in claims(run, accountants=("pld",), delta=delta)
             if (row["learning.scheme"], row["scope"], row["channel_credited"]) == ("digital", "run", "True")
             and row["accountant"] == "pld"
         ]
@@ -124,21 +131,21 @@ def test_the_report_shows_the_claims(run: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--accountant", "moments"), ("--accountant moments is not known", "basic, advanced, renyi, pld, exact")),
-        (("--relation", "both"), ("--relation both is not known", "replace-one, add-or-remove-one")),
-        (("--delta", "1.5"), ("--delta is 1.5", "1e-5")),
-        (("--delta", "0"), ("delta is 0", "1e-5")),
+        ({"accountants": ("moments",)}, ("--accountant moments is not known", "basic, advanced, renyi, pld, exact")),
+        ({"relation": "both"}, ("--relation both is not known", "replace-one, add-or-remove-one")),
+        ({"delta": 1.5}, ("--delta is 1.5", "1e-5")),
+        ({"delta": 0.0}, ("delta is 0", "1e-5")),
     ],
 )
-def test_what_cannot_be_asked_is_one_sentence(run: Path, options: tuple[str, ...], words: tuple[str, ...]) -> None:
-    done = phyloop("privacy", run, *options)
+def test_what_cannot_be_asked_is_one_sentence(run: Path, options: dict[str, Any], words: tuple[str, ...]) -> None:
+    with pytest.raises(ScenarioError) as error:
+        ask(run, **options)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_the_command_itself_tells_a_folder_without_results_in_one_sentence(tmp_path: Path) -> None:
+    done = phyloop("privacy", tmp_path, "--delta", "1e-6", "--accountant", "pld")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    for word in words:
-        assert word in " ".join(done.stderr.split()), done.stderr
-
-
-def test_a_folder_without_results_is_said(tmp_path: Path) -> None:
-    done = phyloop("privacy", tmp_path)
-    assert done.returncode == 2
     assert "holds no results" in " ".join(done.stderr.split())
