@@ -11,8 +11,10 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from phy.coding.plan import TURBO_MEMORY, Coding, PacketPlan, ldpc_mother_bits
+from phy.coding.fused_ldpc import FusedLdpc
+from phy.coding.plan import TURBO_MEMORY, Coding, PacketPlan, has_fused_kernels, ldpc_mother_bits
 from phy.coding.polar import PolarCode
+from phy.coding.repetition import Repetition
 from phy.coding.trellis import TrellisEncoder
 from phy.config.coding import CodingConfig
 
@@ -37,8 +39,8 @@ class BlockCode(Protocol):
         ...
 
 
-def block_code(coding: Coding, plan: PacketPlan, *, bits_per_symbol: int) -> BlockCode:
-    """The code of one block of `plan`."""
+def block_code(coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, fused: bool) -> BlockCode:
+    """The code of one block of `plan`; by fused kernels, if wanted, where `has_fused_kernels`."""
     if coding == "none":
         return Repetition(plan.block_bits, plan.block_bits)
     if coding.code == "repetition":
@@ -49,38 +51,9 @@ def block_code(coding: Coding, plan: PacketPlan, *, bits_per_symbol: int) -> Blo
         return Turbo(coding, plan)
     if coding.code == "polar5g":
         return PolarCode(plan.block_bits, plan.coded_block_bits, list_size=coding.list_size)
+    if fused and has_fused_kernels(coding):
+        return FusedLdpc(coding, plan, bits_per_symbol=bits_per_symbol)
     return Ldpc(coding, plan, bits_per_symbol=bits_per_symbol)
-
-
-class Repetition:
-    """Bits repeated cyclically to any length; the LLRs of one bit add. As long as the block: no code at all."""
-
-    xla = True
-
-    def __init__(self, block_bits: int, coded_bits: int) -> None:
-        self._block_bits, self._coded_bits = block_bits, coded_bits
-        self._times = -(-coded_bits // block_bits)
-        self.decoder_floats = self._times * block_bits
-
-    def encode(self, bits: Any) -> Any:
-        import tensorflow as tf
-
-        return tf.tile(bits, [1, self._times])[:, : self._coded_bits]
-
-    def combine(self, llrs: Any) -> Any:
-        """`[n, coded_bits]` to the sums `[n, block_bits]` over all copies."""
-        import tensorflow as tf
-
-        if self._times == 1:
-            return llrs
-        missing = self._times * self._block_bits - self._coded_bits
-        whole = tf.pad(llrs, [[0, 0], [0, missing]])
-        return tf.reduce_sum(tf.reshape(whole, [-1, self._times, self._block_bits]), axis=1)
-
-    def decode(self, llrs: Any) -> Any:
-        import tensorflow as tf
-
-        return tf.cast(self.combine(llrs) > 0.0, tf.float32)
 
 
 class Convolutional:

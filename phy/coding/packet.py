@@ -16,32 +16,35 @@ INTERLEAVER_SEED = 38212
 
 
 @lru_cache(maxsize=64)
-def build_codec(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc: str | None) -> PacketCodec:
+def build_codec(
+    coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc: str | None, fused: bool = False
+) -> PacketCodec:
     """The `phy.seams.Codec` of a packet of `payload_bits`, built once per argument list.
 
-    `crc` is a polynomial of `phy.config.CRC_BITS` or None. Raises ValueError with problem and remedy for rates and
-    block lengths that the code cannot do; `coding_problem` says the same without TensorFlow.
+    `crc` is a polynomial of `phy.config.CRC_BITS` or None; `fused` takes the code's fused kernels where it
+    `has_fused_kernels`. Raises ValueError with problem and remedy for rates and block lengths that the code cannot do;
+    `coding_problem` says the same without TensorFlow.
     """
     import tensorflow as tf
 
     plan = plan_packet(coding, payload_bits=payload_bits, bits_per_symbol=bits_per_symbol, crc=crc)
     # Sionna's tables are tensors: they must outlive whatever function is being traced just now.
     with tf.init_scope():
-        return PacketCodec(coding, plan, bits_per_symbol=bits_per_symbol, crc=crc)
+        return PacketCodec(coding, plan, bits_per_symbol=bits_per_symbol, crc=crc, fused=fused)
 
 
 class PacketCodec:
     """One packet through its CRC, zero filler, `plan.num_blocks` code blocks, interleaver and zero padding.
 
-    Pure TensorFlow on static shapes; `xla` says whether both directions compile under `jit_compile=True` within
+    TensorFlow on static shapes; `xla` says whether both directions compile under `jit_compile=True` within
     seconds. `decoder_floats_per_packet` is a rough count of float32 that decoding one packet holds.
     """
 
-    def __init__(self, coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, crc: str | None) -> None:
+    def __init__(self, coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, crc: str | None, fused: bool) -> None:
         self.plan = plan
         self.payload_bits = plan.payload_bits
         self.coded_bits = plan.coded_bits
-        self._code = block_code(coding, plan, bits_per_symbol=bits_per_symbol)
+        self._code = block_code(coding, plan, bits_per_symbol=bits_per_symbol, fused=fused)
         self.xla = self._code.xla
         self.decoder_floats_per_packet = plan.num_blocks * self._code.decoder_floats + plan.coded_bits
         self._crc = PacketCrc(crc, message_bits=plan.payload_bits) if crc else None

@@ -25,6 +25,8 @@ CODES: dict[str, Coding] = {
     "ldpc5g": CodingConfig(code="ldpc5g", rate=8 / 9, interleaver="random"),
     "ldpc5g-minsum": CodingConfig(code="ldpc5g", rate=0.2, check_update="minsum", block_length=500),
     "ldpc5g-repeated": CodingConfig(code="ldpc5g", rate=120 / 1024, check_update="offset-minsum", block_length=400),
+    "fused-ldpc5g": CodingConfig(code="ldpc5g", rate=8 / 9, interleaver="random"),
+    "fused-ldpc5g-repeated": CodingConfig(code="ldpc5g", rate=120 / 1024, block_length=400),
 }
 PACKETS = ((1, 1, None), (7, 2, "crc6"), (100, 4, "crc24a"), (1000, 6, "crc16"))
 LONG = (20_000, 8, "crc24a")
@@ -35,6 +37,8 @@ NOISE = {
     "ldpc5g": 0.45,
     "successive-cancellation": 0.6,
     "ldpc5g-repeated": 2.0,
+    "fused-ldpc5g": 0.45,
+    "fused-ldpc5g-repeated": 2.2,
     "ldpc5g-minsum": 1.35,
 }
 
@@ -47,7 +51,13 @@ def name(request: pytest.FixtureRequest) -> str:
 
 def codec_of(name: str, packet: tuple[int, int, str | None]) -> PacketCodec:
     payload_bits, bits_per_symbol, crc = packet
-    return build_codec(CODES[name], payload_bits=payload_bits, bits_per_symbol=bits_per_symbol, crc=crc)
+    return build_codec(
+        CODES[name],
+        payload_bits=payload_bits,
+        bits_per_symbol=bits_per_symbol,
+        crc=crc,
+        fused=name.startswith("fused"),
+    )
 
 
 @lru_cache
@@ -86,13 +96,12 @@ def test_without_noise_every_packet_comes_back(name: str, packet: tuple[int, int
     assert accepted.numpy().all()
 
 
-def test_long_packets_come_back_under_xla(name: str) -> None:
-    payload_bits, bits_per_symbol, crc = LONG
-    codec = build_codec(CODES[name], payload_bits=payload_bits, bits_per_symbol=bits_per_symbol, crc=crc)
-    assert codec.xla
+def test_long_packets_come_back_under_xla_or_from_the_host(name: str) -> None:
+    codec = codec_of(name, LONG)
+    assert codec.xla != name.startswith("fused")
     bits = payloads(2, codec.payload_bits)
-    coded = tf.function(codec.encode, jit_compile=True)(tf.constant(bits))
-    decoded, accepted = tf.function(codec.decode, jit_compile=True)(on_air(coded))
+    coded = tf.function(codec.encode, jit_compile=codec.xla)(tf.constant(bits))
+    decoded, accepted = tf.function(codec.decode, jit_compile=codec.xla)(on_air(coded))
     assert np.array_equal(decoded, bits)
     assert accepted.numpy().all()
 

@@ -1,0 +1,36 @@
+"""Bits said several times: the simplest code, and what 5G LDPC does below its lowest rate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Repetition:
+    """Bits repeated cyclically to any length; the LLRs of one bit add. As long as the block: no code at all."""
+
+    xla = True
+
+    def __init__(self, block_bits: int, coded_bits: int) -> None:
+        self._block_bits, self._coded_bits = block_bits, coded_bits
+        self._times = -(-coded_bits // block_bits)
+        self.decoder_floats = self._times * block_bits
+
+    def encode(self, bits: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.tile(bits, [1, self._times])[:, : self._coded_bits]
+
+    def combine(self, llrs: Any) -> Any:
+        """`[n, coded_bits]` to the sums `[n, block_bits]` over all copies."""
+        import tensorflow as tf
+
+        if self._times == 1:
+            return llrs
+        missing = self._times * self._block_bits - self._coded_bits
+        whole = tf.pad(llrs, [[0, 0], [0, missing]])
+        return tf.reduce_sum(tf.reshape(whole, [-1, self._times, self._block_bits]), axis=1)
+
+    def decode(self, llrs: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.cast(self.combine(llrs) > 0.0, tf.float32)
