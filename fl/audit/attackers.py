@@ -13,15 +13,22 @@ from fl.config import AttackConfig
 from fl.tasks.base import LearningError
 
 
+def nobody_honest(attack: AttackConfig | None, *, num_devices: int) -> bool:
+    """Whether all devices surely attack."""
+    if attack is None or number_of(attack, num_devices) < num_devices:
+        return False
+    return attack.drawn == "without-replacement" or num_devices == 1
+
+
 def beside_attackers(attack: AttackConfig | None, *, num_devices: int, superposes: bool) -> str:
     """Words for `Game.worlds`, empty without attackers. Raises LearningError where no device is honest."""
     if attack is None:
         return ""
-    count = number_of(attack, num_devices)
-    if count >= num_devices and (attack.drawn == "without-replacement" or num_devices == 1):
+    if nobody_honest(attack, num_devices=num_devices):
         raise LearningError(
             f"all {num_devices} devices attack, and an audit plays against an honest one; leave at least one honest"
         )
+    count = number_of(attack, num_devices)
     if not count:
         return ""
     who = f"attackers among the others ({count}, {attack.kind})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fl.audit.attackers import nobody_honest
 from fl.audit.games import Game, Listener
 from fl.config import FedAvgConfig, FixedPointConfig, FlmcConfig, LearningConfig, ReconstructionConfig
 from fl.config.scheme import AggregatorConfig
@@ -26,6 +27,8 @@ def played_learning(learning: LearningConfig) -> LearningConfig:
 def why_not(learning: LearningConfig, privacy: AnyPrivacyConfig | None) -> str | None:
     """Why there is no game to play against it, None where there is."""
     played = played_learning(learning)
+    if isinstance(played, FlmcConfig | FedAvgConfig) and nobody_honest(played.attack, num_devices=played.num_devices):
+        return f"all {played.num_devices} devices attack, and an audit plays against an honest one"
     if isinstance(played, FlmcConfig):
         return None if played.uses_radio else f"scheme {played.scheme} sends nothing over a radio"
     if not isinstance(played, FedAvgConfig):

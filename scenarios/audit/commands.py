@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import sys
@@ -93,9 +94,19 @@ def _audit_point(
 
 
 def _writable(folder: Path) -> None:
-    """Refuse before the games are played, not after."""
+    """Refuse before the games are played, not after; makes the folder."""
     if folder.exists() and not folder.is_dir():
         raise ScenarioError(file=folder, problem="is a file, not a folder", remedy="name a folder with --out")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise ScenarioError(
+            file=folder,
+            problem=f"the audit cannot be written here ({error.strerror})",
+            remedy="choose a folder on a writable disk",
+        ) from error
 
 
 def _tell(plan: Plan, audits: Sequence[PointAudit]) -> None:

@@ -83,7 +83,7 @@ def auditable(loaded: LoadedScenario, plan: Plan, options: AuditOptions) -> tupl
         raise ScenarioError(
             file=loaded.source,
             problem=f"there is nothing to audit: {'; '.join(reasons)}",
-            remedy="choose a scheme that uploads bits or amplitudes, and no more rounds than the run has",
+            remedy="choose a scheme in which honest devices upload, and no more rounds than the run has",
         )
     return points, reasons
 

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from command import phyloop
+from fake_runs import make_plan
 
+from fl.results import PrivacyAccount
 from privacy.accounting import account, spendings
 from privacy.ledger.events import Ledger
 from privacy.ledger.noise_events import GaussianNoise
 from scenarios.claims.commands import CSV_COLUMNS, account_run
+from scenarios.claims.gather import claims_of
 from scenarios.commands import reload
 from scenarios.errors import ScenarioError
 from scenarios.run import identify
@@ -149,3 +152,16 @@ def test_the_command_itself_tells_a_folder_without_results_in_one_sentence(tmp_p
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "holds no results" in " ".join(done.stderr.split())
+
+
+def test_an_accountant_without_a_claim_of_the_run_says_why_where_it_was_asked() -> None:
+    # Rounds whose bits are flipped unlike have no closed sum.
+    rates = np.array([[0.40], [0.45]])
+    ledger = Ledger(kind="flipped-bits", parameter=rates, coordinates=650, per_number=10, unit="sample")
+    plan = make_plan([{}], trials=1)
+    found = claims_of(plan.points[0], [PrivacyAccount(ledger=ledger)], delta=1e-5, accountants=("exact",))
+    assert {claim.scope for claim in found.claims} == {"coordinate", "round"}
+    assert [one.partition(":")[0] for one in found.left_out] == ["no run claim by exact"]
+    assert "no closed form" in found.left_out[0]
+    both = claims_of(plan.points[0], [PrivacyAccount(ledger=ledger)], delta=1e-5, accountants=("pld",))
+    assert not both.left_out
