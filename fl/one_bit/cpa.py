@@ -45,7 +45,8 @@ class Cpa:
     """A `fl.one_bit.base.Scheme`. Numbers are quantised in units of `radius` `[M]`; points lie within 1.
 
     Stage s + 1 quantises what stage s left over, within half the spacing of s (the lattice shrinks as it is: nested and
-    self-similar). Bits run stage by stage, block by block; 1 stands for +1. The last block is padded with zeros.
+    self-similar): for L = 1 the cell itself, for the hexagon all but its corners at spacing / sqrt(3), which go to the
+    edge. Bits run stage by stage, block by block; 1 stands for +1. The last block is padded with zeros.
     Randomized response at `epsilon` acts on every bit, so that a block spends `epsilon` once per stage.
 
     Dither is one vector per device and block, uniform over the cell of the last stage; the device adds it before it
