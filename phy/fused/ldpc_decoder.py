@@ -37,8 +37,8 @@ _MESSAGE_MAX = 31
 _MAGNITUDE_MAX = 63
 """Two of them add up to 7 bits."""
 _KNOWN = np.int8(127)
-_INPUT_MAX = 63.0
-"""Channel values are clipped at half of what a posterior holds."""
+_INPUT_MAX = 31.0
+"""Channel values, like messages: two checks outvote a bit that was received wrong with certainty."""
 _LANES = 384
 """Most lanes of a group of frames: the longest column of TS 38.212."""
 _LANES_AT_ONCE = 128
