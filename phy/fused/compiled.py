@@ -1,0 +1,61 @@
+"""How a kernel is compiled: by numba, at its first call, kept on disk.
+
+Kernels hold the interpreter's lock no longer than the call itself, so that `phy.fused.workers` can run several at
+once in plain threads: no threading layer to configure, and none that a fork could break.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+# A sum over lanes needs `reassoc`; what is not a number or infinite keeps its meaning.
+_FASTMATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
+
+
+def _writable_folder() -> Path:
+    """Where machine code is kept: the user's cache, or a folder of this user's own where there is no home.
+
+    Sources have a part in its name, because numba looks at the file of a kernel alone, not at what it calls.
+    """
+    sources = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        sources.update(source.read_bytes())
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    for folder in (home / "phyloop", Path(tempfile.gettempdir()) / f"phyloop-{os.getuid()}"):
+        kept = folder / "kernels" / sources.hexdigest()[:16]
+        try:
+            kept.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(kept, os.W_OK):
+            return kept
+    return Path(tempfile.mkdtemp(prefix="phyloop-kernels-"))
+
+
+_config: Any = numba.config
+if not _config.CACHE_DIR:
+    _config.CACHE_DIR = str(_writable_folder())
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """A function called from Python: compiled at its first call, its machine code found on disk later."""
+    return numba.njit(cache=True, nogil=True, error_model="numpy", boundscheck=False, fastmath=_FASTMATH)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """A function that becomes part of the kernel that calls it, where LLVM can turn its loop into vectors."""
+    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=_FASTMATH, forceinline=True)(
+        function
+    )
+
+
+def stage(function: Callable[..., Any]) -> Any:
+    """A loop that a kernel calls. It stays a function of its own: in one large function LLVM gives up on vectors."""
+    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=_FASTMATH)(function)

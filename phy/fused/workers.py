@@ -1,0 +1,36 @@
+"""Kernels on all cores: independent tasks in blocks, each block a plain thread that holds no lock.
+
+What a task computes depends on its number alone, so blocks and threads change no value.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+_BLOCKS_PER_THREAD = 4
+"""More than one, so that a thread that was held up elsewhere does not keep the others waiting."""
+
+
+def available_threads() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@lru_cache(maxsize=8)
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    del process  # threads do not survive a fork: a child starts its own
+    return ThreadPoolExecutor(threads, thread_name_prefix="fused")
+
+
+def run_tasks(run: Callable[[int, int], None], *, num_tasks: int, threads: int) -> None:
+    """Call `run(first, last)` until tasks 0 to `num_tasks` - 1 are done, on `threads` threads."""
+    blocks = min(num_tasks, threads * _BLOCKS_PER_THREAD)
+    if threads == 1 or blocks < 2:
+        run(0, num_tasks)
+        return
+    bounds = [num_tasks * block // blocks for block in range(blocks + 1)]
+    for done in _pool(threads, os.getpid()).map(run, bounds[:-1], bounds[1:]):
+        assert done is None

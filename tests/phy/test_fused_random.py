@@ -1,0 +1,113 @@
+"""Random numbers of the fused kernels: the words of `phy.random`, and Gaussians that hold far out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from phy import random as plain
+from phy.fused import random as fused
+from phy.random import Purpose, round_keys
+
+KEYS = round_keys(2022, (0, 5), Purpose.NOISE, 3)
+NUM_NORMALS = 1 << 24
+"""Complex draws of one device: 3.4e7 reals hold 2100 beyond 4 and 19 beyond 5 standard deviations."""
+
+
+@pytest.mark.parametrize("num_bits", [1, 63, 64, 100_003, 3_000_000])
+def test_bits_are_those_of_the_plain_generator(num_bits: int) -> None:
+    expected = plain.random_bits(KEYS, num_devices=3, num_bits=num_bits)
+    for threads in (1, 2):
+        assert np.array_equal(fused.random_bits(KEYS, num_devices=3, num_bits=num_bits, threads=threads), expected)
+
+
+def test_normals_are_those_of_the_plain_generator_to_within_rounding() -> None:
+    """Sine, cosine and logarithm err below 2e-7 each on both sides; |z| stays below 5 here."""
+    device, first, count = np.array([0, 7], np.uint32), (1 << 32) - 100, 40_000  # over the end of the counter
+    position = np.arange(first, first + count, dtype=np.uint64).astype(np.uint32)
+    words = plain.threefry((KEYS[:, 0, None], KEYS[:, 1, None]), (position[None], device[:, None]))
+    expected = np.asarray(plain.complex_normal(words))
+    drawn = fused.complex_normals(KEYS, device, num_values=count, first=first, threads=2)
+    assert np.abs(drawn - expected).max() < 3e-6
+
+
+@pytest.fixture(scope="module")
+def normals() -> NDArray[np.float32]:
+    """N(0, 1), both parts side by side, `[2, NUM_NORMALS]`."""
+    drawn = fused.complex_normals(KEYS[:1], np.zeros(1, np.uint32), num_values=NUM_NORMALS, threads=2)
+    return np.sqrt(np.float32(2.0)) * np.stack([drawn[0].real, drawn[0].imag])
+
+
+def tail_is_off(normals: NDArray[np.float32]) -> list[float]:
+    """Standard errors by which counts beyond 4 and 5 sigma are off; counts are binomial."""
+    off = []
+    for limit in (4.0, 5.0):
+        expected = normals.size * special.erfc(limit / np.sqrt(2.0))
+        off.append(float((np.count_nonzero(np.abs(normals) > limit) - expected) / np.sqrt(expected)))
+    return off
+
+
+def test_as_many_normals_as_there_should_be_lie_beyond_four_and_five_sigma(normals: NDArray[np.float32]) -> None:
+    assert np.abs(tail_is_off(normals)).max() < 4.0
+
+
+def test_a_tail_cut_off_at_five_sigma_or_made_of_16_bits_is_caught(normals: NDArray[np.float32]) -> None:
+    """Negative control: the same count fails for a tail clipped at 5, or for radii of 16-bit uniforms (4.8 at most)."""
+    assert tail_is_off(np.clip(normals, -5.0, 5.0))[1] < -4.0
+    radius = np.hypot(*normals)
+    coarse = np.sqrt(-2.0 * np.log((np.floor(np.exp(-0.5 * radius**2) * 2.0**16) + 0.5) * 2.0**-16))
+    assert np.abs(tail_is_off(normals * (coarse / radius))).max() > 4.0
+
+
+def test_the_farthest_word_reaches_six_point_seven_sigma() -> None:
+    """Word 0 is u = 2^-33: sqrt(2 * 33 ln 2) = 6.76 standard deviations of a real part."""
+    from numba import njit
+
+    @njit
+    def radius(word: int) -> tuple[float, float]:
+        return fused.complex_normal(np.uint32(word), np.uint32(0))  # type: ignore[no-any-return]
+
+    assert radius(0)[0] * np.sqrt(2.0) == pytest.approx(np.sqrt(66.0 * np.log(2.0)), rel=1e-6)
+    assert radius(0xFFFFFFFF) == (0.0, 0.0)
+
+
+def test_moments_and_bins_are_those_of_the_normal_law(normals: NDArray[np.float32]) -> None:
+    some = normals[:, : 1 << 20].astype(np.float64)
+    count = some.size
+    for power, expected, variance in ((1, 0.0, 1.0), (2, 1.0, 2.0), (3, 0.0, 15.0), (4, 3.0, 96.0), (6, 15.0, 10170.0)):
+        mean = float((some**power).mean())
+        assert abs(mean - expected) < 4.0 * np.sqrt(variance / count), power
+    edges = special.ndtri(np.linspace(0.0, 1.0, 257))
+    found = np.bincount(np.searchsorted(edges[1:-1], some.ravel()), minlength=256)
+    assert stats.chisquare(found).pvalue > 1e-4
+    # The two parts share a radius: their product has mean 0 and variance 1.
+    assert abs(float((some[0] * some[1]).mean())) < 4.0 / np.sqrt(some.shape[1])
+
+
+def test_threads_rows_and_chunks_change_no_number() -> None:
+    keys, device = np.repeat(KEYS, 4, axis=0), np.tile(np.arange(4, dtype=np.uint32), 2)
+    together = fused.complex_normals(keys, device, num_values=1000, threads=2)
+    assert np.array_equal(fused.complex_normals(keys, device, num_values=1000, threads=1), together)
+    assert np.array_equal(fused.complex_normals(keys[5:6], device[5:6], num_values=1000, threads=1), together[5:6])
+    later = fused.complex_normals(keys, device, num_values=333, first=500, threads=2)
+    # The ragged end of a loop may be rounded otherwise than its vectors: an ulp or two, never another word.
+    np.testing.assert_allclose(later, together[:, 500:833], atol=2e-6)
+    assert np.unique(together).size > 0.999 * together.size  # no row, and no thread, has the stream of another
+
+
+def test_a_stream_that_two_threads_share_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: every block of rows starts at row 0, as threads would with one state between them."""
+    keys, device = np.repeat(KEYS, 4, axis=0), np.tile(np.arange(4, dtype=np.uint32), 2)
+    alone = fused.complex_normals(keys, device, num_values=100, threads=1)
+    fill = fused._fill_normals
+
+    def shared(keys: NDArray[np.uint32], devices: NDArray[np.uint32], out: NDArray[np.float32], *rest: int) -> None:
+        num_values, start, first, last = rest
+        fill(keys[0:1].repeat(len(keys), 0), devices * 0, out, num_values, start, first, last)
+
+    monkeypatch.setattr(fused, "_fill_normals", shared)
+    together = fused.complex_normals(keys, device, num_values=100, threads=2)
+    assert not np.array_equal(together, alone)
+    assert np.unique(together).size < 0.999 * together.size
