@@ -184,7 +184,7 @@ def measure_bursts(
     first_label = (
         np.zeros(num_packets, np.int64) if symbols_start_with_packets else np.arange(num_packets) * packet_bits
     )
-    counted = _Sums(rows, bits_per_symbol)
+    counted = BurstSums.zeros(rows, bits_per_symbol)
     packet_bytes = -(-packet_bits // 8)
     packets_at_once = min(max(_SLICE_BYTES // packet_bytes, 1), max(num_packets, 1))
     rows_at_once = max(_SLICE_BYTES // (packets_at_once * packet_bytes), 1)
@@ -223,7 +223,7 @@ def _error_words(errors: NDArray[np.uint8], *, num_bits: int, packet_bytes: int)
 
 
 @lru_cache(maxsize=32)
-def _label_masks(bits_per_symbol: int) -> NDArray[np.uint64]:
+def label_masks(bits_per_symbol: int) -> NDArray[np.uint64]:
     """Mask of the bits at one place in the label, `[place of the word's first bit, place]`."""
     position = np.arange(64)
     place = (np.arange(bits_per_symbol)[:, None] + position) % bits_per_symbol
@@ -233,29 +233,42 @@ def _label_masks(bits_per_symbol: int) -> NDArray[np.uint64]:
     )
 
 
-class _Sums:
-    """Sums per row, filled slice by slice."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BurstSums:
+    """Sums per row, int64: `packet_errors`, `squared` `[rows]`, `in_a_row` `[rows, 8]` and `label_errors` `[rows, m]`.
 
-    def __init__(self, rows: int, bits_per_symbol: int) -> None:
-        self._places = bits_per_symbol
-        self._packet_errors = np.zeros(rows, np.int64)
-        self._squared = np.zeros(rows, np.int64)
-        self._in_a_row = np.zeros((rows, MAX_RUN), np.int64)
-        self._label_errors = np.zeros((rows, bits_per_symbol), np.int64)
+    They stand for the fields of `Burstiness` of these names; the arrays are filled slice by slice.
+    """
+
+    packet_errors: NDArray[np.int64]
+    squared: NDArray[np.int64]
+    in_a_row: NDArray[np.int64]
+    label_errors: NDArray[np.int64]
+
+    @classmethod
+    def zeros(cls, rows: int, bits_per_symbol: int) -> BurstSums:
+        """Nothing counted yet."""
+        return cls(
+            packet_errors=np.zeros(rows, np.int64),
+            squared=np.zeros(rows, np.int64),
+            in_a_row=np.zeros((rows, MAX_RUN), np.int64),
+            label_errors=np.zeros((rows, bits_per_symbol), np.int64),
+        )
 
     def add(
         self, rows: slice, words: NDArray[np.uint64], *, full: NDArray[np.bool_], first_label: NDArray[np.int64] | None
     ) -> None:
         """One slice of error words `[rows, packets, words]`; `first_label` None leaves labels alone."""
+        places = self.label_errors.shape[-1]
         per_packet = np.bitwise_count(words).sum(axis=-1, dtype=np.int64)
-        self._packet_errors[rows] += per_packet @ full
-        self._squared[rows] += (per_packet * per_packet) @ full
+        self.packet_errors[rows] += per_packet @ full
+        self.squared[rows] += (per_packet * per_packet) @ full
         run = words
         for length in range(MAX_RUN):
             starts = per_packet.sum(axis=-1) if length == 0 else _popcount(run)
             if not starts.any():
                 break
-            self._in_a_row[rows, length] += starts
+            self.in_a_row[rows, length] += starts
             if length + 1 < MAX_RUN:
                 # k errors in a row here and at the next bit are k + 1 in a row.
                 following = run << _ONE
@@ -263,13 +276,13 @@ class _Sums:
                 run = run & following
         if first_label is None or not per_packet.any():
             return
-        if self._places == 1:
-            self._label_errors[rows, 0] += per_packet.sum(axis=-1)
+        if places == 1:
+            self.label_errors[rows, 0] += per_packet.sum(axis=-1)
             return
-        phase = (first_label[:, None] + 64 * np.arange(words.shape[-1])) % self._places
-        masks = _label_masks(self._places)[phase] if phase.any() else _label_masks(self._places)[:1, None]
-        for place in range(self._places):
-            self._label_errors[rows, place] += _popcount(words & masks[..., place])
+        phase = (first_label[:, None] + 64 * np.arange(words.shape[-1])) % places
+        masks = label_masks(places)[phase] if phase.any() else label_masks(places)[:1, None]
+        for place in range(places):
+            self.label_errors[rows, place] += _popcount(words & masks[..., place])
 
     def finish(
         self,
@@ -282,25 +295,26 @@ class _Sums:
         given: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
     ) -> Burstiness:
         """The counts, with how many bits and packets they are among."""
+        places = self.label_errors.shape[-1]
         on = held.astype(np.int64)
         lengths = np.minimum(num_bits - np.arange(held.shape[-1]) * packet_bits, packet_bits)
         packets = on @ (lengths == packet_bits).astype(np.int64)
-        place = (np.arange(self._places) - first_label[:, None]) % self._places
-        label_bits = on @ np.maximum(-(-(lengths[:, None] - place) // self._places), 0)
+        place = (np.arange(places) - first_label[:, None]) % places
+        label_bits = on @ np.maximum(-(-(lengths[:, None] - place) // places), 0)
         if given is not None:
-            label_bits, label_errors = (np.asarray(part, np.int64).reshape(*batch, self._places) for part in given)
+            label_bits, label_errors = (np.asarray(part, np.int64).reshape(*batch, places) for part in given)
         else:
-            label_errors = self._label_errors
+            label_errors = self.label_errors
         return Burstiness(
             packets=packets.reshape(batch),
             packet_bits=(packets * packet_bits).reshape(batch),
-            packet_errors=self._packet_errors.reshape(batch),
-            packet_errors_squared=self._squared.reshape(batch),
+            packet_errors=self.packet_errors.reshape(batch),
+            packet_errors_squared=self.squared.reshape(batch),
             bits=(on @ lengths).reshape(batch),
             pairs=(on @ (lengths - 1)).reshape(batch),
-            in_a_row=self._in_a_row.reshape(*batch, MAX_RUN),
-            label_bits=label_bits.reshape(*batch, self._places),
-            label_errors=label_errors.reshape(*batch, self._places),
+            in_a_row=self.in_a_row.reshape(*batch, MAX_RUN),
+            label_bits=label_bits.reshape(*batch, places),
+            label_errors=label_errors.reshape(*batch, places),
         )
 
 

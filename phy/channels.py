@@ -10,6 +10,7 @@ stream for a whole tensor, which would tie a trial's channel to the trials that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -178,9 +179,20 @@ def _gains_kernel(spec: Fading) -> Any:
 
 
 class FlatChannel:
-    """The taps of one link configuration, always the same for the same context."""
+    """The taps of one link configuration, always the same for the same context.
 
-    def __init__(self, config: LinkConfig, *, num_devices: int, num_symbols: int, packet_symbols: int) -> None:
+    `measure` looks at a block's taps for power control, by TensorFlow if left out.
+    """
+
+    def __init__(
+        self,
+        config: LinkConfig,
+        *,
+        num_devices: int,
+        num_symbols: int,
+        packet_symbols: int,
+        measure: Callable[[FlatChannel, UplinkContext], BlockGains] | None = None,
+    ) -> None:
         channel = config.channel
         check_gains(channel, num_devices=num_devices)
         perfect = config.csi_error_variance == 0.0
@@ -205,6 +217,7 @@ class FlatChannel:
             nakagami_m=channel.nakagami_m if channel.fading == "nakagami" else None,
         )
         self._channel = channel
+        self._measure = measure or measure_gains
         self._last: tuple[tuple[object, ...], BlockGains] | None = None
 
     def rows(self, context: UplinkContext) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -222,30 +235,32 @@ class FlatChannel:
         """What power control sees of this round's block; taps are drawn in chunks and forgotten."""
         which = (context.seed, context.trials, 0 if self.same_every_round else context.round_index)
         if self._last is None or self._last[0] != which:
-            self._last = (which, self._measure_gains(context))
+            self._last = (which, self._measure(self, context))
         return self._last[1]
 
-    def _measure_gains(self, context: UplinkContext) -> BlockGains:
-        rows = self.rows(context)
-        total = np.zeros((5, len(rows[0])))
-        kernel = _gains_kernel(self.spec)
-        block, numbers = self.numbers.feed()
-        step = max(_GAIN_TAPS // self.spec.columns, 1)
-        for first in range(0, len(rows[0]), step):
-            part = slice(first, first + step)
-            used = len(rows[0][part])
-            padded = [pad_rows(array[part], step) for array in rows]
-            for start in range(0, self.num_symbols if self.varies else 1, self.spec.columns):
-                valid = np.int32(min(self.spec.columns, self.num_symbols - start))
-                found = np.asarray(kernel(*padded, np.uint32(start), block, numbers, valid))[:, :used]
-                total[:3, part] += found[:3]
-                total[3:, part] = np.maximum(total[3:, part], found[3:])
-        total[:3] *= 1 if self.varies else self.num_symbols
-        power, reached, active, peak, arrival = total.reshape(5, len(context.trials), self.num_devices)
-        return BlockGains(
-            weight_power=power / self.num_symbols,
-            gain_sum=reached,
-            gain_peak=peak,
-            arrival_peak=arrival,
-            active_symbols=active,
-        )
+
+def measure_gains(channel: FlatChannel, context: UplinkContext) -> BlockGains:
+    """What `FlatChannel.block_gains` tells, found by TensorFlow."""
+    rows = channel.rows(context)
+    total = np.zeros((5, len(rows[0])))
+    kernel = _gains_kernel(channel.spec)
+    block, numbers = channel.numbers.feed()
+    step = max(_GAIN_TAPS // channel.spec.columns, 1)
+    for first in range(0, len(rows[0]), step):
+        part = slice(first, first + step)
+        used = len(rows[0][part])
+        padded = [pad_rows(array[part], step) for array in rows]
+        for start in range(0, channel.num_symbols if channel.varies else 1, channel.spec.columns):
+            valid = np.int32(min(channel.spec.columns, channel.num_symbols - start))
+            found = np.asarray(kernel(*padded, np.uint32(start), block, numbers, valid))[:, :used]
+            total[:3, part] += found[:3]
+            total[3:, part] = np.maximum(total[3:, part], found[3:])
+    total[:3] *= 1 if channel.varies else channel.num_symbols
+    power, reached, active, peak, arrival = total.reshape(5, len(context.trials), channel.num_devices)
+    return BlockGains(
+        weight_power=power / channel.num_symbols,
+        gain_sum=reached,
+        gain_peak=peak,
+        arrival_peak=arrival,
+        active_symbols=active,
+    )

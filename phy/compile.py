@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from phy.config import LinkConfig
-from phy.config.conflicts import link_conflicts
+from phy.config.conflicts import engine_conflicts, link_conflicts
+from phy.engines import engine_of
 from phy.error_models import ErrorFreeUplink, IndependentFlips, NoiselessAir
+from phy.flat_chain import FlatChain
+from phy.flat_sionna import SionnaChain
 from phy.link import AirUplink, DigitalUplink, LinkError
 from phy.orthogonal import OrthogonalLink
 from phy.packets import PacketLink
@@ -25,10 +28,23 @@ def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> D
         )
     if config.error_model == "error_free":
         return ErrorFreeUplink(config, num_devices=num_devices, num_bits=num_bits)
-    link: OrthogonalLink | PacketLink = (OrthogonalLink if config.plain else PacketLink)(
-        config, num_devices=num_devices, num_bits=num_bits
-    )
+    for conflict in engine_conflicts(config):
+        raise LinkError(f"{conflict.problem}; {conflict.remedy}")
+    link: OrthogonalLink | PacketLink
+    if config.plain:
+        link = OrthogonalLink(config, num_devices=num_devices, num_bits=num_bits, chain=_flat_chain(config))
+    else:
+        link = PacketLink(config, num_devices=num_devices, num_bits=num_bits)
     return link if config.error_model == "measured" else IndependentFlips(link)
+
+
+def _flat_chain(config: LinkConfig) -> FlatChain:
+    if engine_of(config) == "sionna":
+        return SionnaChain(config)
+    # Here, because numba takes a while to import and few who import phy compile a link.
+    from phy.fused.flat import FusedChain
+
+    return FusedChain(config)
 
 
 def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0) -> AirUplink:

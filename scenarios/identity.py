@@ -23,6 +23,7 @@ def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict
     Names, labels, descriptions, the number of trials, the sweep and the report are left out.
     """
     parts = resolve_auto(scenario).model_dump(mode="json", include=_PARTS)
+    leave_out_sionna(parts["link"])
     _leave_out_later_keys(parts["learning"])
     if parts["privacy"] != "none":
         _leave_out_later_privacy(parts["privacy"])
@@ -33,8 +34,16 @@ def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict
     }
 
 
+def leave_out_sionna(link: dict[str, Any]) -> None:
+    """Drop the engine where it is the one that all links had before there were two, or where there is no radio."""
+    if link["engine"] != "fused":
+        del link["engine"]
+
+
 def _leave_out_later_keys(learning: dict[str, Any]) -> None:
     """Drop keys where they say what was so before there were any: tasks of stores from then are found done."""
+    if isinstance(downlink := learning.get("downlink"), dict):
+        leave_out_sionna(downlink)
     if learning["algorithm"] == "flmc" and learning["attack"] is None:
         del learning["attack"]
     if (attack := learning.get("attack")) is not None and attack["signal"] == "random":

@@ -20,6 +20,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "scipy": ("scipy",),
     "tensorflow": ("tensorflow", "tensorflow-cpu"),
     "sionna": ("sionna-no-rt", "sionna"),
+    "numba": ("numba",),
 }
 """Name shown -> distributions that provide it; the first one installed is reported."""
 

@@ -32,12 +32,25 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
     yield from _needs_ofdm(link)
     yield from _waveform(link)
     yield from _sharing(link, num_devices)
+    yield from engine_conflicts(link)
     if link.access == "superposition":
         yield from _superposition(link)
         return
     yield from _noma(link, num_devices)
     yield from _coding(link, payload_bits)
     yield from _policies(link)
+
+
+def engine_conflicts(link: LinkConfig) -> Iterator[LinkConflict]:
+    """A link that the engine asked for has no chain for."""
+    open_yet = link.access == "auto" or link.modulation == "auto"
+    if link.engine == "fused" and not link.fusible and not open_yet:
+        yield LinkConflict(
+            keys=("engine",),
+            problem="engine fused has uncoded bits over flat fading with orthogonal access, one antenna, ideal "
+            "transmitters and no pilots; this link only engine sionna has",
+            remedy="write engine: sionna, or leave it at auto",
+        )
 
 
 def link_warnings(link: LinkConfig) -> Iterator[str]:

@@ -74,6 +74,10 @@ class LinkConfig(Frozen):
     impairments: ImpairmentsConfig = ImpairmentsConfig()
     power: PowerConfig = PowerConfig()
     error_model: ErrorModel = "measured"
+    engine: Literal["auto", "sionna", "fused"] = Field(
+        default="auto",
+        description="what computes the symbols: Sionna under XLA, or fused kernels on a CPU; auto: fused where it can",
+    )
     bandwidth_hz: Annotated[float, Field(ge=1, le=1e10, allow_inf_nan=False)] = Field(
         default=1e6, description="symbols per second of a single carrier; OFDM has its own [Hz]"
     )
@@ -129,6 +133,13 @@ class LinkConfig(Frozen):
             and self.impairments.none
             and self.power.policy != "closed-loop"
         )
+
+    @property
+    def fusible(self) -> bool:
+        """Whether engine `fused` has kernels for this link: for its symbols, or for its code alone."""
+        link = self.resolve_mcs()
+        coded = isinstance(link.coding, CodingConfig) and link.coding.fusible
+        return (self.plain or coded) and link.modulation in BITS_PER_SYMBOL and self.error_model != "error_free"
 
     @property
     def max_power(self) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 
 from fl.config import FedAvgConfig, FlmcConfig
 from phy.config import Access, LinkConfig, Modulation
+from phy.engines import engine_of
 from scenarios.schema import Scenario
 
 ACCESS: dict[str, Access] = {
@@ -19,7 +20,7 @@ _MODULATION: dict[str, Modulation] = {"digital": "bpsk", "analog": "analog", "di
 
 
 def resolve_auto(scenario: Scenario) -> Scenario:
-    """The same scenario with `access`, `modulation`, code rate, `lmc_cap` and the codec of a downlink explicit.
+    """The same scenario with `access`, `modulation`, code rate, engine, `lmc_cap` and the codec of a downlink explicit.
 
     What has no radio keeps `auto` in its link: it stands for nothing there.
     """
@@ -47,9 +48,10 @@ def sent_as(scenario: Scenario) -> tuple[Access, Modulation]:
 
 def _resolved(link: LinkConfig, *, access: Access, modulation: Modulation) -> LinkConfig:
     resolved = link.resolve_mcs()
-    return resolved.model_copy(
+    resolved = resolved.model_copy(
         update={
             "access": access if link.access == "auto" else link.access,
             "modulation": modulation if resolved.modulation == "auto" else resolved.modulation,
         }
     )
+    return resolved.model_copy(update={"engine": engine_of(resolved)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from phy.config.conflicts import link_conflicts
+from phy.engines import engine_of
 from scenarios.consistency import Conflict
 from scenarios.link_study.config import MeasureConfig
 from scenarios.link_study.level import Budget
@@ -22,10 +23,10 @@ def measure_of(scenario: Scenario) -> MeasureConfig:
 
 
 def resolve_link(scenario: Scenario) -> Scenario:
-    """The same scenario with access, modulation and code rate explicit: `auto` access is orthogonal here."""
+    """The same scenario with access, modulation, code rate and engine explicit: `auto` access is orthogonal here."""
     link = scenario.link.resolve_mcs()
-    access = "orthogonal" if link.access == "auto" else link.access
-    return scenario.model_copy(update={"link": link.model_copy(update={"access": access})})
+    link = link.model_copy(update={"access": "orthogonal" if link.access == "auto" else link.access})
+    return scenario.model_copy(update={"link": link.model_copy(update={"engine": engine_of(link)})})
 
 
 def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:

@@ -12,7 +12,7 @@ from phy.coding.plan import PacketPlan, plan_packet
 from phy.config import LinkConfig
 from phy.monte_carlo import Independent
 from scenarios.errors import KeyPath, ScenarioError, mark_of
-from scenarios.identity import EXECUTION_MODE, without_minus_zero
+from scenarios.identity import EXECUTION_MODE, leave_out_sionna, without_minus_zero
 from scenarios.identity import canonical_json as identity_json
 from scenarios.labels import setting_label
 from scenarios.link_study.config import Axis, MeasureConfig
@@ -262,6 +262,8 @@ def _physics(scenario: Scenario, link: LinkConfig, num_devices: int, shape: Batc
 
     The value on the axis is in it as the transmit power: one link measured over Eb/N0 and over Es/N0 shares its points.
     """
+    dumped = link.model_dump(mode="json")
+    leave_out_sionna(dumped)
     return {
         "schema_version": SCHEMA_VERSION,
         "execution_mode": EXECUTION_MODE,
@@ -270,7 +272,7 @@ def _physics(scenario: Scenario, link: LinkConfig, num_devices: int, shape: Batc
         "num_devices": num_devices,
         "transmissions": shape.transmissions,
         "num_bits": shape.num_bits,
-        "link": without_minus_zero(link.model_dump(mode="json")),
+        "link": without_minus_zero(dumped),
     }
 
 

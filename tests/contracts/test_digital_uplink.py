@@ -19,20 +19,25 @@ NUM_TRIALS, NUM_DEVICES, NUM_BITS, NUM_BYTES, PACKET_BYTES = 5, 3, 203, 26, 8
 SHAPE = (NUM_TRIALS, NUM_DEVICES)
 
 
-def build(error_model: str, *, num_bits: int = NUM_BITS, policy: str = "fixed") -> DigitalUplink:
+def build(kind: str, *, num_bits: int = NUM_BITS, policy: str = "fixed") -> DigitalUplink:
+    """`kind` is an error model, of the engine named behind it where one computes the symbols."""
+    error_model, _, engine = kind.partition("-")
     config = LinkConfig(
         access="orthogonal",
         modulation="qpsk",
         channel=ChannelConfig(fading="rayleigh"),
         power=PowerConfig(policy=policy, snr_max_db=5.0, cutoff_db=-3.0),  # type: ignore[arg-type]
         error_model=error_model,  # type: ignore[arg-type]
+        engine=engine or "auto",  # type: ignore[arg-type]
         packet_size_bytes=PACKET_BYTES,
         probe_bits=1024,
     )
     return compile_digital(config, num_devices=NUM_DEVICES, num_bits=num_bits)
 
 
-@pytest.fixture(params=["measured", "iid", "analytic", "error_free"], scope="module")
+@pytest.fixture(
+    params=["measured-sionna", "measured-fused", "iid-sionna", "iid-fused", "analytic", "error_free"], scope="module"
+)
 def error_model(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -21,7 +21,7 @@ from radio import (
 )
 from scipy import optimize
 
-from phy import channels, orthogonal, theory
+from phy import channels, flat_sionna, theory
 from phy.channels import CHUNK_SYMBOLS
 from phy.compile import compile_digital
 from phy.config import BITS_PER_SYMBOL
@@ -32,6 +32,7 @@ NUM_BLOCKS, BLOCK_SYMBOLS = 64, 8192
 """64 independent blocks, one trial each: their spread gives the standard error, fades included."""
 
 TARGET_RATE = 0.02
+ENGINES = ("sionna", "fused")
 RICIAN_K_DB = 5.0
 CASES = [
     *((modulation, fading) for fading in ("constant", "rayleigh") for modulation in MODULATIONS),
@@ -63,7 +64,7 @@ def operating_point(modulation: str, fading: str) -> float:
 
 
 @lru_cache
-def measured_counts(modulation: str, fading: str, extra_db: float = 0.0) -> LinkCounts:
+def measured_counts(modulation: str, fading: str, extra_db: float = 0.0, engine: str = "fused") -> LinkCounts:
     """Counts of 64 blocks at the operating point; `extra_db` plants an error of the transmit power."""
     config = link_config(
         modulation,
@@ -71,6 +72,7 @@ def measured_counts(modulation: str, fading: str, extra_db: float = 0.0) -> Link
         fading=fading,
         coherence="symbol" if fading != "constant" else "round",
         channel={"rician_k_db": RICIAN_K_DB},
+        engine=engine,
     )
     num_bits = block_bits(modulation)
     uplink = compile_digital(config, num_devices=1, num_bits=num_bits)
@@ -84,9 +86,10 @@ def errors_from_theory(counts: LinkCounts, modulation: str, fading: str) -> floa
     return abs(standard_errors_off(counts.bit_error_rate, predicted))
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("modulation", "fading"), CASES)
-def test_the_measured_error_rate_is_the_closed_form(modulation: str, fading: str) -> None:
-    counts = measured_counts(modulation, fading)
+def test_the_measured_error_rate_is_the_closed_form(modulation: str, fading: str, engine: str) -> None:
+    counts = measured_counts(modulation, fading, engine=engine)
     assert counts.bits.sum() == NUM_BLOCKS * block_bits(modulation)
     assert errors_from_theory(counts, modulation, fading) < ERRORS_OF_A_CHECK
 
@@ -208,7 +211,7 @@ def test_a_payload_of_several_chunks_has_the_error_rate_of_a_short_one() -> None
 @pytest.mark.parametrize("fading", ["constant", "rayleigh"])
 def test_nothing_is_traced_again_after_the_first_chunk(fading: str, monkeypatch: pytest.MonkeyPatch) -> None:
     functions: list[Any] = []
-    for module, name in ((orthogonal, "_compiled"), (channels, "_gains_kernel")):
+    for module, name in ((flat_sionna, "_compiled"), (channels, "_gains_kernel")):
         original = getattr(module, name)
 
         def recording(spec: Any, original: Any = original) -> Any:
@@ -216,7 +219,7 @@ def test_nothing_is_traced_again_after_the_first_chunk(fading: str, monkeypatch:
             return functions[-1]
 
         monkeypatch.setattr(module, name, recording)
-    config = link_config("qpsk", fading=fading, coherence="packet", packet_size_bytes=64)
+    config = link_config("qpsk", fading=fading, coherence="packet", packet_size_bytes=64, engine="sionna")
     num_bits = 2 * CHUNK_SYMBOLS + 2 * 16
     for snr_max_db, num_devices, trials in ((3.0, 1, 1), (9.0, 2, 3), (9.0, 1, 7)):
         power = config.power.model_copy(update={"snr_max_db": snr_max_db})

@@ -38,6 +38,7 @@ TWO_OF_EACH: tuple[dict[str, tuple[Any, Any]], ...] = (
         "link.power.snr_max_db": (20.0, 20.125),
         "link.power.cutoff_db": (-10.0, -9.875),
         "link.error_model": ("measured", "iid"),
+        "link.engine": ("fused", "sionna"),
         "link.bandwidth_hz": (1e6, 2e6),
         "link.packet_size_bytes": (2312, 100),
         "link.probe_bits": (4096, 8192),

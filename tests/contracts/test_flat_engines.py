@@ -1,0 +1,156 @@
+"""Both engines of flat uncoded links: the same law, and from the same words even the same errors."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from phy.burstiness import Burstiness, measure_bursts
+from phy.channels import UplinkContext
+from phy.compile import compile_digital
+from phy.config import BITS_PER_SYMBOL, LinkConfig
+from phy.link import Reception
+from phy.measurement import LinkCounts, count_errors
+
+DEVICES, TRIALS, PACKET_BYTES = 3, (4, 2), 37
+NUM_BITS = 5003
+"""No whole byte, no whole symbol, no whole packet."""
+
+CHANNELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "awgn": ({"model": "awgn"}, {}),
+    "rayleigh per packet": ({"fading": "rayleigh", "coherence": "packet"}, {}),
+    "rayleigh per symbol": ({"fading": "rayleigh", "coherence": "symbol"}, {"csi": {"error_variance": 0.05}}),
+    "rician per round": ({"fading": "rician"}, {"csi": {"error_variance": 0.05}, "power": {"policy": "inversion"}}),
+    "nakagami per symbol": ({"fading": "nakagami", "coherence": "symbol"}, {}),
+    "rayleigh, some silent": (
+        {"fading": "rayleigh"},
+        {"power": {"policy": "truncated-inversion", "cutoff_db": -3.0, "snr_max_db": 3.0}},
+    ),
+}
+CASES = [
+    *(("qpsk", channel) for channel in CHANNELS),
+    *((modulation, "rayleigh per packet") for modulation in BITS_PER_SYMBOL if modulation != "qpsk"),
+]
+
+
+def link(modulation: str, channel: str, engine: str) -> LinkConfig:
+    """12 dB, where every constellation errs; devices of three gains."""
+    propagation, rest = CHANNELS[channel]
+    power = {"policy": "fixed", "snr_max_db": 12.0, **rest.get("power", {})}
+    return LinkConfig.model_validate(
+        {
+            "access": "orthogonal",
+            "modulation": modulation,
+            "channel": {"gain": [0.7, 1.3, 1.0], **propagation},
+            "packet_size_bytes": PACKET_BYTES,
+            "engine": engine,
+            **rest,
+            "power": power,
+        }
+    )
+
+
+def payload_of(num_bits: int = NUM_BITS) -> NDArray[np.uint8]:
+    shape = (len(TRIALS), DEVICES, -(-num_bits // 8))
+    return np.random.default_rng(1).integers(0, 256, shape, dtype=np.uint8)
+
+
+ON_AIR = UplinkContext(seed=1, trials=TRIALS, round_index=3)
+
+
+def received(modulation: str, channel: str, engine: str) -> tuple[Reception, LinkCounts]:
+    uplink = compile_digital(link(modulation, channel, engine), num_devices=DEVICES, num_bits=NUM_BITS)
+    return uplink.send(payload_of(), context=ON_AIR, caps={}), uplink.probe(1000, context=ON_AIR, caps={})
+
+
+def close(one: Any, other: Any, kind: type) -> list[str]:
+    """Fields in which they differ: integers exactly, energies beyond float32 sums."""
+    return [
+        f.name
+        for f in fields(kind)
+        if not np.allclose(getattr(one, f.name), getattr(other, f.name), rtol=1e-4, atol=0.0)
+    ]
+
+
+@pytest.mark.parametrize(("modulation", "channel"), CASES)
+def test_both_engines_err_in_the_same_bits(modulation: str, channel: str) -> None:
+    """Same fades, same noise: only a symbol within rounding of a boundary could differ, none at this seed."""
+    (sionna, probed), (fused, probed_fused) = (received(modulation, channel, engine) for engine in ("sionna", "fused"))
+    assert sionna.counts.bit_errors.sum() > 50
+    assert np.array_equal(fused.payload, sionna.payload)
+    assert np.array_equal(fused.decision.active, sionna.decision.active)
+    np.testing.assert_allclose(fused.decision.amplitude, sionna.decision.amplitude, rtol=1e-5)  # float32 sums
+    np.testing.assert_allclose(fused.decision.peak_amplitude, sionna.decision.peak_amplitude, rtol=1e-5)
+    assert close(fused.counts, sionna.counts, LinkCounts) == []
+    assert close(probed_fused, probed, LinkCounts) == []
+    assert close(fused.bursts, sionna.bursts, Burstiness) == []
+
+
+def test_some_device_is_silent_in_the_case_that_says_so() -> None:
+    active = received("qpsk", "rayleigh, some silent", "fused")[0].decision.active
+    assert active.any()
+    assert not active.all()
+
+
+@pytest.mark.parametrize("num_bits", [1, 64, 8 * PACKET_BYTES, 8 * PACKET_BYTES + 3, 70_001])
+@pytest.mark.parametrize("bits_per_symbol", [1, 6])
+def test_errors_are_counted_as_the_plain_counters_do(num_bits: int, bits_per_symbol: int) -> None:
+    from phy.fused.bursts import count_bursts
+
+    rng = np.random.default_rng(5)
+    rows, num_bytes = 4, -(-num_bits // 8)
+    sent = rng.integers(0, 256, (rows, num_bytes), dtype=np.uint8)
+    dense, sparse = np.packbits(rng.random((rows, 8 * num_bytes)) < 0.7, axis=1), rng.random((rows, num_bytes)) < 0.02
+    flips = np.where(np.arange(rows)[:, None] < 2, dense, sparse.astype(np.uint8))
+    active = np.array([True, False, True, True])
+    bit_errors, packet_errors, bursts = count_bursts(
+        sent,
+        sent ^ flips,
+        num_bits=num_bits,
+        packet_bytes=PACKET_BYTES,
+        bits_per_symbol=bits_per_symbol,
+        active=active,
+        threads=2,
+    )
+    expected = count_errors(sent, sent ^ flips, num_bits=num_bits, packet_bytes=PACKET_BYTES)
+    assert np.array_equal(bit_errors, expected[0])
+    assert np.array_equal(packet_errors, expected[1])
+    plain = measure_bursts(
+        sent,
+        sent ^ flips,
+        num_bits=num_bits,
+        packet_bits=8 * PACKET_BYTES,
+        bits_per_symbol=bits_per_symbol,
+        present=active,
+    )
+    for f in fields(Burstiness):
+        assert np.array_equal(getattr(bursts, f.name), getattr(plain, f.name)), f.name
+
+
+@pytest.mark.parametrize("channel", ["awgn", "rayleigh per packet", "rayleigh per symbol"])
+def test_one_thread_and_several_give_identical_bits(channel: str) -> None:
+    from phy.flat_chain import Load
+    from phy.fused.flat import FusedChain
+
+    config, num_bits = link("16qam", channel, "fused"), 700_001  # three tasks a row
+    uplink = compile_digital(config, num_devices=DEVICES, num_bits=num_bits)
+    decision = uplink.decide(ON_AIR, {})  # type: ignore[attr-defined]
+    from phy.channels import FlatChannel
+
+    flat = FlatChannel(config, num_devices=DEVICES, num_symbols=-(-num_bits // 4), packet_symbols=74)
+    load = Load(channel=flat, num_bits=num_bits)
+    carried = [
+        FusedChain(config, threads=threads).carry(payload_of(num_bits), load, context=ON_AIR, decision=decision)
+        for threads in (1, 2, 7)
+    ]
+    for other in carried[1:]:
+        assert np.array_equal(other.received, carried[0].received)
+        assert np.array_equal(other.energies, carried[0].energies)
+    # Energies of power control, by thread count.
+    gains = [FusedChain(config, threads=threads).measure_gains(flat, ON_AIR) for threads in (1, 2)]
+    assert np.array_equal(gains[0].weight_power, gains[1].weight_power)
+    assert np.array_equal(gains[0].gain_sum, gains[1].gain_sum)

@@ -1,0 +1,93 @@
+"""Which engine computes which link, and what is said where it cannot."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from radio import link_config
+
+from phy import engines
+from phy.compile import compile_digital
+from phy.config import LinkConfig
+from phy.config.conflicts import link_conflicts
+from phy.link import LinkError
+
+WITHOUT: dict[str, dict[str, Any]] = {
+    "coded": {"coding": {"code": "convolutional"}},
+    "two antennas": {"receiver": {"num_antennas": 2}},
+    "noma": {"access": "noma"},
+    "error free": {"error_model": "error_free"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor with vector instructions and no GPU."""
+    engines._vectors_or_say.cache_clear()
+    monkeypatch.setattr(engines, "sees_gpu", lambda: False)
+    monkeypatch.setattr(engines, "has_vectors", lambda: True)
+
+
+def link(engine: str = "auto", **changes: Any) -> LinkConfig:
+    return LinkConfig.model_validate({"access": "orthogonal", "modulation": "qpsk", "engine": engine, **changes})
+
+
+def test_auto_is_fused_where_there_are_kernels_and_sionna_elsewhere() -> None:
+    assert engines.engine_of(link()) == "fused"
+    assert engines.engine_of(link("sionna")) == "sionna"
+    for changes in WITHOUT.values():
+        assert engines.engine_of(link(**changes)) == "sionna"
+
+
+def test_auto_is_sionna_where_tensorflow_has_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "sees_gpu", lambda: True)
+    assert engines.engine_of(link()) == "sionna"
+    assert engines.engine_of(link("fused")) == "fused"
+
+
+@pytest.mark.filterwarnings("always:this processor")
+def test_a_processor_without_vector_instructions_falls_back_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "has_vectors", lambda: False)
+    with pytest.warns(UserWarning, match="this processor has no avx2.*computed by Sionna") as said:
+        assert [engines.engine_of(link()) for _ in range(3)] == ["sionna"] * 3
+    assert len(said) == 1
+    assert engines.engine_of(link("fused")) == "fused"
+
+
+@pytest.mark.parametrize("which", [name for name in WITHOUT if name != "error free"])
+def test_fused_for_a_chain_it_has_not_is_refused_in_one_sentence(which: str) -> None:
+    config = link("fused", **WITHOUT[which])
+    with pytest.raises(LinkError, match="this link only engine sionna has; write engine: sionna") as refused:
+        compile_digital(config, num_devices=2, num_bits=800)
+    assert "\n" not in str(refused.value)
+    found = [one for one in link_conflicts(config, num_devices=2, payload_bits=800) if one.keys == ("engine",)]
+    assert len(found) == 1
+
+
+def test_what_auto_still_stands_for_is_not_judged() -> None:
+    assert not list(link_conflicts(LinkConfig(engine="fused"), num_devices=2, payload_bits=800))
+
+
+def test_the_engine_named_is_the_engine_that_computes() -> None:
+    from phy.flat_sionna import SionnaChain
+    from phy.fused.flat import FusedChain
+
+    for engine, chain in (("sionna", SionnaChain), ("fused", FusedChain), ("auto", FusedChain)):
+        uplink = compile_digital(link_config(engine=engine), num_devices=1, num_bits=8)
+        assert isinstance(uplink._chain, chain)  # type: ignore[attr-defined]
+
+
+def test_neither_phy_nor_a_checked_scenario_imports_numba() -> None:
+    script = (
+        "import sys, phy.compile, phy.engines, scenarios.loader, scenarios.plan\n"
+        "loaded = scenarios.loader.load_scenario('flmc-snr')\n"
+        "scenarios.plan.expand(loaded)\n"
+        "print('numba' in sys.modules)\n"
+    )
+    root = Path(__file__).parents[2]
+    told = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False"]
