@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.burstiness import MAX_RUN, Burstiness, BurstSums, label_masks
-from phy.fused.compiled import inlined, kernel
+from phy.fused.compiled import inlined, kernel, read_only
 from phy.fused.workers import run_tasks
 
 _BYTES_OF_A_TASK = 1 << 16
@@ -91,6 +91,7 @@ def count_bursts(
     Padding is ignored, bit i of a row is bit i mod `bits_per_symbol` of a label. `active` `[...]`, as many as there are
     rows, gives all counts their shape. The same numbers as `count_errors` and `measure_bursts` find.
     """
+    sent = read_only(sent)
     rows, num_bytes = sent.shape
     packets = -(-num_bytes // packet_bytes)
     spans = min(-(-num_bytes // _BYTES_OF_A_TASK), packets)

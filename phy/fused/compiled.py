@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
 
 # A sum over lanes needs `reassoc`; what is not a number or infinite keeps its meaning.
 _FASTMATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
@@ -59,3 +61,10 @@ def inlined(function: Callable[..., Any]) -> Any:
 def stage(function: Callable[..., Any]) -> Any:
     """A loop that a kernel calls. It stays a function of its own: in one large function LLVM gives up on vectors."""
     return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=_FASTMATH)(function)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A contiguous view that no kernel can write to: one type for all, since another is compiled, and rounded, anew."""
+    view = np.ascontiguousarray(array).view()
+    view.setflags(write=False)
+    return view

@@ -10,6 +10,7 @@ from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.flat_chain import Carried, Load
 from phy.fused.bursts import count_bursts
 from phy.fused.carry import Rows, carry
+from phy.fused.compiled import read_only
 from phy.fused.gains import measure_gains
 from phy.fused.random import random_bits
 from phy.fused.symbols import mapping
@@ -41,7 +42,7 @@ class FusedChain:
         self, payload: NDArray[np.uint8], load: Load, *, context: UplinkContext, decision: AmplitudeDecision
     ) -> Carried:
         """See `FlatChain.carry`."""
-        sent = np.ascontiguousarray(payload.reshape(-1, payload.shape[-1]))
+        sent = read_only(payload.reshape(-1, payload.shape[-1]))
         received, energies = carry(
             self._rows(sent, load, context, decision),
             num_bits=load.num_bits,
@@ -77,8 +78,8 @@ class FusedChain:
         )
         return Rows(
             payload=sent,
-            keys=np.concatenate([channel_key, csi_key, noise_key, scrambling_key], axis=1),
-            device=device,
-            gain=gain,
-            level=np.repeat(decision.level.astype(np.float32), num_devices),
+            keys=read_only(np.concatenate([channel_key, csi_key, noise_key, scrambling_key], axis=1)),
+            device=read_only(device),
+            gain=read_only(gain),
+            level=read_only(np.repeat(decision.level.astype(np.float32), num_devices)),
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from phy.channels import FlatChannel, UplinkContext
-from phy.fused.compiled import kernel
+from phy.fused.compiled import kernel, read_only
 from phy.fused.taps import (
     FADED_POWER,
     NOISE_SCALE,
@@ -62,7 +62,8 @@ def measure_gains(channel: FlatChannel, context: UplinkContext, *, threads: int)
     num_taps = -(-channel.num_symbols // min(law.block_symbols, channel.num_symbols))
     spans = -(-num_taps // (TILE * _TILES_OF_A_TASK))
     sums = np.empty((len(devices), spans, _NUM_SUMS))
-    keys = np.concatenate([channel_key, csi_key], axis=1)
+    keys = read_only(np.concatenate([channel_key, csi_key], axis=1))
+    devices, gains = read_only(devices), read_only(gains)
     run_tasks(
         lambda first, last: _measure(law, keys, devices, gains, channel.num_symbols, sums, first, last),
         num_tasks=len(devices) * spans,
