@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from phy.coding.fused_ldpc import FusedLdpc
-from phy.coding.plan import TURBO_MEMORY, Coding, PacketPlan, has_fused_kernels, ldpc_mother_bits
+from phy.coding.plan import TURBO_MEMORY, Coding, PacketPlan, ldpc_mother_bits
 from phy.coding.polar import PolarCode
 from phy.coding.repetition import Repetition
 from phy.coding.trellis import TrellisEncoder
@@ -40,7 +40,7 @@ class BlockCode(Protocol):
 
 
 def block_code(coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, fused: bool) -> BlockCode:
-    """The code of one block of `plan`; by fused kernels, if wanted, where `has_fused_kernels`."""
+    """The code of one block of `plan`; `fused` by the kernels of `phy.fused`, where the code is fusible."""
     if coding == "none":
         return Repetition(plan.block_bits, plan.block_bits)
     if coding.code == "repetition":
@@ -51,7 +51,7 @@ def block_code(coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, fused:
         return Turbo(coding, plan)
     if coding.code == "polar5g":
         return PolarCode(plan.block_bits, plan.coded_block_bits, list_size=coding.list_size)
-    if fused and has_fused_kernels(coding):
+    if fused and coding.fusible:
         return FusedLdpc(coding, plan, bits_per_symbol=bits_per_symbol)
     return Ldpc(coding, plan, bits_per_symbol=bits_per_symbol)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ def build_codec(
 ) -> PacketCodec:
     """The `phy.seams.Codec` of a packet of `payload_bits`, built once per argument list.
 
-    `crc` is a polynomial of `phy.config.CRC_BITS` or None; `fused` takes the code's fused kernels where it
-    `has_fused_kernels`. Raises ValueError with problem and remedy for rates and block lengths that the code cannot do;
+    `crc` is a polynomial of `phy.config.CRC_BITS` or None; `fused` takes the kernels of `phy.fused` for a
+    code that is fusible. Raises ValueError with problem and remedy for rates and block lengths that the code cannot do;
     `coding_problem` says the same without TensorFlow.
     """
     import tensorflow as tf
@@ -41,6 +41,8 @@ class PacketCodec:
     """
 
     def __init__(self, coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, crc: str | None, fused: bool) -> None:
+        import tensorflow as tf
+
         self.plan = plan
         self.payload_bits = plan.payload_bits
         self.coded_bits = plan.coded_bits
@@ -52,9 +54,22 @@ class PacketCodec:
         if coding != "none" and coding.interleaver == "random":
             generator = np.random.Generator(np.random.Philox(key=INTERLEAVER_SEED))
             self._permutation = generator.permutation(plan.num_blocks * plan.coded_block_bits)
+        # Around a code that runs on the host, what is left is compiled by itself.
+        compiled = partial(tf.function, jit_compile=None if self.xla else True, autograph=False)
+        self._before_code, self._after_code = compiled(self._information), compiled(self._packet)
+        self._before_decoder, self._after_decoder = compiled(self._blocks), compiled(self._payload)
 
     def encode(self, bits: Any) -> Any:
         """`[n, payload_bits]` int32 to `[n, coded_bits]` int32."""
+        return self._after_code(self._code.encode(self._before_code(bits)))
+
+    def decode(self, llrs: Any) -> tuple[Any, Any]:
+        """LLRs `[n, coded_bits]` float32 to (bits `[n, payload_bits]` int32, accepted `[n]` bool)."""
+        bits, accepted = self._after_decoder(self._code.decode(self._before_decoder(llrs)))
+        return bits, accepted
+
+    def _information(self, bits: Any) -> Any:
+        """Payload bits to blocks, `[n * num_blocks, block_bits]` float32."""
         import tensorflow as tf
 
         plan, rows = self.plan, bits.shape[0]
@@ -62,21 +77,34 @@ class PacketCodec:
         if self._crc is not None:
             information = self._crc.append(information)
         information = tf.pad(information, [[0, 0], [0, plan.filler_bits]])
-        coded = self._code.encode(tf.reshape(information, [rows * plan.num_blocks, plan.block_bits]))
-        coded = tf.reshape(coded, [rows, plan.num_blocks * plan.coded_block_bits])
+        return tf.reshape(information, [rows * plan.num_blocks, plan.block_bits])
+
+    def _packet(self, coded: Any) -> Any:
+        """Coded blocks to packets on the air."""
+        import tensorflow as tf
+
+        plan = self.plan
+        coded = tf.reshape(coded, [coded.shape[0] // plan.num_blocks, plan.num_blocks * plan.coded_block_bits])
         if self._permutation is not None:
             coded = tf.gather(coded, self._permutation, axis=1)
         return tf.cast(tf.pad(coded, [[0, 0], [0, plan.padding_bits]]), tf.int32)
 
-    def decode(self, llrs: Any) -> tuple[Any, Any]:
-        """LLRs `[n, coded_bits]` float32 to (bits `[n, payload_bits]` int32, accepted `[n]` bool)."""
+    def _blocks(self, llrs: Any) -> Any:
+        """LLRs of packets to those of coded blocks."""
         import tensorflow as tf
 
         plan, rows = self.plan, llrs.shape[0]
         coded = llrs[:, : plan.num_blocks * plan.coded_block_bits]
         if self._permutation is not None:
             coded = tf.gather(coded, np.argsort(self._permutation), axis=1)
-        decided = self._code.decode(tf.reshape(coded, [rows * plan.num_blocks, plan.coded_block_bits]))
+        return tf.reshape(coded, [rows * plan.num_blocks, plan.coded_block_bits])
+
+    def _payload(self, decided: Any) -> tuple[Any, Any]:
+        """Decided blocks to payload bits, and whether the check sum holds."""
+        import tensorflow as tf
+
+        plan = self.plan
+        rows = decided.shape[0] // plan.num_blocks
         information = tf.reshape(decided, [rows, plan.num_blocks * plan.block_bits])
         information = information[:, : plan.payload_bits + plan.crc_bits]
         accepted = tf.ones([rows], tf.bool) if self._crc is None else self._crc.holds(information)

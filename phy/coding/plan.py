@@ -182,14 +182,6 @@ def ldpc_mother_bits(block_bits: int, coded_block_bits: int, bits_per_symbol: in
     return min(coded_block_bits, longest)
 
 
-def has_fused_kernels(coding: Coding) -> bool:
-    """Whether `phy.fused` has the code: 5G LDPC with box-plus at the checks.
-
-    Min-sum rules stay with Sionna: who asks for one wants its losses, which the fused decoder does not have.
-    """
-    return coding != "none" and coding.code == "ldpc5g" and coding.check_update in ("boxplus", "boxplus-phi")
-
-
 def polar_crc_bits(block_bits: int) -> int:
     """The polar code's own CRC in the uplink, TS 38.212 6.3.1.2.1."""
     return 6 if block_bits < 20 else 11

@@ -48,6 +48,14 @@ class CodingConfig(Frozen):
     )
     demapper: Literal["app", "maxlog"] = "app"
 
+    @property
+    def fusible(self) -> bool:
+        """Whether engine `fused` has the code: 5G LDPC with box-plus at the checks.
+
+        Min-sum rules stay with Sionna: who asks for one wants its losses, and the fused decoder has none of them.
+        """
+        return self.code == "ldpc5g" and self.check_update in ("boxplus", "boxplus-phi")
+
     @model_validator(mode="after")
     def _list_is_a_power_of_two(self) -> CodingConfig:
         if self.list_size & (self.list_size - 1):

@@ -48,7 +48,7 @@ def engine_conflicts(link: LinkConfig) -> Iterator[LinkConflict]:
         yield LinkConflict(
             keys=("engine",),
             problem="engine fused has uncoded bits over flat fading with orthogonal access, one antenna, ideal "
-            "transmitters and no pilots; this link only engine sionna has",
+            "transmitters and no pilots, and code ldpc5g with check_update boxplus; this link only engine sionna has",
             remedy="write engine: sionna, or leave it at auto",
         )
 

@@ -1,4 +1,6 @@
-"""Encoding of 5G LDPC codes by their quasi-cyclic structure: shifted columns added, frames in parallel.
+"""Encoding of 5G LDPC codes by their quasi-cyclic structure: shifted columns added.
+
+One thread does it twenty times as fast as two decode.
 
 With s_i the sum of the shifted information columns of core layer i, the four core parity columns p_1..p_4 solve
 P_a p_1 + p_2 = s_1, p_2 + p_3 [+ P_b p_1] = s_2, p_3 + p_4 [+ P_b p_1] = s_3, P_a p_1 + p_4 = s_4, P_b p_1 standing in
@@ -15,7 +17,6 @@ from numpy.typing import NDArray
 
 from phy.fused.compiled import inlined, kernel
 from phy.fused.ldpc_plan import CORE_LAYERS, LdpcPlan
-from phy.fused.workers import available_threads, run_tasks
 
 _BITS_AT_ONCE = 128
 """Columns are added in whole vectors, what is beyond their last bit means nothing; see `phy.fused.ldpc_decoder`."""
@@ -32,22 +33,18 @@ class LdpcEncoder:
         plan = self.plan
         bits = np.ascontiguousarray(bits, np.uint8)
         coded = np.empty((len(bits), plan.coded_bits), np.uint8)
-
-        def run(first: int, last: int) -> None:
-            _encode(
-                bits[first:last],
-                plan.layer_start,
-                plan.column,
-                plan.shift,
-                self._place(plan.column, plan.shift),
-                self._place(*np.divmod(plan.sent, plan.lifting_size)),
-                np.uint64(plan.lifting_size),
-                np.uint64(self._stride),
-                np.uint64(plan.information_columns),
-                coded[first:last],
-            )
-
-        run_tasks(run, num_tasks=len(bits), threads=available_threads())
+        _encode(
+            bits,
+            plan.layer_start,
+            plan.column,
+            plan.shift,
+            self._place(plan.column, plan.shift),
+            self._place(*np.divmod(plan.sent, plan.lifting_size)),
+            np.uint64(plan.lifting_size),
+            np.uint64(self._stride),
+            np.uint64(plan.information_columns),
+            coded,
+        )
         return coded
 
     @property

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from phy.config import BITS_PER_SYMBOL, ChannelConfig, LinkConfig, PacketConfig, PowerConfig
+from phy.engines import engine_of
 from phy.seams import Codec, Frontend, Launch
 
 _UNCODED_SYMBOLS = 1 << 16
@@ -77,19 +78,25 @@ class Chain:
 
         config = spec.config
         self.bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
+        fused = engine_of(config) == "fused"
         raw = build_codec(
-            config.coding, payload_bits=spec.payload_bits, bits_per_symbol=self.bits_per_symbol, crc=spec.crc
+            config.coding,
+            payload_bits=spec.payload_bits,
+            bits_per_symbol=self.bits_per_symbol,
+            crc=spec.crc,
+            fused=fused,
         )
         self.coded_bits = raw.coded_bits
         self.num_symbols = raw.coded_bits // self.bits_per_symbol
         self.frontend: Frontend = build_frontend(
             config, num_users=spec.users, num_symbols=self.num_symbols, num_devices=spec.num_devices
         )
-        coded = config.coding != "none"
+        # Fused decoders keep their messages in the cache by themselves.
+        most_symbols = _UNCODED_SYMBOLS if fused or config.coding == "none" else _CODED_SYMBOLS
         per_row = spec.users * config.receiver.num_antennas * self.frontend.num_symbols
         self.rows = max(
             min(
-                (_CODED_SYMBOLS if coded else _UNCODED_SYMBOLS) // max(per_row, 1),
+                most_symbols // max(per_row, 1),
                 _DECODER_FLOATS // max(spec.users * raw.decoder_floats_per_packet, 1),
                 # Small rounds would fill a large chunk with padding. Not the batch's own size: a trial's numbers must
                 # not depend on how many others share its batch.
