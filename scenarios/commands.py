@@ -85,6 +85,7 @@ def _warnings(plan: Plan) -> list[str]:
 
 def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None, seed: int | None) -> None:
     """`phyloop check`."""
+    from scenarios.computed_by import computed_by, links_on_air
     from scenarios.describe import describe, listings
     from scenarios.estimate import estimate
 
@@ -105,6 +106,8 @@ def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None,
     )
     for line in describe(plan.points[0].scenario):
         console.print(line, highlight=False)
+    if engine := computed_by(links_on_air(point.scenario for point in plan.points)):
+        console.print(f"symbols computed by {engine}", highlight=False)
     console.print(
         f"about {_duration(cost.seconds)} on 2 cores (good to a factor of two), "
         f"{cost.memory_bytes / 1e9:.1f} GB memory, {cost.disk_bytes / 1e6:.0f} MB on disk",

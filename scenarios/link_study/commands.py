@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from scenarios.computed_by import computed_by
 from scenarios.errors import ScenarioError
 from scenarios.interruption import interruptible
 from scenarios.link_study.closed_form import has_closed_form
@@ -77,6 +78,7 @@ def check_study(loaded: LoadedScenario) -> None:
     values = len(plan.measure.levels)
     say(f"[bold]{name}[/bold] is valid: {curves} x {values} values = {plan.num_points} points to measure, seed {seed}")
     say(axis_sentence(plan))
+    say(f"symbols computed by {computed_by(curve.link for curve in plan.curves)}")
     stopping = stop_sentence(plan)
     say(f"{stopping[0].upper()}{stopping[1:]}.")
     closed = sum(has_closed_form(curve.link) for curve in plan.curves)

@@ -86,7 +86,7 @@ def _render(
         ),
         verdicts=list(_verdicts(plan, results)),
         yaml=store.read_scenario().yaml,
-        run=provenance_rows(runs[-1]) if runs else (),
+        run=provenance_rows(runs[-1], links=[curve.link for curve in plan.curves]) if runs else (),
         runs=runs,
         folder=shlex.quote(str(folder)),
     )

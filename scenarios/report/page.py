@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from phy.config import LinkConfig
+from scenarios.computed_by import computed_by, links_on_air
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.figures import FigureFiles, write_figures
@@ -174,7 +176,7 @@ def render_page(
         failures_shown=FAILURES_SHOWN,
         silent=silent_trials(store, plan, task_ids=task_ids),
         yaml=store.read_scenario().yaml,
-        run=provenance_rows(runs[-1]) if runs else (),
+        run=provenance_rows(runs[-1], links=links_on_air(point.scenario for point in plan.points)) if runs else (),
         runs=runs,
         folder=shlex.quote(str(folder)),
     )
@@ -214,8 +216,9 @@ def _failures(plan: Plan, *, task_ids: TaskIds, store: Store, summaries: Sequenc
     return tuple(found[:FAILURES_SHOWN])
 
 
-def provenance_rows(run: RunRecord) -> tuple[tuple[str, str], ...]:
-    """Name and value of everything known about the latest run."""
+def provenance_rows(run: RunRecord, *, links: Iterable[LinkConfig]) -> tuple[tuple[str, str], ...]:
+    """Name and value of everything known about the latest run, and which engine computes the `links`."""
+    engine = computed_by(links)
     known = run.provenance
     versions = known.get("versions", {})
     commit = known.get("commit")
@@ -228,6 +231,7 @@ def provenance_rows(run: RunRecord) -> tuple[tuple[str, str], ...]:
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items() if version)),
         ("platform", str(known.get("platform", ""))),
         ("processor", f"{known.get('cpu_model', '')}, {known.get('cpu_count', '')} in use"),
+        *([("symbols computed by", engine)] if engine else []),
     )
 
 

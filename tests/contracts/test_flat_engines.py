@@ -10,9 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from phy.burstiness import Burstiness, measure_bursts
-from phy.channels import UplinkContext
+from phy.channels import FlatChannel, UplinkContext
 from phy.compile import compile_digital
-from phy.config import BITS_PER_SYMBOL, LinkConfig
+from phy.config import BITS_PER_SYMBOL, ChannelConfig, LinkConfig, PowerConfig
+from phy.flat_chain import Load
+from phy.fused.bursts import count_bursts
+from phy.fused.carry import _carry
+from phy.fused.flat import FusedChain
 from phy.link import Reception
 from phy.measurement import LinkCounts, count_errors
 
@@ -99,8 +103,6 @@ def test_some_device_is_silent_in_the_case_that_says_so() -> None:
 @pytest.mark.parametrize("num_bits", [1, 64, 8 * PACKET_BYTES, 8 * PACKET_BYTES + 3, 70_001])
 @pytest.mark.parametrize("bits_per_symbol", [1, 6])
 def test_errors_are_counted_as_the_plain_counters_do(num_bits: int, bits_per_symbol: int) -> None:
-    from phy.fused.bursts import count_bursts
-
     rng = np.random.default_rng(5)
     rows, num_bytes = 4, -(-num_bits // 8)
     sent = rng.integers(0, 256, (rows, num_bytes), dtype=np.uint8)
@@ -133,14 +135,9 @@ def test_errors_are_counted_as_the_plain_counters_do(num_bits: int, bits_per_sym
 
 @pytest.mark.parametrize("channel", ["awgn", "rayleigh per packet", "rayleigh per symbol"])
 def test_one_thread_and_several_give_identical_bits(channel: str) -> None:
-    from phy.flat_chain import Load
-    from phy.fused.flat import FusedChain
-
     config, num_bits = link("16qam", channel, "fused"), 700_001  # three tasks a row
     uplink = compile_digital(config, num_devices=DEVICES, num_bits=num_bits)
     decision = uplink.decide(ON_AIR, {})  # type: ignore[attr-defined]
-    from phy.channels import FlatChannel
-
     flat = FlatChannel(config, num_devices=DEVICES, num_symbols=-(-num_bits // 4), packet_symbols=74)
     load = Load(channel=flat, num_bits=num_bits)
     carried = [
@@ -154,3 +151,42 @@ def test_one_thread_and_several_give_identical_bits(channel: str) -> None:
     gains = [FusedChain(config, threads=threads).measure_gains(flat, ON_AIR) for threads in (1, 2)]
     assert np.array_equal(gains[0].weight_power, gains[1].weight_power)
     assert np.array_equal(gains[0].gain_sum, gains[1].gain_sum)
+
+
+def test_payloads_of_any_kind_run_the_same_machine_code() -> None:
+    """Another type of array would be compiled anew, for seconds, and rounded otherwise."""
+    uplink = compile_digital(link("qpsk", "awgn", "fused"), num_devices=DEVICES, num_bits=NUM_BITS)
+    plain = payload_of()
+    frozen, strided = plain.copy(), np.repeat(plain, 2, axis=-1)[..., ::2]
+    frozen.setflags(write=False)
+    first = uplink.send(plain, context=ON_AIR, caps={})
+    compiled = len(_carry.signatures)
+    for payload in (frozen, strided):
+        again = uplink.send(payload, context=ON_AIR, caps={})
+        assert np.array_equal(again.payload, first.payload)
+        assert np.array_equal(again.counts.transmit_energy, first.counts.transmit_energy)
+    assert len(_carry.signatures) == compiled == 1
+
+
+def test_noise_that_devices_share_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: with one device's stream for all, errors of two devices coincide far more than by chance."""
+
+    def coincidences() -> float:
+        """Standard errors above chance of bits in which devices 0 and 2 of equal gain both err."""
+        config = link("bpsk", "awgn", "fused").model_copy(update={"channel": ChannelConfig()})
+        config = config.model_copy(update={"power": PowerConfig(policy="fixed", snr_max_db=3.0)})
+        payload = payload_of(60_000)
+        got = compile_digital(config, num_devices=DEVICES, num_bits=60_000).send(payload, context=ON_AIR, caps={})
+        wrong = np.unpackbits(payload ^ got.payload, axis=-1)
+        chance = wrong[:, 0].mean() * wrong[:, 2].mean() * wrong[:, 0].size
+        return float(((wrong[:, 0] & wrong[:, 2]).sum() - chance) / np.sqrt(chance))
+
+    assert abs(coincidences()) < 4.0
+    rows = FlatChannel.rows
+
+    def shared(self: FlatChannel, context: UplinkContext) -> Any:
+        channel_key, csi_key, device, gain = rows(self, context)
+        return channel_key, csi_key, device * np.uint32(0), gain
+
+    monkeypatch.setattr(FlatChannel, "rows", shared)
+    assert coincidences() > 4.0

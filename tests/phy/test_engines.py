@@ -17,8 +17,8 @@ from phy.config.conflicts import link_conflicts
 from phy.link import LinkError
 
 WITHOUT: dict[str, dict[str, Any]] = {
-    "coded": {"coding": {"code": "convolutional"}},
-    "two antennas": {"receiver": {"num_antennas": 2}},
+    "turbo": {"coding": {"code": "turbo"}},
+    "impaired": {"impairments": {"phase_error_deg": 5.0}},
     "noma": {"access": "noma"},
     "error free": {"error_model": "error_free"},
 }
@@ -91,3 +91,18 @@ def test_neither_phy_nor_a_checked_scenario_imports_numba() -> None:
     root = Path(__file__).parents[2]
     told = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["False"]
+
+
+@pytest.mark.parametrize(
+    ("engines_of_links", "told"),
+    [
+        (["fused", "fused"], "fused kernels"),
+        (["sionna"], "Sionna under XLA"),
+        (["fused", "sionna", "fused"], "2 of 3 links by fused kernels, 1 of 3 links by Sionna under XLA"),
+        ([], None),
+    ],
+)
+def test_reader_is_told_which_engine_computes(engines_of_links: list[str], told: str | None) -> None:
+    from scenarios.computed_by import computed_by
+
+    assert computed_by(link(engine) for engine in engines_of_links) == told

@@ -504,3 +504,33 @@ def test_the_task_id_is_the_hash_of_the_canonical_json(trial: int) -> None:
 def test_ids_of_many_trials_are_distinct() -> None:
     text = physics_json(Scenario(name="a"))
     assert len({task_id(text, trial) for trial in range(100_000)}) == 100_000
+
+
+def engines_told(**link: Any) -> list[str | None]:
+    """The engine in the identity of an uncoded link, of one with a code, and of one that only superposes."""
+    parts = [
+        {"link": link, "learning": {"scheme": "digital-orthogonal"}},
+        {"link": link | {"coding": {"code": "turbo"}}, "learning": {"scheme": "digital-orthogonal"}},
+        {"link": link},
+    ]
+    return [physics(validate_quickly({"name": "a", **part}))["link"].get("engine") for part in parts]
+
+
+def test_fused_kernels_are_part_of_the_identity_and_sionna_is_what_was_there_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tasks from before there were two engines are done where Sionna still computes them, and nowhere else."""
+    monkeypatch.setattr("phy.engines.sees_gpu", lambda: False)
+    monkeypatch.setattr("phy.engines.has_vectors", lambda: True)
+    assert engines_told() == ["fused", None, None]
+    assert engines_told(engine="sionna") == [None, None, None]
+    monkeypatch.setattr("phy.engines.sees_gpu", lambda: True)
+    assert engines_told() == [None, None, None]
+
+
+def test_the_engine_of_a_downlink_is_part_of_the_identity_too() -> None:
+    learning = {"algorithm": "fedavg", "downlink": {"engine": "fused"}}
+    fused = physics(validate_quickly({"name": "a", "learning": learning}))["learning"]["downlink"]
+    learning["downlink"] = {"engine": "sionna"}
+    sionna = physics(validate_quickly({"name": "a", "learning": learning}))["learning"]["downlink"]
+    assert fused == sionna | {"engine": "fused"}
