@@ -84,7 +84,7 @@ class BitFlippingConfig(BaseModel):
     kappa: Annotated[float, Field(gt=0.0, le=1e12, allow_inf_nan=False)] | Literal["measured"]
     kappa_pairs: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 20
     channel: Literal["native", "agnostic"] = "native"
-    confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = 0.99
+    confidence: Annotated[float, Field(ge=0.5, le=1.0 - 1e-12)] = 0.99
     debias: bool = False
     cipher: Literal["none", "stream", "aes"] = "none"
     budget: BudgetConfig | None = None
@@ -143,7 +143,7 @@ class BitFlippingBudget(_Calibrated):
 
     mechanism: Literal["bit-flipping"]
     channel: Literal["native", "agnostic"] = "agnostic"
-    confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = 0.99
+    confidence: Annotated[float, Field(ge=0.5, le=1.0 - 1e-12)] = 0.99
     debias: bool = False
     cipher: Literal["none", "stream"] = "none"
 

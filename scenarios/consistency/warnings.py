@@ -111,8 +111,13 @@ def _steps(learning: FedAvgConfig, privacy: BitFlippingConfig | GaussianConfig |
     printed = isinstance(privacy, BitFlippingConfig) or privacy.sensitivity == "printed"
     if learning.local.steps > 1 and printed:
         gaussian = isinstance(privacy, GaussianConfig | GaussianBudget)
-        remedy = "write sensitivity: all-steps" if gaussian else "write local.steps: 1"
+        remedy = (
+            "write sensitivity: all-steps for a figure that counts them all, though it is no proof either, or "
+            "local.steps: 1"
+            if gaussian
+            else "write local.steps: 1 for a bound that holds"
+        )
         yield (
             f"learning.local.steps: the sensitivity (13) of Li et al. 2025 holds for one local step, there are "
-            f"{learning.local.steps}; {remedy} for a bound that covers them all"
+            f"{learning.local.steps}; {remedy}"
         )
