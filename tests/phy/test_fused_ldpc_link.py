@@ -42,7 +42,7 @@ def test_both_engines_meet_the_same_air_and_the_fused_one_loses_no_more_blocks()
 
 
 def coded_link(check_update: str, engine: str) -> Any:
-    coding = CodingConfig(code="ldpc5g", rate=0.5, check_update=check_update)  # type: ignore[arg-type]
+    coding = CodingConfig.model_validate({"code": "ldpc5g", "rate": 0.5, "check_update": check_update})
     return link_config("qpsk", coding=coding, engine=engine)
 
 
