@@ -47,8 +47,9 @@ def engine_conflicts(link: LinkConfig) -> Iterator[LinkConflict]:
     if link.engine == "fused" and not link.fusible and not open_yet:
         yield LinkConflict(
             keys=("engine",),
-            problem="engine fused has uncoded bits over flat fading with orthogonal access, one antenna, ideal "
-            "transmitters and no pilots, and code ldpc5g with check_update boxplus; this link only engine sionna has",
+            problem="engine fused has orthogonal access over flat fading or frequency-domain OFDM with tdl models, "
+            "ideal transmitters, uncoded or with code ldpc5g and check_update boxplus; this link only engine sionna "
+            "has",
             remedy="write engine: sionna, or leave it at auto",
         )
 

@@ -139,7 +139,27 @@ class LinkConfig(Frozen):
         """Whether engine `fused` has kernels for this link: for its symbols, or for its code alone."""
         link = self.resolve_mcs()
         coded = isinstance(link.coding, CodingConfig) and link.coding.fusible
-        return (self.plain or coded) and link.modulation in BITS_PER_SYMBOL and self.error_model != "error_free"
+        has_any = self.plain or coded or self.fusible_packets
+        return has_any and link.modulation in BITS_PER_SYMBOL and self.error_model != "error_free"
+
+    @property
+    def fusible_packets(self) -> bool:
+        """Whether engine `fused` has the whole chain of packets: code, symbols, channel, estimation and soft bits.
+
+        Soft bits are those of maxlog, which are exact where an axis of the constellation has one bit.
+        """
+        link = self.resolve_mcs()
+        channel, coding = link.channel, link.coding
+        exact = link.modulation in ("bpsk", "qpsk")
+        return (
+            link.access == "orthogonal"
+            and link.modulation in BITS_PER_SYMBOL
+            and (coding == "none" or (coding.fusible and (exact or coding.demapper == "maxlog")))
+            and not channel.model.startswith("cdl")
+            and channel.fading != "nakagami"
+            and (link.ofdm == "none" or link.ofdm.domain == "frequency")
+            and link.impairments.none
+        )
 
     @property
     def max_power(self) -> float:

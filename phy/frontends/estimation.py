@@ -106,7 +106,7 @@ class LeastSquares:
 
 
 @dataclass(frozen=True)
-class _Modes:
+class Modes:
     """Eigenvectors of the pilot covariance along one axis, and what they say about the wanted points.
 
     `vectors` `[pilots, modes]`, `eigenvalues` `[modes]`, `wanted` R_dp U `[wanted, modes]`, `prior` diag R_dd
@@ -119,7 +119,7 @@ class _Modes:
     prior: NDArray[np.float64]
 
     @classmethod
-    def of(cls, roots: NDArray[np.complex128], pilots: NDArray[np.int64], wanted: NDArray[np.int64]) -> _Modes:
+    def of(cls, roots: NDArray[np.complex128], pilots: NDArray[np.int64], wanted: NDArray[np.int64]) -> Modes:
         """Modes of R = A A^H for `roots` A `[points, n]`: R_pp = (U S V^H)(U S V^H)^H, so R_dp U = A_d V S."""
         vectors, singular, right = np.linalg.svd(roots[pilots], full_matrices=False)
         rest = np.cumsum((singular**2)[::-1])[::-1]
@@ -141,28 +141,31 @@ class _Modes:
 class LinearMmse:
     """LMMSE over time and frequency from the statistics of the channel model; see the module.
 
-    `response` `[paths, carriers]` complex: what a unit path does to every carrier.
+    `response` `[paths, carriers]` complex: what a unit path does to every carrier. `over_time` and `over_frequency`
+    (of every user) are the modes of the two covariances.
     """
 
     def __init__(self, grid: Grid, *, propagation: Propagation, response: NDArray[np.complex128]) -> None:
         instants = grid.middles_s[: grid.ofdm.num_symbols]
-        over_time = propagation.time_correlation(instants[None, :] - instants[:, None])
-        level, vectors = np.linalg.eigh((over_time + np.conj(over_time.T)) / 2.0)
+        in_time = propagation.time_correlation(instants[None, :] - instants[:, None])
+        level, vectors = np.linalg.eigh((in_time + np.conj(in_time.T)) / 2.0)
         time_roots = vectors * np.sqrt(np.maximum(level, 0.0))
         frequency_roots = (response * np.sqrt(propagation.powers)[:, None]).T
         every = np.arange(grid.num_carriers)
         self._pilots = grid.pilots
         self._users = grid.num_users
-        self._time = _Modes.of(time_roots, np.array(grid.pilot_rows), np.array(grid.data_rows))
-        self._frequency = [_Modes.of(frequency_roots, every[user :: self._users], every) for user in range(self._users)]
+        self.over_time = Modes.of(time_roots, np.array(grid.pilot_rows), np.array(grid.data_rows))
+        self.over_frequency = [
+            Modes.of(frequency_roots, every[user :: self._users], every) for user in range(self._users)
+        ]
 
     def estimate(self, received: Any, arrival: Any, noise_power: Any) -> tuple[Any, Any]:
         """See `PilotEstimator.estimate`."""
         import tensorflow as tf
 
-        over = self._time
+        over = self.over_time
         estimates, errors = [], []
-        for user, along in enumerate(self._frequency):
+        for user, along in enumerate(self.over_frequency):
             pilots = self._pilots[user, :, user :: self._users]
             energy = np.float32(np.abs(pilots[0, 0]) ** 2)
             strength = (arrival[:, user] ** 2)[:, None, None]

@@ -68,3 +68,12 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = np.ascontiguousarray(array).view()
     view.setflags(write=False)
     return view
+
+
+def spliced(function: Callable[..., Any]) -> Any:
+    """A function that is written into the kernel that calls it before anything is compiled.
+
+    For what chooses between stages and takes many arguments: compiled by itself first, as `inlined` is, it would take
+    as long again.
+    """
+    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=_FASTMATH, inline="always")(function)

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from phy.config import BITS_PER_SYMBOL, ChannelConfig, LinkConfig, PacketConfig, PowerConfig
 from phy.engines import engine_of
+from phy.packets.seam import Arrival, Departure, PacketChain
 from phy.seams import Codec, Frontend, Launch
+from phy.streaming import pad_rows
 
 _UNCODED_SYMBOLS = 1 << 16
 _CODED_SYMBOLS = 1 << 14
@@ -61,11 +66,9 @@ class _CompiledCodec:
 class Chain:
     """One packet link, ready to carry `rows` packets of `users` devices per call.
 
-    - `send(payload, launch, earlier_llrs)`: packed bits `[rows, users, num_bytes]` uint8, the fields of `Launch` after
-      `symbols`, and the summed LLRs of earlier attempts, or None where attempts are not combined. Returns received
-      packed bits, accepted, label errors before the decoder `[rows, users, bits_per_symbol]` int32, transmit, signal
-      and noise energies, and the LLRs of this attempt (empty where attempts are not combined);
-    - `mean_power(channel_key, start_s)`: see `Frontend.mean_power`.
+    See `PacketChain`; fewer rows are filled up, so that nothing is compiled again. `traced(payload, launch,
+    earlier_llrs)` is the compiled call itself, of the fields of `Launch` after `symbols`; it returns received packed
+    bits, accepted, label errors, transmit, signal and noise energies, and LLRs (empty where attempts are not combined).
     """
 
     def __init__(self, spec: ChainSpec) -> None:
@@ -115,8 +118,27 @@ class Chain:
             decode=tf.function(raw.decode, jit_compile=raw.xla, autograph=False),
         )
         self._padding = 8 * self.num_bytes - spec.payload_bits
-        self.send = tf.function(self._send, autograph=False)
-        self.mean_power = tf.function(self.frontend.mean_power, autograph=False)
+        self.channel_uses = self.frontend.channel_uses
+        self.airtime_s = self.frontend.airtime_s
+        self.traced = tf.function(self._send, autograph=False)
+        self._traced_power = tf.function(self.frontend.mean_power, autograph=False)
+
+    def send(
+        self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
+    ) -> Arrival:
+        """See `PacketChain.send`."""
+        count = len(payload)
+        launch = (*(pad_rows(array, self.rows) for array in departure[:-1]), departure.noise_power)
+        earlier = None if earlier_llrs is None else pad_rows(earlier_llrs, self.rows)
+        found = self.traced(pad_rows(payload, self.rows), launch, earlier)
+        received, accepted, errors, transmit, signal, noise, llrs = (np.asarray(value)[:count] for value in found)
+        energy = np.stack([transmit, signal, np.broadcast_to(noise[:, None], signal.shape)])
+        return Arrival(received, accepted, errors, energy, llrs if self._spec.combine else None)
+
+    def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
+        """See `PacketChain.mean_power`."""
+        found = self._traced_power(pad_rows(channel_key, self.rows), pad_rows(start_s, self.rows))
+        return np.asarray(found)[: len(channel_key)]
 
     def _send(self, payload: Any, launch: Any, earlier_llrs: Any) -> Any:
         import tensorflow as tf
@@ -162,5 +184,24 @@ class Chain:
 
 @lru_cache(maxsize=32)
 def compiled_chain(spec: ChainSpec) -> Chain:
-    """The chain of a specification, built once and traced on its first call."""
+    """Sionna's chain of a specification, built once and traced on its first call."""
     return Chain(spec)
+
+
+def chain_of(spec: ChainSpec) -> PacketChain:
+    """The chain of a specification in the engine that its configuration stands for on this machine.
+
+    Fused kernels without the whole chain may still have the code's.
+    """
+    if engine_of(spec.config) == "sionna" or not spec.config.fusible_packets:
+        return compiled_chain(spec)
+    # Here, because numba takes a while to import and few who import phy compile a link.
+    from phy.fused.packet_chain import fused_chain
+
+    return fused_chain(
+        spec.config,
+        num_devices=spec.num_devices,
+        payload_bits=spec.payload_bits,
+        crc=spec.crc,
+        combine=spec.combine,
+    )

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from phy.channels import UplinkContext
 from phy.measurement import LinkCounts
-from phy.packets.chain import Chain
 from phy.packets.layout import Batch, Clock, Rows, all_rows, device_keys, row_keys
+from phy.packets.seam import Departure, PacketChain
 from phy.random import Purpose
-from phy.streaming import pad_rows
 
 _SEGMENT_BITS = 1 << 23
 """Coded bits whose soft values may wait for a retransmission at a time: 32 MiB of LLRs."""
@@ -27,7 +26,7 @@ class Transmission:
     one channel use [s].
     """
 
-    chain: Chain
+    chain: PacketChain
     batch: Batch
     users: int
     clock: Clock
@@ -166,34 +165,32 @@ def _attempt(
     tally: _Tally,
     llrs: NDArray[np.float32] | None,
 ) -> None:
-    """One compiled call: at most `chain.rows` rows, results noted in `tally` and `llrs`."""
+    """One call of the chain: at most `chain.rows` rows, results noted in `tally` and `llrs`."""
     chain, clock, context, users = transmission.chain, transmission.clock, transmission.context, transmission.users
     mine = rows.take(chosen)
     channel_key, csi_key = (
         clock.channel_keys(purpose, mine, users=users, attempt=attempt, context=context)
         for purpose in (Purpose.CHANNEL, Purpose.CSI)
     )
-    inputs = (
-        levels.astype(np.float32),
-        gain[chosen],
-        channel_key,
-        csi_key,
-        device_keys(Purpose.IMPAIRMENTS, mine, users=users, context=context),
-        row_keys(transmission.noise_purpose, mine, attempt=attempt, context=context),
-        clock.start_s(mine, attempt=attempt, context=context),
+    departure = Departure(
+        amplitude=levels.astype(np.float32),
+        gain=gain[chosen],
+        channel_key=channel_key,
+        csi_key=csi_key,
+        impairment_key=device_keys(Purpose.IMPAIRMENTS, mine, users=users, context=context),
+        noise_key=row_keys(transmission.noise_purpose, mine, attempt=attempt, context=context),
+        start_s=clock.start_s(mine, attempt=attempt, context=context),
+        noise_power=np.float32(transmission.noise_power),
     )
-    launch = (*(pad_rows(array, chain.rows) for array in inputs), np.float32(transmission.noise_power))
-    earlier = None if llrs is None else pad_rows(llrs, chain.rows)
-    found = [np.asarray(value) for value in chain.send(pad_rows(sent[chosen], chain.rows), launch, earlier)]
-    received, accepted, label_errors, transmit, signal, noise = (value[: len(chosen)] for value in found[:6])
+    heard = chain.send(sent[chosen], departure, llrs)
     on_air = levels > 0
-    tally.received[chosen] = np.where(on_air[..., None], received, tally.received[chosen])
-    tally.accepted[chosen] |= on_air & accepted
+    tally.received[chosen] = np.where(on_air[..., None], heard.received, tally.received[chosen])
+    tally.accepted[chosen] |= on_air & heard.accepted
     tally.attempts[chosen] += on_air
-    tally.label_errors[chosen] += label_errors * on_air[..., None]
-    tally.energy[:, chosen] += np.stack([transmit, signal, np.broadcast_to(noise[:, None], signal.shape)]) * on_air
-    if llrs is not None:
-        llrs += found[6][: len(chosen)] * on_air[..., None]
+    tally.label_errors[chosen] += heard.label_errors * on_air[..., None]
+    tally.energy[:, chosen] += heard.energy * on_air
+    if llrs is not None and heard.llrs is not None:
+        llrs += heard.llrs * on_air[..., None]
 
 
 def _account(
@@ -213,7 +210,7 @@ def _account(
         return np.asarray(_by_device(per_row, shape=shape, packets=batch.num_packets).sum(axis=2))
 
     label_errors = total(tally.label_errors)
-    uses = total(tally.attempts) * chain.frontend.channel_uses
+    uses = total(tally.attempts) * chain.channel_uses
     transmit, signal, noise = (total(energy) for energy in tally.energy)
     counts = LinkCounts(
         bits=total(delivered) * batch.payload_bits,
@@ -228,7 +225,7 @@ def _account(
         retransmissions=total(np.maximum(tally.attempts - 1, 0)),
         raw_bits=total(tally.attempts) * chain.coded_bits,
         raw_bit_errors=label_errors.sum(axis=-1),
-        airtime_s=total(tally.attempts) * chain.frontend.airtime_s,
+        airtime_s=total(tally.attempts) * chain.airtime_s,
         energy_j=transmit * transmission.symbol_s,
     )
     payload = _by_device(tally.received, shape=shape, packets=batch.num_packets)

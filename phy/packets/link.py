@@ -14,14 +14,14 @@ from phy.config import LinkConfig
 from phy.gains import check_gains, device_gains
 from phy.link import LinkError, Reception, check_payload, round_airtime
 from phy.measurement import LinkCounts, empty_counts, mask_padding
-from phy.packets.chain import Chain, ChainSpec, compiled_chain, compiled_part
+from phy.packets.chain import ChainSpec, chain_of, compiled_part
 from phy.packets.closed_loop import PowerLoop
 from phy.packets.delivery import Delivery, Transmission, deliver
 from phy.packets.layout import Batch, Clock, all_rows, cut_payload
 from phy.packets.power import gains_of_packets, packet_weights
+from phy.packets.seam import PacketChain
 from phy.power import AmplitudeDecision, decide_amplitude
 from phy.random import Purpose, random_bits
-from phy.streaming import pad_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,10 +119,10 @@ class PacketLink:
         levels = self._levels(context, caps, (probe,))
         return self._carry(payload, (probe,), Purpose.PROBE_NOISE, context, levels.amplitude, policy="accept").counts
 
-    def _chain(self, batch: Batch) -> Chain:
+    def _chain(self, batch: Batch) -> PacketChain:
         packets = self.config.packets
         num_packets = next(one.num_packets for one in self._payload if one.payload_bits == batch.payload_bits)
-        return compiled_chain(
+        return chain_of(
             ChainSpec(
                 config=compiled_part(self.config),
                 users=self._users,
@@ -136,7 +136,7 @@ class PacketLink:
         )
 
     def _clock(self) -> Clock:
-        each = [self._chain(batch).frontend.airtime_s for batch in self._payload]
+        each = [self._chain(batch).airtime_s for batch in self._payload]
         total = sum(one * batch.num_packets for one, batch in zip(each, self._payload, strict=True))
         turns = self.num_devices // self._users if self.config.multiplexing == "tdma" else 1
         return Clock(
@@ -180,9 +180,7 @@ class PacketLink:
 
     def _uses(self) -> NDArray[np.int64]:
         """Channel uses of every packet of the payload, `[num_packets]`."""
-        return np.concatenate(
-            [np.full(batch.num_packets, self._chain(batch).frontend.channel_uses) for batch in self._payload]
-        )
+        return np.concatenate([np.full(batch.num_packets, self._chain(batch).channel_uses) for batch in self._payload])
 
     def _weights(
         self, context: UplinkContext, batches: tuple[Batch, ...], *, measured: bool
@@ -225,8 +223,7 @@ class PacketLink:
             power = np.empty((len(rows), self._users))
             for first in range(0, len(rows), chain.rows):
                 part = slice(first, first + chain.rows)
-                found = chain.mean_power(pad_rows(keys[part], chain.rows), pad_rows(start_s[part], chain.rows))
-                power[part] = np.asarray(found)[: len(power[part])]
+                power[part] = chain.mean_power(keys[part], start_s[part])
             grouped = power.reshape(shape[0], -1, batch.num_packets, self._users)
             parts.append(np.moveaxis(grouped, -1, 2).reshape(*shape, batch.num_packets))
         return np.sqrt(np.concatenate(parts, axis=-1))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from phy.channels import UplinkContext
 from phy.compile import compile_digital
 from phy.config import LinkConfig
-from phy.link import Reception
+from phy.link import LinkError, Reception
 from phy.measurement import LinkCounts
 
 DEVICES, PACKETS, PACKET_BYTES = 2, 2, 5
@@ -126,9 +126,15 @@ def check_promises(config: LinkConfig) -> None:
     assert same(uplink.send(payload[[2]], context=on_air(2), caps={}), reception, [2])
 
 
+@pytest.mark.parametrize("engine", ["sionna", "fused"])
 @pytest.mark.parametrize(("access", "code", "channel"), QUICK)
-def test_every_access_code_and_channel_keeps_the_promises(access: str, code: str, channel: str) -> None:
-    check_promises(link_of(access, code, channel))
+def test_every_access_code_and_channel_keeps_the_promises(access: str, code: str, channel: str, engine: str) -> None:
+    config = link_of(access, code, channel, engine=engine)
+    if engine == "sionna" or config.fusible:
+        check_promises(config)
+    else:
+        with pytest.raises(LinkError, match="only engine sionna has"):
+            compile_digital(config, num_devices=DEVICES, num_bits=NUM_BITS)
 
 
 def test_no_pair_of_access_and_code_or_kind_of_channel_is_left_to_the_slow_tests() -> None:

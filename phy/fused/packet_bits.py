@@ -1,0 +1,105 @@
+"""Packed bits and labels of symbols, row by row, in kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.fused.compiled import kernel, read_only
+from phy.fused.workers import run_tasks
+
+
+@kernel
+def _to_labels(packed: Any, bits_per_symbol: Any, labels: Any, first: Any, last: Any) -> None:
+    bits, mask = np.uint32(bits_per_symbol), np.uint32((1 << bits_per_symbol) - 1)
+    num_symbols, num_bytes = labels.shape[1], packed.shape[1]
+    for row in range(first, last):
+        if bits_per_symbol == 2:
+            for byte in range(num_symbols // 4):
+                word = np.uint32(packed[row, byte])
+                for k in range(4):
+                    labels[row, 4 * byte + k] = np.uint8(np.uint32(word >> np.uint32(6 - 2 * k)) & mask)
+            done = num_symbols // 4 * 4
+        else:
+            done = 0
+        for i in range(done, num_symbols):
+            # A label lies in two bytes at most.
+            bit = i * bits_per_symbol
+            high = np.uint32(packed[row, bit // 8])
+            low = np.uint32(packed[row, bit // 8 + 1]) if bit // 8 + 1 < num_bytes else np.uint32(0)
+            word = np.uint32(np.uint32(high << np.uint32(8)) | low)
+            labels[row, i] = np.uint8(np.uint32(word >> np.uint32(16 - bit % 8 - bits)) & mask)
+
+
+@kernel
+def _to_bytes(labels: Any, bits_per_symbol: Any, num_bits: Any, packed: Any, first: Any, last: Any) -> None:
+    num_bytes, num_symbols = packed.shape[1], labels.shape[1]
+    tail = np.uint8(0xFF << (8 * num_bytes - num_bits))
+    for row in range(first, last):
+        if bits_per_symbol == 2:
+            for byte in range(num_symbols // 4 if num_symbols // 4 < num_bytes else num_bytes):
+                word = np.uint32(0)
+                for k in range(4):
+                    word = np.uint32(np.uint32(word << np.uint32(2)) | np.uint32(labels[row, 4 * byte + k]))
+                packed[row, byte] = np.uint8(word)
+            done = num_symbols // 4 if num_symbols // 4 < num_bytes else num_bytes
+        else:
+            done = 0
+        word, held, symbol = np.uint32(0), 0, 8 * done // bits_per_symbol
+        for byte in range(done, num_bytes):
+            while held < 8:
+                label = np.uint32(labels[row, symbol]) if symbol < num_symbols else np.uint32(0)
+                word = np.uint32(np.uint32(word << np.uint32(bits_per_symbol)) | label)
+                held += bits_per_symbol
+                symbol += 1
+            held -= 8
+            packed[row, byte] = np.uint8(np.uint32(word >> np.uint32(held)))
+        packed[row, num_bytes - 1] &= tail
+
+
+@kernel
+def _count_errors(sent: Any, decided: Any, errors: Any, first: Any, last: Any) -> None:
+    places = errors.shape[1]
+    for row in range(first, last):
+        for place in range(places):
+            shift, wrong = np.uint8(places - 1 - place), np.int32(0)
+            for i in range(sent.shape[1]):
+                wrong += np.int32(np.uint8(np.uint8(sent[row, i] ^ decided[row, i]) >> shift) & np.uint8(1))
+            errors[row, place] = wrong
+
+
+def labels_of(packed: NDArray[np.uint8], *, num_symbols: int, bits_per_symbol: int, threads: int) -> NDArray[np.uint8]:
+    """Packed bits `[rows, num_bytes]` to labels `[rows, num_symbols]`, first bit highest; zeros where bits run out."""
+    missing = -(-num_symbols * bits_per_symbol // 8) - packed.shape[1]
+    whole = read_only(np.pad(packed, ((0, 0), (0, missing))) if missing > 0 else packed)
+    labels = np.empty((len(packed), num_symbols), np.uint8)
+    run_tasks(
+        lambda first, last: _to_labels(whole, bits_per_symbol, labels, first, last),
+        num_tasks=len(packed),
+        threads=threads,
+    )
+    return labels
+
+
+def bytes_of(labels: NDArray[np.uint8], *, num_bits: int, bits_per_symbol: int, threads: int) -> NDArray[np.uint8]:
+    """The first `num_bits` bits of labels, packed `[rows, ceil(num_bits / 8)]`, padding zero."""
+    packed = np.empty((len(labels), -(-num_bits // 8)), np.uint8)
+    run_tasks(
+        lambda first, last: _to_bytes(labels, bits_per_symbol, num_bits, packed, first, last),
+        num_tasks=len(labels),
+        threads=threads,
+    )
+    return packed
+
+
+def label_errors(
+    sent: NDArray[np.uint8], decided: NDArray[np.uint8], *, bits_per_symbol: int, threads: int
+) -> NDArray[np.int32]:
+    """Wrong bits by place in the label, `[rows, bits_per_symbol]`, the first bit first."""
+    errors = np.empty((len(sent), bits_per_symbol), np.int32)
+    run_tasks(
+        lambda first, last: _count_errors(sent, decided, errors, first, last), num_tasks=len(sent), threads=threads
+    )
+    return errors

@@ -1,0 +1,241 @@
+"""Packets in fused kernels against Sionna's chain on the same bits and keys, and against closed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from radio import standard_errors_off
+
+from phy.config import LinkConfig
+from phy.fused.packet_chain import FusedPacketChain
+from phy.packets.chain import ChainSpec, chain_of, compiled_chain, compiled_part
+from phy.packets.seam import Arrival, Departure
+
+GRID = {
+    "num_subcarriers": 24,
+    "num_symbols": 7,
+    "pilot_symbols": [1, 5],
+    "cyclic_prefix_length": 4,
+    "guard_carriers": [1, 2],
+    "dc_null": True,
+}
+LINKS: dict[str, dict[str, Any]] = {
+    "ofdm-ls": {
+        "modulation": "qpsk",
+        "channel": {"model": "tdl-a", "coherence": "packet", "speed_m_s": 3.0},
+        "ofdm": GRID,
+        "csi": {"estimator": "ls"},
+        "receiver": {"num_antennas": 2},
+    },
+    "ofdm-lmmse": {
+        "modulation": "16qam",
+        "channel": {"model": "tdl-d", "coherence": "round", "speed_m_s": 30.0},
+        "ofdm": GRID,
+        "csi": {"estimator": "lmmse"},
+    },
+    "single-carrier": {
+        "modulation": "64qam",
+        "channel": {"fading": "rician", "coherence": "doppler", "speed_m_s": 30.0},
+        "csi": {"error_variance": 0.01},
+        "packets": {"crc": "crc16"},
+    },
+}
+ROWS, PAYLOAD_BITS, NOISE_POWER = 48, 403, 0.05
+DECISIONS_APART = 1e-4
+"""Noise falls within float32 rounding (some 1e-6 of a step) of a threshold once in 1e5 decisions or less."""
+ENERGIES_APART = 1e-4
+LLRS_APART = 1e-4
+"""Of their root mean square: sums over 20 waves, 23 paths and 24 carriers in float32, taken in another order."""
+
+
+def link_of(name: str, **changes: Any) -> LinkConfig:
+    return LinkConfig.model_validate({"access": "orthogonal", "engine": "fused", **LINKS[name], **changes})
+
+
+def spec_of(config: LinkConfig) -> ChainSpec:
+    return ChainSpec(
+        config=compiled_part(config),
+        users=1,
+        num_devices=1,
+        payload_bits=PAYLOAD_BITS,
+        crc="crc16",
+        combine=True,
+        rows_per_trial=ROWS,
+    )
+
+
+def fused(config: LinkConfig, *, threads: int = 2) -> FusedPacketChain:
+    spec = spec_of(config)
+    return FusedPacketChain(
+        spec.config, num_devices=1, payload_bits=PAYLOAD_BITS, crc=spec.crc, combine=True, threads=threads
+    )
+
+
+def departure(rows: int, *, seed: int = 5) -> Departure:
+    rng = np.random.default_rng(seed)
+
+    def keys(*shape: int) -> Any:
+        return rng.integers(0, 1 << 32, (*shape, 2), dtype=np.uint32)
+
+    return Departure(
+        amplitude=rng.uniform(0.5, 2.0, (rows, 1)).astype(np.float32),
+        gain=rng.uniform(0.8, 1.2, (rows, 1)).astype(np.float32),
+        channel_key=keys(rows, 1),
+        csi_key=keys(rows, 1),
+        impairment_key=keys(rows, 1),
+        noise_key=keys(rows),
+        start_s=rng.uniform(0.0, 0.05, rows).astype(np.float32),
+        noise_power=np.float32(NOISE_POWER),
+    )
+
+
+def payload(rows: int) -> Any:
+    return np.random.default_rng(6).integers(0, 256, (rows, 1, -(-PAYLOAD_BITS // 8)), dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What Sionna made of some rows, and how to have the same from kernels."""
+
+    config: LinkConfig
+    rows: int
+    expected: Arrival
+    mean_power: Any
+
+    def by(self, chain: FusedPacketChain, **changes: Any) -> Arrival:
+        nothing = np.zeros((self.rows, 1, chain.coded_bits), np.float32)
+        return chain.send(payload(self.rows), departure(self.rows)._replace(**changes), nothing)
+
+
+@pytest.fixture(scope="module", params=LINKS)
+def sent(request: pytest.FixtureRequest) -> Sent:
+    config = link_of(request.param)
+    chain = compiled_chain(spec_of(config))
+    rows = min(ROWS, chain.rows)
+    nothing = np.zeros((rows, 1, chain.coded_bits), np.float32)
+    there = departure(rows)
+    return Sent(
+        config=config,
+        rows=rows,
+        expected=chain.send(payload(rows), there, nothing),
+        mean_power=chain.mean_power(there.channel_key, there.start_s),
+    )
+
+
+def assert_same(found: Arrival, expected: Arrival) -> None:
+    assert found.llrs is not None
+    assert expected.llrs is not None
+    assert ((found.llrs > 0) != (expected.llrs > 0)).mean() < DECISIONS_APART
+    size = np.sqrt(np.mean(expected.llrs**2))
+    assert np.sqrt(np.mean((found.llrs - expected.llrs) ** 2)) < LLRS_APART * size
+    np.testing.assert_allclose(found.energy, expected.energy, rtol=ENERGIES_APART)
+    assert np.abs(found.label_errors - expected.label_errors).sum() < DECISIONS_APART * found.llrs.size
+    assert (found.accepted == expected.accepted).all()
+    assert np.bitwise_count(found.received ^ expected.received).sum() < DECISIONS_APART * 8 * found.received.size
+
+
+def test_both_engines_make_the_same_of_the_same_keys(sent: Sent) -> None:
+    assert 0.005 < sent.expected.label_errors.sum() / sent.expected.received.size / 8 < 0.3
+    assert_same(sent.by(fused(sent.config)), sent.expected)
+
+
+def test_threads_change_no_bit(sent: Sent) -> None:
+    one, two = (sent.by(fused(sent.config, threads=threads)) for threads in (1, 2))
+    for first, second in zip(one, two, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_a_row_is_the_same_in_any_company(sent: Sent) -> None:
+    chain, there = fused(sent.config), departure(sent.rows)
+    some = np.array([3, 0, 7])
+    alone = chain.send(
+        payload(sent.rows)[some],
+        Departure(*(part[some] for part in there[:-1]), there.noise_power),
+        np.zeros((3, 1, chain.coded_bits), np.float32),
+    )
+    together = sent.by(chain)
+    np.testing.assert_array_equal(alone.received, together.received[some])
+    np.testing.assert_array_equal(alone.llrs, together.llrs[some] if together.llrs is not None else None)
+
+
+def test_power_control_sees_the_same_gain(sent: Sent) -> None:
+    there = departure(sent.rows)
+    found = fused(sent.config).mean_power(there.channel_key, there.start_s)
+    np.testing.assert_allclose(found, sent.mean_power, rtol=ENERGIES_APART)
+
+
+def moved_pilot(chain: FusedPacketChain) -> None:
+    plane = chain._plan.plane
+    chain._plan = chain._plan._replace(plane=plane._replace(pilot_rows=plane.pilot_rows + np.array([0, 1])))
+
+
+def other_delays(chain: FusedPacketChain) -> None:
+    """Every path has its phase one carrier further."""
+    plane = chain._plan.plane
+    chain._plan = chain._plan._replace(plane=plane._replace(response=np.roll(plane.response, 1, axis=-1)))
+
+
+def faster_devices(chain: FusedPacketChain) -> None:
+    fades = chain._plan.fades
+    chain._plan = chain._plan._replace(fades=fades._replace(step_s=1.1 * fades.step_s))
+
+
+@pytest.mark.parametrize("fault", [moved_pilot, other_delays, faster_devices])
+def test_a_fault_in_the_plan_would_be_noticed(sent: Sent, fault: Callable[[FusedPacketChain], None]) -> None:
+    if sent.config.ofdm == "none":  # which has neither pilots nor delays
+        fault = faster_devices
+    chain = fused(sent.config)
+    fault(chain)
+    with pytest.raises(AssertionError):
+        assert_same(sent.by(chain), sent.expected)
+
+
+def test_noise_of_another_scale_would_be_noticed(sent: Sent) -> None:
+    with pytest.raises(AssertionError):
+        assert_same(sent.by(fused(sent.config), noise_power=np.float32(1.02 * NOISE_POWER)), sent.expected)
+
+
+@pytest.mark.parametrize("antennas", [1, 2])
+def test_grids_err_as_the_closed_form_of_rayleigh_fading_says(antennas: int) -> None:
+    """23 taps of 20 waves: at every carrier all but Gaussian, so BPSK has Proakis (13.4-15) with known channels."""
+    config = link_of("ofdm-ls", modulation="bpsk", csi="perfect", receiver={"num_antennas": antennas})
+    rows, mean_snr = 4000, 2.0
+    chain = fused(config)
+    there = departure(rows)._replace(
+        amplitude=np.ones((rows, 1), np.float32),
+        gain=np.ones((rows, 1), np.float32),
+        noise_power=np.float32(1.0 / mean_snr),
+    )
+    heard = chain.send(payload(rows), there, None)
+    rates = heard.label_errors.sum(axis=(1, 2)) / chain.coded_bits
+    mu = np.sqrt(mean_snr / (1.0 + mean_snr))
+    alone = (1.0 - mu) / 2.0
+    assert abs(standard_errors_off(rates, alone if antennas == 1 else alone**2 * (2.0 + mu))) < 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "whole"),
+    [
+        ({}, True),
+        ({"multiplexing": "ofdma"}, True),
+        ({"coding": {"code": "ldpc5g"}}, True),
+        ({"coding": {"code": "ldpc5g"}, "modulation": "16qam"}, False),
+        ({"coding": {"code": "turbo"}}, False),
+        ({"channel": {"model": "cdl-a"}}, False),
+        ({"ofdm": {**GRID, "domain": "time"}}, False),
+        ({"impairments": {"cfo_hz": 10.0}}, False),
+        ({"access": "noma"}, False),
+    ],
+)
+def test_auto_takes_kernels_where_they_have_the_whole_chain(
+    changes: dict[str, Any], whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phy.engines.sees_gpu", lambda: False)
+    monkeypatch.setattr("phy.engines.has_vectors", lambda: True)
+    monkeypatch.setattr("phy.packets.chain.compiled_chain", ChainSpec.__repr__)
+    config = link_of("ofdm-ls", engine="auto", **changes)
+    assert isinstance(chain_of(spec_of(config)), FusedPacketChain) == whole

@@ -1,0 +1,77 @@
+"""Bits of packets on the host against `phy.coding`, which says the same in TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from phy.coding import build_codec
+from phy.coding.crc import PacketCrc
+from phy.config import CRC_BITS, CodingConfig
+from phy.fused.packet_bits import bytes_of, label_errors, labels_of
+from phy.fused.packet_codec import packet_codec
+from phy.fused.packet_crc import PackedCrc
+
+ROWS = 5
+CODES: dict[str, Any] = {
+    "none": "none",
+    "half": CodingConfig(code="ldpc5g", rate=0.5),
+    "interleaved": CodingConfig(code="ldpc5g", rate=0.75, interleaver="random", block_length=100),
+    "repeated": CodingConfig(code="ldpc5g", rate=1 / 7),
+}
+
+
+def bits(num_bits: int, *, seed: int = 3) -> Any:
+    return np.random.default_rng(seed).integers(0, 2, (ROWS, num_bits), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("num_bits", [8, 403, 5001])
+@pytest.mark.parametrize("name", CRC_BITS)
+def test_check_sums_are_those_of_the_packet_link(name: str, num_bits: int) -> None:
+    message = bits(num_bits)
+    expected = np.asarray(PacketCrc(name, message_bits=num_bits).append(tf.constant(message, tf.float32)))
+    found = PackedCrc.named(name).append(np.packbits(message, axis=1), num_bits=num_bits)
+    np.testing.assert_array_equal(found, np.packbits(expected.astype(np.uint8), axis=1))
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_packets_go_on_the_air_and_come_back_as_in_the_packet_link(code: str) -> None:
+    num_bits, name = 403, "crc16"
+    ours = packet_codec(CODES[code], payload_bits=num_bits, bits_per_symbol=4, crc=name)
+    theirs = build_codec(CODES[code], payload_bits=num_bits, bits_per_symbol=4, crc=name, fused=True)
+    message = bits(num_bits)
+    coded = np.asarray(theirs.encode(tf.constant(message, tf.int32))).astype(np.uint8)
+    packed = ours.encode(np.packbits(message, axis=1))
+    assert ours.coded_bits == theirs.coded_bits
+    np.testing.assert_array_equal(packed, np.packbits(coded, axis=1))
+    llrs = (20.0 * coded - 10.0).astype(np.float32)
+    spoilt = llrs.copy()
+    spoilt[1] = -spoilt[1]
+    for values, accepted in ((llrs, np.ones(ROWS, bool)), (spoilt, np.arange(ROWS) != 1)):
+        received, holds = ours.decode(np.packbits(values > 0, axis=1), values)
+        np.testing.assert_array_equal(holds, accepted)
+        np.testing.assert_array_equal(received[accepted], np.packbits(message, axis=1)[accepted])
+
+
+@pytest.mark.parametrize("bits_per_symbol", [1, 2, 4, 6, 8])
+def test_labels_are_the_bits_in_their_order(bits_per_symbol: int) -> None:
+    num_symbols = 37
+    stream = bits(num_symbols * bits_per_symbol)
+    weights = 1 << np.arange(bits_per_symbol)[::-1]
+    labels = labels_of(np.packbits(stream, axis=1), num_symbols=num_symbols, bits_per_symbol=bits_per_symbol, threads=2)
+    np.testing.assert_array_equal(labels, stream.reshape(ROWS, num_symbols, bits_per_symbol) @ weights)
+    for num_bits in (stream.shape[1], stream.shape[1] - 3):
+        back = bytes_of(labels, num_bits=num_bits, bits_per_symbol=bits_per_symbol, threads=2)
+        np.testing.assert_array_equal(back, np.packbits(stream[:, :num_bits], axis=1))
+
+
+@pytest.mark.parametrize("bits_per_symbol", [1, 2, 6])
+def test_wrong_bits_are_counted_by_their_place_in_the_label(bits_per_symbol: int) -> None:
+    one, other = (np.random.default_rng(n).integers(0, 1 << bits_per_symbol, (ROWS, 50), np.uint8) for n in (1, 2))
+    places = np.arange(bits_per_symbol)[::-1]
+    expected = ((one ^ other)[..., None] >> places & 1).sum(axis=1)
+    found = label_errors(one, other, bits_per_symbol=bits_per_symbol, threads=2)
+    np.testing.assert_array_equal(found, expected)
