@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privacy.accounting.composition import condensed, exposed
+from privacy.accounting.composition import condensed, exposed, renyi_epsilon
 from privacy.accounting.inversion import epsilon_of_event
 from privacy.errors import PrivacyError
 from privacy.ledger.events import Event, Floats, Spending
@@ -40,6 +40,7 @@ ENOUGH = 3e-3
 """Relative change of the answer, when the step is halved, below which it is fine enough: a third of that is left."""
 
 _REACH = 9.0
+_NEXT_TO_NOTHING = 1e-12
 _BEYOND = 1e300
 
 
@@ -61,8 +62,11 @@ def pld_epsilon(spent: Sequence[Spending], *, delta: float) -> float:
             f"delta is {delta:g}, but the accountant 'pld' computes {sum(one.count for one in left)} events to "
             f"{rounding:.1g}; give at least ten times that, or use renyi."
         )
-    # More than all losses together nothing can lose; a coarse grid may say so.
-    largest = math.fsum(one.count * one.event.pure_epsilon() for one in left)
+    # A coarse grid may say more than all losses together, or than Renyi divergences prove of the same distribution.
+    largest = min(
+        math.fsum(one.count * one.event.pure_epsilon() for one in left),
+        renyi_epsilon(left, delta=delta),
+    )
 
     def smallest(pmf: PLDPmf) -> float:
         return min(_smallest_epsilon(pmf, delta=delta - rounding), largest)
@@ -97,7 +101,8 @@ def _refined(left: Sequence[Spending], *, tail: float, answer: Callable[[PLDPmf]
     variance = math.fsum(one.count * v for one, (v, _) in zip(left, moments, strict=True))
     width = 2.0 * _REACH * math.sqrt(variance) + max(reach for _, reach in moments)
     step = min(FINE * math.sqrt(variance / total), width / FEW_POINTS)
-    step = max(step, width / MANY_POINTS)
+    # Where all that all events lose together is less than the tails, any grid will do.
+    step = max(step, width / MANY_POINTS) or _NEXT_TO_NOTHING
     best = answer(_composed(left, step=step, tail=tail))
     while width / step < MANY_POINTS / 4:
         step /= 2.0
@@ -176,8 +181,10 @@ def _range(event: Event, *, tail: float) -> tuple[float, float]:
 
 
 def _moments(event: Event, *, tail: float) -> tuple[float, float]:
-    """Variance of the loss, roughly, and the length of its range."""
+    """Variance of the loss, roughly, and the length of its range; both 0 where it hardly ever loses anything."""
     low, high = _range(event, tail=tail)
+    if not high > low:
+        return 0.0, 0.0
     grid = np.linspace(low, high, 1025)
     profile = _profile(event, grid)
     # Pr(L > x) = delta(x) - delta'(x).

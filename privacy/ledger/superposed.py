@@ -117,7 +117,7 @@ class SuperposedBit:
         loss = entry_loss(y, relative=A, entry_bound=b)
         log_q = np.logaddexp(-0.5 * (y - A) ** 2 - b, -0.5 * (y + A) ** 2) - math.log1p(math.exp(-b))
         width = (y[1] - y[0]) / math.sqrt(2.0 * math.pi)
-        if order * b < 30.0:
+        if order * float(np.abs(loss).max()) < 30.0:
             # E_Q[r^o] - 1 = E_Q[r^o - 1 - o (r - 1)], whose terms are of one sign: tiny divergences keep their digits.
             excess = np.expm1(order * loss) - order * np.expm1(loss)
             series = 1.0 + (order + 1.0) * loss / 3.0 + (order * order + order + 1.0) * loss**2 / 12.0

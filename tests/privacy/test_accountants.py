@@ -259,3 +259,11 @@ def test_bits_of_several_rounds_compose_where_losses_are_beyond_all_exponents() 
     # Nearly normal: 4.75 standard deviations are passed with probability 1e-6.
     assert mean + 4.6 * spread < found < mean + 4.9 * spread
     assert isinstance(condensed(releases)[0].event, RepeatedFlips)
+
+
+def test_a_grid_never_tells_more_than_renyi_divergences_prove() -> None:
+    """Five bits at A = 2 all but reach m a l = 7.5 nats, where the grid's step shows: it said 7.4997, Renyi 7.4982."""
+    releases = spent((SuperposedBit(amplitude=2.0, entry_bound=1.5), 5))
+    tight = account(releases, delta=1e-5, accountant="pld")
+    assert tight <= account(releases, delta=1e-5, accountant="renyi")
+    assert spent_delta(releases, epsilon=0.99 * tight, accountant="pld") > 1e-5

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privacy.accounting import account
+from privacy.accounting import account, spent_delta
 from privacy.accounting.calibration import (
     RunBudget,
     calibrated,
@@ -184,3 +184,11 @@ def test_half_a_billion_flips_are_calibrated_in_an_instant() -> None:
     best = 1.0 / float(calibrated_sigma(sensitivity=1.0, num_rounds=1, epsilon=8.0, delta=1e-5))
     assert mu == pytest.approx(best, rel=0.01)
     assert event_of("flipped-bits", float(found), {}).pure_epsilon() < 1e-3
+
+
+def test_releases_that_all_together_lose_less_than_the_tails_are_composed_and_not_a_crash() -> None:
+    """As a search for tiny epsilon asks of a schedule; by the union bound sum n delta(0) <= delta gives epsilon 0."""
+    tiny = tuple(Spending(event=PureEpsilon(epsilon=each), count=1000) for each in (1e-12, 3e-12))
+    assert account(tiny, delta=1e-3, accountant="pld") == 0.0
+    # delta(0) = tanh(e / 2) / 2 each or less, 2e-9 in all.
+    assert 0.0 <= spent_delta(tiny, epsilon=0.0, accountant="pld") <= 2.1e-9

@@ -115,6 +115,18 @@ def test_renyi_is_the_quadrature_of_its_definition_and_errs_to_the_careful_side(
             assert 0 <= found / exact - 1 < 3e-10
 
 
+@pytest.mark.parametrize("order", [25.0, 60.0, 1000.0])
+@pytest.mark.parametrize("amplitude", [1e-6, 3e-8])
+def test_renyi_of_next_to_no_signal_keeps_its_digits_at_large_orders(amplitude: float, order: float) -> None:
+    """There the loss is 2 A tanh(b/2) y + O(A^2), so that the divergence is o (2 A tanh(b/2))^2 / 2, to O(o^2 A^2).
+
+    Ten million releases add up ten million rounding errors: a divergence below its value would be a false proof.
+    """
+    found = float(SuperposedBit(amplitude=amplitude, entry_bound=1.5).renyi(np.array(order)))
+    small = order * (2.0 * amplitude * math.tanh(0.75)) ** 2 / 2.0
+    assert found == pytest.approx(small, rel=max(3.0 * (order * amplitude) ** 2, 1e-9))
+
+
 def test_no_pair_of_gradients_within_the_clip_tells_more_than_the_two_ends_of_it() -> None:
     amplitude, low = 0.8, 1.0 - keep()
     event = SuperposedBit(amplitude=amplitude, entry_bound=BOUND)
