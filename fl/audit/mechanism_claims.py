@@ -12,6 +12,7 @@ from privacy.accounting.spending import event_of
 from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig
 from privacy.ledger.claims import Claim, Scope
 from privacy.ledger.events import Spending
+from privacy.ledger.published import WEIGHED_BITS
 from privacy.sound_bit_flipping import epsilon_from_renyi
 
 CREDITED = ("the bit errors credited to the channel are there, and independent",)
@@ -25,8 +26,12 @@ def gaussian_claims(
     num_rounds: int,
     scope: Scope,
     delta: float,
+    assumptions: tuple[str, ...] = (),
 ) -> tuple[Claim, ...]:
-    """Claims over rounds with noise `multipliers`, of a run of `num_rounds` asked for at `asked_delta`."""
+    """Claims over rounds with noise `multipliers`, of a run of `num_rounds` asked for at `asked_delta`.
+
+    `assumptions`: what the sensitivity rests on, for games are of models that far apart.
+    """
     found = []
     if isinstance(privacy, GaussianConfig):
         found.append(
@@ -38,16 +43,18 @@ def gaussian_claims(
                 scope="run",
                 unit="sample",
                 source=f"asked for, all {num_rounds} rounds, Li et al. 2025 (23)",
+                assumptions=assumptions,
             )
         )
     if privacy.budget is not None:
-        found.append(of_the_budget(privacy.budget, num_rounds=num_rounds, unit="sample"))
+        found.append(of_the_budget(privacy.budget, num_rounds=num_rounds, unit="sample", assumptions=assumptions))
     exact = accounted(
         [Spending(event=event_of("gaussian", one, {}), count=n) for one, n in Counter(multipliers).items()],
         delta=delta,
         scope=scope,
         unit="sample",
         source=f"Gaussian mechanism, {_counted(len(multipliers))}",
+        assumptions=assumptions,
     )
     return (*found, exact)
 
@@ -76,7 +83,8 @@ def flipping_claims(
     if isinstance(privacy, BitFlippingConfig):
         share = privacy.epsilon * len(rates) / num_rounds
         source = f"Li et al. 2025, Theorem 1, {len(rates)} of {num_rounds} rounds"
-        published: dict[str, Any] = {"accountant": "paper", "standing": "as published", **common}
+        published: dict[str, Any] = {**common, "accountant": "paper", "standing": "as published"}
+        published["assumptions"] = (WEIGHED_BITS, *assumptions)
         epsilon = epsilon_from_renyi(order=privacy.order, epsilon=share, delta=delta) if delta > 0.0 else math.inf
         found = [
             claim(epsilon, delta=delta, source=f"{source}, from Renyi DP of order {privacy.order:g}", **published),

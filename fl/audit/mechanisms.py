@@ -26,6 +26,7 @@ from fl.codecs import Codec, build_codec
 from fl.config import Binary32Config, FedAvgConfig, FixedPointConfig
 from fl.exchange import BitPipe, digital_link
 from fl.federation import Federation
+from fl.ledgers.fedavg import one_step
 from fl.protection import NoProtection, Protection
 from phy.channels import UplinkContext
 from phy.config import LinkConfig
@@ -192,6 +193,7 @@ class MechanismGame:
                 num_rounds=self._config.rounds,
                 scope=self.scope,
                 delta=delta,
+                assumptions=one_step(self._config),
             )
         if isinstance(privacy, BitFlippingConfig | BitFlippingBudget):
             return flipping_claims(

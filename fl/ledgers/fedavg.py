@@ -73,7 +73,7 @@ def _account(
         return _gaussian(form, config=config, privacy=privacy, sent=sent)
     if isinstance(privacy, GaussianBudget):
         found = upload_parameters(config, link=digital_link(link), privacy=privacy)[: len(sent), None]
-        return PrivacyAccount(ledger=form.ledger(np.where(sent, found, np.nan), assumptions=_one_step(config)))
+        return PrivacyAccount(ledger=form.ledger(np.where(sent, found, np.nan), assumptions=one_step(config)))
     noise = channel_noise(digital_link(link), result=result)
     if isinstance(privacy, BitFlippingConfig | BitFlippingBudget):
         credited = privacy.channel == "native"
@@ -133,7 +133,7 @@ def _gaussian(form: Form, *, config: FedAvgConfig, privacy: GaussianConfig, sent
     multiplier = noise_multiplier(config, privacy)
     assert multiplier is not None
     found = multiplier if math.isfinite(multiplier) else 0.0
-    ledger = form.ledger(np.where(sent, found, np.nan), assumptions=_one_step(config))
+    ledger = form.ledger(np.where(sent, found, np.nan), assumptions=one_step(config))
     claim = gaussian_claim(
         epsilon=privacy.epsilon,
         delta=asked_delta(privacy),
@@ -143,5 +143,6 @@ def _gaussian(form: Form, *, config: FedAvgConfig, privacy: GaussianConfig, sent
     return PrivacyAccount(ledger=ledger, published=(claim,))
 
 
-def _one_step(config: FedAvgConfig) -> tuple[str, ...]:
+def one_step(config: FedAvgConfig) -> tuple[str, ...]:
+    """What a sensitivity of local training rests on where it takes several steps."""
     return (ONE_STEP,) if config.local.steps > 1 else ()

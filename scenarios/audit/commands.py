@@ -16,7 +16,7 @@ from rich.table import Table
 from fl.tasks.base import LearningError
 from privacy.errors import PrivacyError
 from scenarios.audit.plan import AuditOptions, auditable, delta_of
-from scenarios.audit.results import REFUTED, PointAudit, point_label, renyi_orders, write_results
+from scenarios.audit.results import REFUTED, Failure, PointAudit, point_label, renyi_orders, write_results
 from scenarios.claims.table import claim_cells
 from scenarios.errors import ScenarioError
 from scenarios.interruption import interruptible
@@ -29,7 +29,10 @@ from scenarios.progress import shown_progress
 def audit_scenario(
     source: str, *, out: Path | None, overrides: Sequence[str], seed: int | None, options: AuditOptions
 ) -> int:
-    """`phyloop audit`; returns the exit code."""
+    """`phyloop audit`; returns the exit code, 1 where a point could not be audited.
+
+    Tables are written anew after every point: what is finished is kept, whatever becomes of the next one.
+    """
     from scenarios.audit.figure import write_audit_figure
     from scenarios.run import RUNS
 
@@ -45,20 +48,35 @@ def audit_scenario(
     started = time.perf_counter()
     with interruptible(), shown_progress(len(points), stored="points audited") as progress:
         progress.start(len(points) * options.games)
-        audits = []
+        audits: list[PointAudit] = []
+        failures: list[Failure] = []
         for point in points:
-            audits.append(_audit_point(loaded, point, options, progress.advance))
+            try:
+                audits.append(_audit_point(loaded, point, options, progress.advance))
+            except ScenarioError as error:
+                if len(points) == 1:
+                    raise
+                failures.append(Failure(point=point, reason=str(error)))
+                print(f"phyloop: {error} Not audited; going on.", file=sys.stderr)
+            paths = write_results(folder, plan, audits, failures, options=options, name=loaded.scenario.name)
             progress.stored(1)
-    paths = write_results(folder, plan, audits, options=options, name=loaded.scenario.name)
+    if not audits:
+        raise ScenarioError(
+            file=loaded.source,
+            problem=f"none of {len(points)} points could be audited, for the reasons above",
+            remedy="change what they say",
+        )
     figure = write_audit_figure(folder, plan, audits)
     _tell(plan, audits)
+    if failures:
+        print(f"\nNot audited, each for its reason: {'; '.join(point_label(plan, one.point) for one in failures)}.")
     print(
         f"\n{len(audits)} points of {options.games:,} games in {time.perf_counter() - started:.0f} s, seed {plan.seed}"
     )
     print(f"figure  {figure['png']}")
     for path in paths:
         print(f"table   {path}")
-    return 0
+    return 1 if failures else 0
 
 
 def _audit_point(
@@ -80,7 +98,9 @@ def _audit_point(
     except (LearningError, PrivacyError) as error:
         problem, _, remedy = str(error).partition("; ")
         raise ScenarioError(
-            file=loaded.source, problem=f"point {point.index + 1}: {problem}", remedy=remedy or "change it"
+            file=loaded.source,
+            problem=f"point {point.index + 1}: {problem}",
+            remedy=remedy.removesuffix(".") or "change it",
         ) from error
     audited = audit(
         game,
@@ -175,4 +195,4 @@ def _games_in_words(plan: Plan, audits: Sequence[PointAudit]) -> list[str]:
         found.setdefault(f"{game.worlds}; {game.when}", []).append(point_label(plan, one.point))
     if len(found) == 1:
         return [f"Game: {words}." for words in found]
-    return [f"Game for {', '.join(dict.fromkeys(labels))}: {words}." for words, labels in found.items()]
+    return [f"Game for {'; '.join(dict.fromkeys(labels))}: {words}." for words, labels in found.items()]

@@ -113,6 +113,7 @@ def _mark(
         markerfacecolor=fill,
         markeredgewidth=1.4,
         zorder=3,
+        clip_on=False,
     )
 
 

@@ -40,6 +40,14 @@ class PointAudit:
         return REFUTED if self.audited.refuted(claim) else STANDS
 
 
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """One point of the sweep that could not be audited, and why, in a sentence."""
+
+    point: Point
+    reason: str
+
+
 def point_label(plan: Plan, point: Point) -> str:
     """The settings that tell the point from the others: its label, and what sets it apart from those that share it."""
     label = point.scenario.label
@@ -57,19 +65,33 @@ def _cell(path: str, point: Point) -> str:
 
 
 def write_results(
-    folder: Path, plan: Plan, audits: Sequence[PointAudit], *, options: AuditOptions, name: str
+    folder: Path,
+    plan: Plan,
+    audits: Sequence[PointAudit],
+    failures: Sequence[Failure],
+    *,
+    options: AuditOptions,
+    name: str,
 ) -> tuple[Path, Path]:
-    """`audit.csv` and `audit.json` in `folder`, each whole or not. Infinity is `inf` in the table and null in JSON."""
+    """`audit.csv` and `audit.json` in `folder`, each whole or not. Infinity is `inf` in the table and null in JSON.
+
+    A failure is a row of bound `not audited`, with its reason as source. ScenarioError if they cannot be written.
+    """
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, fieldnames=columns(plan), lineterminator="\n")
     writer.writeheader()
     writer.writerows(row for one in audits for row in _rows(plan, one))
+    writer.writerows({**_settings(plan, one.point), "bound": "not audited", "source": one.reason} for one in failures)
     text = json.dumps(
         {
             "scenario": name,
             "seed": plan.seed,
             "options": asdict(options),
             "points": [_plain(plan, one) for one in audits],
+            "not_audited": [
+                {"settings": {path: value_of(one.point, path) for path in plan.swept_paths}, "reason": one.reason}
+                for one in failures
+            ],
         },
         indent=2,
         allow_nan=False,
@@ -100,8 +122,7 @@ def columns(plan: Plan) -> list[str]:
 
 def _rows(plan: Plan, one: PointAudit) -> Iterator[dict[str, Any]]:
     audited, game = one.audited, one.audited.game
-    head: dict[str, Any] = {path: setting_cell(path, value_of(one.point, path)) for path in plan.swept_paths}
-    head |= {"scope": game.scope, "unit": game.unit, "worlds": game.worlds}
+    head = _settings(plan, one.point) | {"scope": game.scope, "unit": game.unit, "worlds": game.worlds}
     head |= {"rounds": game.rounds, "when": game.when}
     for result in (audited.result, audited.gaussian):
         if result is not None:
@@ -143,6 +164,10 @@ def _rows(plan: Plan, one: PointAudit) -> Iterator[dict[str, Any]]:
             "source": claim.source,
             "assumptions": "; ".join(claim.assumptions),
         }
+
+
+def _settings(plan: Plan, point: Point) -> dict[str, Any]:
+    return {path: setting_cell(path, value_of(point, path)) for path in plan.swept_paths}
 
 
 def renyi_orders(audited: Audited) -> list[float]:

@@ -122,6 +122,8 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool, asked: 
     Console(width=max(console.width, 1000), soft_wrap=True).print(drawn)
     for number, sentence in enumerate(table.footnotes, start=1):
         console.print(f"\\[{number}] {sentence}.", highlight=False)
+    if any(math.isinf(claim.epsilon) for one in shown for claim in one.claims):
+        console.print("ε none: no epsilon can be proved at this δ.", highlight=False)
     for sentence in dict.fromkeys(sentence for one in found for sentence in one.left_out):
         if everything or asked:
             console.print(f"left out: {sentence}", highlight=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import phyloop, write_scenario
@@ -185,3 +186,48 @@ def test_the_command_line_says_one_sentence_and_exits_2(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert result.stderr.startswith("phyloop: --confidence = 2.0: ")
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_point_that_cannot_be_audited_costs_none_of_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Laplace noise of epsilon 2 for 650 numbers spends 1300 in a round: the second budget holds one, not two."""
+    text = SIGNS.split("sweep:")[0] + (
+        "sweep:\n"
+        "  learning.aggregation: [{name: laplace, epsilon: 2}]\n"
+        "  privacy.mechanism: [scheme]\n"
+        "  privacy.budget.calibrate: [false]\n"
+        "  privacy.budget.accountant: [basic]\n"
+        "  privacy.budget.epsilon: [5000, 2000, 6000]\n"
+    )
+    source, out = write_scenario(tmp_path, text), tmp_path / "out"
+    options = AuditOptions(games=400, rounds=2)
+    assert audit_scenario(str(source), out=out, overrides=(), seed=None, options=options) == 1
+    written = json.loads((out / "audit.json").read_text())
+    assert [point["settings"]["privacy.budget.epsilon"] for point in written["points"]] == [5000, 6000]
+    (failed,) = written["not_audited"]
+    assert failed["settings"]["privacy.budget.epsilon"] == 2000
+    assert "point 2: the budget of epsilon 2000 lets a device send in 1 rounds" in failed["reason"]
+    with (out / "audit.csv").open() as file:
+        assert [row["bound"] for row in csv.DictReader(file)].count("not audited") == 1
+    told = capsys.readouterr()
+    assert failed["reason"] in told.err
+    assert "Not audited, each for its reason: epsilon 2000." in told.out
+
+
+def test_what_is_audited_is_kept_when_the_next_point_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from scenarios.audit import commands
+
+    play, played = commands._audit_point, []
+
+    def breaks(*given: Any) -> Any:
+        if played:
+            raise KeyboardInterrupt
+        played.append(play(*given))
+        return played[0]
+
+    monkeypatch.setattr(commands, "_audit_point", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        audited(tmp_path, options=AuditOptions(games=400))
+    (kept,) = json.loads((tmp_path / "out" / "audit.json").read_text())["points"]
+    assert kept["lower"] == played[0].audited.result.to_dict()
