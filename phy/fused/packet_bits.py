@@ -10,6 +10,13 @@ from numpy.typing import NDArray
 from phy.fused.compiled import kernel, read_only
 from phy.fused.workers import run_tasks
 
+_SYMBOLS_OF_A_THREAD = 1 << 18
+"""Symbols that one thread is done with before another one would have started."""
+
+
+def _worth(num_symbols: int, threads: int) -> int:
+    return min(threads, max(num_symbols // _SYMBOLS_OF_A_THREAD, 1))
+
 
 @kernel
 def _to_labels(packed: Any, bits_per_symbol: Any, labels: Any, first: Any, last: Any) -> None:
@@ -78,7 +85,7 @@ def labels_of(packed: NDArray[np.uint8], *, num_symbols: int, bits_per_symbol: i
     run_tasks(
         lambda first, last: _to_labels(whole, bits_per_symbol, labels, first, last),
         num_tasks=len(packed),
-        threads=threads,
+        threads=_worth(labels.size, threads),
     )
     return labels
 
@@ -89,7 +96,7 @@ def bytes_of(labels: NDArray[np.uint8], *, num_bits: int, bits_per_symbol: int, 
     run_tasks(
         lambda first, last: _to_bytes(labels, bits_per_symbol, num_bits, packed, first, last),
         num_tasks=len(labels),
-        threads=threads,
+        threads=_worth(labels.size, threads),
     )
     return packed
 
@@ -100,6 +107,8 @@ def label_errors(
     """Wrong bits by place in the label, `[rows, bits_per_symbol]`, the first bit first."""
     errors = np.empty((len(sent), bits_per_symbol), np.int32)
     run_tasks(
-        lambda first, last: _count_errors(sent, decided, errors, first, last), num_tasks=len(sent), threads=threads
+        lambda first, last: _count_errors(sent, decided, errors, first, last),
+        num_tasks=len(sent),
+        threads=_worth(sent.size, threads),
     )
     return errors
