@@ -10,7 +10,8 @@ from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_lin
 
 import fl.codecs.one_bit
 import phy.channels
-import phy.orthogonal
+import phy.flat_sionna
+import phy.fused.flat
 from fl.config import LogisticConfig
 from fl.results import TrialResult
 from fl.rounds import run_trials
@@ -189,7 +190,12 @@ class TestRenaming:
 
         monkeypatch.setattr(phy.channels.FlatChannel, "rows", renamed_rows)
         monkeypatch.setattr(GaussianLinear, "gradients", lambda task, theta: gradients(task, theta)[:, order])
-        for module, name in ((fl.codecs.one_bit, "uniform_words"), (phy.orthogonal, "random_bits")):
+        draws = (
+            (fl.codecs.one_bit, "uniform_words"),
+            (phy.flat_sionna, "random_bits"),
+            (phy.fused.flat, "random_bits"),
+        )
+        for module, name in draws:
             draw = getattr(module, name)
             monkeypatch.setattr(module, name, lambda *a, draw=draw, **k: draw(*a, **k)[:, order])
         return tuple(np.array(self.GAINS)[order])
@@ -284,7 +290,8 @@ class TestPairs:
         results = {scheme: run(scheme, TRIALS, **options) for scheme in RADIO}
         for digital, analog, orthogonal in zip(*results.values(), strict=True):
             np.testing.assert_allclose(digital.rounds["amplitude"], 30.0 * analog.rounds["amplitude"], rtol=1e-9)
-            np.testing.assert_array_equal(digital.rounds["amplitude"], orthogonal.rounds["amplitude"])
+            # Detected devices go through another engine: the same fades but for the rounding of float32.
+            np.testing.assert_allclose(digital.rounds["amplitude"], orthogonal.rounds["amplitude"], rtol=1e-6)
             np.testing.assert_array_equal(digital.rounds["num_active"], analog.rounds["num_active"])
             np.testing.assert_array_equal(digital.rounds["num_active"], orthogonal.rounds["num_active"])
         amplitudes = np.stack([r.rounds["amplitude"] for r in results["digital"]])
