@@ -410,7 +410,10 @@ OF_OLD = {
 
 @pytest.mark.parametrize("name", OF_OLD)
 def test_runs_of_flmc_from_before_other_algorithms_are_found_done(name: str) -> None:
-    texts = "\n".join(physics_json(point.scenario) for point in expand(load_scenario(name)).points)
+    scenarios = (point.scenario for point in expand(load_scenario(name)).points)
+    # There was one engine; what fused kernels compute now is computed anew.
+    of_then = (one.model_copy(update={"link": one.link.model_copy(update={"engine": "sionna"})}) for one in scenarios)
+    texts = "\n".join(physics_json(one) for one in of_then)
     assert hashlib.sha256(texts.encode()).hexdigest() == OF_OLD[name]
 
 
