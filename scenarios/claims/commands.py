@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast, get_args
 
@@ -124,6 +125,13 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool, asked: 
         console.print(f"\\[{number}] {sentence}.", highlight=False)
     if any(math.isinf(claim.epsilon) for one in shown for claim in one.claims):
         console.print("ε none: no epsilon can be proved at this δ.", highlight=False)
+    early = sum(one.ended_early for one in found)
+    if early:
+        console.print(
+            f"{early} of {sum(one.trials for one in found)} trials failed before their last round: what they had sent "
+            "by then counts, and a whole run would release more.",
+            highlight=False,
+        )
     for sentence in dict.fromkeys(sentence for one in found for sentence in one.left_out):
         if everything or asked:
             console.print(f"left out: {sentence}", highlight=False)
@@ -151,7 +159,7 @@ def _show_flipping(plan: Plan, one: FlippingTable) -> None:
 
 
 def _shortened(one: PointClaims) -> PointClaims:
-    return PointClaims(point=one.point, trials=one.trials, claims=strongest(one.claims))
+    return replace(one, claims=strongest(one.claims), left_out=())
 
 
 def _write_csv(path: Path, plan: Plan, found: Sequence[PointClaims]) -> None:

@@ -28,13 +28,15 @@ _PREFERRED: tuple[Accountant, ...] = ("exact", "pld", "renyi", "basic", "advance
 class PointClaims:
     """A point, how many of its trials have an account, and what is claimed of the worst of them.
 
-    `left_out`: sentences of accountants that could not say anything.
+    `left_out`: sentences of accountants that could not say anything; `ended_early`: how many of the trials failed, so
+    that their run is of fewer rounds.
     """
 
     point: Point
     trials: int
     claims: tuple[Claim, ...]
     left_out: tuple[str, ...] = ()
+    ended_early: int = 0
 
 
 def gather_claims(
@@ -51,15 +53,17 @@ def gather_claims(
     Failed trials count: what they sent is out. PrivacyError for a relation that the ledgers cannot be read in.
     """
     for point, ids in zip(plan.points, task_ids, strict=True):
-        accounts = list(store.read_accounts(ids).values())
+        accounts = store.read_accounts(ids)
         if accounts:
-            yield claims_of(
+            found = claims_of(
                 point,
-                accounts,
+                list(accounts.values()),
                 delta=delta if delta is not None else scenario_delta(point),
                 accountants=accountants,
                 relation=relation,
             )
+            records = store.read_tasks(list(accounts))
+            yield replace(found, ended_early=sum(one.failure is not None for one in records.values()))
 
 
 def claims_of(

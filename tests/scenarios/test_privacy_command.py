@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
+import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from scenarios.claims.gather import claims_of
 from scenarios.commands import reload
 from scenarios.errors import ScenarioError
 from scenarios.run import identify
-from scenarios.store import Store
+from scenarios.store import DATABASE, Store
 
 PRIVATE = """\
 name: private
@@ -145,6 +147,19 @@ def test_what_cannot_be_asked_is_one_sentence(run: Path, options: dict[str, Any]
         ask(run, **options)
     for word in words:
         assert word in str(error.value)
+
+
+def test_a_run_in_which_trials_failed_is_told_to_have_released_less(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask(run)
+    assert "failed before" not in capsys.readouterr().out
+    shutil.copytree(run, tmp_path / "failed")
+    with sqlite3.connect(tmp_path / "failed" / DATABASE) as database:
+        database.execute("UPDATE tasks SET status = 'failed', failure = 'round 3: diverged' WHERE trial = 1")
+    ask(tmp_path / "failed")
+    # Both schemes that send: the one without a radio has nothing to account for.
+    assert "2 of 6 trials failed before their last round" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_command_itself_tells_a_folder_without_results_in_one_sentence(tmp_path: Path) -> None:
