@@ -46,8 +46,8 @@ def our_send(modulation: str, fading: str, num_bits: int) -> Callable[[], Any]:
     """One device sends random packed bits; another round each time."""
     config = LinkConfig(
         access="orthogonal",
-        modulation=modulation,  # type: ignore[arg-type]
-        channel=ChannelConfig(fading=fading, coherence="symbol"),  # type: ignore[arg-type]
+        modulation=modulation,
+        channel=ChannelConfig(fading=fading, coherence="symbol"),
         power=PowerConfig(policy="fixed", snr_max_db=SNR_MAX_DB[modulation]),
     )
     uplink = compile_digital(config, num_devices=1, num_bits=num_bits)

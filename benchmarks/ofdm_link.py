@@ -51,7 +51,7 @@ def our_link(estimator: str, channel: ChannelConfig) -> Callable[[], Any]:
         modulation="qpsk",
         channel=channel,
         ofdm=OFDM,
-        csi=CsiEstimation(estimator=estimator),  # type: ignore[arg-type]
+        csi=CsiEstimation(estimator=estimator),
     )
     num_symbols = OFDM.data_symbols_per_slot
     frontend = build_frontend(config, num_users=1, num_symbols=num_symbols)
@@ -96,7 +96,7 @@ def fused_link(estimator: str, channel: ChannelConfig) -> Callable[[], Any]:
         modulation="qpsk",
         channel=channel,
         ofdm=OFDM,
-        csi=CsiEstimation(estimator=estimator),  # type: ignore[arg-type]
+        csi=CsiEstimation(estimator=estimator),
     )
     bits = 2 * OFDM.data_symbols_per_slot
     chain = FusedPacketChain(config, num_devices=1, payload_bits=bits, crc=None, combine=False)

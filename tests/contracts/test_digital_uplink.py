@@ -26,9 +26,9 @@ def build(kind: str, *, num_bits: int = NUM_BITS, policy: str = "fixed") -> Digi
         access="orthogonal",
         modulation="qpsk",
         channel=ChannelConfig(fading="rayleigh"),
-        power=PowerConfig(policy=policy, snr_max_db=5.0, cutoff_db=-3.0),  # type: ignore[arg-type]
-        error_model=error_model,  # type: ignore[arg-type]
-        engine=engine or "auto",  # type: ignore[arg-type]
+        power=PowerConfig(policy=policy, snr_max_db=5.0, cutoff_db=-3.0),
+        error_model=error_model,
+        engine=engine or "auto",
         packet_size_bytes=PACKET_BYTES,
         probe_bits=1024,
     )

@@ -137,7 +137,7 @@ def test_errors_are_counted_as_the_plain_counters_do(num_bits: int, bits_per_sym
 def test_one_thread_and_several_give_identical_bits(channel: str) -> None:
     config, num_bits = link("16qam", channel, "fused"), 700_001  # three tasks a row
     uplink = compile_digital(config, num_devices=DEVICES, num_bits=num_bits)
-    decision = uplink.decide(ON_AIR, {})  # type: ignore[attr-defined]
+    decision = uplink.decide(ON_AIR, {})
     flat = FlatChannel(config, num_devices=DEVICES, num_symbols=-(-num_bits // 4), packet_symbols=74)
     load = Load(channel=flat, num_bits=num_bits)
     carried = [

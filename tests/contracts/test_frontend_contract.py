@@ -47,7 +47,7 @@ def build(waveform: str, channel: str, csi: str, *, num_symbols: int = NUM_SYMBO
     if waveform != "single":
         grid = OfdmConfig(
             num_subcarriers=16, cyclic_prefix_length=4, num_symbols=5, pilot_symbols=(0, 3), domain=waveform
-        )  # type: ignore[arg-type]
+        )
     config = LinkConfig(
         access="noma",
         modulation="qpsk",
@@ -82,7 +82,7 @@ def compiled(frontend: Frontend) -> Any:
     def call(sent: Launch) -> Observation:
         return Observation(*(np.asarray(v) for v in run(Launch(*(tf.constant(v) for v in sent)))))
 
-    call.function = run  # type: ignore[attr-defined]
+    call.function = run
     return call
 
 

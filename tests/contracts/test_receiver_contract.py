@@ -59,11 +59,11 @@ class Setting:
     def build(self) -> Any:
         config = LinkConfig(
             access="noma" if self.users > 1 else "orthogonal",
-            modulation=self.modulation,  # type: ignore[arg-type]
+            modulation=self.modulation,
             coding=CodingConfig(code="repetition", demapper="app" if self.modulation == "bpsk" else "maxlog"),
             channel=ChannelConfig(fading="rayleigh"),
-            receiver=ReceiverConfig(num_antennas=self.antennas, equalizer=self.equalizer),  # type: ignore[arg-type]
-            noma=NomaConfig(group_size=max(self.users, 2), detector=self.detector),  # type: ignore[arg-type]
+            receiver=ReceiverConfig(num_antennas=self.antennas, equalizer=self.equalizer),
+            noma=NomaConfig(group_size=max(self.users, 2), detector=self.detector),
         )
         receiver, codec = build_receiver(config, num_users=self.users), Copies(self.coded_bits)
 
@@ -118,7 +118,7 @@ SETTINGS = [
     ids=lambda s: f"{s.modulation}-{s.detector}-{s.users}x{s.antennas}-{s.equalizer}",
 )
 def setting(request: pytest.FixtureRequest) -> Setting:
-    return request.param  # type: ignore[no-any-return]
+    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def receive(setting: Setting) -> Any:
     def run(observation: Observation, earlier: NDArray[np.float32] = no_earlier) -> Decoded:
         return Decoded(*(part.numpy() for part in call(observation, tf.constant(earlier))))
 
-    run.call = call  # type: ignore[attr-defined]
+    run.call = call
     return run
 
 

@@ -45,7 +45,7 @@ def flmc(scheme: str, *, epsilon: float | None = 2.0, **more: Any) -> FlmcGame:
             "power": {"policy": "inversion", "snr_max_db": 30},
         }
     )
-    config = FlmcConfig(scheme=scheme, lmc_cap="none", num_devices=4)  # type: ignore[arg-type]
+    config = FlmcConfig(scheme=scheme, lmc_cap="none", num_devices=4)
     privacy = None if epsilon is None else PrivacyConfig(epsilon=epsilon, delta=0.01)
     return FlmcGame(config, link=link, privacy=privacy, seed=7, **more)
 
@@ -273,7 +273,7 @@ def test_codewords_that_err_together_hold_one_game_each() -> None:
         game = build_game(
             learning, link=LinkConfig.model_validate(link), privacy=None, seed=1, num_games=4000, rounds=1
         )
-        sizes.append(len(game._places.places))  # type: ignore[attr-defined]
+        sizes.append(len(game._places.places))
     assert sizes[0] > 1 == sizes[1]
 
 

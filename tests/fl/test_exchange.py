@@ -66,7 +66,7 @@ def test_without_radio_and_privacy_values_arrive_as_the_codec_writes_them() -> N
 
 @pytest.mark.parametrize("cipher", ["none", "stream"])
 def test_native_flips_bring_the_bits_to_the_target_and_no_further(cipher: str) -> None:
-    config = BitFlippingConfig(mechanism="bit-flipping", epsilon=10, kappa=0.02, cipher=cipher)  # type: ignore[arg-type]
+    config = BitFlippingConfig(mechanism="bit-flipping", epsilon=10, kappa=0.02, cipher=cipher)
     _, upload = carried(link(0.02), BitFlipping(config, target=0.1, probe_bits=200_000))
     errors, bits = upload.observed["end_errors"].sum(), upload.observed["end_bits"].sum()
     # Only the lower limit is credited: above the target by the width of the probe's interval, some 3 of its 0.00031.

@@ -112,7 +112,7 @@ def test_devices_stand_at_one_place_on_the_way_down_and_up() -> None:
     federation = Federation(config, link=LinkConfig.model_validate(cell), privacy=None, seed=5, trial=0)
     report = federation.round(0)
     assert federation._down is not None
-    down = federation._down.pipe._uplink.config.channel  # type: ignore[attr-defined]
+    down = federation._down.pipe._uplink.config.channel
     # The received SNR on the way up follows the gain on the way down, device by device, but for 650 noisy values.
     gain_db = 20.0 * np.log10(np.array(down.gain))
     assert np.ptp(gain_db) > 10.0

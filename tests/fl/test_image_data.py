@@ -246,7 +246,7 @@ def keras_that(loads: Any) -> dict[str, ModuleType]:
         **{name: SimpleNamespace(load_data=loads) for name in ("mnist", "fashion_mnist", "cifar10", "cifar100")}
     )
     tensorflow, keras = ModuleType("tensorflow"), ModuleType("tensorflow.keras")
-    keras.datasets, tensorflow.keras = datasets, keras  # type: ignore[attr-defined]
+    keras.datasets, tensorflow.keras = datasets, keras
     return {"tensorflow": tensorflow, "tensorflow.keras": keras}
 
 

@@ -14,7 +14,7 @@ EVERY = [
     for form in ("coded", "printed")
     for dimension in (1, 2)
 ]
-NAMES = [f"{type(one).__name__}-{one.rate_bits}-{one.form}" for one in EVERY]  # type: ignore[attr-defined]
+NAMES = [f"{type(one).__name__}-{one.rate_bits}-{one.form}" for one in EVERY]
 
 
 def test_scalar_levels_are_those_of_the_paper_and_of_the_authors_code() -> None:
@@ -51,7 +51,7 @@ def test_points_are_symmetric_lie_in_the_ball_and_have_0_among_them_only_as_code
     np.testing.assert_allclose(mirrored, 0.0, atol=1e-12)
     norms = np.linalg.norm(points, axis=1)
     assert norms.max() <= 0.7 * (1 + 1e-6)
-    coded = quantizer.form == "coded"  # type: ignore[attr-defined]
+    coded = quantizer.form == "coded"
     assert (norms.min() < 1e-12) == coded
     assert len(points) % 2 == coded
     apart = np.linalg.norm(points[:, None] - points, axis=-1)
@@ -62,7 +62,7 @@ def test_no_point_of_the_lattice_in_the_ball_is_missing() -> None:
     # Far more combinations than the ball can hold.
     steps = np.arange(-40, 41)
     for form, shift in (("coded", 0.0), ("printed", 0.5)):
-        quantizer = HexagonalQuantizer(gamma=1.0, rate_bits=3, form=form)  # type: ignore[arg-type]
+        quantizer = HexagonalQuantizer(gamma=1.0, rate_bits=3, form=form)
         every = [
             (quantizer.spacing * (a + shift + b / 2), quantizer.spacing * b * np.sqrt(3) / 2)
             for a in steps
@@ -81,7 +81,7 @@ def test_subtractive_dither_leaves_an_error_that_knows_nothing_of_the_number(qua
     inside = np.asarray(quantizer.points[len(quantizer.points) // 2]) * 0.4
     u = quantizer.dither(rng.random((num, quantizer.dimension), np.float32)).astype(np.float64)
     error = quantizer.points[quantizer.indices(inside + u)] - inside - u
-    if quantizer.rate_bits > 1:  # type: ignore[attr-defined]
+    if quantizer.rate_bits > 1:
         assert np.all(np.abs(error.mean(axis=0)) < 4 * error.std(axis=0) / np.sqrt(num))
         squares = (error**2).sum(axis=1)
         assert abs(squares.mean() - quantizer.cell_moment) < 4 * squares.std() / np.sqrt(num)

@@ -193,7 +193,7 @@ def test_weiszfelds_iteration_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def counted(*given: object) -> object:
         next(steps)
-        return real(*given)  # type: ignore[arg-type]
+        return real(*given)
 
     monkeypatch.setattr(robust_aggregation, "_weiszfeld", counted)
     monkeypatch.setattr(robust_aggregation, "_CLOSE", -1.0)

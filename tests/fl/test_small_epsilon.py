@@ -84,9 +84,7 @@ def test_the_plan_leaves_the_response_as_it_is_and_keeps_the_channel_above_the_f
         {"modulation": "qpsk", "access": "orthogonal", "power": {"policy": "fixed", "snr_max_db": snr_max_db}}
     )
     uplink = compile_digital(link, num_devices=2, num_bits=NUM_VALUES)
-    response = RandomizedResponse(
-        1.0 / (1.0 + math.exp(EPSILON)), channel=channel, confidence=0.99, probe_bits=20_000
-    )
+    response = RandomizedResponse(1.0 / (1.0 + math.exp(EPSILON)), channel=channel, confidence=0.99, probe_bits=20_000)
     factor = response.begin(uplink, context=ROUND).factor
     assert factor is not None
     np.testing.assert_allclose(factor, left, rtol=1e-9)

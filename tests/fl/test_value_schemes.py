@@ -30,7 +30,7 @@ EQUAL = np.full(K, 1 / K)
 
 
 def scheme(config: LaplaceScheme | JopeqScheme | MvuScheme, **more: object) -> ValueScheme:
-    return build_baseline(config, pieces=PIECES, **more)  # type: ignore[arg-type]
+    return build_baseline(config, pieces=PIECES, **more)
 
 
 def decoded(made: ValueScheme, values: np.ndarray, devices: np.ndarray = DEVICES, index: int = 0) -> np.ndarray:

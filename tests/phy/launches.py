@@ -65,7 +65,7 @@ def link(channel: ChannelConfig | None = None, *, ofdm: OfdmConfig | str = "none
         access="orthogonal",
         modulation="qpsk",
         channel=channel or ChannelConfig(model="awgn"),
-        ofdm=ofdm,  # type: ignore[arg-type]
+        ofdm=ofdm,
         **more,
     )
 

@@ -108,11 +108,11 @@ def configuration(
     """A link over a fading channel; `demapper` `app` or `maxlog` for a coded one."""
     return LinkConfig(
         access="noma" if users > 1 else "orthogonal",
-        modulation=modulation,  # type: ignore[arg-type]
-        coding=CodingConfig(code="repetition", demapper=demapper) if demapper else "none",  # type: ignore[arg-type]
+        modulation=modulation,
+        coding=CodingConfig(code="repetition", demapper=demapper) if demapper else "none",
         channel=ChannelConfig(fading="rayleigh"),
-        receiver=ReceiverConfig(num_antennas=antennas, equalizer=equalizer),  # type: ignore[arg-type]
-        noma=NomaConfig(group_size=max(users, 2), detector=detector),  # type: ignore[arg-type]
+        receiver=ReceiverConfig(num_antennas=antennas, equalizer=equalizer),
+        noma=NomaConfig(group_size=max(users, 2), detector=detector),
     )
 
 

@@ -32,10 +32,10 @@ def link_config(
 ) -> LinkConfig:
     """A link over a flat channel of unit gain and N0 = 1 unless `channel` says otherwise."""
     return LinkConfig(
-        access=access,  # type: ignore[arg-type]
-        modulation=modulation,  # type: ignore[arg-type]
-        channel=ChannelConfig(fading=fading, coherence=coherence, **(channel or {})),  # type: ignore[arg-type]
-        power=PowerConfig(policy=policy, snr_max_db=snr_max_db, cutoff_db=cutoff_db),  # type: ignore[arg-type]
+        access=access,
+        modulation=modulation,
+        channel=ChannelConfig(fading=fading, coherence=coherence, **(channel or {})),
+        power=PowerConfig(policy=policy, snr_max_db=snr_max_db, cutoff_db=cutoff_db),
         csi=CsiError(error_variance=csi_error) if csi_error else "perfect",
         **link,
     )

@@ -69,7 +69,7 @@ def bursts_of(wrong: NDArray[np.bool_], *, packet_bits: int, bits_per_symbol: in
         num_bits=wrong.shape[-1],
         packet_bits=packet_bits,
         bits_per_symbol=bits_per_symbol,
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 

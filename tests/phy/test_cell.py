@@ -130,7 +130,7 @@ def test_the_gain_is_one_at_the_reference_distance() -> None:
             positions_m=((60.0, 80.0), (0.0, -100.0)),
             reference_distance_m=100.0,
             shadowing=False,
-            line_of_sight=sight,  # type: ignore[arg-type]
+            line_of_sight=sight,
         )
         np.testing.assert_allclose(place(cell, num_devices=2).gain, 1.0, rtol=1e-6)
 

@@ -133,7 +133,7 @@ def test_turbo_words_and_decisions_are_sionnas(rate: float, block_bits: int, noi
 def test_ldpc_words_and_decisions_are_sionnas(check_update: str, noise: float) -> None:
     from sionna.phy.fec.ldpc import LDPC5GDecoder, LDPC5GEncoder
 
-    coding = CodingConfig(code="ldpc5g", rate=0.5, iterations=8, check_update=check_update)  # type: ignore[arg-type]
+    coding = CodingConfig(code="ldpc5g", rate=0.5, iterations=8, check_update=check_update)
     encoder = LDPC5GEncoder(200, 400, num_bits_per_symbol=2)
     decoder = LDPC5GDecoder(encoder, cn_update=check_update, num_iter=8)
     bits = random_bits(100, 200)
@@ -228,10 +228,7 @@ def test_the_convolutional_code_keeps_its_union_bound_only_on_soft_values(soft: 
     ("code", "noise", "few", "more"), [("ldpc5g", 0.86, 7, 8), ("turbo", 0.9, 1, 2)], ids=("ldpc5g", "turbo")
 )
 def test_one_iteration_less_is_noticed(code: str, noise: float, few: int, more: int) -> None:
-    shorter, longer = (
-        CodingConfig(code=code, rate=0.5, iterations=iterations)  # type: ignore[arg-type]
-        for iterations in (few, more)
-    )
+    shorter, longer = (CodingConfig(code=code, rate=0.5, iterations=iterations) for iterations in (few, more))
     bits = random_bits(300, 300)
     llrs = noisy_llrs(encoded_with(longer, bits), noise)
     after_few, after_more = decoded_with(shorter, bits, llrs), decoded_with(longer, bits, llrs)
@@ -251,7 +248,7 @@ def test_a_longer_list_is_noticed() -> None:
 
 @pytest.mark.parametrize("code", ["ldpc5g", "polar5g", "turbo", "convolutional"])
 def test_half_a_decibel_is_noticed(code: str) -> None:
-    coding = CodingConfig(code=code, rate=0.5, block_length=60)  # type: ignore[arg-type]
+    coding = CodingConfig(code=code, rate=0.5, block_length=60)
     bits = random_bits(600, 60)
     noise = {"convolutional": 0.72}.get(code, 0.8)
     coded = encoded_with(coding, bits)
@@ -265,8 +262,7 @@ def test_half_a_decibel_is_noticed(code: str) -> None:
 
 def test_the_random_interleaver_is_one_permutation_that_spreads_neighbours() -> None:
     plain, mixed = (
-        CodingConfig(code="repetition", rate=1.0, interleaver=interleaver)  # type: ignore[arg-type]
-        for interleaver in ("none", "random")
+        CodingConfig(code="repetition", rate=1.0, interleaver=interleaver) for interleaver in ("none", "random")
     )
     identity = np.eye(200, dtype=np.int32)
     assert np.array_equal(encoded_with(plain, identity), identity)

@@ -78,7 +78,7 @@ def test_the_engine_named_is_the_engine_that_computes() -> None:
 
     for engine, chain in (("sionna", SionnaChain), ("fused", FusedChain), ("auto", FusedChain)):
         uplink = compile_digital(link_config(engine=engine), num_devices=1, num_bits=8)
-        assert isinstance(uplink._chain, chain)  # type: ignore[attr-defined]
+        assert isinstance(uplink._chain, chain)
 
 
 def test_neither_phy_nor_a_checked_scenario_imports_numba() -> None:

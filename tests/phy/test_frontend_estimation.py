@@ -108,7 +108,7 @@ def squared_errors(
     sent = launch(rows, 192, users=users, noise_power=noise_power)
     observations = [
         observe(build_frontend(link(channel, ofdm=OFDM, csi=csi), num_users=users, num_symbols=192), sent)
-        for csi in (CsiEstimation(estimator=estimator), "perfect")  # type: ignore[arg-type]
+        for csi in (CsiEstimation(estimator=estimator), "perfect")
     ]
     squared = np.abs(observations[0].channel - observations[1].channel) ** 2
     return squared.mean(axis=(1, 2, 3)), observations[0].channel_error.mean(axis=(1, 2))
@@ -154,7 +154,7 @@ def test_lmmse_beats_least_squares_and_the_wrong_statistics_do_not_help() -> Non
 @pytest.mark.parametrize("estimator", ["ls", "lmmse"])
 def test_without_noise_a_channel_that_stands_still_is_found(estimator: str) -> None:
     still = ChannelConfig(fading="rayleigh", coherence="packet")
-    config = link(still, ofdm=OFDM, csi=CsiEstimation(estimator=estimator))  # type: ignore[arg-type]
+    config = link(still, ofdm=OFDM, csi=CsiEstimation(estimator=estimator))
     sent = launch(5, 300, amplitude=0.3, gain=2.0)
     got = observe(build_frontend(config, num_users=1, num_symbols=300), sent)
     assert np.abs(residual(got, sent)).max() < 1e-5

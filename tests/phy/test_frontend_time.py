@@ -25,7 +25,7 @@ def setting(prefix: int, *, domain: str = "time", channel: ChannelConfig | None 
         cyclic_prefix_length=prefix,
         num_symbols=4,
         pilot_symbols=more.pop("pilot_symbols", ()),
-        domain=domain,  # type: ignore[arg-type]
+        domain=domain,
     )
     return link(channel or ChannelConfig(model="tdl-a", coherence="packet"), ofdm=ofdm, **more)
 

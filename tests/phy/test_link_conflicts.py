@@ -258,7 +258,7 @@ def test_profiles_and_the_fixed_path_are_sionnas(model: str) -> None:
     theirs = SionnaTdl(model[-1].upper(), 1.0, 3.5e9)
     _, powers = power_delay_profile(model)
     fixed = float(theirs.mean_power_los) if model[-1] in "de" else 0.0
-    k = line_of_sight_k(ChannelConfig(model=model))  # type: ignore[arg-type]
+    k = line_of_sight_k(ChannelConfig(model=model))
     assert k == pytest.approx(fixed / (1.0 - fixed), rel=1e-5)
     if model.startswith("tdl"):
         # Sionna has fixed and scattered power of the first tap as one.

@@ -30,7 +30,7 @@ CASES = [
 def test_intervals_are_those_of_scipy(
     errors: int, trials: int, confidence: float, method: str, scipy_name: str
 ) -> None:
-    low, high = rate_interval(errors, trials, confidence=confidence, method=method)  # type: ignore[arg-type]
+    low, high = rate_interval(errors, trials, confidence=confidence, method=method)
     expected = stats.binomtest(errors, trials).proportion_ci(confidence, method=scipy_name)
     # SciPy finds the exact limits by bisection to 2e-12 absolute (the default of brentq), we by inversion.
     assert low == pytest.approx(expected.low, rel=1e-10, abs=2e-12)
@@ -59,7 +59,7 @@ def test_wilson_covers_as_it_says_on_average() -> None:
 
 @pytest.mark.parametrize("method", ["clopper-pearson", "wilson"])
 def test_nothing_observed_has_no_interval(method: str) -> None:
-    low, high = rate_interval([0, 0], [0, 10], method=method)  # type: ignore[arg-type]
+    low, high = rate_interval([0, 0], [0, 10], method=method)
     assert np.isnan([low[0], high[0]]).all()
     assert low[1] == 0.0
     assert 0.0 < high[1] < 1.0
@@ -67,7 +67,7 @@ def test_nothing_observed_has_no_interval(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["clopper-pearson", "wilson"])
 def test_intervals_broadcast(method: str) -> None:
-    low, high = rate_interval(np.zeros((3, 1), int), np.full(4, 10), method=method)  # type: ignore[arg-type]
+    low, high = rate_interval(np.zeros((3, 1), int), np.full(4, 10), method=method)
     assert low.shape == high.shape == (3, 4)
 
 

@@ -129,7 +129,7 @@ def test_the_limit_after_silence_counts_what_is_independent() -> None:
     )
     units = {"bits": (200_000, 200, 1.0), "packets": (200, 200, 0.5), "transmissions": (40, 40, 0.5)}
     for independent, (bit_units, packet_units, worst) in units.items():
-        bits, packets = estimate_rates(silent, last=silent, stop=None, independent=independent)  # type: ignore[arg-type]
+        bits, packets = estimate_rates(silent, last=silent, stop=None, independent=independent)
         assert bits is not None
         assert packets is not None
         assert (1.0 - bits.high / worst) ** bit_units == pytest.approx(0.05)
@@ -229,7 +229,7 @@ def runs(rate: float, packets_per_batch: int, target: int, *, number: int) -> ND
         assert bits is not None
         assert packets is not None
         counted = total.packets.errors / total.packets.observations
-        rows.append((bits.rate / (rate * 0.005), packets.rate / rate, counted / rate))  # type: ignore[operator]
+        rows.append((bits.rate / (rate * 0.005), packets.rate / rate, counted / rate))
     return np.array(rows)
 
 

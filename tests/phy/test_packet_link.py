@@ -247,6 +247,6 @@ def test_rounds_powers_gains_and_devices_share_one_trace() -> None:
             send(config, devices=devices, packets=3, round_index=index)
     assert compiled_chain.cache_info().misses == 1
     uplink = compile_digital(link(engine="sionna"), num_devices=6, num_bits=3 * 8 * PACKET_BYTES)
-    chain = uplink._chain(uplink._payload[0])  # type: ignore[attr-defined]
+    chain = uplink._chain(uplink._payload[0])
     assert chain.traced.experimental_get_tracing_count() == 1
     assert compiled_chain.cache_info().misses == 1

@@ -38,7 +38,7 @@ def transmission(policy: str, fading: str, coherence: str, **link: object) -> Re
         coherence=coherence,
         channel={"gain": GAINS},
         packet_size_bytes=16,
-        **link,  # type: ignore[arg-type]
+        **link,
     )
     uplink = compile_digital(config, num_devices=NUM_DEVICES, num_bits=NUM_BITS)
     payload = random_payload(NUM_TRIALS, NUM_DEVICES, NUM_BITS)
@@ -167,7 +167,7 @@ def test_a_cap_holds_for_the_strongest_device_under_fixed_power() -> None:
 def test_a_negative_cap_is_refused(cap: object) -> None:
     uplink = compile_digital(link_config("bpsk"), num_devices=1, num_bits=8)
     with pytest.raises(ValueError, match=r"cap privacy on the receive amplitude is .* from 0 to infinity"):
-        uplink.send(random_payload(2, 1, 8), context=context(2), caps={"privacy": cap})  # type: ignore[dict-item]
+        uplink.send(random_payload(2, 1, 8), context=context(2), caps={"privacy": cap})
 
 
 def test_truncated_inversion_silences_as_many_devices_as_theory_says() -> None:

@@ -99,7 +99,7 @@ def test_the_delay_profile_is_sionnas(letter: str) -> None:
 
     table = TDL(letter, DELAY_SPREAD_S, CARRIER_HZ)
     which = build_propagation(
-        ChannelConfig(model=f"tdl-{letter.lower()}", delay_spread_s=DELAY_SPREAD_S),  # type: ignore[arg-type]
+        ChannelConfig(model=f"tdl-{letter.lower()}", delay_spread_s=DELAY_SPREAD_S),
         num_antennas=1,
     )
     np.testing.assert_allclose(which.delays_s, table.delays.numpy(), rtol=1e-6)

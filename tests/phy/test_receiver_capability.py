@@ -26,11 +26,11 @@ def noma(
 ) -> LinkConfig:
     return LinkConfig(
         access="noma",
-        modulation=modulation,  # type: ignore[arg-type]
-        noma=NomaConfig(group_size=users, detector=detector, ladder_db=ladder_db),  # type: ignore[arg-type]
-        receiver=ReceiverConfig(num_antennas=antennas, equalizer=equalizer),  # type: ignore[arg-type]
+        modulation=modulation,
+        noma=NomaConfig(group_size=users, detector=detector, ladder_db=ladder_db),
+        receiver=ReceiverConfig(num_antennas=antennas, equalizer=equalizer),
         channel=ChannelConfig(**(channel or {})),
-        power=PowerConfig(policy=policy),  # type: ignore[arg-type]
+        power=PowerConfig(policy=policy),
         **link,
     )
 

@@ -96,7 +96,7 @@ def test_a_program_meets_every_chunk_and_is_traced_once(doubling: object, rows: 
     cut = Cut(rows=rows, symbols=symbols, rows_per_chunk=2, columns=8)
     payload = np.arange(rows * symbols, dtype=np.float32).reshape(rows, symbols)
     number = 100.0 * np.arange(rows, dtype=np.float32)
-    doubled, ends = doubling(  # type: ignore[operator]
+    doubled, ends = doubling(
         cut.chunks(payload, 8),
         cut.block(),
         cut.start(),
@@ -107,4 +107,4 @@ def test_a_program_meets_every_chunk_and_is_traced_once(doubling: object, rows: 
     )
     assert np.array_equal(cut.join(doubled.numpy())[:, :symbols], 2.0 * payload + number[:, None])
     assert ends.numpy().max() == symbols
-    assert doubling.experimental_get_tracing_count() == 1  # type: ignore[attr-defined]
+    assert doubling.experimental_get_tracing_count() == 1

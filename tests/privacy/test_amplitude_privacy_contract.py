@@ -21,7 +21,7 @@ def paper_round(kind: str, *, epsilon: float = 5.0, **change: object) -> RoundPr
         "num_devices": 20,
         "noise_power": 1.0,
     }
-    return RoundPrivacy(**{**setting, **change})  # type: ignore[arg-type]
+    return RoundPrivacy(**{**setting, **change})
 
 
 IMPLEMENTATIONS = {
@@ -36,7 +36,7 @@ IMPLEMENTATIONS = {
 
 @pytest.fixture(params=IMPLEMENTATIONS.values(), ids=IMPLEMENTATIONS.keys())
 def privacy(request: pytest.FixtureRequest) -> AmplitudePrivacy:
-    return request.param  # type: ignore[no-any-return]
+    return request.param
 
 
 def test_it_is_an_amplitude_privacy(privacy: AmplitudePrivacy) -> None:
@@ -82,7 +82,7 @@ def test_up_to_the_cap_the_promise_holds(privacy: AmplitudePrivacy) -> None:
 @pytest.mark.parametrize("amplitude", [-1.0, math.nan, math.inf, [0.1, -0.1]])
 def test_an_impossible_amplitude_is_refused(privacy: AmplitudePrivacy, amplitude: object) -> None:
     with pytest.raises(PrivacyError, match="amplitude"):
-        privacy.delta_spent(amplitude)  # type: ignore[arg-type]
+        privacy.delta_spent(amplitude)
 
 
 def test_many_amplitudes_spend_what_each_alone_spends_within_a_thousandth() -> None:

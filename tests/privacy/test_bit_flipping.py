@@ -38,7 +38,7 @@ def plan(errors: list[int], *, bits: int = 20_000, **change: object) -> FlipPlan
     return plan_flips(
         probed_bits=np.full(len(errors), bits),
         probed_errors=np.array(errors),
-        **given_,  # type: ignore[arg-type]
+        **given_,
     )
 
 

@@ -21,7 +21,7 @@ NAN = math.nan
 
 def ledger(kind: Kind, parameter: list[list[float]] | np.ndarray, **change: object) -> Ledger:
     setting: dict[str, object] = {"coordinates": 1, "unit": "device", "facts": {"entry_bound": 1.5}}
-    return Ledger(kind=kind, parameter=np.asarray(parameter, np.float64), **{**setting, **change})  # type: ignore[arg-type]
+    return Ledger(kind=kind, parameter=np.asarray(parameter, np.float64), **{**setting, **change})
 
 
 def told(spent: tuple[Spending, ...]) -> list[tuple[object, int]]:
@@ -106,7 +106,7 @@ def test_no_device_alone_spends_more_than_the_dominating_one(seed: int) -> None:
     assert max(alone) <= most * 1.01
     single = spendings(ledger("flipped-bits", parameter[:, :1], coordinates=3), credited=True)
     mine = parameter[~np.isnan(parameter[:, 0]), 0]
-    assert sorted((one.event.flip_probability, one.count) for one in single) == [  # type: ignore[attr-defined]
+    assert sorted((one.event.flip_probability, one.count) for one in single) == [
         (value, 3 * np.count_nonzero(mine == value)) for value in np.unique(mine)
     ]
 
@@ -129,9 +129,9 @@ def test_many_distinct_values_are_rounded_to_more_loss_by_little(kind: Kind) -> 
 def test_a_sampled_upload_is_one_event_and_every_round_counts_for_all() -> None:
     heard = ledger("flipped-bits", [[0.1, NAN], [NAN, 0.2], [NAN, NAN]], coordinates=10, sampled=0.5)
     spent = told(spendings(heard, credited=True, sampling=True))
-    assert [(count, event.rate) for event, count in spent] == [(1, 0.5), (1, 0.5)]  # type: ignore[attr-defined]
+    assert [(count, event.rate) for event, count in spent] == [(1, 0.5), (1, 0.5)]
     assert spent[0][0] == SampledRelease(event=RepeatedFlips(epsilon_each=math.log(9.0), count=10), rate=0.5) or (
-        spent[0][0].event.pure_epsilon() == pytest.approx(10 * math.log(9.0))  # type: ignore[attr-defined]
+        spent[0][0].event.pure_epsilon() == pytest.approx(10 * math.log(9.0))
     )
     laplace = spendings(ledger("laplace", [[0.1]], coordinates=3, sampled=0.5), credited=True, sampling=True)
     assert laplace[0].event == SampledRelease(event=RepeatedFlips(epsilon_each=0.1, count=3), rate=0.5)

@@ -219,7 +219,7 @@ def test_only_flips_that_are_independent_by_law_or_by_test_are_credited() -> Non
         for law, outcome in itertools.product(
             ("independent", "unknown", "dropped"), ("fair", "unfair", "unknown", None)
         )
-        if may_credit(law=law, outcome=outcome) is None  # type: ignore[arg-type]
+        if may_credit(law=law, outcome=outcome) is None
     }
     believed = {("independent", outcome) for outcome in ("fair", "unknown", None)}
     assert credited == believed | {("unknown", "fair")}
@@ -260,6 +260,6 @@ def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(PrivacyError, match="outside"):
         soft_amplitude(1.5)
     with pytest.raises(PrivacyError, match="'independent', 'unknown' or 'dropped'"):
-        may_credit(law="maybe")  # type: ignore[arg-type]
+        may_credit(law="maybe")
     with pytest.raises(PrivacyError, match="'fair', 'unfair' or 'unknown'"):
-        may_credit(law="unknown", outcome="perhaps")  # type: ignore[arg-type]
+        may_credit(law="unknown", outcome="perhaps")

@@ -121,6 +121,6 @@ def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(PrivacyError, match=r"probability is 1\.0"):
         analog_tail_inverse(1.0, 5.0)
     with pytest.raises(PrivacyError, match="'corrected' or 'as-printed'"):
-        analog_within(1.0, 5.0, tail="guessed")  # type: ignore[arg-type]
+        analog_within(1.0, 5.0, tail="guessed")
     with pytest.raises(PrivacyError, match="amplitude"):
         analog_delta(5.0, amplitude=[0.1, -0.1], **PAPER)

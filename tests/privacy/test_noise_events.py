@@ -28,7 +28,7 @@ def one(value: np.ndarray) -> float:
     return float(value[0])
 
 
-def delta_by_quadrature(density, other, epsilon: float, *, ends: list) -> mpmath.mpf:  # type: ignore[no-untyped-def]
+def delta_by_quadrature(density, other, epsilon: float, *, ends: list) -> mpmath.mpf:
     """Integral of (p - e^eps q)_+ in 40 digits."""
     gap = mpmath.e ** mpmath.mpf(epsilon)
     return mpmath.quad(lambda x: max(density(x) - gap * other(x), mpmath.mpf(0)), ends)

@@ -40,7 +40,7 @@ ROUNDING = 1e-12
 
 @pytest.fixture(params=EVENTS.values(), ids=EVENTS.keys())
 def event(request: pytest.FixtureRequest) -> Event:
-    return request.param  # type: ignore[no-any-return]
+    return request.param
 
 
 def epsilons(event: Event) -> np.ndarray:
@@ -141,4 +141,4 @@ def test_a_release_happens_a_whole_number_of_times(count: float) -> None:
         if isinstance(event, NoRelease | Unprotected | SuperposedBit):
             continue
         with pytest.raises(PrivacyError, match="whole number"):
-            event.repeated(count)  # type: ignore[arg-type]
+            event.repeated(count)

@@ -85,7 +85,7 @@ def worst_numbers(num_numbers: int, norm: str, steps: float) -> int:
 @pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
 def test_a_distance_of_codes_bounds_how_many_numbers_differ(norm: str) -> None:
     for steps in (0.0, 0.4, 1.0, 1.5, 2.0, 3.0, 10.0):
-        stated = StatedSensitivity(steps=steps, norm=norm, on_grid=True)  # type: ignore[arg-type]
+        stated = StatedSensitivity(steps=steps, norm=norm, on_grid=True)
         assert stated.numbers(5) == worst_numbers(5, norm, steps)
         assert reachable_bits(stated, num_numbers=5, bits=23) == 23 * stated.numbers(5)
 
@@ -144,7 +144,7 @@ def test_renyi_and_delta_undo_each_other() -> None:
 
 
 def rows(**change: object) -> tuple[AccountRow, ...]:
-    return bit_flipping_rows(**{**PAPER, **change})  # type: ignore[arg-type]
+    return bit_flipping_rows(**{**PAPER, **change})
 
 
 def test_the_table_holds_theorem_1_beside_what_is_proved() -> None:
@@ -220,7 +220,7 @@ def test_a_sensitivity_before_rounding_is_told_to_spare_nothing() -> None:
 
 def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(PrivacyError, match=r"steps is 1\.5"):
-        reachable_distance(1.5, bits=23)  # type: ignore[arg-type]
+        reachable_distance(1.5, bits=23)
     with pytest.raises(PrivacyError, match="at most 1023 apart"):
         distance_law(1024, bits=10)
     with pytest.raises(PrivacyError, match="bits is 60"):
@@ -228,7 +228,7 @@ def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(PrivacyError, match="steps is -1"):
         StatedSensitivity(steps=-1.0, norm="l2", on_grid=True)
     with pytest.raises(PrivacyError, match="'l1', 'l2' or 'linf'"):
-        StatedSensitivity(steps=1.0, norm="l3", on_grid=True)  # type: ignore[arg-type]
+        StatedSensitivity(steps=1.0, norm="l3", on_grid=True)
     with pytest.raises(PrivacyError, match=r"flip_probability is 1\.1"):
         bit_epsilon(1.1)
     with pytest.raises(PrivacyError, match=r"num_bits is -1"):

@@ -103,6 +103,6 @@ def test_ledgers_of_several_trials_are_devices_side_by_side_and_a_short_one_rele
 
 @pytest.mark.parametrize("change", [{"unit": "sample"}, {"relation": "add-or-remove-one"}, {"coordinates": 3}])
 def test_ledgers_for_other_neighbours_are_not_mixed(change: dict[str, object]) -> None:
-    other = replace(LEDGER, **change)  # type: ignore[arg-type]
+    other = replace(LEDGER, **change)
     with pytest.raises(PrivacyError, match=f"differ in {next(iter(change))}"):
         side_by_side([LEDGER, other])

@@ -169,7 +169,7 @@ def test_a_run_that_a_budget_ends_is_done_and_says_so_in_log_and_report(
         for point, (task,) in zip(plan.points, identify(plan), strict=True):
             assert store.read_tasks([task])[task].status == "done"
             sent = store.read_metrics([task])[task]["rounds_sent"]
-            assert sent == (6.0 if point.scenario.privacy.budget.calibrate else 5.0)  # type: ignore[union-attr]
+            assert sent == (6.0 if point.scenario.privacy.budget.calibrate else 5.0)
 
 
 def test_no_proved_epsilon_of_the_finished_run_is_above_the_budget(outcome: Path, tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def test_jammers_are_told_by_share_and_signal() -> None:
 def test_attackers_cost_time_and_memory() -> None:
     plain, jammed = (one.learning for one in (Scenario(name="a"), scenario({"kind": "jam"})))
     link = resolve_auto(Scenario(name="a")).link
-    assert bytes_per_trial(jammed, link) > bytes_per_trial(plain, link)  # type: ignore[arg-type]
-    assert seconds_per_trial(jammed, link, batch=50) > seconds_per_trial(plain, link, batch=50)  # type: ignore[arg-type]
+    assert bytes_per_trial(jammed, link) > bytes_per_trial(plain, link)
+    assert seconds_per_trial(jammed, link, batch=50) > seconds_per_trial(plain, link, batch=50)
 
 
 def test_a_share_swept_is_run_and_stored_with_its_attackers(tmp_path: Path) -> None:

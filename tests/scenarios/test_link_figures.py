@@ -141,7 +141,7 @@ def test_curves_differ_without_colour(tmp_path: Path) -> None:
 
 def test_lines_join_points_only_where_no_closed_form_shows_the_way(tmp_path: Path) -> None:
     handles = draw(picture(tmp_path, y="packet_error_rate")).legends[0].legend_handles
-    styles = {handle.get_label(): handle.get_linestyle() for handle in handles}  # type: ignore[union-attr]
+    styles = {handle.get_label(): handle.get_linestyle() for handle in handles}
     assert styles["QPSK, no fading"] == "None"
     assert styles["QPSK, Rayleigh fading"] == "-"
     assert styles["16-QAM, no fading"] == "-"

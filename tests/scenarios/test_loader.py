@@ -88,7 +88,7 @@ def test_shorthands_are_read(tmp_path: Path) -> None:
 
 
 def test_a_task_without_a_name_is_the_default_task(tmp_path: Path) -> None:
-    assert load(tmp_path, "name: a\nlearning: {task: {num_samples: 50}}\n").scenario.learning.task.num_samples == 50  # type: ignore[union-attr]
+    assert load(tmp_path, "name: a\nlearning: {task: {num_samples: 50}}\n").scenario.learning.task.num_samples == 50
 
 
 def test_a_base_lies_under_the_file_and_marks_tell_whose_value_won(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
     assert (scenario.learning.rounds, scenario.trials, scenario.seed, scenario.label) == (500, 3, 9, "x=y")
     assert scenario.privacy != "none"
     assert scenario.privacy.epsilon == 2.0
-    assert scenario.learning.task.dimension == 3  # type: ignore[union-attr]
+    assert scenario.learning.task.dimension == 3
     assert loaded.marks["learning", "rounds"] == ("--set", None)
 
 

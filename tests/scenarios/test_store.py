@@ -105,7 +105,7 @@ def test_a_stored_task_is_never_overwritten_and_the_batch_is_refused_whole(tmp_p
 
 
 def test_an_error_amid_a_batch_leaves_nothing_of_it(tmp_path: Path) -> None:
-    broken = TrialResult(trial=1, metrics={"mse": "not a number"}, rounds={})  # type: ignore[dict-item]
+    broken = TrialResult(trial=1, metrics={"mse": "not a number"}, rounds={})
     with Store.open(tmp_path, scenario_name="demo") as store:
         with pytest.raises(ValueError, match="could not convert"):
             store.write({"whole": a_result(0), "broken": broken}, physics={}, seconds=1.0)
@@ -114,7 +114,7 @@ def test_an_error_amid_a_batch_leaves_nothing_of_it(tmp_path: Path) -> None:
 
 
 def test_arrays_of_other_types_are_refused(tmp_path: Path) -> None:
-    result = TrialResult(trial=0, metrics={}, rounds={"x": np.zeros(2, dtype=np.float32)})  # type: ignore[dict-item]
+    result = TrialResult(trial=0, metrics={}, rounds={"x": np.zeros(2, dtype=np.float32)})
     with (
         Store.open(tmp_path, scenario_name="demo") as store,
         pytest.raises(ValueError, match="x has type float32"),
