@@ -44,15 +44,15 @@ OFDM = OfdmConfig()
 CHANNEL = ChannelConfig(model="tdl-a", coherence="packet", speed_m_s=SPEED_M_S)
 
 
+def qpsk_link(estimator: str, channel: ChannelConfig) -> LinkConfig:
+    """QPSK over the grid, with pilots."""
+    csi = CsiEstimation(estimator=estimator)
+    return LinkConfig(access="orthogonal", modulation="qpsk", channel=channel, ofdm=OFDM, csi=csi)
+
+
 def our_link(estimator: str, channel: ChannelConfig) -> Callable[[], Any]:
     """Random bits through modulator, front-end and one tap; another key each time."""
-    config = LinkConfig(
-        access="orthogonal",
-        modulation="qpsk",
-        channel=channel,
-        ofdm=OFDM,
-        csi=CsiEstimation(estimator=estimator),
-    )
+    config = qpsk_link(estimator, channel)
     num_symbols = OFDM.data_symbols_per_slot
     frontend = build_frontend(config, num_users=1, num_symbols=num_symbols)
     modem = modulator("qpsk")
@@ -91,13 +91,7 @@ def our_link(estimator: str, channel: ChannelConfig) -> Callable[[], Any]:
 
 def fused_link(estimator: str, channel: ChannelConfig) -> Callable[[], Any]:
     """Random bits through the packet chain of fused kernels; other keys each time."""
-    config = LinkConfig(
-        access="orthogonal",
-        modulation="qpsk",
-        channel=channel,
-        ofdm=OFDM,
-        csi=CsiEstimation(estimator=estimator),
-    )
+    config = qpsk_link(estimator, channel)
     bits = 2 * OFDM.data_symbols_per_slot
     chain = FusedPacketChain(config, num_devices=1, payload_bits=bits, crc=None, combine=False)
     ones = np.ones((PACKETS, 1), np.float32)
