@@ -25,7 +25,10 @@ RESOLVED = "scenario.yaml"
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Called as the run goes on: `start(total trial-rounds)`, `advance(trial-rounds)`, `stored(tasks)`."""
+    """Called as the run goes on: `start(total trial-rounds to compute)`, `advance(trial-rounds)`, `stored(tasks)`.
+
+    Tasks that were found done are stored from the start.
+    """
 
     start: Callable[[int], None] = lambda _: None
     advance: Callable[[int], None] = lambda _: None
@@ -102,6 +105,7 @@ def run_plan(
         status = "interrupted"
         try:
             progress.start(sum(len(job.trials) * job.point.scenario.learning.rounds for job in jobs))
+            progress.stored(len(done))
             for finished in _compute(engine, jobs, progress):
                 _keep(store, ids, finished)
                 progress.stored(len(finished.results))
