@@ -128,7 +128,7 @@ SENTENCES = {
     "three errors, the first by line": (
         "name: a\nlink: {bogus_: 1}\ntrials: 0\nseed: -1\n",
         "s.yaml:2: link.bogus_ = 1: unknown key; the keys of link are access, modulation, mcs, coding, packets, "
-        "channel, ofdm, csi, receiver, noma, multiplexing, impairments, power, error_model, bandwidth_hz, "
+        "channel, ofdm, csi, receiver, noma, multiplexing, impairments, power, error_model, engine, bandwidth_hz, "
         "packet_size_bytes and probe_bits (2 more errors to mend after this).",
     ),
     "a section that is no mapping": (

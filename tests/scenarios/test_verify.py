@@ -115,11 +115,11 @@ def test_a_floor_elsewhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def fresh_code() -> Iterator[None]:
     """Compiled links of the fast path hold the modulator that they were traced with."""
-    from phy import modulation, orthogonal
+    from phy import flat_sionna, modulation
 
     def clear() -> None:
         modulation.modulator.cache_clear()
-        orthogonal._compiled.cache_clear()
+        flat_sionna._compiled.cache_clear()
 
     clear()
     yield
@@ -142,7 +142,7 @@ def test_labels_that_are_not_gray_are_caught(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(Modulator, "modulate_bits", lambda self, bits: send(self, swapped(bits)))
     monkeypatch.setattr(Modulator, "detect", lambda self, y: pack_bits(swapped(unpack_bits(detect(self, y)))))
-    card = load_card("awgn-uncoded", overrides=["sweep={link.modulation: [16qam]}"])
+    card = load_card("awgn-uncoded", overrides=["link.engine=sionna", "sweep={link.modulation: [16qam]}"])
     assert {verdict.check.verdict for verdict in verdicts(card)} == {"FAIL: too high"}
 
 
