@@ -43,10 +43,6 @@ class FlipPlan:
     expected: NDArray[np.float64]
     clamp: NDArray[np.int64]
 
-    def clamp_words(self) -> list[str]:
-        """`clamp` in words, one per device."""
-        return [CLAMP_WORDS[int(code)] for code in self.clamp]
-
     def series(self) -> dict[str, NDArray[Any]]:
         """What is worth keeping of every round, by name, each `[K]`."""
         names = ("probed_bits", "probed_errors", "probed_low", "flip_probability", "target", "credited", "clamp")

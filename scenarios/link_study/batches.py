@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,10 +135,3 @@ def bursts_to_plain(bursts: Burstiness) -> dict[str, list[object]]:
 def bursts_from_plain(plain: dict[str, list[object]]) -> Burstiness:
     """The inverse of `bursts_to_plain`."""
     return Burstiness(**{name: np.asarray(value, np.int64) for name, value in plain.items()})
-
-
-def all_devices(bursts: Burstiness) -> Burstiness:
-    """The same counts over all devices together, `[1]`."""
-    return replace(
-        bursts, **{field.name: getattr(bursts, field.name).sum(axis=0, keepdims=True) for field in fields(bursts)}
-    )
