@@ -22,6 +22,7 @@ from scenarios.link_study.store import holds_link_study
 from scenarios.loader import LoadedScenario, library_names, load_scenario, validate_quickly
 from scenarios.plan import Plan, expand
 from scenarios.progress import shown_progress
+from scenarios.run_options import AS_USUAL, RunOptions
 from scenarios.table_check import check_tables
 
 if TYPE_CHECKING:
@@ -31,7 +32,13 @@ NOTICES_SHOWN = 20
 
 
 def run_scenario(
-    source: str, *, out: Path | None, overrides: Sequence[str], trials: int | None, seed: int | None
+    source: str,
+    *,
+    out: Path | None,
+    overrides: Sequence[str],
+    trials: int | None,
+    seed: int | None,
+    options: RunOptions = AS_USUAL,
 ) -> int:
     """`phyloop run`; returns the exit code."""
     from scenarios.engine import InProcess

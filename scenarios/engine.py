@@ -1,4 +1,4 @@
-"""The engine seam: where batches of tasks are computed. One implementation: in this process."""
+"""The engine seam: where batches of tasks are computed. The do-nothing one computes them in this process."""
 
 from __future__ import annotations
 
@@ -64,28 +64,37 @@ def batch_size(scenario: Scenario) -> int:
     return int(max(min(by_memory, by_time, _LARGEST_BATCH), 1))
 
 
+@dataclass(frozen=True, kw_only=True)
 class InProcess:
     """One job after the other, here."""
 
     def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
         """See `Engine.run`."""
         start_tensorflow()
-        from fl.run import run_trials
-
         for job in jobs:
-            started = time.perf_counter()
-            scenario = job.point.scenario
-            # Heard once per round of all trials side by side, or once per round of each.
-            size = len(job.trials) if trials_side_by_side(scenario.learning) else 1
-            results = run_trials(
-                scenario.learning,
-                link=scenario.link,
-                privacy=None if scenario.privacy == "none" else scenario.privacy,
-                seed=scenario.seed,
-                trials=job.trials,
-                on_round=partial(_advance, on_progress, size),
-            )
-            yield Finished(job=job, results=tuple(results), seconds=time.perf_counter() - started)
+            yield compute(job, on_progress=on_progress)
+
+
+def compute(job: Job, *, on_progress: Callable[[int], None]) -> Finished:
+    """Compute one job in this process, whichever engine asks for it. TensorFlow must have been started.
+
+    `on_progress` hears how many trial-rounds were done since it last heard, and may raise to stop.
+    """
+    from fl.run import run_trials
+
+    started = time.perf_counter()
+    scenario = job.point.scenario
+    # Heard once per round of all trials side by side, or once per round of each.
+    size = len(job.trials) if trials_side_by_side(scenario.learning) else 1
+    results = run_trials(
+        scenario.learning,
+        link=scenario.link,
+        privacy=None if scenario.privacy == "none" else scenario.privacy,
+        seed=scenario.seed,
+        trials=job.trials,
+        on_round=partial(_advance, on_progress, size),
+    )
+    return Finished(job=job, results=tuple(results), seconds=time.perf_counter() - started)
 
 
 def start_tensorflow() -> None:

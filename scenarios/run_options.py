@@ -1,0 +1,18 @@
+"""How a run is carried out, none of which changes a number of its results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What the command line says of a run beyond the scenario itself.
+
+    `retry_failed`: tasks stored as failed are computed again.
+    """
+
+    retry_failed: bool = False
+
+
+AS_USUAL = RunOptions()
