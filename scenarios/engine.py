@@ -53,13 +53,21 @@ class Engine(Protocol):
         ...
 
 
-def batch_size(scenario: Scenario) -> int:
-    """Trials computed side by side at this point: bounded by memory and by what an interruption may lose."""
+def trial_bytes(scenario: Scenario) -> int:
+    """Memory of one trial at this point beside the libraries [B]."""
+    return bytes_per_trial(scenario.learning, scenario.link)
+
+
+def batch_size(scenario: Scenario, *, batch_bytes: int = BATCH_BYTES) -> int:
+    """Trials computed side by side at this point: bounded by memory and by what an interruption may lose.
+
+    Of `batch_bytes` no number depends: a trial comes out the same alone.
+    """
     learning = scenario.learning
     if not trials_side_by_side(learning):
         one = seconds_per_trial(learning, scenario.link, batch=1)
         return int(min(max(_BATCH_SECONDS // max(one, 1e-3), 1), _LARGEST_BATCH))
-    by_memory = BATCH_BYTES // bytes_per_trial(learning, scenario.link)
+    by_memory = batch_bytes // trial_bytes(scenario)
     by_time = _BATCH_ENTRIES // (learning.rounds * learning.num_devices * (dimension(learning) or 1))
     return int(max(min(by_memory, by_time, _LARGEST_BATCH), 1))
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from fl.config import FlmcConfig
 from fl.footprint import bytes_per_trial, dimension, seconds_per_trial, trials_side_by_side
-from scenarios.engine import batch_size
+from scenarios.engine import BATCH_BYTES, batch_size
 from scenarios.plan import Plan
 from scenarios.schema import Scenario
 
-LIBRARIES_BYTES = 650 << 20
+LIBRARIES_BYTES = 720 << 20
 """Resident memory of the process before the first batch, most of it TensorFlow."""
+MAIN_PROCESS_BYTES = 400 << 20
+"""Resident memory of the process that hands tasks to others, stores them and draws figures."""
 
 _BYTES_STORED_PER_NUMBER = 6
 _START_SECONDS = 8.0
@@ -23,23 +25,39 @@ _REFERENCE_CHAIN_SECONDS = 4.0
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Rough cost of a plan: time on two cores [s], peak resident memory [B], disk [B]."""
+    """Rough cost of a plan: time on two cores [s], peak resident memory [B], disk [B]; and of its largest tasks.
+
+    `task_seconds`, `task_memory_bytes` and `task_disk_bytes` are those of one trial alone, the memory with the
+    libraries.
+    """
 
     seconds: float
     memory_bytes: int
     disk_bytes: int
+    task_seconds: float
+    task_memory_bytes: int
+    task_disk_bytes: int
 
 
-def estimate(plan: Plan) -> Cost:
-    """Cost of computing every task of the plan once."""
+def disk_bytes_of_task(scenario: Scenario) -> int:
+    """What one stored trial takes on disk [B]."""
+    return scenario.learning.rounds * _series(scenario) * _BYTES_STORED_PER_NUMBER
+
+
+def estimate(plan: Plan, *, batch_bytes: int = BATCH_BYTES) -> Cost:
+    """Cost of computing every task of the plan once, batches in `batch_bytes`."""
     seconds, memory, disk = _START_SECONDS, 0, 0
+    longest, largest, most = 0.0, 0, 0
     for point in plan.points:
         learning, link = point.scenario.learning, point.scenario.link
-        batch = min(batch_size(point.scenario), plan.trials)
+        batch = min(batch_size(point.scenario, batch_bytes=batch_bytes), plan.trials)
         per_trial = bytes_per_trial(learning, link)
         seconds += plan.trials * seconds_per_trial(learning, link, batch=batch)
         memory = max(memory, (batch if trials_side_by_side(learning) else 1) * per_trial)
-        disk += plan.trials * learning.rounds * _series(point.scenario) * _BYTES_STORED_PER_NUMBER
+        stored = disk_bytes_of_task(point.scenario)
+        disk += plan.trials * stored
+        longest = max(longest, seconds_per_trial(learning, link, batch=1))
+        largest, most = max(largest, per_trial), max(most, stored)
     scenarios = [point.scenario for point in plan.points]
     compiled = {_compiled_in(scenario): _compiles_quickly(scenario) for scenario in scenarios}
     seconds += sum(_SECONDS_PER_COMPILATION if short else _SECONDS_PER_CHAIN for short in compiled.values())
@@ -47,7 +65,14 @@ def estimate(plan: Plan) -> Cost:
         isinstance(s.learning, FlmcConfig) and s.learning.task.name == "logistic" for s in scenarios
     )
     seconds += _SECONDS_PER_FIGURE * sum(1 + 2 * (f.panels is not None) for f in scenarios[0].report.figures)
-    return Cost(seconds=seconds, memory_bytes=LIBRARIES_BYTES + memory, disk_bytes=disk)
+    return Cost(
+        seconds=seconds,
+        memory_bytes=LIBRARIES_BYTES + memory,
+        disk_bytes=disk,
+        task_seconds=longest,
+        task_memory_bytes=LIBRARIES_BYTES + largest,
+        task_disk_bytes=most,
+    )
 
 
 def _series(scenario: Scenario) -> int:

@@ -242,6 +242,8 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], *, owner: str, var
         return f"must have at most {item['ctx']['max_length']} entries", "shorten it"
     if kind == "string_too_short":
         return "must not be empty", "write what it says"
+    if kind == "string_pattern_mismatch" and (name.endswith(".digest") or name.startswith("code")):
+        return "must be a SHA-256 of 64 hexadecimal digits", "leave it out: phyloop run writes it"
     if kind == "string_pattern_mismatch":
         return (
             "must be 1 to 80 letters, digits, dots, dashes or underscores, the first a letter or digit",

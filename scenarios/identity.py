@@ -46,6 +46,8 @@ def _leave_out_later_keys(learning: dict[str, Any]) -> None:
         leave_out_sionna(downlink)
     if learning["algorithm"] == "flmc" and learning["attack"] is None:
         del learning["attack"]
+    if (model := learning.get("model")) is not None and model["digest"] is None:
+        del model["digest"]
     if (attack := learning.get("attack")) is not None and attack["signal"] == "random":
         del attack["signal"]
 

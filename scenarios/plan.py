@@ -26,6 +26,7 @@ _NOT_SWEPT = {
     "measure": "its values are the x axis; of the rest only measure.num_devices can be swept",
     "name": "sweep label to tell points apart",
     "description": "sweep label to tell points apart",
+    "code": "phyloop run writes it for every model of the sweep",
     "sweep": "write several blocks as a list instead",
     "report": "keep one report for all points",
     "trials": "every point gets the same number of trials",

@@ -13,6 +13,8 @@ class RunOptions:
     """
 
     retry_failed: bool = False
+    allow_code: bool = False
+    memory_limit: str | None = None
 
 
 AS_USUAL = RunOptions()

@@ -14,6 +14,8 @@ from scenarios.link_study.config import MeasureConfig
 SCHEMA_VERSION = 2
 """Raised whenever the same YAML would give other numbers; part of every task's identity."""
 
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
 SweepBlock = dict[str, Any]
 """Dotted path -> list of values (a product), and `zip:` -> paths that walk together."""
 
@@ -105,6 +107,9 @@ class Scenario(Frozen):
     measure: MeasureConfig | None = Field(default=None, description="error rates of the link alone: phyloop link")
     card: dict[str, Any] | None = Field(
         default=None, description="what phyloop verify expects of this scenario; changes no number"
+    )
+    code: dict[str, Digest] = Field(
+        default_factory=dict, description="SHA-256 of the file of each module of own models; written by phyloop run"
     )
     sweep: SweepBlock | list[SweepBlock] = Field(default_factory=dict)
     report: ReportConfig = ReportConfig()

@@ -25,7 +25,8 @@ class ModelConfig(Frozen):
     - `outputs`: width of the last layer where it is to exceed the number of classes (the 1000 of ImageNet);
     - `initial`: weights drawn as Keras does (Glorot uniform, biases 0), or as PyTorch does, kernels and biases uniform
       within 1/sqrt(inputs of a unit), less than half as large for a linear model: what small steps have to undo;
-    - `function` of `custom`: called with `image_shape` and `num_classes`, returns a Keras model of logits.
+    - `function` of `custom`: called with `image_shape` and `num_classes`, returns a Keras model of logits;
+    - `digest` of `custom`: SHA-256 of the file of `function`, looked at before it is imported.
     """
 
     name: ModelName = "linear"
@@ -34,10 +35,11 @@ class ModelConfig(Frozen):
     outputs: Count | None = None
     initial: Literal["keras", "pytorch"] = "keras"
     function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
+    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
     @model_validator(mode="after")
     def _an_option_belongs_to_its_model(self) -> ModelConfig:
-        for key, name in (("hidden", "mlp"), ("stem", "resnet18"), ("function", "custom")):
+        for key, name in (("hidden", "mlp"), ("stem", "resnet18"), ("function", "custom"), ("digest", "custom")):
             if getattr(self, key) is not None and self.name != name:
                 raise ValueError(f"{key} belongs to model {name}, the model is {self.name}; leave it out")
         if self.initial != "keras" and self.name in ("custom", "resnet18"):

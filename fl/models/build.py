@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fl.config.model import ModelConfig
+from fl.models.code import check_digest
 from fl.models.custom import custom_network
 from fl.models.federated import FederatedModel, federated
 from fl.models.keras_backend import keras_on_tensorflow
@@ -27,6 +28,8 @@ def build_model(config: ModelConfig, *, image_shape: Shape, num_classes: int, se
     keras_on_tensorflow()
     with _keras_seeded(seed, trial):
         if config.function is not None:
+            if config.digest is not None:
+                check_digest(config.function, digest=config.digest)
             network = custom_network(config.function, image_shape=image_shape, num_classes=num_classes, outputs=outputs)
         else:
             layers = architecture(config, image_shape=image_shape, num_classes=num_classes)

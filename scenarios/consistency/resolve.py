@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl.config import FedAvgConfig, FlmcConfig
+from fl.config import FedAvgConfig, FlmcConfig, ModelConfig
 from phy.config import Access, LinkConfig, Modulation
 from phy.engines import engine_of
 from scenarios.schema import Scenario
@@ -35,7 +35,24 @@ def resolve_auto(scenario: Scenario) -> Scenario:
     if learning.uses_radio:
         access, modulation = sent_as(scenario)
         changes["link"] = _resolved(scenario.link, access=access, modulation=modulation)
-    return scenario.model_copy(update=changes) if changes else scenario
+    resolved = scenario.model_copy(update=changes) if changes else scenario
+    return with_code_digest(resolved) if scenario.code else resolved
+
+
+def with_code_digest(scenario: Scenario) -> Scenario:
+    """The same with the digest that `code` has for the file of the user's own model, if it is one and has one."""
+    model = own_model(scenario)
+    if model is None or model.function is None:
+        return scenario
+    digest = scenario.code.get(model.function.partition(":")[0], model.digest)
+    pinned = scenario.learning.model_copy(update={"model": model.model_copy(update={"digest": digest})})
+    return scenario.model_copy(update={"learning": pinned})
+
+
+def own_model(scenario: Scenario) -> ModelConfig | None:
+    """The model that is the user's own function, if there is one."""
+    model = getattr(scenario.learning, "model", None)
+    return model if isinstance(model, ModelConfig) and model.function is not None else None
 
 
 def sent_as(scenario: Scenario) -> tuple[Access, Modulation]:

@@ -1,0 +1,87 @@
+"""What cannot fit is refused before any work starts: memory against a limit, disk against what is free."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from scenarios.engine import BATCH_BYTES, trial_bytes
+from scenarios.errors import ScenarioError
+from scenarios.estimate import LIBRARIES_BYTES, MAIN_PROCESS_BYTES, disk_bytes_of_task
+from scenarios.memory import OPTION, MemoryLimit, read_memory_limit
+from scenarios.schema import Scenario
+
+_DISK_KEPT_FREE = 16 << 20
+"""What the report and the log of the database take beside the tasks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """Memory of the processes that compute, together `limit`: each has `process_bytes`, libraries included."""
+
+    limit: MemoryLimit
+    workers: int
+
+    @property
+    def process_bytes(self) -> int:
+        """What one process may take; beside several the main one, which computes nothing, has its share."""
+        if self.workers == 1:
+            return self.limit.limit_bytes
+        return max(self.limit.limit_bytes - MAIN_PROCESS_BYTES, 0) // self.workers
+
+    @property
+    def batch_bytes(self) -> int:
+        """What trials side by side may take in one process."""
+        return max(min(BATCH_BYTES, self.process_bytes - LIBRARIES_BYTES), 1)
+
+
+def room(memory_limit: str | None = None, *, workers: int = 1) -> Room:
+    """The memory that `--memory-limit` grants `workers` processes, else what is free. ScenarioError for nonsense."""
+    return Room(limit=read_memory_limit(memory_limit), workers=max(workers, 1))
+
+
+def refuse_memory(scenarios: Iterable[Scenario], room: Room, *, file: Path) -> None:
+    """ScenarioError unless the libraries and one trial of every scenario, alone, fit into a process."""
+    largest = max(map(trial_bytes, scenarios), default=None)
+    if largest is None or (needed := LIBRARIES_BYTES + largest) <= room.process_bytes:
+        return
+    whole = room.limit.limit_bytes
+    if room.workers == 1:
+        has, remedy = f"{room.limit.said_by} is {gigabytes(whole)}", ""
+        total = needed
+    else:
+        has = (
+            f"{room.limit.said_by} of {gigabytes(whole)} leaves each of {room.workers} {gigabytes(room.process_bytes)}"
+        )
+        remedy = ", take fewer --workers"
+        total = MAIN_PROCESS_BYTES + room.workers * needed
+    raise ScenarioError(
+        problem=f"one trial needs about {gigabytes(needed)} of memory, {has}",
+        remedy=f"make the model or the number of devices smaller{remedy}, or give it {OPTION} "
+        f"{-(-total // 10**8) / 10:.1f}GB if there is that much",
+        file=file,
+    )
+
+
+def refuse_disk(counts: Iterable[tuple[Scenario, int]], folder: Path, *, file: Path) -> None:
+    """ScenarioError unless so many tasks of each scenario fit on the disk of `folder`, which need not exist."""
+    needed = sum(number * disk_bytes_of_task(scenario) for scenario, number in counts)
+    if needed == 0:
+        return
+    free = shutil.disk_usage(next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())).free
+    if needed + _DISK_KEPT_FREE > free:
+        raise ScenarioError(
+            problem=f"the results need about {gigabytes(needed)} of disk, {folder} has {gigabytes(free)} free",
+            remedy="free some, choose another disk with --out, or take fewer trials or rounds",
+            file=file,
+        )
+
+
+def gigabytes(number: int) -> str:
+    """Bytes as a reader takes them in: `1.2 GB`, `35 MB`, `4 kB`."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6)):
+        if number >= size:
+            return f"{number / size:.{1 if number < 10 * size else 0}f} {unit}"
+    return f"{-(-number // 1000)} kB"
