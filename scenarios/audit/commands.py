@@ -22,12 +22,19 @@ from scenarios.errors import ScenarioError
 from scenarios.interruption import interruptible
 from scenarios.link_study.commands import refuse_without_learning
 from scenarios.loader import LoadedScenario, load_scenario
+from scenarios.own_code import with_own_code
 from scenarios.plan import Plan, Point, expand
 from scenarios.progress import shown_progress
 
 
 def audit_scenario(
-    source: str, *, out: Path | None, overrides: Sequence[str], seed: int | None, options: AuditOptions
+    source: str,
+    *,
+    out: Path | None,
+    overrides: Sequence[str],
+    seed: int | None,
+    options: AuditOptions,
+    allow_code: bool = False,
 ) -> int:
     """`phyloop audit`; returns the exit code, 1 where a point could not be audited.
 
@@ -38,7 +45,7 @@ def audit_scenario(
 
     loaded = load_scenario(source, overrides=overrides, seed=seed)
     refuse_without_learning(loaded)
-    plan = expand(loaded)
+    loaded, plan = with_own_code(loaded, expand(loaded), allowed=allow_code)
     points, left_out = auditable(loaded, plan, options)
     for reason in left_out:
         print(f"phyloop: {reason}: not audited.", file=sys.stderr)
