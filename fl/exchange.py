@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.bit_flips import count_differences
+from fl.checkpoints import State
 from fl.codecs import Codec
 from fl.known_values import known_values
 from fl.protection import Protection, RoundPlan
@@ -63,6 +64,14 @@ class BitPipe:
         on_air = protection.air_bytes(-(-num_bits // 8))
         self.air_bits = num_bits if protection.block_bits == 1 else 8 * on_air
         self._uplink: DigitalUplink = compile_digital(link, num_devices=num_devices, num_bits=self.air_bits)
+
+    def state(self) -> State:
+        """What the radio keeps from round to round; protections keep nothing."""
+        return self._uplink.state()
+
+    def restore(self, state: State) -> None:
+        """Go on from there. Raises LinkError for the state of another link."""
+        self._uplink.restore(state)
 
     def begin(self, context: UplinkContext) -> RoundPlan:
         """What the protection decides for this round."""

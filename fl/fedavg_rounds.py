@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.checkpoints import NO_CHECKPOINTS, Checkpoints, State, kept_number, kept_rows, resumed
 from fl.config import FedAvgConfig
 from fl.convergence import Convergence
 from fl.federation import DivergedError, Federation, RoundReport
@@ -32,27 +33,51 @@ def run_fedavg(
     seed: int,
     trials: Sequence[int],
     on_round: Callable[[int], None] = lambda _: None,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> list[TrialResult]:
-    """Run the trials one after the other; `on_round` hears the number of rounds done, averaged over the trials.
+    """Run the trials one after the other; `on_round` hears the number of rounds done, added up over the trials.
 
-    A trial whose model is no longer finite, or lies too far beyond its codec, ends as failed at that round and keeps
-    the rounds before it; one that a budget stops ends as done. Raises LearningError for data or a model that cannot be
-    had.
+    `checkpoints` keep the state of one trial: with them, hand in one trial at a time. A trial whose model is no longer
+    finite, or lies too far beyond its codec, ends as failed at that round and keeps the rounds before it; one that a
+    budget stops ends as done. Raises LearningError for data or a model that cannot be had.
     """
     results = []
     for row, trial in enumerate(trials):
+        start = row * learning.rounds
+
+        def told(rounds_done: int, start: int = start) -> None:
+            on_round(start + rounds_done)
+
+        def build(trial: int = trial) -> _Trial:
+            return _Trial(learning, link=link, privacy=privacy, seed=seed, trial=trial)
+
         try:
-            federation = Federation(learning, link=link, privacy=privacy, seed=seed, trial=trial)
+            one, rounds_done = resumed(build, num_rounds=learning.rounds, checkpoints=checkpoints)
         except (DivergedError, PrivacyError) as error:
             results.append(TrialResult(trial=trial, metrics={}, rounds={}, failure=f"before round 0: {error}"))
             continue
-        record = _Record(learning.rounds, learning.num_devices)
-        convergence = None
+        results.append(one.run(rounds_done, on_round=told, checkpoints=checkpoints))
+    return results
+
+
+class _Trial:
+    """One trial and what is kept of it."""
+
+    def __init__(
+        self, learning: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivacy | None, seed: int, trial: int
+    ) -> None:
+        self._learning, self._number = learning, trial
+        self._federation = Federation(learning, link=link, privacy=privacy, seed=seed, trial=trial)
+        self._record = _Record(learning.rounds, learning.num_devices, seats=self._federation.seats)
+        self._convergence: Convergence | None = None
         if learning.convergence_bound:
-            convergence = Convergence(learning, federation=federation, privacy=privacy)
-        failure = None
-        stops = privacy is not None and privacy.budget is not None and privacy.budget.action == "stop"
-        for index in range(learning.rounds):
+            self._convergence = Convergence(learning, federation=self._federation, privacy=privacy)
+        self._stops = privacy is not None and privacy.budget is not None and privacy.budget.action == "stop"
+
+    def run(self, first: int, *, on_round: Callable[[int], None], checkpoints: Checkpoints) -> TrialResult:
+        """All rounds from `first` on; `on_round` hears those done."""
+        learning, federation, failure = self._learning, self._federation, None
+        for index in range(first, learning.rounds):
             try:
                 report = federation.round(index)
             except LearningError as error:
@@ -60,32 +85,45 @@ def run_fedavg(
                 break
             if report.failure is not None:
                 failure = f"round {index}: {report.failure}"
-                record.cut_short(report)
+                self._record.cut_short(report)
                 break
-            tested = {}
-            last = index + 1 == learning.rounds or (stops and federation.spent_up(index + 1))
-            if (index + 1) % learning.test_every == 0 or last:
-                tested = dict(zip(_TESTED, federation.test(), strict=True))
-                validated = federation.validate()
-                if validated is not None:
-                    tested["validation_accuracy"] = validated[1]
-            if convergence is not None:
-                tested["distance_sq"] = convergence.distance_sq(federation.weights)
-            record.note(index, report, tested, at_home=_at_home(federation) if "test_accuracy" in tested else {})
-            on_round(row * learning.rounds + index + 1)
+            last = index + 1 == learning.rounds or (self._stops and federation.spent_up(index + 1))
+            self._note(index, report, test=(index + 1) % learning.test_every == 0 or last)
+            if not last and checkpoints.due(index + 1):
+                checkpoints.save(index + 1, self.state())
+            on_round(index + 1)
             if last:
                 for unsent in range(index + 1, learning.rounds):
-                    on_round(row * learning.rounds + unsent + 1)
+                    on_round(unsent + 1)
                 break
-        results.append(record.result(trial, federation=federation, convergence=convergence, failure=failure))
-    return results
+        return self._record.result(self._number, federation=federation, convergence=self._convergence, failure=failure)
+
+    def _note(self, index: int, report: RoundReport, *, test: bool) -> None:
+        federation, tested = self._federation, {}
+        if test:
+            tested = dict(zip(_TESTED, federation.test(), strict=True))
+            validated = federation.validate()
+            if validated is not None:
+                tested["validation_accuracy"] = validated[1]
+        if self._convergence is not None:
+            tested["distance_sq"] = self._convergence.distance_sq(federation.weights)
+        self._record.note(index, report, tested, at_home=_at_home(federation) if test else {})
+
+    def state(self) -> State:
+        """See `fl.checkpoints.Resumable`."""
+        return {"federation": self._federation.state(), "record": self._record.state()}
+
+    def restore(self, state: State) -> None:
+        """See `fl.checkpoints.Resumable`."""
+        self._federation.restore(state["federation"])
+        self._record.restore(state["record"])
 
 
 class _Record:
     """Arrays over rounds, filled as the rounds pass; what was not measured in a round is NaN."""
 
-    def __init__(self, num_rounds: int, num_devices: int) -> None:
-        self._num_rounds, self._num_devices = num_rounds, num_devices
+    def __init__(self, num_rounds: int, num_devices: int, *, seats: int) -> None:
+        self._num_rounds, self._num_devices, self._seats = num_rounds, num_devices, seats
         self._kept = 0
         self._last: RoundReport | None = None
         self._bursts: Burstiness | None = None
@@ -117,6 +155,29 @@ class _Record:
     def _count(self, report: RoundReport) -> None:
         if report.bursts is not None:
             self._bursts = report.bursts if self._bursts is None else self._bursts + report.bursts
+
+    def state(self) -> State:
+        """What rounds have left; of the arrays, as many rows as there were rounds."""
+        return {
+            "kept": self._kept,
+            "rounds": {name: values[: self._kept] for name, values in self._rounds.items()},
+            **{
+                table: {name: values[: self._kept] for name, values in found.items()}
+                for table, found in self._series.items()
+            },
+            "bursts": None if self._bursts is None else self._bursts.state(),
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on from there. Raises LearningError, LinkError for the state of another trial."""
+        self._kept = kept_number(state, "kept", most=self._num_rounds)
+        self._rounds = kept_rows(state["rounds"], num_rounds=self._num_rounds, shape=(), unmeasured=np.nan)
+        for table in self._series:
+            self._series[table] = kept_rows(
+                state[table], num_rounds=self._num_rounds, shape=(self._num_devices,), unmeasured=np.nan
+            )
+        bursts = state["bursts"]
+        self._bursts = None if bursts is None else Burstiness.restored(bursts, shape=(1, self._seats))
 
     def result(
         self, trial: int, *, federation: Federation, convergence: Convergence | None, failure: str | None

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fl.aggregation import weighted_mean
 from fl.attackers import Attackers
 from fl.budgets.uploads import upload_allowance
+from fl.checkpoints import State, kept_array
 from fl.codecs import build_codec
 from fl.config import FedAvgConfig, LocalConfig
 from fl.data import ImageData, load_images
@@ -136,6 +137,35 @@ class Federation:
     def facts(self) -> Mapping[str, float]:
         """Numbers of the uplink that hold for every round."""
         return self._up.facts
+
+    @property
+    def seats(self) -> int:
+        """Devices of the link, see `fl.slots`."""
+        return self._slots.count
+
+    def state(self) -> State:
+        """What rounds have changed, see `fl.checkpoints`; all else follows from the configuration and the seed."""
+        return {
+            "weights": self.weights,
+            "trainer": self._trainer.state(),
+            "personal": None if self.personal is None else self.personal.weights,
+            "allowance": self.allowance.state(),
+            "up": self._up.state(),
+            "down": None if self._down is None else self._down.pipe.state(),
+            "copies": self._copies,
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on from there. Raises LearningError, LinkError for the state of another federation."""
+        self.weights = kept_array(state, "weights", like=self.weights)
+        self._trainer.restore(state["trainer"])
+        if self.personal is not None:
+            self.personal.weights = kept_array(state, "personal", like=self.personal.weights)
+        self.allowance.restore(state["allowance"])
+        self._up.restore(state["up"])
+        if self._down is not None and self._copies is not None:
+            self._down.pipe.restore(state["down"])
+            self._copies = kept_array(state, "copies", like=self._copies)
 
     def _at_home(self) -> tuple[LocalConfig, Partition, PersonalModels | None]:
         """Local training, what it is on, and the personal models, where devices keep their own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.checkpoints import State, kept_array
 from fl.tasks import Posterior
 
 
@@ -29,6 +30,16 @@ class SampleMoments:
         self._count += 1.0 if counted is None else counted
         self._sum += deviation
         self._outer += deviation[:, :, None] * deviation[:, None, :]
+
+    def state(self) -> State:
+        """The sums: of samples counted `[num_trials]`, of their deviations `[num_trials, m]`, of the outer products."""
+        return {"count": self._count, "sum": self._sum, "outer": self._outer}
+
+    def restore(self, state: State) -> None:
+        """Go on from there. Raises LearningError for the sums of other trials."""
+        self._count = kept_array(state, "count", like=self._count)
+        self._sum = kept_array(state, "sum", like=self._sum)
+        self._outer = kept_array(state, "outer", like=self._outer)
 
     def summary(self) -> dict[str, NDArray[np.float64]]:
         """The metrics of a trial, each `[num_trials]`.

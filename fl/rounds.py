@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fl.algorithms.flmc import Algorithm, RoundOutcome, build_flmc
 from fl.budgets.amplitudes import AmplitudeAllowance, amplitude_allowance, silenced
+from fl.checkpoints import NO_CHECKPOINTS, Checkpoints, State, kept_array, kept_number, kept_rows, resumed
 from fl.config import FlmcConfig
 from fl.metrics import SampleMoments
 from fl.results import CAP_NAMES, LINK_COUNTS, OnAir, TrialResult
@@ -34,36 +35,93 @@ def run_trials(
     seed: int,
     trials: Sequence[int],
     on_round: Callable[[int], None] = lambda _: None,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> list[TrialResult]:
     """Run the trials side by side; each one's numbers are those it has alone.
 
-    `link` names access and modulation explicitly. `on_round` hears the number of rounds done. A trial
-    that meets a value that is not finite ends as failed at that round, keeps the rounds before it, and
-    the others go on. So does one that a budget stops, which ends as done. Raises PrivacyError for a budget that holds
-    nothing.
+    `link` names access and modulation explicitly. `on_round` hears the number of rounds done, `checkpoints` keep the
+    state of all trials. A trial that meets a value that is not finite ends as failed at that round, keeps the rounds
+    before it, and the others go on. So does one that a budget stops, which ends as done. Raises PrivacyError for a
+    budget that holds nothing.
     """
-    batch = tuple(trials)
-    task = build_task(learning.task, num_devices=learning.num_devices, seed=seed, trials=batch)
-    bound = privacy if isinstance(privacy, PrivacyConfig) else None
-    algorithm = build_flmc(learning, link=link, privacy=bound, task=task)
-    allowance = amplitude_allowance(learning, link=link, privacy=privacy, task=task, bound=algorithm.privacy)
-    moments = SampleMoments(task.posterior)
-    record = _Record(learning.rounds, len(batch))
-    theta = np.zeros((len(batch), task.dimension))
-    for index in range(learning.rounds):
-        context = UplinkContext(seed=seed, trials=batch, round_index=index)
-        if allowance is None:
-            outcome = algorithm.round(theta, context=context)
-        elif record.going_on:
-            outcome = _within(allowance, algorithm, theta, context=context, record=record)
-        else:  # of trials that have all stopped only the clock goes on
-            on_round(index + 1)
-            continue
-        theta = record.note(index, outcome, task)
-        if index >= learning.burn_in:
-            moments.add(theta, counted=None if allowance is None else record.goes_on)
+    batch, rounds_done = resumed(
+        lambda: _Batch(learning, link=link, privacy=privacy, seed=seed, trials=tuple(trials)),
+        num_rounds=learning.rounds,
+        checkpoints=checkpoints,
+    )
+    for index in range(rounds_done, learning.rounds):
+        batch.round(index)
+        if index + 1 < learning.rounds and checkpoints.due(index + 1):
+            checkpoints.save(index + 1, batch.state())
         on_round(index + 1)
-    return record.results(batch, moments=moments, privacy=algorithm.privacy, config=bound, allowance=allowance)
+    return batch.results()
+
+
+class _Batch:
+    """Trials side by side, and what is kept of them."""
+
+    def __init__(
+        self,
+        learning: FlmcConfig,
+        *,
+        link: LinkConfig,
+        privacy: PrivacyConfig | AmplitudeBudget | None,
+        seed: int,
+        trials: tuple[int, ...],
+    ) -> None:
+        self._learning, self._seed, self._trials = learning, seed, trials
+        self._task = build_task(learning.task, num_devices=learning.num_devices, seed=seed, trials=trials)
+        self._bound = privacy if isinstance(privacy, PrivacyConfig) else None
+        self._algorithm = build_flmc(learning, link=link, privacy=self._bound, task=self._task)
+        self._allowance = amplitude_allowance(
+            learning, link=link, privacy=privacy, task=self._task, bound=self._algorithm.privacy
+        )
+        self._moments = SampleMoments(self._task.posterior)
+        self._record = _Record(learning.rounds, len(trials), learning.num_devices)
+        self._theta = np.zeros((len(trials), self._task.dimension))
+
+    def round(self, index: int) -> None:
+        """One round of all trials that go on."""
+        allowance, record = self._allowance, self._record
+        context = UplinkContext(seed=self._seed, trials=self._trials, round_index=index)
+        if allowance is None:
+            outcome = self._algorithm.round(self._theta, context=context)
+        elif record.going_on:
+            outcome = _within(allowance, self._algorithm, self._theta, context=context, record=record)
+        else:  # of trials that have all stopped only the clock goes on
+            return
+        self._theta = record.note(index, outcome, self._task)
+        if index >= self._learning.burn_in:
+            self._moments.add(self._theta, counted=None if allowance is None else record.goes_on)
+
+    def results(self) -> list[TrialResult]:
+        """One result per trial."""
+        return self._record.results(
+            self._trials,
+            moments=self._moments,
+            privacy=self._algorithm.privacy,
+            config=self._bound,
+            allowance=self._allowance,
+        )
+
+    def state(self) -> State:
+        """See `fl.checkpoints.Resumable`."""
+        return {
+            "theta": self._theta,
+            "moments": self._moments.state(),
+            "record": self._record.state(),
+            "allowance": None if self._allowance is None else self._allowance.state(),
+            "algorithm": self._algorithm.state(),
+        }
+
+    def restore(self, state: State) -> None:
+        """See `fl.checkpoints.Resumable`."""
+        self._theta = kept_array(state, "theta", like=self._theta)
+        self._moments.restore(state["moments"])
+        self._record.restore(state["record"])
+        if self._allowance is not None:
+            self._allowance.restore(state["allowance"])
+        self._algorithm.restore(state["algorithm"])
 
 
 def _within(
@@ -87,8 +145,9 @@ def _within(
 class _Record:
     """Arrays over rounds and trials, filled as the rounds pass."""
 
-    def __init__(self, num_rounds: int, num_trials: int) -> None:
-        self._num_rounds = num_rounds
+    def __init__(self, num_rounds: int, num_trials: int, num_devices: int) -> None:
+        self._num_rounds, self._num_devices = num_rounds, num_devices
+        self._kept = 0
         self._rounds: dict[str, NDArray[Any]] = {}
         self._link: dict[str, NDArray[Any]] = {}
         self._bursts: Burstiness | None = None
@@ -128,7 +187,30 @@ class _Record:
         if outcome.bursts is not None:
             going_on = outcome.bursts.of_trials(self._failed_at > index)
             self._bursts = going_on if self._bursts is None else self._bursts + going_on
+        self._kept = index + 1
         return theta
+
+    def state(self) -> State:
+        """What rounds have left; of the arrays, as many rows as there were rounds."""
+        return {
+            "rounds": {name: values[: self._kept] for name, values in self._rounds.items()},
+            "link": {name: values[: self._kept] for name, values in self._link.items()},
+            "bursts": None if self._bursts is None else self._bursts.state(),
+            "failed_at": self._failed_at,
+            "stopped_at": self._stopped_at,
+            "kept": self._kept,
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on from there. Raises LearningError, LinkError for the state of other trials."""
+        shape = self._failed_at.shape
+        self._rounds = kept_rows(state["rounds"], num_rounds=self._num_rounds, shape=shape)
+        self._link = kept_rows(state["link"], num_rounds=self._num_rounds, shape=(*shape, self._num_devices))
+        bursts = state["bursts"]
+        self._bursts = None if bursts is None else Burstiness.restored(bursts, shape=(*shape, self._num_devices))
+        self._failed_at = kept_array(state, "failed_at", like=self._failed_at)
+        self._stopped_at = kept_array(state, "stopped_at", like=self._stopped_at)
+        self._kept = kept_number(state, "kept", most=self._num_rounds)
 
     def _row(self, store: dict[str, NDArray[Any]], name: str, values: NDArray[Any]) -> NDArray[Any]:
         if name not in store:

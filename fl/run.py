@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from fl.checkpoints import NO_CHECKPOINTS, Checkpoints
 from fl.config import BitDistanceConfig, FedAvgConfig, FlipMomentsConfig, FlmcConfig, ReconstructionConfig
 from fl.results import TrialResult
 from fl.tasks.base import LearningError
@@ -29,12 +30,14 @@ def run_trials(
     seed: int,
     trials: Sequence[int],
     on_round: Callable[[int], None] = lambda _: None,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> list[TrialResult]:
     """Run the trials; each one's numbers are those it has alone, with the account of what it released.
 
-    `on_round` hears that one more round is done. A budget for the run is turned into what rounds may release first.
-    Raises LearningError for a mechanism that the algorithm does not know, and PrivacyError for a budget that holds
-    nothing.
+    `on_round` hears how many rounds are done. `checkpoints` of these trials keep how far they have come; trials that
+    run one after the other are handed in one at a time, or without. A budget for the run is turned into what rounds may
+    release first. Raises LearningError for a mechanism that the algorithm does not know, and PrivacyError for a budget
+    that holds nothing.
     """
     from fl.budgets.found import settled
     from fl.exchange import digital_link
@@ -42,7 +45,9 @@ def run_trials(
 
     if isinstance(privacy, SchemeBudget):
         learning = settled(learning, link=digital_link(link), privacy=privacy)
-    results = _run(learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round)
+    results = _run(
+        learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round, checkpoints=checkpoints
+    )
     return [replace(one, account=account_of(learning, link=link, privacy=privacy, result=one)) for one in results]
 
 
@@ -54,6 +59,7 @@ def _run(
     seed: int,
     trials: Sequence[int],
     on_round: Callable[[int], None],
+    checkpoints: Checkpoints,
 ) -> list[TrialResult]:
     # Imported where needed: an algorithm's libraries take seconds to load.
     if isinstance(learning, FlmcConfig):
@@ -61,13 +67,17 @@ def _run(
 
         if privacy is not None and not isinstance(privacy, PrivacyConfig | AmplitudeBudget):
             raise LearningError(f"flmc knows the bound of an amplitude only, not mechanism {privacy.mechanism}")
-        return run_flmc(learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round)
+        return run_flmc(
+            learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round, checkpoints=checkpoints
+        )
     if isinstance(learning, FedAvgConfig):
         from fl.fedavg_rounds import run_fedavg
 
         if isinstance(privacy, PrivacyConfig | AmplitudeBudget):
             raise LearningError("fedavg needs a mechanism, bit-flipping or gaussian; epsilon alone bounds an amplitude")
-        return run_fedavg(learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round)
+        return run_fedavg(
+            learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round, checkpoints=checkpoints
+        )
     if isinstance(learning, ReconstructionConfig):
         from fl.reconstruction import run_reconstruction
 
@@ -76,7 +86,9 @@ def _run(
                 "reconstruction attacks one upload, and knows bit-flipping and gaussian with an epsilon of their own; "
                 "write one of them without a budget, or privacy: none"
             )
-        return run_reconstruction(learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round)
+        return run_reconstruction(
+            learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round, checkpoints=checkpoints
+        )
     if privacy is not None:
         raise LearningError(f"{learning.algorithm} studies a codec and protects nothing; write privacy: none")
     if isinstance(learning, FlipMomentsConfig):

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.checkpoints import State
 from fl.config import AggregatorConfig, Binary32Config, CodecConfig
 from fl.exchange import Exchange
 from fl.robust_aggregation import aggregate_values
@@ -72,6 +73,14 @@ class Upward(Protocol):
         context: UplinkContext,
     ) -> Collected:
         """Send `numbers` `[S, M]` of `senders` `[S]` with weights q `[S]`; `otherwise` `[M]` where nothing arrives."""
+        ...
+
+    def state(self) -> State:
+        """What rounds have taught the scheme and the radio, see `fl.checkpoints`."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Go on from there. Raises LearningError, LinkError for the state of another."""
         ...
 
 
@@ -136,6 +145,14 @@ class AggregatedValues:
             observed=upload.observed,
             num_heard=len(senders) if known is None else int(known.any(axis=1).sum()),
         )
+
+    def state(self) -> State:
+        """See `Upward.state`."""
+        return self._exchange.pipe.state()
+
+    def restore(self, state: State) -> None:
+        """See `Upward.restore`."""
+        self._exchange.pipe.restore(state)
 
 
 def check_range(share: NDArray[np.float64], devices: NDArray[np.int64] | None, *, codec: CodecConfig, key: str) -> None:

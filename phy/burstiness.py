@@ -7,9 +7,11 @@ every rate is derived from them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +78,23 @@ class Burstiness:
     def of_trial(self, row: int) -> dict[str, NDArray[np.int64]]:
         """Counts of one trial by name, `[num_devices]` or `[num_devices, ...]`, as `Burstiness(**...)` takes them."""
         return {f.name: getattr(self, f.name)[row].copy() for f in fields(self)}
+
+    def state(self) -> dict[str, NDArray[np.int64]]:
+        """Counts by name, as `restored` takes them."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any], *, shape: tuple[int, ...]) -> Burstiness:
+        """Counts of `shape` as `state` gave them. Raises ValueError for anything else."""
+        found = {f.name: state[f.name] for f in fields(cls)}
+        wide = {"in_a_row": 1, "label_bits": 1, "label_errors": 1}
+        for name, counts in found.items():
+            fits = isinstance(counts, np.ndarray) and counts.dtype == np.int64 and counts.shape[: len(shape)] == shape
+            if not fits or counts.ndim != len(shape) + wide.get(name, 0):
+                raise ValueError(f"{name} is not a count of {shape}")
+        if found["in_a_row"].shape[-1] != MAX_RUN or found["label_bits"].shape != found["label_errors"].shape:
+            raise ValueError("runs or labels of errors are of another kind")
+        return cls(**{name: counts.copy() for name, counts in found.items()})
 
     @property
     def bit_errors(self) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ from phy.channels import UplinkContext
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.config.delays import line_of_sight_k
 from phy.gains import device_gains
-from phy.link import DigitalUplink, LinkError, Reception, Superposition, check_payload
+from phy.link import DigitalUplink, Forgetful, LinkError, Reception, Superposition, check_payload
 from phy.measurement import LinkCounts, count_errors, empty_counts, mask_padding
 from phy.power import AmplitudeDecision
 from phy.random import Purpose, uniform_words
@@ -41,7 +41,7 @@ def unit_decision(num_trials: int, num_devices: int) -> AmplitudeDecision:
     )
 
 
-class ErrorFreeUplink:
+class ErrorFreeUplink(Forgetful):
     """Orthogonal access without a radio: what is sent arrives."""
 
     def __init__(self, config: LinkConfig, *, num_devices: int, num_bits: int) -> None:
@@ -160,6 +160,14 @@ class IndependentFlips:
             present=decision.active,
         )
         return Reception(payload=received, counts=counts, decision=decision, bursts=bursts)
+
+    def state(self) -> Mapping[str, Any]:
+        """See `DigitalUplink.state`: that of the link whose channel is probed."""
+        return self._link.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """See `DigitalUplink.restore`."""
+        self._link.restore(state)
 
     def _closed_form(self, decision: AmplitudeDecision, context: UplinkContext) -> NDArray[np.float64]:
         """Error rate per device `[num_trials, num_devices]` from `phy.theory`."""

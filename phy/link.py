@@ -122,6 +122,25 @@ class DigitalUplink(Protocol):
         """
         ...
 
+    def state(self) -> Mapping[str, Any]:
+        """What rounds have taught it, nested plain numbers and arrays by name; empty where every round is forgotten."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave. Raises LinkError for the state of another link."""
+        ...
+
+
+class Forgetful:
+    """The state of a link that keeps nothing from round to round, but what it would find again the same."""
+
+    def state(self) -> Mapping[str, Any]:
+        """See `DigitalUplink.state`."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """See `DigitalUplink.restore`."""
+
 
 class AirUplink(Protocol):
     """Superposition: the receiver sees the sum of all devices."""

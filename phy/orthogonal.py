@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,9 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from phy.channels import FlatChannel, UplinkContext
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.flat_chain import Carried, FlatChain, Load
-from phy.link import Reception, check_payload, round_airtime
-from phy.measurement import LinkCounts
+from phy.link import LinkError, Reception, check_payload, round_airtime
+from phy.measurement import LinkCounts, empty_counts
 from phy.power import AmplitudeDecision, decide_amplitude
+
+_Probed = tuple[int, int, tuple[int, ...], tuple[tuple[str, bytes], ...]]
+"""Bits, seed, trials and caps of a probe."""
 
 
 class OrthogonalLink:
@@ -30,7 +35,7 @@ class OrthogonalLink:
         self._bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
         self._chain = chain
         self._load = Load(channel=self._channel_for(num_bits), num_bits=num_bits)
-        self._last_probe: tuple[tuple[object, ...], LinkCounts] | None = None
+        self._last_probe: tuple[_Probed, LinkCounts] | None = None
 
     def _channel_for(self, num_bits: int) -> FlatChannel:
         return FlatChannel(
@@ -77,11 +82,47 @@ class OrthogonalLink:
             num_bits,
             context.seed,
             context.trials,
-            *((n, np.asarray(c).tobytes()) for n, c in caps.items()),
+            tuple((n, np.asarray(c).tobytes()) for n, c in caps.items()),
         )
         if self._last_probe is None or self._last_probe[0] != which:
             self._last_probe = (which, self._probe(num_bits, context, caps))
         return self._last_probe[1]
+
+    def state(self) -> Mapping[str, Any]:
+        """See `DigitalUplink.state`: the one probe of a channel that stays, which another round would not repeat."""
+        if self._last_probe is None:
+            return {"probe": None}
+        (num_bits, seed, trials, caps), counts = self._last_probe
+        return {
+            "probe": {
+                "num_bits": num_bits,
+                "seed": str(seed),
+                "trials": np.array(trials, np.int64),
+                "caps": {name: np.frombuffer(cap, np.uint8) for name, cap in caps},
+                "counts": {one.name: getattr(counts, one.name) for one in fields(LinkCounts)},
+            }
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """See `DigitalUplink.restore`."""
+        kept = state["probe"]
+        if kept is None:
+            self._last_probe = None
+            return
+        trials = tuple(int(trial) for trial in kept["trials"])
+        like = empty_counts(len(trials), self.num_devices)
+        counts = {one.name: kept["counts"][one.name] for one in fields(LinkCounts)}
+        for name, found in counts.items():
+            wanted = getattr(like, name)
+            if not isinstance(found, np.ndarray) or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+                raise LinkError(f"{name} of a probe is not that of {wanted.shape} trials and devices")
+        which = (
+            int(kept["num_bits"]),
+            int(kept["seed"]),
+            trials,
+            tuple((name, cap.tobytes()) for name, cap in kept["caps"].items()),
+        )
+        self._last_probe = (which, LinkCounts(**{name: found.copy() for name, found in counts.items()}))
 
     def _probe(self, num_bits: int, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
         load = Load(channel=self._channel_for(num_bits), num_bits=num_bits, known=True)

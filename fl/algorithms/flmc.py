@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from fl.aggregation import sum_from_superposition, sum_of_devices
 from fl.algorithms.attackers import AttackersOfTrials, check_attack
 from fl.caps import lmc_amplitude_cap, step_size
+from fl.checkpoints import State
 from fl.codecs import StochasticOneBit
 from fl.config import FlmcConfig
 from fl.results import CAP_NAMES
@@ -25,7 +26,7 @@ from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
-from phy.link import AirUplink, DigitalUplink, known_bits, round_airtime
+from phy.link import AirUplink, DigitalUplink, Forgetful, known_bits, round_airtime
 from phy.measurement import LinkCounts
 from phy.power import AmplitudeDecision
 from phy.random import Purpose, real_normals
@@ -58,6 +59,14 @@ class Algorithm(Protocol):
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
     ) -> RoundOutcome:
         """One round of all trials of the batch; `budget` `[num_trials]`: the largest amplitude it leaves, None: any."""
+        ...
+
+    def state(self) -> State:
+        """What the parts below learning, links above all, keep from round to round; see `fl.checkpoints`."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Go on from there. Raises LinkError for the state of another link."""
         ...
 
 
@@ -168,7 +177,7 @@ def spent(
     return {"airtime_s": round_airtime_s, "energy_j": np.ascontiguousarray(energy_j).sum(axis=1)}
 
 
-class OverTheAir:
+class OverTheAir(Forgetful):
     """`digital` and `analog`: devices add up in the air, and receiver noise is the Langevin noise."""
 
     def __init__(
@@ -270,8 +279,16 @@ class DetectedSigns:
             bursts=heard.bursts,
         )
 
+    def state(self) -> State:
+        """See `Algorithm.state`."""
+        return self._uplink.state()
 
-class ServerLangevin:
+    def restore(self, state: State) -> None:
+        """See `Algorithm.restore`."""
+        self._uplink.restore(state)
+
+
+class ServerLangevin(Forgetful):
     """`noiseless`: clipped gradients arrive exactly, and the server adds sqrt(2 eta) N(0, I), (6)."""
 
     def __init__(self, config: FlmcConfig, *, task: PosteriorTask, eta: NDArray[np.float64]) -> None:
@@ -293,7 +310,7 @@ class ServerLangevin:
         )
 
 
-class ExactSamples:
+class ExactSamples(Forgetful):
     """`exact`: every round is an independent sample of the posterior; the floor of every metric."""
 
     def __init__(self, task: PosteriorTask, *, num_samples: int) -> None:

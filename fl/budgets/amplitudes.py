@@ -12,6 +12,7 @@ from fl.algorithms.flmc import RoundOutcome, lmc_cap
 from fl.budgets.found import amplitude_caps, run_budget
 from fl.budgets.releases import flmc_release
 from fl.caps import step_size
+from fl.checkpoints import State, kept_array
 from fl.config import FlmcConfig
 from fl.sure_noise import sure_noise_power
 from fl.tasks import PosteriorTask
@@ -48,7 +49,8 @@ class AmplitudeAllowance:
         self._config, self._noise = config, float(np.sqrt(noise_power))
         self._budget = privacy.budget
         self._caps: Floats | None = None
-        self._most: NDArray[np.int64] | None = None
+        self._most: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._lost: Floats | None = None
         self.rounds_sent = np.zeros(len(ceilings), np.int64)
         self._ceilings = ceilings
         if privacy.budget.calibrate:
@@ -71,17 +73,27 @@ class AmplitudeAllowance:
         """The largest amplitude of every trial in this round, `[num_trials]`; 0: nothing is left."""
         if self._caps is not None:
             return np.full(len(self.rounds_sent), self._caps[round_index])
-        if self._most is not None:
-            left = np.asarray(self.rounds_sent < self._most)
-        else:
+        if self._lost is not None:
             left = np.asarray(((self._lost + self._worst) <= self._limits).any(axis=1))
+        else:
+            left = np.asarray(self.rounds_sent < self._most)
         return np.where(left, np.inf, 0.0)
 
     def note(self, peak_amplitude: Floats) -> None:
         """What trials really sent with, `[num_trials]`."""
         self.rounds_sent += peak_amplitude > 0.0
-        if self._caps is None and self._most is None:
+        if self._lost is not None:
             self._lost += self._loss(peak_amplitude)
+
+    def state(self) -> State:
+        """What has been spent: rounds sent `[num_trials]`, and divergences `[num_trials, num_orders]` if followed."""
+        return {"rounds_sent": self.rounds_sent, **({} if self._lost is None else {"lost": self._lost})}
+
+    def restore(self, state: State) -> None:
+        """Go on from there. Raises LearningError for the budget of other trials."""
+        self.rounds_sent = kept_array(state, "rounds_sent", like=self.rounds_sent)
+        if self._lost is not None:
+            self._lost = kept_array(state, "lost", like=self._lost)
 
     def _fit(self, relative: float) -> int:
         from privacy.accounting.calibration import rounds_that_fit

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fl.budgets.found import run_budget
 from fl.budgets.releases import release_of
+from fl.checkpoints import State, kept_array, kept_number
 from fl.config import FedAvgConfig
 from fl.participation import Participants
 from phy.config import LinkConfig
@@ -45,6 +46,15 @@ class UploadAllowance:
         self.sent[who.devices[who.sends]] += 1
         self.rounds_sent += bool(who.sends.any())
         return who
+
+    def state(self) -> State:
+        """What has been sent."""
+        return {"sent": self.sent, "rounds_sent": self.rounds_sent}
+
+    def restore(self, state: State) -> None:
+        """Go on from there. Raises LearningError for other devices."""
+        self.sent = kept_array(state, "sent", like=self.sent)
+        self.rounds_sent = kept_number(state, "rounds_sent", most=1 << 62)
 
 
 def upload_allowance(

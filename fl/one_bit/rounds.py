@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.checkpoints import State, kept_array
 from fl.config.scheme import CpaScheme, ProbitScheme
 from fl.models.federated import Piece
 from fl.one_bit.base import Scheme, Senders
@@ -32,6 +34,14 @@ class SchemeRounds(Scheme, Protocol):
     @property
     def facts(self) -> Mapping[str, float]:
         """Numbers that hold for every round."""
+        ...
+
+    def state(self) -> State:
+        """What the next round begins with, see `fl.checkpoints`."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Go on from there. Raises LearningError for the state of another scheme."""
         ...
 
 
@@ -73,6 +83,13 @@ class EveryRound:
     def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Scheme.aggregate`."""
         return self._scheme.aggregate(payload, senders)
+
+    def state(self) -> State:
+        """See `SchemeRounds.state`."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """See `SchemeRounds.restore`."""
 
 
 class CpaRounds(EveryRound):
@@ -116,6 +133,15 @@ class CpaRounds(EveryRound):
             )
         return self._cpa.update(histogram)
 
+    def state(self) -> State:
+        """See `SchemeRounds.state`: the scales of the next round."""
+        return {} if self._scales is None else {"scales": self._scales}
+
+    def restore(self, state: State) -> None:
+        """See `SchemeRounds.restore`."""
+        if self._scales is not None:
+            self._scales = kept_array(state, "scales", like=self._scales)
+
 
 class ProbitRounds(EveryRound):
     """PRoBit whose b follows learning, and is smaller where the channel surely flips."""
@@ -141,3 +167,11 @@ class ProbitRounds(EveryRound):
         estimate = self._now.aggregate(payload, senders)
         self._next = self._now.after(estimate, weights=senders.weights, factor=senders.factor, known=senders.known)
         return estimate
+
+    def state(self) -> State:
+        """See `SchemeRounds.state`: b of the next round."""
+        return {"b": float(self._next.b)}
+
+    def restore(self, state: State) -> None:
+        """See `SchemeRounds.restore`."""
+        self._next = replace(self._next, b=float(state["b"]))

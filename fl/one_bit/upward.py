@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.checkpoints import State
 from fl.exchange import BitPipe
 from fl.one_bit.base import Senders
 from fl.one_bit.rounds import SchemeRounds
@@ -80,3 +81,12 @@ class SchemeUpward:
             num_heard=num_heard,
             told=self._scheme.told(),
         )
+
+    def state(self) -> State:
+        """See `fl.upward.Upward`."""
+        return {"scheme": self._scheme.state(), "pipe": self._pipe.state()}
+
+    def restore(self, state: State) -> None:
+        """See `fl.upward.Upward`."""
+        self._scheme.restore(state["scheme"])
+        self._pipe.restore(state["pipe"])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LoopConfig
+from phy.link import LinkError
 from phy.measurement import LinkCounts
 
 
@@ -61,3 +65,15 @@ class PowerLoop:
         """Note what was measured in this round."""
         following = adapt_power(self.snr_db(round_index), counts, loop=self._loop, snr_max_db=self._snr_max_db)
         self._known = {round_index: self.snr_db(round_index), round_index + 1: following}
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """Powers `[num_trials, num_devices]` [dB] of the last round and of the next one, by their numbers."""
+        return {str(number): powers for number, powers in self._known.items()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from there. Raises LinkError for powers of other devices."""
+        for number, powers in state.items():
+            fits = isinstance(powers, np.ndarray) and powers.dtype == np.float64
+            if not (number.isdecimal() and fits and powers.shape == self._initial.shape):
+                raise LinkError(f"powers of round {number} are not those of {self._initial.shape} trials and devices")
+        self._known = {int(number): powers.copy() for number, powers in state.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,7 +52,7 @@ class PacketLink:
             raise LinkError(f"{num_devices} devices cannot form NOMA groups of {self._users}; use a multiple of that")
         check_gains(config.channel, num_devices=num_devices)
         self._payload = cut_payload(num_bits, packet_size_bytes=self.config.packet_size_bytes)
-        self._loop: tuple[tuple[object, ...], PowerLoop] | None = None
+        self._loop: tuple[tuple[int, tuple[int, ...]], PowerLoop] | None = None
         self._last_gains: tuple[tuple[object, ...], dict[tuple[Batch, ...], NDArray[np.float64]]] | None = None
 
     def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
@@ -93,6 +94,26 @@ class PacketLink:
             ),
             round_airtime_s=self._round_airtime(delivery.counts.airtime_s),
         )
+
+    def state(self) -> Mapping[str, Any]:
+        """See `DigitalUplink.state`: the powers of the closed loop, and of which trials they are."""
+        if self._loop is None:
+            return {"loop": None}
+        (seed, trials), loop = self._loop
+        return {"loop": {"seed": str(seed), "trials": np.array(trials, np.int64), "powers": loop.state()}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """See `DigitalUplink.restore`."""
+        kept = state["loop"]
+        if kept is None:
+            self._loop = None
+            return
+        if self.config.power.policy != "closed-loop":
+            raise LinkError("powers of a closed loop do not fit a link that has none")
+        which = (int(kept["seed"]), tuple(int(trial) for trial in kept["trials"]))
+        loop = self._new_loop(num_trials=len(which[1]))
+        loop.restore(kept["powers"])
+        self._loop = (which, loop)
 
     def _round_airtime(self, airtime_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Groups of NOMA take turns, and last as long as their busiest device."""
@@ -196,10 +217,12 @@ class PacketLink:
     def _power_loop(self, context: UplinkContext) -> PowerLoop:
         which = (context.seed, context.trials)
         if self._loop is None or self._loop[0] != which:
-            power = self.config.power
-            shape = (len(context.trials), self.num_devices)
-            self._loop = (which, PowerLoop(power.loop, snr_max_db=power.snr_max_db, shape=shape))
+            self._loop = (which, self._new_loop(num_trials=len(context.trials)))
         return self._loop[1]
+
+    def _new_loop(self, *, num_trials: int) -> PowerLoop:
+        power = self.config.power
+        return PowerLoop(power.loop, snr_max_db=power.snr_max_db, shape=(num_trials, self.num_devices))
 
     def _small_scale(self, context: UplinkContext, batches: tuple[Batch, ...]) -> NDArray[np.float64]:
         """Root of the mean |h|^2 that each packet meets at first, `[num_trials, num_devices, num_packets]`."""

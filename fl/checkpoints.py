@@ -1,0 +1,139 @@
+"""The seam between learning and wherever it is kept how far a trial has come.
+
+All draws are functions of (seed, trial, round, purpose, device), so that the number of rounds done is the random
+position: what remains to be kept is what rounds teach each other, and what they have left in the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.tasks.base import LearningError
+from phy.link import LinkError
+
+State = Mapping[str, Any]
+"""Nested mappings of names to NumPy arrays of numbers, int, float, str or None, and nothing else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """What was kept after `rounds_done` rounds."""
+
+    rounds_done: int
+    state: State
+
+
+class Checkpoints(Protocol):
+    """Keeps states of what is computed at the moment: one trial, or trials side by side."""
+
+    def saved(self) -> Iterator[Saved]:
+        """What was kept and is whole, the newest first."""
+        ...
+
+    def refuse(self, saved: Saved, why: str) -> None:
+        """Hear that a state which is whole is not one of what is computed."""
+        ...
+
+    def due(self, rounds_done: int) -> bool:
+        """Whether a state is wanted after so many rounds; asked after every round but the last."""
+        ...
+
+    def save(self, rounds_done: int, state: State) -> None:
+        """Keep the state, which goes on changing when this returns. Does not raise where it cannot be kept."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoCheckpoints:
+    """Keeps nothing."""
+
+    def saved(self) -> Iterator[Saved]:
+        """See `Checkpoints.saved`."""
+        return iter(())
+
+    def refuse(self, saved: Saved, why: str) -> None:
+        """See `Checkpoints.refuse`."""
+
+    def due(self, rounds_done: int) -> bool:
+        """See `Checkpoints.due`."""
+        del rounds_done
+        return False
+
+    def save(self, rounds_done: int, state: State) -> None:
+        """See `Checkpoints.save`."""
+
+
+NO_CHECKPOINTS = NoCheckpoints()
+
+
+class Resumable(Protocol):
+    """What can go on from a state of its own kind."""
+
+    def state(self) -> State:
+        """What rounds have changed; arrays may be those that go on changing."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Go on from there. Raises LearningError for the state of something else, and may then be half changed."""
+        ...
+
+
+_Found = TypeVar("_Found", bound=Resumable)
+
+
+def resumed(build: Callable[[], _Found], *, num_rounds: int, checkpoints: Checkpoints) -> tuple[_Found, int]:
+    """What `build()` makes, gone on from the newest state that fits it, and the rounds it has done; else a fresh one.
+
+    A checkpoint may come from anywhere: one that does not fit is refused, and the next older one is tried.
+    """
+    for saved in checkpoints.saved():
+        found = build()
+        try:
+            if not 0 < saved.rounds_done <= num_rounds:
+                raise LearningError(f"{saved.rounds_done} of {num_rounds} rounds cannot have been done")
+            found.restore(saved.state)
+        except (LearningError, LinkError, LookupError, TypeError, ValueError, AttributeError) as error:
+            checkpoints.refuse(saved, str(error))
+            continue
+        return found, saved.rounds_done
+    return build(), 0
+
+
+def kept_array(state: State, name: str, *, like: NDArray[Any]) -> NDArray[Any]:
+    """A copy of the array `name`. Raises LearningError where it has not the shape and type of `like`."""
+    found = state[name]
+    if not isinstance(found, np.ndarray) or found.shape != like.shape or found.dtype != like.dtype:
+        here = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
+        raise LearningError(f"{name} is {here}, and {like.dtype} {like.shape} is needed")
+    return found.copy()
+
+
+def kept_number(state: State, name: str, *, most: int) -> int:
+    """The whole number `name`, 0 to `most`. Raises LearningError for anything else."""
+    found = state[name]
+    if not isinstance(found, int) or not 0 <= found <= most:
+        raise LearningError(f"{name} is {found!r}, and no number within 0 to {most}")
+    return found
+
+
+def kept_rows(
+    state: State, *, num_rounds: int, shape: tuple[int, ...], unmeasured: float = 0.0
+) -> dict[str, NDArray[Any]]:
+    """Arrays `[rounds_done, *shape]` by name as `[num_rounds, *shape]`, filled up with `unmeasured`, or 0 for counts.
+
+    Raises LearningError for anything else.
+    """
+    found = {}
+    for name, rows in state.items():
+        fits = isinstance(rows, np.ndarray) and rows.shape[1:] == shape and 0 <= len(rows) <= num_rounds
+        if not fits or rows.dtype not in (np.int64, np.float64):
+            raise LearningError(f"{name} is not an array of counts or numbers of {shape} over {num_rounds} rounds")
+        whole = np.full((num_rounds, *shape), unmeasured if rows.dtype.kind == "f" else 0, rows.dtype)
+        whole[: len(rows)] = rows
+        found[name] = whole
+    return found
