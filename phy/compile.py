@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from phy.air_chain import AirChain
+from phy.air_sionna import SionnaAir
 from phy.config import LinkConfig
 from phy.config.conflicts import engine_conflicts, link_conflicts
 from phy.engines import engine_of
@@ -66,5 +68,15 @@ def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, paylo
         )
     for conflict in link_conflicts(config, num_devices=num_devices, payload_bits=num_symbols):
         raise LinkError(f"{conflict.problem}; {conflict.remedy}")
-    link = SuperpositionLink if config.ofdm == "none" else OfdmSuperposition
-    return link(config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=payload_bound)
+    size = {"num_devices": num_devices, "num_symbols": num_symbols}
+    if config.ofdm == "none":
+        return SuperpositionLink(config, **size, chain=_air_chain(config), payload_bound=payload_bound)
+    return OfdmSuperposition(config, **size, payload_bound=payload_bound)
+
+
+def _air_chain(config: LinkConfig) -> AirChain:
+    if engine_of(config) == "sionna":
+        return SionnaAir(config)
+    from phy.fused.air import FusedAir
+
+    return FusedAir(config)

@@ -3,166 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phy.channels import (
-    CHUNK_SYMBOLS,
-    CUTOFF,
-    NOISE_STD,
-    Fading,
-    FlatChannel,
-    UplinkContext,
-    draw_normals,
-    draw_taps,
-    precoding_weights,
-)
+from phy.air_chain import AirChain, OnAir
+from phy.channels import FlatChannel, UplinkContext
 from phy.config import ImpairmentsConfig, LinkConfig
-from phy.impairments import draw_offsets, impair_stream_by
-from phy.jamming import at_full_power, jamming_amplitude, on_air
+from phy.jamming import jamming_amplitude, on_air
 from phy.link import Superposition, check_payload
-from phy.modulation import modulator
-from phy.packets.layout import fold
 from phy.power import AmplitudeDecision, BlockGains, decide_amplitude
-from phy.random import RECEIVER, Purpose
-from phy.streaming import Cut, Program, stream
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Chain:
-    """What of a superposition is compiled in; `trials` sums of `devices` each in one chunk.
-
-    `phase_blocks`: residual phases change from coherence block to coherence block; `symbol_s` is 0 where it plays no
-    part; `jammed`: some devices send at an amplitude of their own.
-    """
-
-    modulation: str
-    fading: Fading
-    impairments: ImpairmentsConfig
-    phase_blocks: bool
-    symbol_s: float
-    jammed: bool
-    trials: int
-    devices: int
-    columns: int
-
-
-@lru_cache(maxsize=64)
-def _compiled(chain: _Chain) -> Any:
-    """The chain over chunks: payload in, received sums, numbers of active devices and energies sent out."""
-    import tensorflow as tf
-    from sionna.phy.channel import ApplyFlatFadingChannel
-
-    apply_channel = ApplyFlatFadingChannel()
-    modem = None if chain.modulation == "analog" else modulator(chain.modulation)
-    rows = chain.trials * chain.devices
-    shape = (chain.trials, chain.devices)
-
-    # Two compiled calls: fused into its readers, XLA would draw every value once per reader.
-    @tf.function(jit_compile=True, autograph=False)
-    def draw(start: Any, rows_in: Any, block: Any, numbers: Any) -> Any:
-        channel_key, csi_key, device, gain, _, noise_key = rows_in[:6]
-        receiver = tf.fill([chain.trials], tf.constant(RECEIVER, tf.uint32))
-        noise = draw_normals(noise_key, receiver, tf.cast(tf.range(chain.columns), tf.uint32) + start)
-        return noise, *draw_taps(
-            chain.fading,
-            tf.reshape(channel_key, [rows, 2]),
-            tf.reshape(csi_key, [rows, 2]),
-            tf.reshape(device, [rows]),
-            tf.reshape(gain, [rows]),
-            start,
-            block,
-            numbers,
-        )
-
-    @tf.function(jit_compile=True, autograph=False)
-    def draw_wrong(start: Any, impairment_key: Any, block: Any) -> Any:
-        position = tf.cast(tf.range(chain.columns), tf.uint32) + start
-        return draw_offsets(
-            impairment_key,
-            config=chain.impairments,
-            sample_s=chain.symbol_s,
-            block=position // block if chain.phase_blocks else None,
-        )
-
-    @tf.function(jit_compile=True, autograph=False)
-    def carry(
-        payload: Any,
-        start: Any,
-        valid: Any,
-        noise: Any,
-        taps: Any,
-        estimate: Any,
-        offsets: Any,
-        rows_in: Any,
-        numbers: Any,
-    ) -> Any:
-        gain, level = tf.reshape(rows_in[3], [rows]), rows_in[4]
-        weights = precoding_weights(estimate, gain, numbers[CUTOFF], chain.fading.policy)
-        weights = tf.reshape(weights, [*shape, chain.fading.columns])
-        symbols = tf.cast(payload, tf.complex64) if modem is None else modem.modulate(payload)
-        factor = tf.cast(level, tf.complex64)[:, None, None] * weights
-        if chain.jammed:
-            in_phase = precoding_weights(estimate, gain, numbers[CUTOFF], "fixed")
-            factor = at_full_power(factor, tf.reshape(in_phase, weights.shape), rows_in[8])
-        sent = factor * symbols
-        sent = impair_stream_by(sent, offsets, config=chain.impairments, start=start, symbol_power=rows_in[7])
-        counted = tf.cast(tf.range(chain.columns) < valid, tf.float32)
-        energy = tf.reduce_sum((tf.math.real(sent) ** 2 + tf.math.imag(sent) ** 2) * counted, axis=2)
-        # Devices are the transmit antennas of one receive antenna.
-        through = tf.transpose(tf.reshape(taps, [*shape, chain.fading.columns]), [0, 2, 1])[:, :, None, :]
-        faded = apply_channel(tf.transpose(sent, [0, 2, 1]), through)[..., 0]
-        active = tf.reduce_sum(tf.cast(tf.abs(weights) > 0.0, tf.int32), axis=1)
-        return faded + tf.cast(numbers[NOISE_STD], tf.complex64) * noise, active, tf.transpose(energy)
-
-    def run(payload: Any, start: Any, valid: Any, rows_in: Any, block: Any, numbers: Any) -> Any:
-        noise, taps, estimate = draw(start, rows_in, block, numbers)
-        offsets = draw_wrong(start, rows_in[6], block)
-        return carry(payload, start, valid, noise, taps, estimate, offsets, rows_in, numbers)
-
-    width = chain.columns if modem is None else chain.columns // 8
-    per_trial_key, per_device_key = ((chain.trials, 2), tf.uint32), ((*shape, 2), tf.uint32)
-    return stream(
-        Program(
-            run=run,
-            payload=((*shape, width), tf.uint8 if modem else tf.complex64),
-            rows=(
-                per_device_key,
-                per_device_key,
-                (shape, tf.uint32),
-                (shape, tf.float32),
-                ((chain.trials,), tf.float32),
-                per_trial_key,
-                per_device_key,
-                (shape, tf.float32),
-                *[(shape, tf.float32)] * chain.jammed,
-            ),
-            outputs=(tf.complex64, tf.int32, tf.float32),
-        )
-    )
 
 
 class SuperpositionLink:
     """Over-the-air aggregation in complex baseband, phases compensated by each device's channel estimate.
 
     `payload_bound` is the largest magnitude of an amplitude (1 for BPSK): the power constraint holds for
-    the worst block, as in Zhang et al. 2022 (20).
+    the worst block, as in Zhang et al. 2022 (20). `chain` is the engine's.
     """
 
-    def __init__(self, config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0) -> None:
+    def __init__(
+        self,
+        config: LinkConfig,
+        *,
+        num_devices: int,
+        num_symbols: int,
+        chain: AirChain,
+        payload_bound: float = 1.0,
+    ) -> None:
         self.num_devices = num_devices
         self.num_symbols = num_symbols
         self.config = config
         self._payload_bound = payload_bound
+        self._chain = chain
         self._channel = FlatChannel(
             config,
             num_devices=num_devices,
             num_symbols=num_symbols,
             packet_symbols=8 * config.packet_size_bytes,
+            measure=chain.measure_gains,
         )
 
     def superpose(
@@ -177,70 +57,29 @@ class SuperpositionLink:
         num_trials, analog = len(context.trials), self.config.modulation == "analog"
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
-        channel, impairments = self._channel, self.config.impairments
-        gains = channel.block_gains(context)
+        gains = self._channel.block_gains(context)
         decision = decide_amplitude(
             gains,
             max_power=self.config.max_power,
             payload_power=self._payload_bound**2,
             caps=caps,
         )
-        cut = Cut(
-            rows=num_trials,
-            symbols=self.num_symbols,
-            rows_per_chunk=max(CHUNK_SYMBOLS // (channel.columns * self.num_devices), 1),
-            columns=channel.columns,
+        jamming = jamming_amplitude(payload, jammers, max_power=self.config.max_power)
+        impairments = self.config.impairments
+        sent = OnAir(
+            payload=payload,
+            decision=decision,
+            jamming=jamming,
+            clipping_reference=clipping_reference(payload, gains, decision, impairments=impairments, jamming=jamming),
         )
-        chain = _Chain(
-            modulation=self.config.modulation,
-            fading=channel.spec,
-            impairments=impairments,
-            phase_blocks=impairments.phase_error_deg > 0.0 and self.config.channel.coherence in ("symbol", "packet"),
-            symbol_s=self.config.symbol_s if impairments.cfo_hz > 0.0 else 0.0,
-            jammed=jammers is not None,
-            trials=cut.rows_per_chunk,
-            devices=self.num_devices,
-            columns=cut.columns,
-        )
-        per_device = (array.reshape(num_trials, self.num_devices, -1) for array in channel.rows(context))
-        channel_key, csi_key, device, gain = per_device
-        amplitude = jamming_amplitude(payload, jammers, max_power=self.config.max_power)
-        reference = clipping_reference(payload, gains, decision, impairments=impairments, jamming=amplitude)
-        received, active, energy = _compiled(chain)(
-            cut.chunks(
-                payload.astype(np.complex64) if analog else payload,
-                cut.columns if analog else cut.columns // 8,
-            ),
-            cut.block(),
-            cut.start(),
-            cut.valid(),
-            (
-                cut.by_row(channel_key),
-                cut.by_row(csi_key),
-                cut.by_row(device[..., 0]),
-                cut.by_row(gain[..., 0]),
-                cut.by_row(decision.level.astype(np.float32)),
-                cut.by_row(context.keys(Purpose.NOISE)),
-                cut.by_row(impairment_keys(context, num_devices=self.num_devices)),
-                cut.by_row(reference),
-                *([] if amplitude is None else [cut.by_row(amplitude)]),
-            ),
-            *channel.numbers.feed(),
-        )
-        num_active = cut.join(np.asarray(active)).astype(np.int64)
+        arrivals = self._chain.add_up(sent, self._channel, context=context)
         return Superposition(
-            received=cut.join(np.asarray(received))[:, : self.num_symbols],
-            num_active=num_active[:, : self.num_symbols] if channel.varies else num_active[:, :1],
+            received=arrivals.received,
+            num_active=arrivals.num_active,
             decision=decision,
             airtime_s=on_air(decision, jammers).astype(float) * (self.num_symbols * self.config.symbol_s),
-            energy_j=cut.add_up(np.asarray(energy)).T * self.config.symbol_s,
+            energy_j=arrivals.energy * self.config.symbol_s,
         )
-
-
-def impairment_keys(context: UplinkContext, *, num_devices: int) -> NDArray[np.uint32]:
-    """Key of what each device does wrong in this round, `[num_trials, num_devices, 2]`."""
-    device = np.arange(num_devices)[None, :]
-    return fold(context.keys(Purpose.IMPAIRMENTS)[:, None], device, np.zeros_like(device))
 
 
 def clipping_reference(

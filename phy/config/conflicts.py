@@ -47,9 +47,9 @@ def engine_conflicts(link: LinkConfig) -> Iterator[LinkConflict]:
     if link.engine == "fused" and not link.fusible and not open_yet:
         yield LinkConflict(
             keys=("engine",),
-            problem="engine fused has orthogonal access over flat fading or frequency-domain OFDM with tdl models, "
-            "ideal transmitters, uncoded or with code ldpc5g and check_update boxplus; this link only engine sionna "
-            "has",
+            problem="engine fused has superposition over flat fading, and orthogonal access over flat fading or "
+            "frequency-domain OFDM with tdl models, uncoded or with code ldpc5g and check_update boxplus, both with "
+            "ideal transmitters; this link only engine sionna has",
             remedy="write engine: sionna, or leave it at auto",
         )
 

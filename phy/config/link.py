@@ -137,6 +137,8 @@ class LinkConfig(Frozen):
     @property
     def fusible(self) -> bool:
         """Whether engine `fused` has kernels for this link: for its symbols, or for its code alone."""
+        if self.access == "superposition":
+            return self.ofdm == "none" and self.impairments.none and self.error_model != "error_free"
         link = self.resolve_mcs()
         coded = isinstance(link.coding, CodingConfig) and link.coding.fusible
         has_any = self.plain or coded or self.fusible_packets

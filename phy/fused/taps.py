@@ -20,21 +20,21 @@ from phy.fused.compiled import inlined, stage
 from phy.fused.random import cosine_and_sine, draw_normals, negative_log, threefry
 from phy.propagation.nakagami import amplitude_pieces
 
-_CONSTANT, _RAYLEIGH, _RICIAN, _NAKAGAMI = range(4)
-_FADINGS = {"constant": _CONSTANT, "rayleigh": _RAYLEIGH, "rician": _RICIAN, "nakagami": _NAKAGAMI}
+CONSTANT, _RAYLEIGH, _RICIAN, NAKAGAMI = range(4)
+_FADINGS = {"constant": CONSTANT, "rayleigh": _RAYLEIGH, "rician": _RICIAN, "nakagami": NAKAGAMI}
 
 TILE = 1024
 """Most symbols that are worked on at once: all lanes together stay in the first- and second-level cache."""
 _WIDTH = TILE + 16  # lanes a power of two apart would crowd the same few lines of a cache
 # Lanes lie in one flat array at constant distances: LLVM checks every pair of arrays of a loop for overlap, and gives
 # up on vectors where there are more than a few.
-NOISE_REAL, NOISE_IMAG, _TAP_REAL, _TAP_IMAG, _KNOWN_REAL, _KNOWN_IMAG, OF_TAPS = (i * _WIDTH for i in range(7))
+NOISE_REAL, NOISE_IMAG, TAP_REAL, TAP_IMAG, KNOWN_REAL, KNOWN_IMAG, OF_TAPS = (i * _WIDTH for i in range(7))
 NOISE_SCALE, TURN_REAL, TURN_IMAG, SENT_POWER, FADED_POWER, _COEFFICIENTS = (i * _WIDTH for i in range(6))
 """Coefficients of symbols (or, behind `OF_TAPS` or `OF_SYMBOLS`): q, both parts of h / h^, |A w|^2 and |A w h|^2."""
 OF_SYMBOLS = OF_TAPS + _COEFFICIENTS
 NUM_LANES = OF_SYMBOLS + _COEFFICIENTS
 
-_SMALLEST_POWER = np.float32(1e-30)
+SMALLEST_POWER = np.float32(1e-30)
 _PIECES = 256
 _PIECES_PER_NEPER = np.float32(_PIECES / (32.0 * np.log(2.0)))
 _HALF, _ZERO, _ONE, _TINY = np.float32(0.5), np.float32(0.0), np.float32(1.0), np.float32(2.0**-31)
@@ -78,7 +78,7 @@ def tap_law(channel: FlatChannel) -> TapLaw:
 
 
 @inlined
-def _nakagami(word0: Any, word1: Any, pieces: Any) -> Any:
+def nakagami_tap(word0: Any, word1: Any, pieces: Any) -> Any:
     upper = np.uint32(word0 >> np.uint32(31))
     tail = np.uint32(~word0) if upper == np.uint32(1) else word0
     place = negative_log((np.float32(tail) + _HALF) * _TINY) * _PIECES_PER_NEPER
@@ -94,24 +94,24 @@ def _nakagami(word0: Any, word1: Any, pieces: Any) -> Any:
 
 
 @stage
-def _draw_taps(law: Any, key: Any, device: Any, first: Any, stride: Any, lanes: Any, count: Any) -> None:
+def draw_taps(law: Any, key: Any, device: Any, first: Any, stride: Any, lanes: Any, count: Any) -> None:
     """Taps of unit mean power at positions first, first + stride, ..."""
     key0, key1 = np.uint32(key[0]), np.uint32(key[1])
-    if law.fading == _CONSTANT:
-        lanes[_TAP_REAL : _TAP_REAL + count] = _ONE
-        lanes[_TAP_IMAG : _TAP_IMAG + count] = _ZERO
-    elif law.fading == _NAKAGAMI:
+    if law.fading == CONSTANT:
+        lanes[TAP_REAL : TAP_REAL + count] = _ONE
+        lanes[TAP_IMAG : TAP_IMAG + count] = _ZERO
+    elif law.fading == NAKAGAMI:
         for i in range(count):
             position = np.uint32(np.uint32(first) + np.uint32(stride) * np.uint32(i))
             word0, word1 = threefry(key0, key1, position, device)
-            real, imag = _nakagami(word0, word1, law.pieces)
-            lanes[_TAP_REAL + i] = real
-            lanes[_TAP_IMAG + i] = imag
+            real, imag = nakagami_tap(word0, word1, law.pieces)
+            lanes[TAP_REAL + i] = real
+            lanes[TAP_IMAG + i] = imag
     else:
-        draw_normals(key, device, first, stride, lanes, _TAP_REAL, _TAP_IMAG, count)
+        draw_normals(key, device, first, stride, lanes, TAP_REAL, TAP_IMAG, count)
         for i in range(count):
-            lanes[_TAP_REAL + i] = law.fixed_part + law.scattered_part * lanes[_TAP_REAL + i]
-            lanes[_TAP_IMAG + i] *= law.scattered_part
+            lanes[TAP_REAL + i] = law.fixed_part + law.scattered_part * lanes[TAP_REAL + i]
+            lanes[TAP_IMAG + i] *= law.scattered_part
 
 
 @stage
@@ -122,19 +122,19 @@ def draw_coefficients(
 
     `keys` `[>= 4]` uint32 are those of taps and of channel knowledge.
     """
-    _draw_taps(law, keys[0:2], device, first, stride, lanes, count)
+    draw_taps(law, keys[0:2], device, first, stride, lanes, count)
     if law.perfect_csi:
-        lanes[_KNOWN_REAL : _KNOWN_REAL + count] = _ZERO
-        lanes[_KNOWN_IMAG : _KNOWN_IMAG + count] = _ZERO
+        lanes[KNOWN_REAL : KNOWN_REAL + count] = _ZERO
+        lanes[KNOWN_IMAG : KNOWN_IMAG + count] = _ZERO
     else:
-        draw_normals(keys[2:4], device, first, stride, lanes, _KNOWN_REAL, _KNOWN_IMAG, count)
+        draw_normals(keys[2:4], device, first, stride, lanes, KNOWN_REAL, KNOWN_IMAG, count)
     cutoff, inverts = law.cutoff * gain * gain, law.inverts
     for i in range(count):
-        real, imag = gain * lanes[_TAP_REAL + i], gain * lanes[_TAP_IMAG + i]
-        known_real = real + gain * law.csi_std * lanes[_KNOWN_REAL + i]
-        known_imag = imag + gain * law.csi_std * lanes[_KNOWN_IMAG + i]
+        real, imag = gain * lanes[TAP_REAL + i], gain * lanes[TAP_IMAG + i]
+        known_real = real + gain * law.csi_std * lanes[KNOWN_REAL + i]
+        known_imag = imag + gain * law.csi_std * lanes[KNOWN_IMAG + i]
         power = known_real * known_real + known_imag * known_imag
-        bounded = max(power, _SMALLEST_POWER)
+        bounded = max(power, SMALLEST_POWER)
         root = _ONE / np.sqrt(bounded)
         # |A w| / |h^|, with |w| = 1 or 1 / |h^|.
         factor = level * root * (root if inverts else _ONE)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phy.air_sionna import impairment_keys
 from phy.channels import CHUNK_SYMBOLS, UplinkContext
 from phy.config import CsiError, CsiEstimation, LinkConfig, OfdmConfig
 from phy.frontends import air
@@ -20,7 +21,7 @@ from phy.power import BlockGains, decide_amplitude
 from phy.random import Purpose
 from phy.seams import Propagation
 from phy.streaming import Cut
-from phy.superposition import clipping_reference, impairment_keys
+from phy.superposition import clipping_reference
 from phy.superposition_ofdm.chain import Chain, Sending, compiled_chain
 from phy.superposition_ofdm.knowledge import ChainSpec, Csi, Who
 from phy.superposition_ofdm.layout import Layout

@@ -18,7 +18,8 @@ NUM_TRIALS, NUM_DEVICES, NUM_SYMBOLS, NUM_BYTES = 5, 4, 21, 3
 GRID = {"num_subcarriers": 12, "num_symbols": 4, "pilot_symbols": (0, 3), "cyclic_prefix_length": 2}
 IMPAIRED = {"phase_error_deg": 10.0, "cfo_hz": 100.0, "clipping_db": 4.0}
 WAVEFORMS: dict[str, dict[str, Any]] = {
-    "single-carrier": {},
+    "single-carrier": {"engine": "sionna"},
+    "single-carrier-fused": {"engine": "fused"},
     "single-carrier-impaired": {"impairments": IMPAIRED},
     "ofdm": {"ofdm": GRID},
     "ofdm-estimated": {

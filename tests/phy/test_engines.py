@@ -11,7 +11,7 @@ import pytest
 from radio import link_config
 
 from phy import engines
-from phy.compile import compile_digital
+from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
 from phy.config.conflicts import link_conflicts
 from phy.link import LinkError
@@ -21,6 +21,12 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "impaired": {"impairments": {"phase_error_deg": 5.0}},
     "noma": {"access": "noma"},
     "error free": {"error_model": "error_free"},
+}
+SUM = {"access": "superposition", "modulation": "analog"}
+SUMS_WITHOUT: dict[str, dict[str, Any]] = {
+    "impaired": {"impairments": {"phase_error_deg": 5.0}},
+    "over ofdm": {"ofdm": {}},
+    "noiseless": {"error_model": "error_free"},
 }
 
 
@@ -41,6 +47,19 @@ def test_auto_is_fused_where_there_are_kernels_and_sionna_elsewhere() -> None:
     assert engines.engine_of(link("sionna")) == "sionna"
     for changes in WITHOUT.values():
         assert engines.engine_of(link(**changes)) == "sionna"
+
+
+def test_superposition_is_fused_over_flat_channels_with_ideal_transmitters() -> None:
+    assert engines.engine_of(link(**SUM)) == "fused"
+    for changes in SUMS_WITHOUT.values():
+        assert engines.engine_of(link(**SUM, **changes)) == "sionna"
+
+
+@pytest.mark.parametrize("which", [name for name in SUMS_WITHOUT if name != "noiseless"])
+def test_fused_for_a_sum_it_has_not_is_refused_in_one_sentence(which: str) -> None:
+    config = link("fused", **SUM, **SUMS_WITHOUT[which])
+    with pytest.raises(LinkError, match="this link only engine sionna has; write engine: sionna"):
+        compile_air(config, num_devices=2, num_symbols=8)
 
 
 def test_auto_is_sionna_where_tensorflow_has_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,210 @@
+"""Superposition over flat channels in fused kernels: what `phy.air_sionna` does with ideal transmitters.
+
+    y[s] = sum_k A w_k h_k x_k[s] + sigma z[s]
+
+Devices are added up in their order, a tile of symbols at a time. Where taps hold for the round, those of all devices
+are drawn side by side; else those of a tile, device by device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.air_chain import Arrivals, OnAir
+from phy.channels import FlatChannel, UplinkContext
+from phy.config import LinkConfig
+from phy.fused.air_taps import ACTIVE, ADDED_IMAG, ADDED_REAL, SENT_POWER, added_at_positions, added_by_devices
+from phy.fused.compiled import kernel, read_only, stage
+from phy.fused.gains import measure_gains
+from phy.fused.random import draw_normals
+from phy.fused.taps import NUM_LANES, OF_SYMBOLS, TILE, expand, tap_law
+from phy.fused.workers import available_threads, run_tasks
+from phy.power import BlockGains
+from phy.random import RECEIVER, Purpose
+
+_TILES_OF_A_TASK = 8
+_REAL, _COMPLEX, _BITS = range(3)
+_WIDTH = TILE + 16
+SYMBOL_REAL, SYMBOL_IMAG, SUM_REAL, SUM_IMAG, _NUM_SYMBOL_LANES = (i * _WIDTH for i in range(5))
+_RECEIVER = np.uint32(RECEIVER)
+_ONE, _ZERO, _TWO = np.float32(1.0), np.float32(0.0), np.float32(2.0)
+
+
+@stage
+def _read_symbols(kind: Any, amplitudes: Any, bits: Any, base: Any, lanes: Any, count: Any) -> None:
+    """Symbols `base` to `base + count` of one device; bit 0 is +1, and `base` a whole byte."""
+    if kind == _BITS:
+        for i in range(count):
+            bit = np.uint32(bits[(base + i) >> 3] >> np.uint32(7 - (i & 7))) & np.uint32(1)
+            lanes[SYMBOL_REAL + i] = _ONE - _TWO * np.float32(np.int32(bit))
+            lanes[SYMBOL_IMAG + i] = _ZERO
+    elif kind == _REAL:
+        for i in range(count):
+            lanes[SYMBOL_REAL + i] = amplitudes[base + i]
+            lanes[SYMBOL_IMAG + i] = _ZERO
+    else:
+        for i in range(count):
+            lanes[SYMBOL_REAL + i] = amplitudes[2 * (base + i)]
+            lanes[SYMBOL_IMAG + i] = amplitudes[2 * (base + i) + 1]
+
+
+@stage
+def _add(symbols: Any, taps: Any, count: Any) -> Any:
+    """Add one device's symbols, each with a tap of its own; the energy it spent."""
+    energy = _ZERO
+    for i in range(count):
+        x, y = symbols[SYMBOL_REAL + i], symbols[SYMBOL_IMAG + i]
+        real, imag = taps[OF_SYMBOLS + ADDED_REAL + i], taps[OF_SYMBOLS + ADDED_IMAG + i]
+        symbols[SUM_REAL + i] += real * x - imag * y
+        symbols[SUM_IMAG + i] += real * y + imag * x
+        energy += taps[OF_SYMBOLS + SENT_POWER + i] * (x * x + y * y)
+    return energy
+
+
+@stage
+def _add_with_one_tap(symbols: Any, real: Any, imag: Any, power: Any, count: Any) -> Any:
+    """`_add` where all symbols have the same tap."""
+    energy = _ZERO
+    for i in range(count):
+        x, y = symbols[SYMBOL_REAL + i], symbols[SYMBOL_IMAG + i]
+        symbols[SUM_REAL + i] += real * x - imag * y
+        symbols[SUM_IMAG + i] += real * y + imag * x
+        energy += x * x + y * y
+    return power * energy
+
+
+@stage
+def _finish(symbols: Any, taps: Any, noise_key: Any, noise_std: Any, base: Any, received: Any, count: Any) -> None:
+    """Noise on the sums, and both parts of each side by side into `received`."""
+    draw_normals(noise_key, _RECEIVER, base, 1, taps, 0, _WIDTH, count)
+    for i in range(count):
+        received[2 * (base + i)] = symbols[SUM_REAL + i] + noise_std * taps[i]
+        received[2 * (base + i) + 1] = symbols[SUM_IMAG + i] + noise_std * taps[_WIDTH + i]
+
+
+@stage
+def _count_active(taps: Any, active: Any, base: Any, count: Any) -> None:
+    for i in range(count):
+        active[base + i] += np.int64(taps[OF_SYMBOLS + ACTIVE + i])
+
+
+@kernel
+def _superpose(
+    law: Any,
+    kind: Any,
+    amplitudes: Any,
+    bits: Any,
+    keys: Any,
+    gains: Any,
+    levels: Any,
+    jamming: Any,
+    num_symbols: Any,
+    received: Any,
+    active: Any,
+    energy: Any,
+    first: Any,
+    last: Any,
+) -> None:
+    """Tasks `first` to `last`, each `_TILES_OF_A_TASK` tiles of one trial.
+
+    `keys` `[trials, 6]`: of taps, of channel knowledge and of noise; `energy` `[trials, spans, devices]`.
+    """
+    spans, num_devices = energy.shape[1], energy.shape[2]
+    one_tap = law.block_symbols >= num_symbols
+    symbols = np.empty(_NUM_SYMBOL_LANES, np.float32)
+    taps, noise = np.empty(NUM_LANES, np.float32), np.empty(2 * _WIDTH, np.float32)
+    of_devices = np.empty((4, num_devices if one_tap else 1), np.float32)
+    for task in range(first, last):
+        trial, span = task // spans, task % spans
+        level = levels[trial]
+        spent = energy[trial, span]
+        spent[:] = 0.0
+        if one_tap:
+            for start in range(0, num_devices, TILE):
+                some = min(num_devices - start, TILE)
+                added_by_devices(law, keys[trial], gains[trial], level, jamming[trial], taps, of_devices, start, some)
+            if span == 0:
+                for device in range(num_devices):
+                    active[trial, :] += np.int64(of_devices[3, device])
+        for tile in range(span * _TILES_OF_A_TASK, (span + 1) * _TILES_OF_A_TASK):
+            base = tile * TILE
+            count = min(num_symbols - base, TILE)
+            if count <= 0:
+                break
+            symbols[SUM_REAL : SUM_REAL + count] = _ZERO
+            symbols[SUM_IMAG : SUM_IMAG + count] = _ZERO
+            for device in range(num_devices):
+                _read_symbols(kind, amplitudes[trial, device], bits[trial, device], base, symbols, count)
+                if one_tap:
+                    real, imag, power = of_devices[0, device], of_devices[1, device], of_devices[2, device]
+                    spent[device] += _add_with_one_tap(symbols, real, imag, power, count)
+                else:
+                    first_tap = base // law.block_symbols
+                    num_taps = (base + count - 1) // law.block_symbols - first_tap + 1
+                    gain, jam = gains[trial, device], jamming[trial, device]
+                    added_at_positions(law, keys[trial], np.uint32(device), gain, level, jam, first_tap, taps, num_taps)
+                    expand(first_tap, law.block_symbols, base, 1, taps, count)
+                    _count_active(taps, active[trial], base, count)
+                    spent[device] += _add(symbols, taps, count)
+            _finish(symbols, noise, keys[trial, 4:6], law.noise_std, base, received[trial], count)
+
+
+class FusedAir:
+    """`AirChain` of links of one configuration with ideal transmitters, on `threads` threads, all cores if left out."""
+
+    def __init__(self, config: LinkConfig, *, threads: int | None = None) -> None:
+        self._bits = config.modulation != "analog"
+        self._threads = threads or available_threads()
+
+    def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
+        """See `AirChain.measure_gains`."""
+        return measure_gains(channel, context, threads=self._threads)
+
+    def add_up(self, sent: OnAir, channel: FlatChannel, *, context: UplinkContext) -> Arrivals:
+        """See `AirChain.add_up`."""
+        num_trials, num_devices = sent.payload.shape[:2]
+        kind, amplitudes, bits = self._payload(sent.payload)
+        purposes = (Purpose.CHANNEL, Purpose.CSI)
+        keys = [context.keys(purpose, same_every_round=channel.same_every_round) for purpose in purposes]
+        spans = -(-channel.num_symbols // (TILE * _TILES_OF_A_TASK))
+        received = np.empty((num_trials, 2 * channel.num_symbols), np.float32)
+        active = np.zeros((num_trials, channel.num_symbols if channel.varies else 1), np.int64)
+        energy = np.empty((num_trials, spans, num_devices))
+        arrays = (
+            read_only(np.concatenate([*keys, context.keys(Purpose.NOISE)], axis=1)),
+            read_only(channel.rows(context)[3].reshape(num_trials, num_devices)),
+            read_only(sent.decision.level.astype(np.float32)),
+            read_only(np.zeros((num_trials, num_devices), np.float32) if sent.jamming is None else sent.jamming),
+        )
+        law, num_symbols = tap_law(channel), channel.num_symbols
+        run_tasks(
+            lambda first, last: _superpose(
+                law,
+                kind,
+                amplitudes,
+                bits,
+                *arrays,
+                num_symbols,
+                received,
+                active,
+                energy,
+                first,
+                last,
+            ),
+            num_tasks=num_trials * spans,
+            threads=self._threads,
+        )
+        return Arrivals(received=received.view(np.complex64), num_active=active, energy=energy.sum(axis=1))
+
+    def _payload(self, payload: NDArray[Any]) -> tuple[int, NDArray[np.float32], NDArray[np.uint8]]:
+        """(kind, amplitudes, bits), of which the kernel reads one; the other is empty, but has trials and devices."""
+        nothing = (*payload.shape[:2], 0)
+        if self._bits:
+            return _BITS, read_only(np.empty(nothing, np.float32)), read_only(payload)
+        no_bits = read_only(np.empty(nothing, np.uint8))
+        if np.iscomplexobj(payload):
+            return _COMPLEX, read_only(np.ascontiguousarray(payload, np.complex64).view(np.float32)), no_bits
+        return _REAL, read_only(payload.astype(np.float32, copy=False)), no_bits

@@ -1,0 +1,160 @@
+"""Both engines of superposition over flat channels: the same fades, the same noise, hence the same sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from phy.channels import FlatChannel, UplinkContext
+from phy.compile import compile_air
+from phy.config import LinkConfig
+from phy.fused import air_taps
+from phy.fused.air import FusedAir
+from phy.fused.taps import TILE
+from phy.link import Superposition
+from phy.superposition import SuperpositionLink
+
+DEVICES, TRIALS = 5, (4, 2)
+SYMBOLS = 9 * TILE + 77
+"""More than one task of tiles, no whole byte, no whole packet."""
+ON_AIR = UplinkContext(seed=1, trials=TRIALS, round_index=3)
+
+CHANNELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "awgn": ({"model": "awgn"}, {}),
+    "rayleigh per round": ({"fading": "rayleigh"}, {"power": {"policy": "truncated-inversion"}}),
+    "rayleigh per packet": ({"fading": "rayleigh", "coherence": "packet"}, {"power": {"policy": "inversion"}}),
+    "rician per symbol": ({"fading": "rician", "coherence": "symbol"}, {"csi": {"error_variance": 0.05}}),
+    "nakagami per symbol": (
+        {"fading": "nakagami", "coherence": "symbol"},
+        {"power": {"policy": "truncated-inversion", "cutoff_db": -3.0}},
+    ),
+    "nakagami per run": ({"fading": "nakagami", "coherence": "run"}, {"csi": {"error_variance": 0.05}}),
+}
+
+
+def link(modulation: str, channel: str, engine: str) -> LinkConfig:
+    propagation, rest = CHANNELS[channel]
+    return LinkConfig.model_validate(
+        {
+            "access": "superposition",
+            "modulation": modulation,
+            "channel": {"gain": [0.7, 1.3, 1.0, 1.0, 0.4], **propagation},
+            "packet_size_bytes": 37,
+            "engine": engine,
+            **rest,
+            "power": {"policy": "fixed", "snr_max_db": 12.0, **rest.get("power", {})},
+        }
+    )
+
+
+def payload_of(kind: str) -> NDArray[Any]:
+    rng = np.random.default_rng(1)
+    if kind == "bpsk":
+        return rng.integers(0, 256, (len(TRIALS), DEVICES, -(-SYMBOLS // 8)), dtype=np.uint8)
+    real = rng.uniform(-1.0, 1.0, (len(TRIALS), DEVICES, SYMBOLS))
+    return real * (0.6 + 0.8j) if kind == "complex" else real
+
+
+def superposed(kind: str, channel: str, engine: str, *, jammed: bool = False) -> Superposition:
+    config = link("bpsk" if kind == "bpsk" else "analog", channel, engine)
+    jammers = None
+    if jammed:
+        jammers = np.zeros((len(TRIALS), DEVICES), bool)
+        jammers[0, 1] = jammers[1, 4] = True
+    uplink = compile_air(config, num_devices=DEVICES, num_symbols=SYMBOLS)
+    return uplink.superpose(payload_of(kind), context=ON_AIR, caps={}, jammers=jammers)
+
+
+def assert_same(one: Superposition, other: Superposition) -> None:
+    """Sums to float32 rounding of terms no larger than the largest sum; counts exactly."""
+    scale = np.abs(other.received).max()
+    assert np.abs(one.received - other.received).max() < 3e-6 * scale
+    assert np.array_equal(one.num_active, other.num_active)
+    np.testing.assert_allclose(one.energy_j, other.energy_j, rtol=1e-4)
+    np.testing.assert_allclose(one.decision.amplitude, other.decision.amplitude, rtol=1e-5)
+    assert np.array_equal(one.airtime_s, other.airtime_s)
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_both_engines_receive_the_same_sums(channel: str) -> None:
+    assert_same(*(superposed("real", channel, engine) for engine in ("fused", "sionna")))
+
+
+@pytest.mark.parametrize("kind", ["bpsk", "complex"])
+def test_both_engines_add_up_whatever_symbols_there_are(kind: str) -> None:
+    assert_same(*(superposed(kind, "rayleigh per packet", engine) for engine in ("fused", "sionna")))
+
+
+@pytest.mark.parametrize("channel", ["rayleigh per round", "nakagami per symbol"])
+def test_both_engines_hear_the_same_jammers(channel: str) -> None:
+    jammed = [superposed("real", channel, engine, jammed=True) for engine in ("fused", "sionna")]
+    assert_same(*jammed)
+    assert not np.allclose(jammed[0].received, superposed("real", channel, "fused").received)
+
+
+def test_some_symbol_is_cut_off_in_the_case_that_says_so() -> None:
+    active = superposed("real", "nakagami per symbol", "fused").num_active
+    assert active.min() < DEVICES == active.max()
+
+
+@pytest.mark.parametrize("channel", ["rayleigh per round", "rician per symbol"])
+def test_any_number_of_threads_gives_the_same_bits(channel: str) -> None:
+    config = link("analog", channel, "fused")
+
+    def with_threads(threads: int) -> Superposition:
+        chain = FusedAir(config, threads=threads)
+        radio = SuperpositionLink(config, num_devices=DEVICES, num_symbols=SYMBOLS, chain=chain)
+        return radio.superpose(payload_of("real"), context=ON_AIR, caps={})
+
+    alone, together = with_threads(1), with_threads(3)
+    assert alone.received.tobytes() == together.received.tobytes()
+    assert np.array_equal(alone.energy_j, together.energy_j)
+
+
+def test_more_devices_than_a_tile_have_each_a_tap_of_their_own() -> None:
+    """Sent alone, each arrives as in the sum of all: tile borders lose nobody."""
+    num_devices = TILE + 3
+    config = LinkConfig.model_validate(
+        {
+            "access": "superposition",
+            "modulation": "analog",
+            "engine": "fused",
+            "channel": {"fading": "rayleigh"},
+            "power": {"policy": "fixed"},
+        }
+    )
+    radio = compile_air(config, num_devices=num_devices, num_symbols=4)
+    context = UplinkContext(seed=1, trials=(0,))
+    quiet = radio.superpose(np.zeros((1, num_devices, 4)), context=context, caps={}).received
+    found = []
+    for device in (0, TILE - 1, TILE, TILE + 2):
+        payload = np.zeros((1, num_devices, 4))
+        payload[0, device] = 1.0
+        found.append(complex((radio.superpose(payload, context=context, caps={}).received - quiet)[0, 0]))
+    channel = FlatChannel(config, num_devices=num_devices, num_symbols=4, packet_symbols=8)
+    level = radio.superpose(np.zeros((1, num_devices, 4)), context=context, caps={}).decision.level[0]
+    expected = level * channel.block_gains(context).gain_sum[0, [0, TILE - 1, TILE, TILE + 2]] / 4
+    # The difference of two sums near noise of unit size, in float32.
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_coefficients_are_those_of_the_equation() -> None:
+    """One tap, one estimate, by hand: A conj(h^) h / |h^|^2 of an honest device that inverts."""
+    from phy.fused.taps import NUM_LANES, OF_TAPS, tap_law
+
+    config = link("analog", "rician per symbol", "fused")
+    config = config.model_copy(update={"power": config.power.model_copy(update={"policy": "inversion"})})
+    channel = FlatChannel(config, num_devices=DEVICES, num_symbols=8, packet_symbols=8)
+    lanes = np.zeros(NUM_LANES, np.float32)
+    keys = np.arange(6, dtype=np.uint32)
+    level, gain = np.float32(1.5), np.float32(0.7)
+    air_taps.added_at_positions(tap_law(channel), keys, np.uint32(1), gain, level, np.float32(0.0), 0, lanes, 8)
+    h = gain * (lanes[air_taps.TAP_REAL :][:8] + 1j * lanes[air_taps.TAP_IMAG :][:8])
+    error = lanes[air_taps.KNOWN_REAL :][:8] + 1j * lanes[air_taps.KNOWN_IMAG :][:8]
+    known = h + gain * np.sqrt(0.05) * error
+    added = lanes[OF_TAPS + air_taps.ADDED_REAL :][:8] + 1j * lanes[OF_TAPS + air_taps.ADDED_IMAG :][:8]
+    np.testing.assert_allclose(added, level * h / known, rtol=2e-6)
+    np.testing.assert_allclose(lanes[OF_TAPS + air_taps.SENT_POWER :][:8], (level / np.abs(known)) ** 2, rtol=3e-6)
