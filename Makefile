@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 RUNS ?= runs
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test verify setup lint bench slow lock clean help
+.PHONY: demo test verify setup lint bench table slow lock clean help
 
 help:            ## this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -34,7 +34,10 @@ lint: $(STAMP)   ## style and types
 	$(BIN)/mypy
 
 bench: $(STAMP)  ## speed and memory as ratios against named peers
-	for script in benchmarks/*.py; do case $$script in */timing.py) ;; *) $(BIN)/python $$script || exit 1 ;; esac; done
+	for script in $$(grep -l __main__ benchmarks/*.py | grep -v round_costs); do $(BIN)/python $$script || exit 1; done
+
+table: $(STAMP)  ## every chain in every engine and peer, what rounds cost, how cost grows
+	$(BIN)/python benchmarks/all_chains.py
 
 # Set-up is repeated only when what is installed would change. The project itself is installed editable.
 $(STAMP): pyproject.toml constraints.txt

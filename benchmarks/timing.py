@@ -39,3 +39,36 @@ def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     for row in [header, tuple("-" * width for width in widths), *rows]:
         print("  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]))
+
+
+def interleaved_rates(
+    calls: Mapping[str, Callable[[], float]], *, repeats: int, slow_s: float = 0.5, of_slow: int = 2
+) -> dict[str, list[float]]:
+    """What each call tells of itself, in turns: two to warm up, then `repeats`.
+
+    A call that still takes `slow_s` in its second turn has `of_slow` turns in all, the warm ones alone.
+    """
+    told: dict[str, list[float]] = {name: [] for name in calls}
+    slow: set[str] = set()
+    for turn in range(2 + repeats):
+        for name, call in calls.items():
+            if name in slow and len(told[name]) >= of_slow:
+                continue
+            start = time.perf_counter()
+            value = call()
+            if turn == 1 and time.perf_counter() - start > slow_s:
+                slow.add(name)
+            if turn >= 2 or name in slow:
+                told[name].append(value)
+    return told
+
+
+def median_ratio(numerator: list[float], denominator: list[float]) -> float:
+    """Median of the ratios of turns that both took."""
+    return statistics.median(a / b for a, b in zip(numerator, denominator, strict=False))
+
+
+def markdown_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """The same table for a page of documentation, numbers to the right."""
+    lines = [header, ("---", *["---:"] * (len(header) - 1)), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

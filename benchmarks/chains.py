@@ -1,0 +1,338 @@
+"""The chains that every engine and peer is timed on: what is sent, and how many bits a call carries.
+
+Ours goes the product's road: `send` takes a given packed payload and returns packed received bits, counts, energies and
+burst statistics (`superpose` the received sums). Plain Sionna draws its bits, maps, fades, adds noise, equalises,
+decides and packs what it received; it counts nothing. Both are medians of calls that take turns, each with as many bits
+as keep it well above its overhead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+
+from phy.channels import UplinkContext
+from phy.compile import compile_air, compile_digital
+from phy.config import BITS_PER_SYMBOL, LinkConfig
+from phy.modulation import pack_bits
+
+BLOCK_SYMBOLS = 512
+"""Symbols under one tap of block fading, and of an uncoded packet."""
+
+CARRIED = {"fused": 3 << 23, "sionna": 3 << 19, "plain": 3 << 19}
+"""Bits in one call of an uncoded link, by who computes it; fewer for constellations that plain Sionna searches."""
+
+LDPC_K, LDPC_N, LDPC_ITERATIONS = 4096, 8192, 20
+LDPC_BLOCKS = {"fused": 768, "sionna": 32, "plain": 32}
+TRELLIS_K, TRELLIS_BLOCKS = 1024, {"sionna": 32, "plain": 32}
+OFDM_BITS, OFDM_PACKETS = 1728, {"fused": 1024, "sionna": 256}
+ADDING_DEVICES, ADDED_SYMBOLS, ADDING_ROUNDS = 20, 1 << 15, {"fused": 16, "sionna": 4, "plain": 4}
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Somebody who can do it: `call()` carries `bits`."""
+
+    bits: int
+    call: Callable[[], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chain:
+    """One row: who can do it, built when asked for, by name (`fused`, `sionna`, `plain`).
+
+    `snr_db` is Es/N0 of a symbol on the air at mean gain, `modulation` and `channel` say what peers have to do alike.
+    """
+
+    name: str
+    modulation: str
+    channel: str
+    snr_db: float
+    rivals: Mapping[str, Callable[[], Rival]]
+
+
+def digital(link: Mapping[str, Any], *, engine: str, num_bits: int) -> Rival:
+    """One device sends random packed bits over `link`; another round each time."""
+    config = LinkConfig.model_validate({"access": "orthogonal", **link, "engine": engine})
+    uplink = compile_digital(config, num_devices=1, num_bits=num_bits)
+    payload = np.random.default_rng(1).integers(0, 256, (1, 1, num_bits // 8), dtype=np.uint8)
+    rounds = itertools.count()
+    return Rival(
+        num_bits,
+        lambda: uplink.send(payload, context=UplinkContext(seed=1, trials=(0,), round_index=next(rounds)), caps={}),
+    )
+
+
+# --- uncoded links over flat channels ---------------------------------------------------------------------------------
+
+
+def uncoded(modulation: str, fading: str, coherence: str, snr_max_db: float, *, plain: bool = True) -> Chain:
+    """Flat channels; `snr_max_db` is P0 / N0 with N0 per real dimension, 3 dB above Es/N0."""
+    bits_per_symbol = BITS_PER_SYMBOL[modulation]
+    link = {
+        "modulation": modulation,
+        "channel": {"fading": fading, "coherence": coherence},
+        "power": {"policy": "fixed", "snr_max_db": snr_max_db},
+        "packet_size_bytes": BLOCK_SYMBOLS * bits_per_symbol // 8,
+    }
+    fewer = 4 if bits_per_symbol > 4 else 1
+
+    def ours(engine: str) -> Callable[[], Rival]:
+        return lambda: digital(link, engine=engine, num_bits=CARRIED[engine] // (1 if engine == "fused" else fewer))
+
+    rivals: dict[str, Callable[[], Rival]] = {"fused": ours("fused"), "sionna": ours("sionna")}
+    if plain:
+        rivals["plain"] = lambda: _plain_uncoded(
+            modulation, fading, coherence, snr_max_db, num_bits=CARRIED["plain"] // fewer
+        )
+    where = "AWGN" if fading == "constant" else f"Rayleigh per {'block' if coherence == 'packet' else 'symbol'}"
+    return Chain(
+        name=f"{_written(modulation)}, {where}",
+        modulation=modulation,
+        channel=where,
+        snr_db=snr_max_db - 10.0 * np.log10(2.0),
+        rivals=rivals,
+    )
+
+
+def _plain_uncoded(modulation: str, fading: str, coherence: str, snr_max_db: float, *, num_bits: int) -> Rival:
+    """Sionna's own blocks in their usual order, under XLA, received bits packed."""
+    import tensorflow as tf
+    from sionna.phy.channel import AWGN, ApplyFlatFadingChannel, GenerateFlatFadingChannel
+    from sionna.phy.mapping import BinarySource, Demapper, Mapper
+
+    bits_per_symbol = BITS_PER_SYMBOL[modulation]
+    kind = "pam" if bits_per_symbol == 1 else "qam"
+    source, mapper, awgn = BinarySource(), Mapper(kind, bits_per_symbol), AWGN()
+    generate, apply_taps = GenerateFlatFadingChannel(1, 1), ApplyFlatFadingChannel()
+    demapper = Demapper("maxlog", kind, bits_per_symbol, hard_out=True)
+    num_symbols = num_bits // bits_per_symbol
+    block = 1 if coherence == "symbol" else BLOCK_SYMBOLS
+
+    @tf.function(jit_compile=True)
+    def chain(no: Any) -> Any:
+        symbols = mapper(source([num_bits]))
+        if fading == "constant":
+            received = awgn(symbols, no)
+        else:
+            taps = tf.repeat(generate(num_symbols // block), block, axis=0)
+            received = apply_taps(symbols[:, None], taps, no)[:, 0] / taps[:, 0, 0]
+        return pack_bits(tf.cast(demapper(received, no), tf.int32))
+
+    no = tf.constant(2.0 / 10.0 ** (snr_max_db / 10.0), tf.float32)
+    return Rival(num_bits, lambda: chain(no).numpy())
+
+
+# --- OFDM -------------------------------------------------------------------------------------------------------------
+
+
+def ofdm() -> Chain:
+    """TDL-A at 3 m/s, 72 subcarriers, slots of 14 symbols with 2 of pilots, LS estimates, one-tap equalisation."""
+    link = {
+        "modulation": "qpsk",
+        "channel": {"model": "tdl-a", "coherence": "packet", "speed_m_s": 3.0},
+        "ofdm": {},
+        "csi": {"estimator": "ls"},
+        "power": {"policy": "fixed", "snr_max_db": 13.0},
+        "packet_size_bytes": OFDM_BITS // 8,
+    }
+
+    def ours(engine: str) -> Callable[[], Rival]:
+        return lambda: digital(link, engine=engine, num_bits=OFDM_PACKETS[engine] * OFDM_BITS)
+
+    def plain() -> Rival:
+        from ofdm_link import CHANNEL, PACKETS, sionna_link
+
+        return Rival(PACKETS * OFDM_BITS, sionna_link(CHANNEL, xla=True, one_tap=False))
+
+    return Chain(
+        name="QPSK, OFDM over TDL-A at 3 m/s, LS",
+        modulation="qpsk",
+        channel="TDL-A",
+        snr_db=10.0,
+        rivals={"fused": ours("fused"), "sionna": ours("sionna"), "plain": plain},
+    )
+
+
+# --- codes ------------------------------------------------------------------------------------------------------------
+
+
+def ldpc(ebno_db: float) -> Chain:
+    """k = 4096, rate 1/2, QPSK over AWGN, at most 20 iterations; a packet is a code block."""
+    link = _coded_link({"code": "ldpc5g", "rate": 0.5, "iterations": LDPC_ITERATIONS}, LDPC_K, ebno_db)
+
+    def ours(engine: str) -> Callable[[], Rival]:
+        return lambda: digital(link, engine=engine, num_bits=LDPC_BLOCKS[engine] * LDPC_K)
+
+    def plain() -> Rival:
+        from sionna.phy.fec.ldpc import LDPC5GDecoder, LDPC5GEncoder
+
+        encoder = LDPC5GEncoder(LDPC_K, LDPC_N, num_bits_per_symbol=2)
+        decoder = LDPC5GDecoder(encoder, cn_update="boxplus-phi", num_iter=LDPC_ITERATIONS, hard_out=True)
+        return _plain_coded(encoder, decoder, blocks=LDPC_BLOCKS["plain"], block_bits=LDPC_K, ebno_db=ebno_db)
+
+    return Chain(
+        name=f"5G LDPC, k 4096, n 8192, QPSK, AWGN, Eb/N0 {ebno_db:g} dB",
+        modulation="qpsk",
+        channel="LDPC",
+        snr_db=ebno_db,
+        rivals={"fused": ours("fused"), "sionna": ours("sionna"), "plain": plain},
+    )
+
+
+def trellis(ebno_db: float = 4.0) -> Chain:
+    """Convolutional code of constraint length 5 and rate 1/2, Viterbi on soft values, QPSK over AWGN."""
+    link = _coded_link({"code": "convolutional", "rate": 0.5, "constraint_length": 5}, TRELLIS_K, ebno_db)
+
+    def plain() -> Rival:
+        from sionna.phy.fec.conv import ConvEncoder, ViterbiDecoder
+
+        encoder = ConvEncoder(rate=1 / 2, constraint_length=5, terminate=True)
+        decoder = ViterbiDecoder(encoder=encoder, method="soft_llr", return_info_bits=True)
+        return _plain_coded(
+            encoder, decoder, blocks=TRELLIS_BLOCKS["plain"], block_bits=TRELLIS_K, ebno_db=ebno_db, xla=False
+        )
+
+    return Chain(
+        name=f"convolutional, 16 states, rate 1/2, QPSK, AWGN, Eb/N0 {ebno_db:g} dB",
+        modulation="qpsk",
+        channel="trellis",
+        snr_db=ebno_db,
+        rivals={
+            "sionna": lambda: digital(link, engine="sionna", num_bits=TRELLIS_BLOCKS["sionna"] * TRELLIS_K),
+            "plain": plain,
+        },
+    )
+
+
+def _coded_link(coding: Mapping[str, Any], block_bits: int, ebno_db: float) -> dict[str, Any]:
+    return {
+        "modulation": "qpsk",
+        "coding": coding,
+        "channel": {"model": "awgn"},
+        # Es / N0 = Eb / N0 for QPSK at rate 1/2, and Es / 2 N0 is what power says.
+        "power": {"policy": "fixed", "snr_max_db": ebno_db + 10.0 * np.log10(2.0)},
+        "packet_size_bytes": block_bits // 8,
+    }
+
+
+def _plain_coded(
+    encoder: Any, decoder: Any, *, blocks: int, block_bits: int, ebno_db: float, xla: bool = True
+) -> Rival:
+    """Sionna's own blocks in their usual order around a code of rate 1/2, received bits packed."""
+    import tensorflow as tf
+    from sionna.phy.channel import AWGN
+    from sionna.phy.mapping import BinarySource, Demapper, Mapper
+
+    source, awgn, mapper, demapper = BinarySource(), AWGN(), Mapper("qam", 2), Demapper("app", "qam", 2)
+
+    @tf.function(jit_compile=xla)
+    def chain(no: Any) -> Any:
+        bits = source([blocks, block_bits])
+        return pack_bits(tf.cast(decoder(demapper(awgn(mapper(encoder(bits)), no), no)), tf.int32))
+
+    no = tf.constant(10.0 ** (-ebno_db / 10.0), tf.float32)
+    return Rival(blocks * block_bits, lambda: chain(no).numpy())
+
+
+# --- superposition ----------------------------------------------------------------------------------------------------
+
+
+def superposition() -> Chain:
+    """The BPSK symbols of 20 devices add up over Rayleigh fading per block, each inverting its own channel."""
+    link = {
+        "access": "superposition",
+        "modulation": "bpsk",
+        "channel": {"fading": "rayleigh", "coherence": "packet"},
+        "power": {"policy": "truncated-inversion", "snr_max_db": 20.0, "cutoff_db": -10.0},
+        "packet_size_bytes": BLOCK_SYMBOLS // 8,
+    }
+
+    def ours(engine: str) -> Callable[[], Rival]:
+        return lambda: _air(link, engine=engine, rounds=ADDING_ROUNDS[engine])
+
+    return Chain(
+        name=f"BPSK, {ADDING_DEVICES} devices add up over Rayleigh per block",
+        modulation="bpsk",
+        channel="superposition",
+        snr_db=17.0,
+        rivals={"fused": ours("fused"), "sionna": ours("sionna"), "plain": _plain_superposition},
+    )
+
+
+def _air(link: Mapping[str, Any], *, engine: str, rounds: int) -> Rival:
+    uplink = compile_air(
+        LinkConfig.model_validate({**link, "engine": engine}), num_devices=ADDING_DEVICES, num_symbols=ADDED_SYMBOLS
+    )
+    payload = np.random.default_rng(1).integers(0, 256, (rounds, ADDING_DEVICES, ADDED_SYMBOLS // 8), dtype=np.uint8)
+    turns, trials = itertools.count(), tuple(range(rounds))
+    return Rival(
+        8 * payload.size,
+        lambda: uplink.superpose(
+            payload, context=UplinkContext(seed=1, trials=trials, round_index=next(turns)), caps={}
+        ),
+    )
+
+
+def _plain_superposition() -> Rival:
+    """Devices as the transmit antennas of one receive antenna, as Sionna's flat channel has them."""
+    import tensorflow as tf
+    from sionna.phy.channel import ApplyFlatFadingChannel, GenerateFlatFadingChannel
+    from sionna.phy.mapping import BinarySource, Mapper
+
+    source, mapper = BinarySource(), Mapper("pam", 1)
+    generate, apply_taps = GenerateFlatFadingChannel(ADDING_DEVICES, 1), ApplyFlatFadingChannel()
+    num_symbols = ADDING_ROUNDS["plain"] * ADDED_SYMBOLS
+
+    @tf.function(jit_compile=True)
+    def chain(no: Any) -> Any:
+        symbols = mapper(source([num_symbols, ADDING_DEVICES]))
+        taps = tf.repeat(generate(num_symbols // BLOCK_SYMBOLS), BLOCK_SYMBOLS, axis=0)
+        power = tf.abs(taps[:, 0]) ** 2
+        inverse = tf.where(power >= 0.1, 1.0 / power, 0.0)
+        return apply_taps(symbols * tf.math.conj(taps[:, 0]) * tf.cast(inverse, tf.complex64), taps, no)
+
+    no = tf.constant(2.0 / 10.0**2.0, tf.float32)
+    return Rival(num_symbols * ADDING_DEVICES, lambda: chain(no).numpy())
+
+
+# --- the table's rows -------------------------------------------------------------------------------------------------
+
+
+def _written(modulation: str) -> str:
+    return modulation.upper() if not modulation[0].isdigit() else modulation.upper().replace("QAM", "-QAM")
+
+
+FEW = (
+    uncoded("qpsk", "constant", "packet", 11.0),
+    uncoded("16qam", "rayleigh", "packet", 24.0),
+    ofdm(),
+    ldpc(3.0),
+    superposition(),
+)
+"""What a trial run shows."""
+
+EVERY = (
+    uncoded("bpsk", "constant", "packet", 8.0),
+    FEW[0],
+    uncoded("16qam", "constant", "packet", 18.0),
+    uncoded("64qam", "constant", "packet", 24.0),
+    # Plain Sionna decides by comparing all points, and takes 2000 times as long.
+    uncoded("256qam", "constant", "packet", 30.0, plain=False),
+    uncoded("qpsk", "rayleigh", "packet", 20.0),
+    FEW[1],
+    uncoded("qpsk", "rayleigh", "symbol", 20.0),
+    uncoded("16qam", "rayleigh", "symbol", 24.0),
+    FEW[2],
+    ldpc(1.2),
+    FEW[3],
+    trellis(),
+    FEW[4],
+)
