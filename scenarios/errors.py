@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 KeyPath = tuple[str | int, ...]
 """The way to a value: keys of mappings and indices of lists, from the top of the file."""
@@ -34,7 +35,7 @@ class ScenarioError(Exception):
         subject = ""
         if self.key is not None:
             subject = f"{self.key}: " if self.value is None else f"{self.key} = {shorten(self.value)}: "
-        return f"{place}{subject}{self.problem}; {self.remedy}."
+        return printable(f"{place}{subject}{self.problem}; {self.remedy}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception pickles its positional arguments, and there are none: a worker's error would be lost.
@@ -49,6 +50,17 @@ def shorten(value: object, limit: int = 60) -> str:
     """A value as the user would write it in YAML, cut to `limit` characters."""
     text = " ".join(flow(value).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: what would steer it, end the line or turn its direction is written as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or category(one) == "Zs" else _escaped(one) for one in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def listing(words: Iterable[object], *, last: str = "or") -> str:

@@ -99,6 +99,9 @@ _LIMITS = {
     "less_than_equal": ("le", "at most", "smaller"),
 }
 
+_ERRORS_COMPARED = 5
+"""Sentences made of the first errors, to find the first of all; of the rest of a file of nonsense only the number."""
+
 
 def explain(
     error: ValidationError,
@@ -116,16 +119,22 @@ def explain(
     for item in error.errors(include_url=False):
         path = _without_union_tags(item["loc"], document, item["type"])
         found.setdefault(path, {**item})
-    told: list[ScenarioError] = []
-    for path, report in found.items():
-        if _name(path) in _FORMS and any(p[: len(path)] == path and p != path for p in found):
-            continue  # the member meant is known, and its own complaint says more
-        told.append(_told(path, report, document=document, marks=marks, prefer=prefer))
-    first = min(told, key=lambda one: (str(one.file), one.line or 0))
-    if len(told) > 1:
-        others = len(told) - 1
+    around = {path[:length] for path in found for length in range(len(path))}
+    # Where the member of a union that is meant is known, its own complaint says more.
+    paths = [path for path in found if not (path in around and _name(path) in _FORMS)]
+    paths.sort(key=lambda path: _place(mark_of(path, marks)))
+    told = [
+        _told(path, found[path], document=document, marks=marks, prefer=prefer) for path in paths[:_ERRORS_COMPARED]
+    ]
+    first = min(told, key=lambda one: _place((one.file, one.line)))
+    if len(paths) > 1:
+        others = len(paths) - 1
         first.remedy += f" ({others} more error{'s' if others > 1 else ''} to mend after this)"
     return first
+
+
+def _place(mark: tuple[Path | str | None, int | None]) -> tuple[str, int]:
+    return str(mark[0]), mark[1] or 0
 
 
 def _name(path: KeyPath) -> str:

@@ -37,9 +37,14 @@ class Room:
         return max(min(BATCH_BYTES, self.process_bytes - LIBRARIES_BYTES), 1)
 
 
-def room(memory_limit: str | None = None, *, workers: int = 1) -> Room:
-    """The memory that `--memory-limit` grants `workers` processes, else what is free. ScenarioError for nonsense."""
-    return Room(limit=read_memory_limit(memory_limit), workers=max(workers, 1))
+def room(memory_limit: str | None = None, *, workers: int = 1, elsewhere: bool = False) -> Room:
+    """The memory that `--memory-limit` grants `workers` processes, else what is free. ScenarioError for nonsense.
+
+    Of workers `elsewhere` nothing is known: there is no limit but what the option says each of them has.
+    """
+    if elsewhere and memory_limit is None:
+        return Room(limit=MemoryLimit(limit_bytes=1 << 62, said_by="unlimited memory"), workers=1)
+    return Room(limit=read_memory_limit(memory_limit), workers=1 if elsewhere else max(workers, 1))
 
 
 def refuse_memory(scenarios: Iterable[Scenario], room: Room, *, file: Path) -> None:

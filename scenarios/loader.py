@@ -23,6 +23,7 @@ from .yaml_marks import parse_yaml, read_yaml
 LIBRARY = Path(__file__).parent / "library"
 OVERRIDE = "--set"
 """What errors name in place of a file for an override."""
+MAX_BASES = 16
 _SUFFIXES = (".yaml", ".yml")
 
 
@@ -162,6 +163,14 @@ def _in_library(name: str) -> Path | None:
     return _existing(LIBRARY / f"{name}.yaml")
 
 
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Whether a file lies in or below a folder, links followed."""
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        return False
+
+
 def _unknown_name(name: str) -> Path:
     names = [path.stem for path in LIBRARY.glob("*.yaml")]
     near = get_close_matches(name, names)
@@ -191,6 +200,11 @@ def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], d
         raise refuse("must be the name of one file", "write for example base: other.yaml")
     below = _existing(path.parent / base)
     target = below if below is not None and below.is_file() else _in_library(base)
+    if target is not None and target is below and not _is_inside(target, path.parent):
+        raise refuse(
+            "names a file outside the folder of this one",
+            "copy that file beside this one: a scenario from elsewhere must not open what it likes",
+        )
     if target is None:
         raise refuse(
             "neither a file beside this one nor a scenario of the library",
@@ -200,6 +214,8 @@ def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], d
     if target.resolve() in chain:
         names = [one.name for one in (*chain, target)]
         raise refuse(f"bases go round in a circle, {' -> '.join(names)}", "remove one of these base: lines")
+    if len(chain) > MAX_BASES:
+        raise refuse(f"more than {MAX_BASES} files, each the base of another", "merge some of them")
     merged, merged_marks = _load_merged(target, chain)
     _merge(merged, data, path=(), into=merged_marks, marks=marks)
     return merged, merged_marks
@@ -215,6 +231,7 @@ def _merge(
 ) -> None:
     """Put `over` on top of `under`, in place, and the marks of the winning values with them."""
     into[path] = marks[path]
+    old_marks, new_marks = _by_key(into, path), _by_key(marks, path)
     for key, value in over.items():
         here = (*path, key)
         old = under.get(key)
@@ -228,9 +245,20 @@ def _merge(
             under[key] = old
             _merge(old, value, path=here, into=into, marks=marks)
         else:
-            _forget(into, here)
+            for at in old_marks.get(key, ()):
+                del into[at]
             under[key] = value
-            into.update({at: mark for at, mark in marks.items() if at[: len(here)] == here})
+            into.update({at: marks[at] for at in new_marks.get(key, ())})
+
+
+def _by_key(marks: Mapping[KeyPath, Mark], path: KeyPath) -> dict[str | int, list[KeyPath]]:
+    """Paths at and below each key of the mapping at `path`: looked up key by key, a long file would take minutes."""
+    depth = len(path)
+    found: dict[str | int, list[KeyPath]] = {}
+    for at in marks:
+        if len(at) > depth and at[:depth] == path:
+            found.setdefault(at[depth], []).append(at)
+    return found
 
 
 def _forget(marks: dict[KeyPath, Mark], path: KeyPath) -> None:

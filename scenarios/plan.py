@@ -99,11 +99,14 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
         raise _error(loaded, ("sweep",), f"{total} points, more than {MAX_POINTS}", "shorten the lists, or zip them")
     root = {key: value for key, value in loaded.document.items() if key != "sweep"}
     points: list[Point] = []
+    first: dict[str, Point] = {}
     for block in axes:
         for steps in product(*block):
             settings = [setting for step in steps for setting in step]
-            points.append(_point(loaded, root, settings, len(points), reading))
-    _refuse_twins(loaded, points, reading)
+            point = _point(loaded, root, settings, len(points), reading)
+            # At once, for a sweep of twins may be long.
+            _refuse_twin(loaded, first.setdefault(reading.physics(point.scenario), point), point)
+            points.append(point)
     paths = (setting.path for block in axes for axis in block for setting in axis[0])
     return Plan(
         points=tuple(points),
@@ -308,17 +311,15 @@ def _with_settings(error: ScenarioError, settings: list[_Setting]) -> ScenarioEr
     return error
 
 
-def _refuse_twins(loaded: LoadedScenario, points: list[Point], reading: Reading) -> None:
-    first: dict[str, Point] = {}
-    for point in points:
-        twin = first.setdefault(reading.physics(point.scenario), point)
-        if twin is not point:
-            raise _error(
-                loaded,
-                ("sweep",),
-                f"the same task twice, {_told(twin)} and {_told(point)} compute the same numbers",
-                "remove one, or change more than its label",
-            )
+def _refuse_twin(loaded: LoadedScenario, twin: Point, point: Point) -> None:
+    """ScenarioError unless the two, of one physics, are the same."""
+    if twin is not point:
+        raise _error(
+            loaded,
+            ("sweep",),
+            f"the same task twice, {_told(twin)} and {_told(point)} compute the same numbers",
+            "remove one, or change more than its label",
+        )
 
 
 def _told(point: Point) -> str:

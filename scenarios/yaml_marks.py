@@ -20,14 +20,20 @@ from .errors import KeyPath, ScenarioError, dotted
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
-MAX_NODES = 100_000
+MAX_NODES = 50_000
 MAX_DIGITS = 64
+MAX_KEY = 200
+MAX_KEYS = 1000
+"""Keys of one mapping; a scenario has some 500 in all."""
 
 _INT = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*")
 _FLOAT = re.compile(r"[-+]?(?:(?:[0-9]+(?:_[0-9]+)*)?\.[0-9]+|[0-9]+(?:_[0-9]+)*\.?)(?:[eE][-+]?[0-9]+)?")
 _NON_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
+
+UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that steer a terminal or turn the direction of a line: no name or label needs one."""
 
 _TAG = "tag:yaml.org,2002:"
 _SCALAR_TAGS: dict[str, type | tuple[type, ...]] = {
@@ -229,6 +235,8 @@ class _Composer:
                         (*path, key),
                     )
                 seen[key] = line
+                if len(seen) > MAX_KEYS:
+                    raise self.refuse(f"a mapping of more than {MAX_KEYS} keys", "shorten it", event, path)
                 event = next(self.events)
             child = self.node(event, (*path, key), depth + 1)
             node.items.append((key, line, child))
@@ -241,6 +249,8 @@ class _Composer:
         if not isinstance(value, str):
             text = value if isinstance(event, yaml.ScalarEvent) else "a collection or an alias"
             raise self.refuse("a key must be text", "write a name before the colon", event, path, text)
+        if len(value) > MAX_KEY:
+            raise self.refuse(f"a key of more than {MAX_KEY} characters", "shorten it", event, path, value)
         if value == "<<" and event.implicit[0]:
             raise self.refuse("merge keys are not read", "use base: other.yaml instead", event, (*path, value))
         return value
@@ -248,6 +258,8 @@ class _Composer:
     def scalar(self, event: Any, path: KeyPath) -> Any:
         text: str = event.value
         text.encode("utf-8")  # a lone surrogate, written as an escape, is no text
+        if (found := UNSHOWN.search(text)) is not None:
+            raise self.refuse(f"the character U+{ord(found[0]):04X} cannot be shown", "leave it out", event, path, text)
         if event.tag is None:
             return self.plain(text, event, path) if event.implicit[0] else text
         if event.tag in ("!", f"{_TAG}str"):
