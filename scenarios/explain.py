@@ -249,6 +249,8 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], *, owner: str, var
         return "must be module:function", "write for example my_package.models:build"
     if kind == "too_long":
         return f"must have at most {item['ctx']['max_length']} entries", "shorten it"
+    if kind == "string_too_long":
+        return f"must have at most {item['ctx']['max_length']} characters", "shorten it"
     if kind == "string_too_short":
         return "must not be empty", "write what it says"
     if kind == "string_pattern_mismatch" and (name.endswith(".digest") or name.startswith("code")):

@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scenarios.cells import csv_cells
 from scenarios.errors import ScenarioError
 from scenarios.plan import Plan
 from scenarios.quantities import CODED, word_of
@@ -137,7 +138,7 @@ def _template(shape: tuple[int, ...], *, start: str, end: str) -> str:
 def _row(cells: Sequence[object]) -> str:
     """One line of CSV, quoted where needed."""
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow(cells)
+    csv.writer(buffer, lineterminator="\n").writerow(csv_cells(cells))
     return buffer.getvalue()
 
 

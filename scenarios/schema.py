@@ -16,6 +16,11 @@ SCHEMA_VERSION = 2
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
+Word = Annotated[str, Field(max_length=200)]
+"""What stands in a legend, a path or a column."""
+Line = Annotated[str, Field(max_length=1000)]
+Prose = Annotated[str, Field(max_length=20_000)]
+
 SweepBlock = dict[str, Any]
 """Dotted path -> list of values (a product), and `zip:` -> paths that walk together."""
 
@@ -45,15 +50,15 @@ class FigureConfig(Frozen):
     `beside` draws a second quantity, a theory's say, as a thin line through every curve's own settings.
     """
 
-    x: str
-    y: str
-    series: str | tuple[str, ...] = ()
-    panels: str | None = None
+    x: Word
+    y: Word
+    series: Word | tuple[Word, ...] = ()
+    panels: Word | None = None
     where: dict[str, Any] = Field(default_factory=dict)
-    beside: str | None = None
+    beside: Word | None = None
     x_scale: Literal["linear", "log"] = "linear"
     y_scale: Literal["linear", "log"] = "linear"
-    title: str = ""
+    title: Line = ""
 
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -72,8 +77,8 @@ class TableConfig(Frozen):
     `at` holds for all of them. `comparable: false` shows both without a difference and a verdict, and `note` says why.
     """
 
-    metric: str
-    source: Annotated[str, Field(min_length=1)]
+    metric: Word
+    source: Annotated[str, Field(min_length=1, max_length=1000)]
     published: tuple[PublishedConfig, ...]
     at: dict[str, Any] = Field(default_factory=dict)
     unit: Literal["as-measured", "percent"] = "as-measured"
@@ -81,24 +86,24 @@ class TableConfig(Frozen):
         default=None, description="step of the last digit printed, 1 where 85 stands for 84.5 to 85.5"
     )
     comparable: bool = True
-    title: str = ""
-    note: str = ""
+    title: Line = ""
+    note: Prose = ""
 
 
 class ReportConfig(Frozen):
     """What the run ends with."""
 
-    figures: tuple[FigureConfig, ...] = ()
-    tables: tuple[TableConfig, ...] = ()
-    notes: str = Field(default="", description="a paragraph shown on the report page")
+    figures: Annotated[tuple[FigureConfig, ...], Field(max_length=100)] = ()
+    tables: Annotated[tuple[TableConfig, ...], Field(max_length=100)] = ()
+    notes: Prose = Field(default="", description="a paragraph shown on the report page")
 
 
 class Scenario(Frozen):
     """A scenario file, or one point of its sweep (then `sweep` is empty)."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")]
-    description: str = ""
-    label: str = Field(default="", description="free text to tell sweep points apart; changes no number")
+    description: Prose = ""
+    label: Word = Field(default="", description="free text to tell sweep points apart; changes no number")
     seed: Annotated[int, Field(ge=0, lt=1 << 64, strict=True)] = 0
     trials: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = 100
     link: LinkConfig = LinkConfig()

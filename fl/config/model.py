@@ -34,7 +34,7 @@ class ModelConfig(Frozen):
     stem: Literal["imagenet", "cifar"] | None = None
     outputs: Count | None = None
     initial: Literal["keras", "pytorch"] = "keras"
-    function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
+    function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", max_length=200)] | None = None
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from fl.tasks.base import LearningError
@@ -154,7 +155,7 @@ def _tell(plan: Plan, audits: Sequence[PointAudit]) -> None:
             errors = f"{result.false_positives:,}+{result.false_negatives:,} errors of "
             judged = f"{result.num_null + result.num_alternative:,} judged"
             table.add_row(
-                point_label(plan, one.point) if result is audited.result else "",
+                escape(point_label(plan, one.point)) if result is audited.result else "",
                 "at least",
                 f"{result.epsilon_lower:.4g}",
                 f"{result.delta:.3g}",
@@ -186,7 +187,7 @@ def _tell(plan: Plan, audits: Sequence[PointAudit]) -> None:
     console = Console()
     Console(width=max(console.width, 1000), soft_wrap=True).print(table)
     for sentence in _games_in_words(plan, audits):
-        console.print(sentence, highlight=False)
+        console.print(sentence, highlight=False, markup=False)
     for number, note in enumerate(notes, start=1):
         console.print(f"\\[{number}] {note}", highlight=False)
     if any(not math.isfinite(claim.epsilon) for one in audits for claim in one.audited.claims):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from privacy.ledger.claims import Claim
 from scenarios.audit.plan import AuditOptions
+from scenarios.cells import csv_record
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.labels import setting_cell
@@ -80,8 +81,10 @@ def write_results(
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, fieldnames=columns(plan), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(row for one in audits for row in _rows(plan, one))
-    writer.writerows({**_settings(plan, one.point), "bound": "not audited", "source": one.reason} for one in failures)
+    writer.writerows(csv_record(row) for one in audits for row in _rows(plan, one))
+    writer.writerows(
+        csv_record({**_settings(plan, one.point), "bound": "not audited", "source": one.reason}) for one in failures
+    )
     text = json.dumps(
         {
             "scenario": name,

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import cast, get_args
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from privacy.errors import PrivacyError
 from privacy.ledger.claims import Accountant, Claim
 from privacy.ledger.events import Relation
+from scenarios.cells import csv_cells
 from scenarios.claims.bit_flipping import FlippingTable, flipping_tables
 from scenarios.claims.gather import ACCOUNTANTS, PointClaims, gather_claims, strongest
 from scenarios.claims.table import claim_table
@@ -119,7 +122,7 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool, asked: 
     for head, numeric in zip(table.heads, table.numeric, strict=True):
         drawn.add_column(head, justify="right" if numeric else "left", no_wrap=True)
     for row in table.rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(Text, row))
     Console(width=max(console.width, 1000), soft_wrap=True).print(drawn)
     for number, sentence in enumerate(table.footnotes, start=1):
         console.print(f"\\[{number}] {sentence}.", highlight=False)
@@ -134,14 +137,14 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool, asked: 
         )
     for sentence in dict.fromkeys(sentence for one in found for sentence in one.left_out):
         if everything or asked:
-            console.print(f"left out: {sentence}", highlight=False)
+            console.print(f"left out: {sentence}", highlight=False, markup=False)
 
 
 def _show_flipping(plan: Plan, one: FlippingTable) -> None:
     setting = setting_in_words(plan, one.point)
     console = Console()
     console.print(
-        f"\n{setting + ': ' if setting else ''}bits wrong with probability {one.flip_probability:.4g} at least",
+        f"\n{escape(setting) + ': ' if setting else ''}bits wrong with probability {one.flip_probability:.4g} at least",
         highlight=False,
     )
     drawn = Table(box=None, pad_edge=False, header_style="bold")
@@ -170,7 +173,7 @@ def _write_csv(path: Path, plan: Plan, found: Sequence[PointClaims]) -> None:
             writer.writerow((*plan.swept_paths, *CSV_COLUMNS))
             for one in found:
                 settings = [value_of(one.point, swept) for swept in plan.swept_paths]
-                writer.writerows((*settings, *_fields(claim), one.trials) for claim in one.claims)
+                writer.writerows(csv_cells((*settings, *_fields(claim), one.trials)) for claim in one.claims)
     except OSError as error:
         raise ScenarioError(
             file=path, problem=f"cannot be written ({error.strerror})", remedy="name a file on a writable disk"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from phy.monte_carlo import LinkTally, RateEstimate
+from scenarios.cells import csv_record
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.link_study.batches import AMOUNTS, COUNTS
@@ -43,7 +44,7 @@ def export_study(folder: Path, out: Path, *, plan: LinkPlan) -> Path:
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, fieldnames=columns_of(plan), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(map(csv_record, rows))
     try:
         out.mkdir(parents=True, exist_ok=True)
         with Replacement(out / NAME) as file:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scenarios.cells import csv_cells
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.labels import plain_label, plain_setting, setting_cell
@@ -129,7 +130,7 @@ def write_published(folder: Path, tables: Sequence[PublishedTable]) -> tuple[Pat
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for number, one in enumerate(tables, start=1):
-            stem = f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '-', one.config.metric)}"
+            stem = f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '-', one.config.metric)[:80]}"
             for kind, text in (("md", markdown(shown(one))), ("csv", tidy(one))):
                 paths.append(folder / f"{stem}.{kind}")
                 with Replacement(paths[-1]) as file:
@@ -168,7 +169,7 @@ def tidy(one: PublishedTable) -> str:
     writer.writerow((*paths, *_FIELDS))
     for row in one.rows:
         settings = ("" if (value := row.published.at.get(path)) is None else value for path in paths)
-        writer.writerow((*settings, *_values(row, one.config)))
+        writer.writerow(csv_cells((*settings, *_values(row, one.config))))
     return buffer.getvalue()
 
 
