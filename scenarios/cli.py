@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from scenarios.damage import REMEDY, is_damage
 from scenarios.errors import ScenarioError
 from scenarios.interruption import interruptible, listen
 
 INTERRUPTED = 130
 
+
+class Level(StrEnum):
+    """The words of --log-level: keys of `scenarios.log.LEVELS`."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 app = typer.Typer(
     name="phyloop",
     help="Wireless PHY-in-the-loop simulator for federated learning: every bit is carried, every rate measured.",
     no_args_is_help=True,
+    epilog="Exit codes: 0 done; 1 a task failed, or something unexpected; 2 bad input, or a folder or disk that cannot "
+    "be used (also one that runs full); 130 stopped by Ctrl-C or SIGTERM: the same command goes on.",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -32,6 +46,20 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override one key, e.g. link.power.snr_max_db=20; repeatable."),
 ]
+AllowCodeOption = Annotated[
+    bool, typer.Option("--allow-code", help="Run a model of your own, module:function: it has all your rights.")
+]
+MemoryOption = Annotated[
+    str | None,
+    typer.Option("--memory-limit", metavar="SIZE", help="Memory of all processes, e.g. 4GB [default: what is free]."),
+]
+LevelOption = Annotated[
+    Level,
+    typer.Option(
+        "--log-level",
+        help="What log.jsonl keeps and standard error tells: debug all, warning no progress, error no warnings.",
+    ),
+]
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")]
 
 
@@ -44,13 +72,54 @@ def run(
     trials: TrialsOption = None,
     overrides: SetOption = None,
     seed: SeedOption = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", metavar="N", help="Compute in N processes [default: in this one, on all cores]."),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler", metavar="ADDRESS", help="Compute on the workers of a dask scheduler, tcp://HOST:PORT."
+        ),
+    ] = None,
+    checkpoint_rounds: Annotated[
+        int | None,
+        typer.Option(
+            "--checkpoint-rounds", metavar="N", min=1, help="Keep how far a task has come after every N rounds, too."
+        ),
+    ] = None,
+    checkpoint_minutes: Annotated[
+        float,
+        typer.Option(
+            "--checkpoint-minutes", metavar="T", min=0.0, help="Keep how far a task has come every T minutes; 0: never."
+        ),
+    ] = 1.0,
+    memory_limit: MemoryOption = None,
+    allow_code: AllowCodeOption = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Compute tasks again that are stored as failed.")
+    ] = False,
+    log_level: LevelOption = Level.INFO,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Run a scenario; what is already computed in the folder is not computed again."""
-    del debug  # read by main()
     from scenarios.commands import run_scenario
+    from scenarios.run_options import RunOptions
 
-    raise typer.Exit(run_scenario(scenario, out=out, overrides=overrides or (), trials=trials, seed=seed))
+    options = RunOptions(
+        workers=workers,
+        scheduler=scheduler,
+        checkpoint_rounds=checkpoint_rounds,
+        checkpoint_minutes=checkpoint_minutes,
+        allow_code=allow_code,
+        memory_limit=memory_limit,
+        retry_failed=retry_failed,
+        log_level=log_level,
+        debug=debug,
+    )
+    raise typer.Exit(
+        run_scenario(scenario, out=out, overrides=overrides or (), trials=trials, seed=seed, options=options)
+    )
 
 
 @app.command()
@@ -65,13 +134,23 @@ def link(
         float | None,
         typer.Option("--max-seconds", metavar="S", min=0.001, help="Computing time per point at most [s]."),
     ] = None,
+    log_level: LevelOption = Level.INFO,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Measure error rates of a link over Eb/N0, Es/N0 or SNR; goes on from what is in the folder."""
-    del debug  # read by main()
     from scenarios.link_study.commands import link_scenario
 
-    raise typer.Exit(link_scenario(scenario, out=out, overrides=overrides or (), seed=seed, max_seconds=max_seconds))
+    raise typer.Exit(
+        link_scenario(
+            scenario,
+            out=out,
+            overrides=overrides or (),
+            seed=seed,
+            max_seconds=max_seconds,
+            log_level=log_level,
+            debug=debug,
+        )
+    )
 
 
 @app.command()
@@ -99,6 +178,7 @@ def audit(
     ] = None,
     overrides: SetOption = None,
     seed: SeedOption = None,
+    allow_code: AllowCodeOption = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Attack what the server receives: lower bounds on epsilon beside the claimed ones, for every point."""
@@ -107,7 +187,9 @@ def audit(
     from scenarios.audit.plan import audit_options
 
     options = audit_options(games=games, delta=delta, confidence=confidence, attack=attack, rounds=rounds)
-    raise typer.Exit(audit_scenario(scenario, out=out, overrides=overrides or (), seed=seed, options=options))
+    raise typer.Exit(
+        audit_scenario(scenario, out=out, overrides=overrides or (), seed=seed, options=options, allow_code=allow_code)
+    )
 
 
 @app.command()
@@ -139,11 +221,12 @@ def check(
     trials: TrialsOption = None,
     overrides: SetOption = None,
     seed: SeedOption = None,
+    memory_limit: MemoryOption = None,
 ) -> None:
     """Validate a scenario and say what it would cost and which limits will bind, without running it."""
     from scenarios.commands import check_scenario
 
-    check_scenario(scenario, overrides=overrides or (), trials=trials, seed=seed)
+    check_scenario(scenario, overrides=overrides or (), trials=trials, seed=seed, memory_limit=memory_limit)
 
 
 @app.command(name="list")
@@ -152,6 +235,17 @@ def list_scenarios() -> None:
     from scenarios.commands import list_library
 
     list_library()
+
+
+@app.command()
+def status(
+    folder: FolderArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object, for scripts.")] = False,
+) -> None:
+    """How far a run or link study is: done, failed, left, rate, time left, last failure, who computes."""
+    from scenarios.status_words import show_status
+
+    show_status(folder, as_json=as_json)
 
 
 @app.command()
@@ -215,11 +309,9 @@ def main() -> None:
     except ScenarioError as error:
         print(f"phyloop: {error}", file=sys.stderr)
         sys.exit(2)
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-        print(
-            f"phyloop: results.sqlite is damaged ({error}); restore it from a copy, or run into a new folder.",
-            file=sys.stderr,
-        )
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        what = f"is damaged ({error}); {REMEDY}" if is_damage(error) else f"cannot be used ({error}); run again"
+        print(f"phyloop: results.sqlite {what}.", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("\nphyloop: stopped.", file=sys.stderr)

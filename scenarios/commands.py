@@ -12,16 +12,21 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from scenarios.consistency import find_warnings
 from scenarios.errors import ScenarioError
 from scenarios.figure_check import check_figures
+from scenarios.heartbeat import Heartbeat
 from scenarios.interruption import interruptible
+from scenarios.limits import room
 from scenarios.link_study.commands import check_study, export_study_points, refuse_without_learning, report_study
 from scenarios.link_study.store import holds_link_study
-from scenarios.loader import LoadedScenario, library_names, load_scenario, validate_quickly
+from scenarios.loader import LoadedScenario, library_names, load_scenario
+from scenarios.log import LEVELS, logger, telling
+from scenarios.own_code import with_own_code
 from scenarios.plan import Plan, expand
-from scenarios.progress import shown_progress
+from scenarios.progress import beside, shown_progress
 from scenarios.run_options import AS_USUAL, RunOptions
 from scenarios.table_check import check_tables
 
@@ -41,30 +46,61 @@ def run_scenario(
     options: RunOptions = AS_USUAL,
 ) -> int:
     """`phyloop run`; returns the exit code."""
-    from scenarios.engine import InProcess
-    from scenarios.run import RUNS, run_plan
+    with telling(level=options.log_level, traces=options.debug):
+        return _run_scenario(source, out=out, overrides=overrides, trials=trials, seed=seed, options=options)
 
+
+def _run_scenario(
+    source: str,
+    *,
+    out: Path | None,
+    overrides: Sequence[str],
+    trials: int | None,
+    seed: int | None,
+    options: RunOptions,
+) -> int:
+    from scenarios.checkpoints import CHECKPOINTS, CheckpointPolicy
+    from scenarios.cluster.choice import ClusterLostError, choose_engine, refuse_impossible
+    from scenarios.run import RUNS, RunOutcome, run_plan
+    from scenarios.salvage import surviving_damage
+
+    refuse_impossible(options)
     loaded = load_scenario(source, overrides=overrides, trials=trials, seed=seed)
     refuse_without_learning(loaded)
-    plan = expand(loaded)
+    loaded, plan = with_own_code(loaded, expand(loaded), allowed=options.allow_code)
     check_figures(loaded)
     check_tables(loaded, plan)
+    space = room(options.memory_limit, workers=options.workers or 1, elsewhere=options.scheduler is not None)
     folder = out if out is not None else RUNS / loaded.scenario.name
     for sentence in _warnings(plan):
-        print(f"phyloop: warning: {sentence}.", file=sys.stderr)
+        logger("scenario").warning(sentence)
     started = time.perf_counter()
+    quiet = LEVELS[options.log_level] > LEVELS["info"]
+
+    def compute() -> RunOutcome:
+        with shown_progress(len(plan.points) * plan.trials, quiet=quiet) as shown:
+            progress = beside(shown, Heartbeat(unit="trial-rounds"))
+            checkpoints = CheckpointPolicy(
+                folder=folder / CHECKPOINTS, rounds=options.checkpoint_rounds, minutes=options.checkpoint_minutes
+            )
+            engine = choose_engine(options, checkpoints=checkpoints, on_restored=progress.restored)
+            return run_plan(loaded, plan, folder=folder, engine=engine, progress=progress, room=space, options=options)
+
     try:
-        with interruptible(), shown_progress(len(plan.points) * plan.trials) as progress:
-            outcome = run_plan(loaded, plan, folder=folder, engine=InProcess(), progress=progress)
-    except KeyboardInterrupt:
+        with interruptible():
+            outcome = surviving_damage(
+                compute, folder=folder, scenario_name=loaded.scenario.name, tell=logger("store").warning
+            )
+    except (KeyboardInterrupt, ClusterLostError) as end:
         command = " ".join(["phyloop", *map(shlex.quote, sys.argv[1:])])
-        print(
-            f"\nphyloop: stopped; every finished task is kept in {folder}. Go on with: {command}",
-            file=sys.stderr,
-        )
-        return 130
+        why, code = ("stopped", 130) if isinstance(end, KeyboardInterrupt) else (str(end), 1)
+        print(f"\nphyloop: {why}; every finished task is kept in {folder}. Go on with: {command}", file=sys.stderr)
+        return code
     found = f", {outcome.found} found done" if outcome.found else ""
-    print(f"{outcome.planned} tasks: {outcome.computed} computed{found} in {time.perf_counter() - started:.0f} s")
+    if outcome.whole:
+        print(f"all {outcome.planned} tasks are finished: 0 computed{found}; phyloop report draws figures again")
+    else:
+        print(f"{outcome.planned} tasks: {outcome.computed} computed{found} in {time.perf_counter() - started:.0f} s")
     for path in outcome.report.figures:
         if path.suffix == ".png":
             print(f"figure  {path}")
@@ -78,7 +114,8 @@ def run_scenario(
         print(f"phyloop: so in {len(outcome.notices)} trials in all.", file=sys.stderr)
     if outcome.failed:
         print(
-            f"phyloop: {outcome.failed} of {outcome.planned} tasks failed; the report names them and why.",
+            f"phyloop: {outcome.failed} of {outcome.planned} tasks failed; the report names them and why, and "
+            "--retry-failed computes them again.",
             file=sys.stderr,
         )
         return 1
@@ -90,11 +127,16 @@ def _warnings(plan: Plan) -> list[str]:
     return list(dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario)))
 
 
-def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None, seed: int | None) -> None:
+def check_scenario(
+    source: str, *, overrides: Sequence[str], trials: int | None, seed: int | None, memory_limit: str | None = None
+) -> None:
     """`phyloop check`."""
     from scenarios.computed_by import computed_by, links_on_air
     from scenarios.describe import describe, listings
     from scenarios.estimate import estimate
+    from scenarios.limits import gigabytes, refuse_disk, refuse_memory
+    from scenarios.own_code import functions_of
+    from scenarios.run import RUNS
 
     loaded = load_scenario(source, overrides=overrides, trials=trials, seed=seed)
     if loaded.scenario.measure is not None:
@@ -104,7 +146,11 @@ def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None,
     plan = expand(loaded)
     check_figures(loaded)
     check_tables(loaded, plan)
-    cost = estimate(plan)
+    space = room(memory_limit)
+    refuse_memory((point.scenario for point in plan.points), space, file=loaded.source)
+    counts = ((point.scenario, plan.trials) for point in plan.points)
+    refuse_disk(counts, RUNS / loaded.scenario.name, file=loaded.source)
+    cost = estimate(plan, batch_bytes=space.batch_bytes)
     console = Console()
     console.print(
         f"[bold]{loaded.scenario.name}[/bold] is valid: {len(plan.points)} points x {plan.trials} trials = "
@@ -112,7 +158,7 @@ def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None,
         highlight=False,
     )
     for line in describe(plan.points[0].scenario):
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, markup=False)
     if engine := computed_by(links_on_air(point.scenario for point in plan.points)):
         console.print(f"symbols computed by {engine}", highlight=False)
     console.print(
@@ -120,14 +166,21 @@ def check_scenario(source: str, *, overrides: Sequence[str], trials: int | None,
         f"{cost.memory_bytes / 1e9:.1f} GB memory, {cost.disk_bytes / 1e6:.0f} MB on disk",
         highlight=False,
     )
+    console.print(
+        f"one task at most: {_duration(cost.task_seconds)}, {cost.task_memory_bytes / 1e9:.1f} GB memory with the "
+        f"libraries (of {gigabytes(space.limit.limit_bytes)}), {gigabytes(cost.task_disk_bytes)} on disk",
+        highlight=False,
+    )
+    for function in functions_of(plan):
+        console.print(f"learning.model {function} is code of its own: run asks for --allow-code", highlight=False)
     for sentence in _warnings(plan):
-        console.print(f"warning: {sentence}", highlight=False)
+        console.print(f"warning: {sentence}", highlight=False, markup=False)
     for listing in listings(plan):
         table = Table(box=None, pad_edge=False, header_style="bold")
         for head in listing.heads:
             table.add_column(head, justify="left" if head in listing.left else "right", no_wrap=True)
         for row in listing.rows:
-            table.add_row(*row)
+            table.add_row(*map(Text, row))
         console.print(f"\n{listing.title}", highlight=False)
         # A table cut to a narrow window loses digits: let long lines wrap instead.
         Console(width=max(console.width, 1000), soft_wrap=True).print(table)
@@ -150,10 +203,10 @@ def list_library() -> None:
 def reload(folder: Path) -> tuple[LoadedScenario, Plan]:
     """The plan of a run, from what its folder keeps. ScenarioError if there is none."""
     from scenarios.store import Store
+    from scenarios.stored import stored_scenario
 
     with Store.open_existing(folder) as store:
-        root = dict(store.read_scenario().root)
-    loaded = LoadedScenario(scenario=validate_quickly(root), document=root, marks={}, source=folder)
+        loaded = stored_scenario(store)
     return loaded, expand(loaded)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scenarios.database import DATABASE, STORE_VERSION
+from scenarios.integrity import examine
 from scenarios.provenance import PACKAGES, find_version
 from scenarios.report import ReportPaths
 from scenarios.run_notes import ReportNote, below
@@ -50,6 +51,7 @@ def found_whole(
     if not (folder / DATABASE).is_file():
         return None
     with Store.open_existing(folder) as store:
+        examine(folder / DATABASE, thorough=True)  # nothing else would look at the arrays of a finished run
         if store.scenario_name != scenario_name or (note := store.last_report()) is None:
             return None
         statuses = store.statuses([one for ids in task_ids for one in ids])

@@ -52,7 +52,7 @@ def event(name: str, /, **fields: object) -> dict[str, Any]:
 def logged(folder: Path, *, level: str = USUAL) -> Iterator[None]:
     """Keep what is logged in the block in `folder/log.jsonl`, from `level` on, warnings of libraries too.
 
-    What `tell` heard before goes in first. A disk that refuses the log stops nothing.
+    What `telling` heard before goes in first. A disk that refuses the log stops nothing.
     """
     file = LogFile(folder)
     ours, root = logging.getLogger(_OURS), logging.getLogger()
@@ -70,22 +70,30 @@ def logged(folder: Path, *, level: str = USUAL) -> Iterator[None]:
         file.close()
 
 
-def tell(*, level: str = USUAL) -> None:
-    """From now on records are told on standard error: warnings and errors, and with level debug all of them.
+@contextmanager
+def telling(*, level: str = USUAL, traces: bool = False) -> Iterator[None]:
+    """Tell records of the block on standard error: warnings and errors, and with level debug all of them.
 
-    Level error leaves out warnings; of a library only warnings and errors are told at any level. What is told before
-    `logged` knows its folder goes there later.
+    Level error leaves out warnings; of a library only warnings and errors are told at any level; `traces` shows the
+    traceback of what failed. What is told before `logged` knows its folder goes there later.
     """
-    root = logging.getLogger()
-    for old in [one for one in root.handlers if isinstance(one, StandardError | Early)]:
-        root.removeHandler(old)
-    told = StandardError()
+    root, ours = logging.getLogger(), logging.getLogger(_OURS)
+    told, early = StandardError(traces=traces), Early()
     told.setLevel(logging.DEBUG if level == "debug" else max(LEVELS[level], logging.WARNING))
-    root.addHandler(told)
-    root.addHandler(Early())
-    logging.getLogger(_OURS).setLevel(LEVELS[level])
+    before, form = ours.level, warnings.formatwarning
+    ours.setLevel(LEVELS[level])
+    for handler in (told, early):
+        root.addHandler(handler)
     logging.captureWarnings(True)
     warnings.formatwarning = _in_one_line
+    try:
+        yield
+    finally:
+        warnings.formatwarning = form
+        logging.captureWarnings(False)
+        for handler in (told, early):
+            root.removeHandler(handler)
+        ours.setLevel(before)
 
 
 class LogFile(logging.Handler):
@@ -140,8 +148,9 @@ class LogFile(logging.Handler):
 class StandardError(logging.Handler):
     """Says a record in one line, as all else that the command says; of failures that come by the hundred the first."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, traces: bool = False) -> None:
         super().__init__()
+        self._traces = traces
         self._alike: dict[str, int] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -149,6 +158,8 @@ class StandardError(logging.Handler):
         if not is_told(record):
             return
         fields = getattr(record, _FIELDS, {})
+        if fields.get("quiet"):
+            return
         name = str(fields.get("event", ""))
         if fields.get("many"):
             self._alike[name] = self._alike.get(name, 0) + 1
@@ -158,6 +169,8 @@ class StandardError(logging.Handler):
             word = "warning: " if record.levelno == logging.WARNING else ""
             text = " ".join(record.getMessage().split())
             print(f"phyloop: {word}{text}{'' if text.endswith('.') else '.'}", file=sys.stderr, flush=True)
+            if self._traces and "trace" in fields:
+                print(fields["trace"], file=sys.stderr, flush=True)
 
 
 class Early(logging.Handler):
@@ -198,7 +211,7 @@ def as_fields(record: logging.LogRecord) -> dict[str, Any]:
         "logger": record.name,
         "says": _cut(record.getMessage()),
     }
-    rest = {key: _cut(value) for key, value in fields.items() if key not in known and key != "many"}
+    rest = {key: _cut(value) for key, value in fields.items() if key not in (*known, "many", "quiet")}
     return known | rest
 
 

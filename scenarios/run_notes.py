@@ -14,9 +14,10 @@ from pathlib import Path
 
 TABLES = (
     # Of run `run`: tasks (or points of a link study) planned, those of them found finished, those found failed and
-    # computed again, and those stored here that are no part of the plan.
+    # computed again, those that are not needed after all, and those stored here that are no part of the plan.
     """CREATE TABLE IF NOT EXISTS planned (run INTEGER PRIMARY KEY REFERENCES runs(id), tasks INTEGER NOT NULL,
-    found INTEGER NOT NULL, again INTEGER NOT NULL, others INTEGER NOT NULL, others_failed INTEGER NOT NULL)""",
+    found INTEGER NOT NULL, again INTEGER NOT NULL, skipped INTEGER NOT NULL, others INTEGER NOT NULL,
+    others_failed INTEGER NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS attempts (task_id TEXT NOT NULL, trial INTEGER NOT NULL, failure TEXT,
     seconds REAL NOT NULL, finished_at TEXT NOT NULL, replaced_at TEXT NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS reports (id INTEGER PRIMARY KEY CHECK (id = 1), made_from TEXT NOT NULL,
@@ -28,12 +29,14 @@ TABLES = (
 class Planned:
     """What one run set out to have: `tasks`, of which `found` were finished before it began, done or failed.
 
-    `again`: those of the failed that it computes again; `others` tasks in the folder, `others_failed` of them failed, belong to plans of before, and never change.
+    `again`: those of the failed that it computes again; `skipped`: points that turned out not to be needed; `others`:
+    tasks in the folder that belong to plans of before, `others_failed` of them failed, and never change.
     """
 
     tasks: int
     found: int
     again: int = 0
+    skipped: int = 0
     others: int = 0
     others_failed: int = 0
 
@@ -60,15 +63,15 @@ class ReportNote:
 
 def note_plan(database: sqlite3.Connection, run: int, planned: Planned) -> None:
     """Keep what run `run` set out to have."""
-    row = (run, planned.tasks, planned.found, planned.again, planned.others, planned.others_failed)
-    database.execute("INSERT OR REPLACE INTO planned VALUES (?, ?, ?, ?, ?, ?)", row)
+    numbers = (planned.tasks, planned.found, planned.again, planned.skipped, planned.others, planned.others_failed)
+    database.execute("INSERT OR REPLACE INTO planned VALUES (?, ?, ?, ?, ?, ?, ?)", (run, *numbers))
 
 
 def planned_by(database: sqlite3.Connection, run: int) -> Planned | None:
     """What run `run` set out to have; None if it was killed before it said so, or is of an older phyloop."""
     if not has_table(database, "planned"):
         return None
-    columns = "tasks, found, again, others, others_failed"
+    columns = "tasks, found, again, skipped, others, others_failed"
     row = database.execute(f"SELECT {columns} FROM planned WHERE run = ?", (run,)).fetchone()
     return None if row is None else Planned(**dict(zip(columns.split(", "), row, strict=True)))
 

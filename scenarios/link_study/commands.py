@@ -17,15 +17,39 @@ from scenarios.link_study.closed_form import has_closed_form
 from scenarios.link_study.figures import check_study_figures
 from scenarios.link_study.plan import LinkPlan, expand_link, rate_warning
 from scenarios.link_study.words import TIME_NOTE, UNBIASED_NOTE, axis_sentence, stop_sentence
-from scenarios.loader import LoadedScenario, load_scenario, validate_quickly
+from scenarios.loader import LoadedScenario, load_scenario
+from scenarios.log import USUAL, logger, telling
 
 
 def link_scenario(
-    source: str, *, out: Path | None, overrides: Sequence[str], seed: int | None, max_seconds: float | None
+    source: str,
+    *,
+    out: Path | None,
+    overrides: Sequence[str],
+    seed: int | None,
+    max_seconds: float | None,
+    log_level: str = USUAL,
+    debug: bool = False,
 ) -> int:
     """`phyloop link`; returns the exit code."""
+    with telling(level=log_level, traces=debug):
+        return _link_scenario(
+            source, out=out, overrides=overrides, seed=seed, max_seconds=max_seconds, log_level=log_level
+        )
+
+
+def _link_scenario(
+    source: str,
+    *,
+    out: Path | None,
+    overrides: Sequence[str],
+    seed: int | None,
+    max_seconds: float | None,
+    log_level: str,
+) -> int:
     from scenarios.link_study.live import live_table
-    from scenarios.link_study.run import run_study, study_folder, with_limits
+    from scenarios.link_study.run import StudyOutcome, run_study, study_folder, with_limits
+    from scenarios.salvage import surviving_damage
 
     loaded = load_scenario(source, overrides=overrides, seed=seed)
     plan = expand_link(loaded)
@@ -33,11 +57,18 @@ def link_scenario(
     folder = out if out is not None else study_folder(loaded)
     rule = with_limits(plan.measure.rule(), max_seconds=max_seconds)
     for sentence in dict.fromkeys(_warnings(plan)):
-        print(f"phyloop: warning: {sentence}.", file=sys.stderr)
+        logger("scenario").warning(sentence)
     started = time.perf_counter()
+
+    def measure() -> StudyOutcome:
+        with live_table(plan, rule) as listener:
+            return run_study(loaded, plan, folder=folder, rule=rule, listener=listener, log_level=log_level)
+
     try:
-        with interruptible(), live_table(plan, rule) as listener:
-            outcome = run_study(loaded, plan, folder=folder, rule=rule, listener=listener)
+        with interruptible():
+            outcome = surviving_damage(
+                measure, folder=folder, scenario_name=loaded.scenario.name, tell=logger("store").warning
+            )
     except KeyboardInterrupt:
         command = " ".join(["phyloop", *map(shlex.quote, sys.argv[1:])])
         print(f"\nphyloop: stopped; every batch so far is kept in {folder}. Go on with: {command}", file=sys.stderr)
@@ -71,12 +102,12 @@ def check_study(loaded: LoadedScenario) -> None:
     console = Console()
 
     def say(text: str) -> None:
-        console.print(text, highlight=False)
+        console.print(text, highlight=False, markup=False)
 
     name, seed = loaded.scenario.name, plan.seed
     curves = f"{len(plan.curves)} curve{'s' if len(plan.curves) != 1 else ''}"
     values = len(plan.measure.levels)
-    say(f"[bold]{name}[/bold] is valid: {curves} x {values} values = {plan.num_points} points to measure, seed {seed}")
+    say(f"{name} is valid: {curves} x {values} values = {plan.num_points} points to measure, seed {seed}")
     say(axis_sentence(plan))
     say(f"symbols computed by {computed_by(curve.link for curve in plan.curves)}")
     stopping = stop_sentence(plan)
@@ -98,10 +129,10 @@ def _warnings(plan: LinkPlan) -> list[str]:
 def reload_study(folder: Path) -> LinkPlan:
     """The plan of a study, from what its folder keeps. ScenarioError if there is none."""
     from scenarios.link_study.store import LinkStore
+    from scenarios.stored import stored_scenario
 
     with LinkStore.open_existing(folder) as store:
-        root = dict(store.read_scenario().root)
-    return expand_link(LoadedScenario(scenario=validate_quickly(root), document=root, marks={}, source=folder))
+        return expand_link(stored_scenario(store))
 
 
 def report_study(folder: Path) -> None:

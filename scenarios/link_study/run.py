@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from phy.monte_carlo import Stop, StopReason, StopRule, why_stop
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
+from scenarios.heartbeat import Heartbeat
 from scenarios.interruption import stop_if_asked
 from scenarios.link_study.batches import Batch, Measured
 from scenarios.link_study.plan import Curve, LinkPlan, LinkPoint
@@ -18,9 +21,14 @@ from scenarios.link_study.report import resolved_study_yaml, study_root, write_s
 from scenarios.link_study.results import PointResult, is_silent, result_of
 from scenarios.link_study.store import LinkStore
 from scenarios.loader import LoadedScenario
+from scenarios.log import USUAL, event, logged, logger
 from scenarios.provenance import collect_provenance
 from scenarios.report import ReportPaths
 from scenarios.run import RESOLVED, RUNS
+from scenarios.run_log import tell_end, tell_report, tell_start
+from scenarios.run_notes import Planned
+
+_log = logger("link")
 
 COMMIT_EVERY_S = 1.0
 """An interruption, whatever it is, loses no more than this much work and the batch in hand [s]."""
@@ -55,7 +63,13 @@ def study_folder(loaded: LoadedScenario) -> Path:
 
 
 def run_study(
-    loaded: LoadedScenario, plan: LinkPlan, *, folder: Path, rule: StopRule, listener: Listener
+    loaded: LoadedScenario,
+    plan: LinkPlan,
+    *,
+    folder: Path,
+    rule: StopRule,
+    listener: Listener,
+    log_level: str = USUAL,
 ) -> StudyOutcome:
     """Bring every point of the plan to where `rule` stops, from whatever `folder` holds, and write the report.
 
@@ -64,23 +78,83 @@ def run_study(
     be used.
     """
     added = found = timed = 0
-    with LinkStore.open_study(folder, scenario_name=loaded.scenario.name) as store:
+    name = loaded.scenario.name
+    with LinkStore.open_study(folder, scenario_name=name) as store, logged(folder, level=log_level):
         text = resolved_study_yaml(loaded)
         store.save_scenario(yaml=text, root=study_root(loaded))
         with Replacement(folder / RESOLVED) as file:
             file.write(text.encode())
-        run = store.record_run(collect_provenance())
-        status = "interrupted"
+        provenance = collect_provenance()
+        run = store.record_run(provenance)
+        ids = [point.point_id for curve in plan.curves for point in curve.points]
+        ended = store.ended_points()
+        here = len(ended.intersection(ids))
+        planned = Planned(tasks=len(ids), found=here, others=len(ended) - here)
+        store.note_plan(run, planned)
+        tell_start(run, provenance, planned, missing=len(ids) - here, retry_failed=False)
+        told = _Told(listener, Heartbeat(unit="points"))
+        started, why = time.monotonic(), None
         try:
+            told.heart.open(folder, run)
+            told.heart.begin(len(ids))
             for curve in plan.curves:
-                for batches, stop in _measure_curve(store, plan, curve, rule, listener):
+                for batches, stop in _measure_curve(store, plan, curve, rule, told.listener()):
                     added, found = added + batches, found + (batches == 0)
                     timed += stop.reason == "time"
-            status = "done"
+                store.note_plan(run, replace(planned, skipped=told.skipped))
+        except BaseException as error:
+            why = error
+            raise
         finally:
-            store.finish_run(run, status=status)
+            status = "done" if why is None else "interrupted" if isinstance(why, KeyboardInterrupt) else "failed"
+            tell_end(run, status, why=why, computed=told.points, seconds=time.monotonic() - started)
+            told.heart.end(status)
+            # A disk that refused the batches refuses this too; what is to be told is why the study ended.
+            with nullcontext() if why is None else suppress(ScenarioError, sqlite3.Error):
+                store.finish_run(run, status=status)
         report = write_study_report(folder, plan, store=store)
+        tell_report(report)
     return StudyOutcome(batches=added, found=found, timed=timed, report=report)
+
+
+class _Told:
+    """Hears of a study on its listener's behalf: for the log, and for whoever asks for the status."""
+
+    def __init__(self, listener: Listener, heart: Heartbeat) -> None:
+        self._listener, self.heart = listener, heart
+        self._curve = ""
+        self.points = self.skipped = 0
+
+    def listener(self) -> Listener:
+        return Listener(curve=self._begin, batch=self._batch, point=self._point, skipped=self._skip)
+
+    def _begin(self, curve: Curve) -> None:
+        self._curve = curve.label
+        self._listener.curve(curve)
+
+    def _batch(self, point: LinkPoint, measured: Measured) -> None:
+        bits = measured.tally.bits
+        self.heart.take(point.point_id, f"{self._where(point)}: {bits.observations} bits, {bits.errors} wrong")
+        self._listener.batch(point, measured)
+
+    def _point(self, result: PointResult, added: int) -> None:
+        self.points += added > 0
+        self.heart.put_down(result.point.point_id)
+        (self.heart.advance if added else self.heart.restore)(1)
+        fields = event("point-done", curve=self._curve, value_db=result.point.value_db, batches=added)
+        _log.info("%s: %d batches", self._where(result.point), added, extra=fields)
+        self._listener.point(result, added)
+
+    def _skip(self, points: Sequence[LinkPoint], silent: LinkPoint) -> None:
+        self.skipped += len(points)
+        self.heart.restore(len(points))
+        values = [point.value_db for point in points]
+        fields = event("points-skipped", curve=self._curve, values_db=values, silent_at_db=silent.value_db)
+        _log.info("%s: %d points not needed", self._curve, len(points), extra=fields)
+        self._listener.skipped(points, silent)
+
+    def _where(self, point: LinkPoint) -> str:
+        return f"{self._curve}, {point.value_db:g} dB"
 
 
 def _measure_curve(

@@ -1,0 +1,80 @@
+"""The status of a run folder as `phyloop status` tells it: in a few lines, or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from scenarios.status import Status, read_status
+
+
+def show_status(folder: Path, *, as_json: bool) -> None:
+    """`phyloop status`."""
+    status = read_status(folder)
+    if as_json:
+        print(json.dumps(asdict(status), indent=2))
+        return
+    for line in in_words(status):
+        # Names and reasons may come from others' folders: nothing of them may steer a terminal.
+        print("".join(one if one.isprintable() else "?" for one in line))
+
+
+def in_words(status: Status) -> Iterator[str]:
+    """The lines of `phyloop status`."""
+    yield f"{status.folder}: {status.scenario}, {_state(status)}"
+    of = "" if status.planned is None else f" of {status.planned}"
+    share = "" if not status.planned else f" ({(status.done + status.failed + status.skipped) / status.planned:.0%})"
+    parts = [f"{status.done}{of} {status.unit} done"]
+    if status.unit == "tasks":
+        parts.append(f"{status.failed} failed")
+    if status.skipped:
+        parts.append(f"{status.skipped} not needed")
+    if status.left is not None:
+        parts.append(f"{status.left} left{share}")
+    yield ", ".join(parts)
+    if status.rate_per_minute is not None:
+        left = "" if status.left_s is None else f", about {_duration(status.left_s)} left"
+        yield f"{status.rate_per_minute:.3g} {status.unit} a minute{left}"
+    if status.num_in_hand:
+        others = status.num_in_hand - len(status.in_hand)
+        yield f"in hand: {'; '.join(status.in_hand)}{f' and {others} more' if others > 0 else ''}"
+    if status.last_error is not None:
+        error = status.last_error
+        what = "the run" if error.task is None else f"task {error.task[:12]} (trial {error.trial})"
+        yield f"last failure: {what} at {error.at}: {error.says}"
+    if status.attempts:
+        yield f"{status.attempts} failed tasks were computed again"
+    if status.elsewhere:
+        yield f"{status.elsewhere} {status.unit} here belong to other settings of this scenario"
+    yield (
+        f"{_bytes(status.bytes['all'])} on disk, of it {_bytes(status.bytes['store'])} results and "
+        f"{_bytes(status.bytes['log'])} log"
+    )
+    if status.state in ("killed", "interrupted", "failed") and status.command is not None:
+        yield f"go on with: {status.command}"
+
+
+def _state(status: Status) -> str:
+    if status.state == "not begun":
+        return "no run has begun"
+    number = "" if status.runs == 1 else f" (run {status.runs})"
+    if status.state == "running":
+        who = "an unknown process" if status.held_by is None else f"process {status.held_by}"
+        where = "" if status.host is None else f" on {status.host}"
+        life = "" if status.sign_of_life_s is None else f", last heard of {_duration(status.sign_of_life_s)} ago"
+        return f"running since {status.started_at}{number}, in {who}{where}{life}"
+    if status.state == "killed":
+        return f"killed: nobody computes; the last run began at {status.started_at}{number} and did not end"
+    return f"{status.state} at {status.finished_at}{number}; nobody computes"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _bytes(number: int) -> str:
+    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB" if number >= 1e5 else f"{number} B"
