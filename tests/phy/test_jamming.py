@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 from radio import context, link_config, random_payload, unpacked
 
+from phy.air_sionna import _compiled
 from phy.compile import compile_air
 from phy.config import LinkConfig, OfdmConfig
 from phy.link import LinkError, Superposition
-from phy.superposition import _compiled
 
 QUIET = {"noise_power": 1e-10}
 """With snr_max_db = 100 the power is P0 = 1 and the noise 1e-5 per dimension."""
@@ -115,7 +115,7 @@ def test_clipping_spares_constant_envelopes_and_cuts_a_jammer_at_its_own_power()
 
 
 def test_jammers_change_no_compiled_code_after_the_first_round() -> None:
-    config = air()
+    config = air(engine="sionna")
     uplink = compile_air(config, num_devices=NUM_DEVICES, num_symbols=NUM_SYMBOLS)
     uplink.superpose(amplitudes(), context=context(NUM_TRIALS), caps={}, jammers=WHO)
     compiled = _compiled.cache_info().misses

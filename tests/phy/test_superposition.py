@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK, context, link_config, random_payload, standard_errors_off, unpacked
 from scipy import integrate, special, stats
 
-from phy import superposition, theory
+from phy import air_sionna, theory
 from phy.channels import CHUNK_SYMBOLS, UplinkContext
 from phy.compile import compile_air
 from phy.config import LinkConfig
@@ -325,15 +325,17 @@ def test_a_trial_has_the_same_numbers_in_any_batch(modulation: str, link: dict[s
 
 def test_nothing_is_traced_again_after_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
     functions: list[Any] = []
-    original = superposition._compiled
+    original = air_sionna._compiled
 
     def recording(chain: Any) -> Any:
         functions.append(original(chain))
         return functions[-1]
 
-    monkeypatch.setattr(superposition, "_compiled", recording)
+    monkeypatch.setattr(air_sionna, "_compiled", recording)
     for snr_max_db, num_trials in ((3.0, 1), (9.0, 7), (20.0, 3000)):
-        uplink = compile_air(air(snr_max_db=snr_max_db, fading="rayleigh"), num_devices=4, num_symbols=6)
+        uplink = compile_air(
+            air(snr_max_db=snr_max_db, fading="rayleigh", engine="sionna"), num_devices=4, num_symbols=6
+        )
         for round_index in (0, 1):
             where = context(num_trials, round_index=round_index)
             uplink.superpose(amplitudes(num_trials, 4, 6), context=where, caps={})
