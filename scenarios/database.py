@@ -13,12 +13,14 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scenarios.damage import damaged
 from scenarios.errors import ScenarioError
 
 DATABASE = "results.sqlite"
@@ -43,6 +45,18 @@ LEDGER_TABLES = (
 )
 """What was released, as arrays, and all else of a privacy account as JSON; younger still."""
 
+CHECK_TABLES = (
+    "CREATE TABLE IF NOT EXISTS checks (task INTEGER PRIMARY KEY REFERENCES tasks(id), digests BLOB NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS record_checks (record TEXT PRIMARY KEY, digest BLOB NOT NULL)",
+    # Tasks from this number on have digests: one without them has lost them.
+    "INSERT OR IGNORE INTO meta SELECT 'checked_from', coalesce(max(id), 0) + 1 FROM tasks",
+    f"INSERT OR IGNORE INTO meta VALUES ('store_version', '{STORE_VERSION}')",
+)
+"""Digests of tasks and of the store's own records, the youngest of all: see `scenarios.integrity`."""
+
+YOUNG_TABLES = (DEVICES_TABLE, PICTURES_TABLE, *LEDGER_TABLES, *CHECK_TABLES)
+"""What a store of this version may lack until it is written to."""
+
 SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE points (id INTEGER PRIMARY KEY, physics TEXT NOT NULL UNIQUE);
@@ -56,10 +70,7 @@ CREATE TABLE rounds {_SERIES_COLUMNS};
 CREATE TABLE link {_SERIES_COLUMNS};
 CREATE TABLE privacy {_SERIES_COLUMNS};
 CREATE TABLE bursts {_SERIES_COLUMNS};
-{DEVICES_TABLE};
-{PICTURES_TABLE};
-{LEDGER_TABLES[0]};
-{LEDGER_TABLES[1]};
+{";".join(YOUNG_TABLES)};
 CREATE TABLE runs (id INTEGER PRIMARY KEY, command TEXT NOT NULL, provenance TEXT NOT NULL,
     started_at TEXT NOT NULL, finished_at TEXT, status TEXT NOT NULL);
 CREATE TABLE scenario (id INTEGER PRIMARY KEY CHECK (id = 1), yaml TEXT NOT NULL, root TEXT NOT NULL,
@@ -74,7 +85,17 @@ def connect(path: Path, *, options: str = "mode=rw") -> sqlite3.Connection:
     # isolation_level None: transactions begin and end where this file says so. 30 s of patience cover
     # a reader that folds in the log.
     uri = f"{path.resolve().as_uri()}?{options}"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
+    connection.execute("PRAGMA trusted_schema = OFF")  # the file may come from others
+    return connection
+
+
+def look(path: Path) -> sqlite3.Connection:
+    """A connection to read `path` that changes nothing: a log that lies beside it is used, and not folded in."""
+    if path.with_name(f"{path.name}-wal").exists():
+        return connect(path, options="mode=ro")
+    free = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    return connect(path, options="mode=rw" if free else "mode=ro&immutable=1")
 
 
 def create_database(path: Path, *, scenario_name: str) -> None:
@@ -98,10 +119,18 @@ def check_identity(path: Path, *, scenario_name: str | None) -> None:
         with contextlib.closing(connect(path, options="mode=ro&immutable=1")) as database:
             (application,) = database.execute("PRAGMA application_id").fetchone()
             (version,) = database.execute("PRAGMA user_version").fetchone()
+            if (application, version) != (APPLICATION_ID, STORE_VERSION) or not _is_writable_format(path):
+                _refuse_broken_header(path, database)
             row = None
             if application == APPLICATION_ID and version == STORE_VERSION:
+                _refuse_foreign_schema(path, database)
                 row = database.execute("SELECT value FROM meta WHERE key = 'scenario_name'").fetchone()
-    except sqlite3.Error as error:
+                if row is None or (scenario_name is not None and row[0] != scenario_name):
+                    _refuse_broken_name(path, database, scenario_name)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # A lock of ours beside it: it was a store once.
+        if path.with_name(LOCK).exists():
+            raise damaged(path, str(error)) from error
         raise ScenarioError(file=path, problem=f"is not a phyloop result store ({error})", remedy=refuse) from error
     if application == APPLICATION_ID and version > STORE_VERSION:
         raise ScenarioError(
@@ -126,14 +155,54 @@ def check_identity(path: Path, *, scenario_name: str | None) -> None:
         )
 
 
+def _is_writable_format(path: Path) -> bool:
+    """Whether the header names journals that SQLite knows: of others it only reads."""
+    with path.open("rb") as file:
+        return set(file.read(20)[18:]) <= {1, 2}
+
+
+def _refuse_broken_header(path: Path, database: sqlite3.Connection) -> None:
+    """DamagedStoreError if the file's tables say that it is a store of this version, and its header another."""
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not tables >= {"meta", "tasks", "points", "metrics"}:
+        if not tables and path.with_name(LOCK).exists():
+            raise damaged(path, "it is empty")
+        return
+    row = database.execute("SELECT value FROM meta WHERE key = 'store_version'").fetchone()
+    if row is not None and row[0] == str(STORE_VERSION):
+        raise damaged(path, "its header differs from what was written")
+
+
+def _refuse_foreign_schema(path: Path, database: sqlite3.Connection) -> None:
+    """ScenarioError for triggers, views, virtual tables and computed columns: phyloop writes none, they compute."""
+    query = (
+        "SELECT name FROM sqlite_master WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'"
+        " OR sql LIKE '%GENERATED ALWAYS%' OR sql LIKE '%) AS (%' LIMIT 1"
+    )
+    if (found := database.execute(query).fetchone()) is not None:
+        raise ScenarioError(
+            file=path,
+            problem=f"holds {found[0]!r}, which is no plain table and which phyloop did not write",
+            remedy="ask for the folder again, or run the scenario into a new one",
+        )
+
+
+def _refuse_broken_name(path: Path, database: sqlite3.Connection, scenario_name: str | None) -> None:
+    """DamagedStoreError if the store has no name, or another than the scenario that it keeps."""
+    row = database.execute("SELECT json_extract(root, '$.name') FROM scenario").fetchone()
+    name = database.execute("SELECT value FROM meta WHERE key = 'scenario_name'").fetchone()
+    if name is None or (row is not None and row[0] == scenario_name):
+        raise damaged(path, "the name of its scenario differs from what was written")
+
+
 def take_lock(path: Path) -> IO[str]:
     """Hold `path` until closed; ScenarioError naming the process that has it. Never deleted: that races."""
-    lock = path.open("a+", encoding="ascii")
+    lock = path.open("a+", encoding="ascii", errors="replace")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         lock.seek(0)
-        holder = lock.read().strip() or "unknown"
+        holder = "".join(one for one in lock.read(32) if one.isdigit()) or "unknown"
         lock.close()
         raise ScenarioError(
             file=path.parent,
@@ -147,6 +216,10 @@ def take_lock(path: Path) -> IO[str]:
     lock.write(f"{os.getpid()}\n")
     lock.flush()
     return lock
+
+
+_LARGEST_SERIES = 1 << 32
+_MOST_AXES = 8
 
 
 def pack_series(series: Mapping[str, NDArray[Any]]) -> list[tuple[object, ...]]:
@@ -166,10 +239,28 @@ def pack_series(series: Mapping[str, NDArray[Any]]) -> list[tuple[object, ...]]:
 
 def unpack_series(dtype: str, shape: str, crc32: int, data: bytes) -> NDArray[Any] | None:
     """The array, or None if its bytes are not those that were written."""
+    if dtype not in ("<i8", "<f8") or not isinstance(data, bytes) or (axes := _axes(shape)) is None:
+        return None
+    size = 8 * prod(axes)
+    # So much can deflate hold at most: a store from elsewhere may claim any shape.
+    if size > min(_LARGEST_SERIES, 1100 * len(data)):
+        return None
+    unpacking = zlib.decompressobj()
     try:
-        raw = zlib.decompress(data)
-    except zlib.error:
+        raw = unpacking.decompress(data, size + 1)
+    except (zlib.error, MemoryError):
         return None
-    if zlib.crc32(raw) != crc32:
+    if len(raw) != size or not (unpacking.eof or size == 0) or zlib.crc32(raw) != crc32:
         return None
-    return np.frombuffer(raw, dtype=dtype).reshape(json.loads(shape))
+    return np.frombuffer(raw, dtype=dtype).reshape(axes)
+
+
+def _axes(shape: str) -> tuple[int, ...] | None:
+    """The lengths of an array's axes, None where the text is no such list."""
+    try:
+        axes = json.loads(shape)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if not isinstance(axes, list) or len(axes) > _MOST_AXES:
+        return None
+    return tuple(axes) if all(type(one) is int and 0 <= one < 1 << 40 for one in axes) else None

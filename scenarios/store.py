@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 
 from fl.results import PrivacyAccount, TrialResult
 from scenarios.accounts import account_arrays, account_from, account_text
+from scenarios.damage import DamagedStoreError, damaged, is_damage
 from scenarios.database import (
     DATABASE,
-    DEVICES_TABLE,
-    LEDGER_TABLES,
     LOCK,
-    PICTURES_TABLE,
+    YOUNG_TABLES,
     check_identity,
     connect,
     create_database,
@@ -35,7 +34,37 @@ from scenarios.database import (
     unpack_series,
 )
 from scenarios.errors import ScenarioError
+from scenarios.integrity import (
+    HEAD_COLUMNS,
+    RUN_COLUMNS,
+    SUSPECT,
+    TASK_COLUMNS,
+    Part,
+    Row,
+    checked_from,
+    digest,
+    examine,
+    has_table,
+    join_digests,
+    known_record,
+    metric_row,
+    note_record,
+    part_of,
+)
 from scenarios.provenance import Provenance, utc_now
+from scenarios.run_notes import (
+    TABLES as NOTES_TABLES,
+)
+from scenarios.run_notes import (
+    Attempt,
+    Planned,
+    ReportNote,
+    last_report,
+    note_plan,
+    note_report,
+    put_aside,
+    read_attempts,
+)
 
 CHUNK = 500
 """Task ids per query: well below SQLite's limit on bound values (999 before version 3.32)."""
@@ -91,7 +120,7 @@ class Store:
 
         ScenarioError if the folder is a file, cannot be written, holds a database that is not ours, is
         from a newer or older phyloop or belongs to another scenario (all found before anything on disk changes),
-        or if another process is writing to it.
+        or if another process is writing to it; DamagedStoreError if its bytes are not as they were written.
         """
         path = folder / DATABASE
         if folder.exists() and not folder.is_dir():
@@ -113,18 +142,19 @@ class Store:
             if not path.exists():
                 create_database(path, scenario_name=scenario_name)
             check_identity(path, scenario_name=scenario_name)  # whoever held the lock may have made it
+            examine(path, thorough=True)
             store = cls(folder, connection=connect(path), lock=lock)
             store._connection.execute("PRAGMA journal_mode = WAL")
             # FULL: in WAL mode, NORMAL would lose the last tasks to a power cut. One fsync per batch of
             # seconds costs nothing.
             store._connection.execute("PRAGMA synchronous = FULL")
-            for table in (DEVICES_TABLE, PICTURES_TABLE, *LEDGER_TABLES):
-                store._connection.execute(table)
+            for statement in (*YOUNG_TABLES, *NOTES_TABLES):
+                store._connection.execute(statement)
             # We hold the lock, so whoever is still called running no longer is.
             store._connection.execute("UPDATE runs SET status = 'killed' WHERE status = 'running'")
         except (OSError, sqlite3.Error) as error:
             lock.close()
-            raise _unwritable(path, error) from error
+            raise damaged(path, str(error)) if is_damage(error) else _unwritable(path, error) from error
         except BaseException:
             lock.close()
             raise
@@ -137,6 +167,7 @@ class Store:
         if not path.is_file():
             raise _no_results(folder)
         check_identity(path, scenario_name=None)
+        examine(path, thorough=False)
         if os.access(folder, os.W_OK) and os.access(path, os.W_OK):
             connection = connect(path)  # read-write, so that a log left by a killed run is folded in
         elif (log := path.with_name(f"{DATABASE}-wal")).exists() and log.stat().st_size:
@@ -159,6 +190,11 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if self._lock is None and (isinstance(error, DamagedStoreError) or (error is not None and is_damage(error))):
+            with contextlib.suppress(OSError):
+                (self.folder / SUSPECT).touch()
+        if error is not None and is_damage(error):
+            raise damaged(self.folder / DATABASE, str(error)) from error
 
     @property
     def scenario_name(self) -> str:
@@ -172,19 +208,42 @@ class Store:
         """Tasks stored, of whatever plan."""
         return int(self._connection.execute("SELECT count(*) FROM tasks").fetchone()[0])
 
+    def state(self) -> tuple[int, ...]:
+        """Numbers that change when any task does: tasks stored, those of them failed, youngest row, tasks put aside."""
+        row = self._connection.execute("SELECT count(*), total(status = 'failed'), ifnull(max(id), 0) FROM tasks")
+        return *map(int, row.fetchone()), len(self.read_attempts())
+
     def finished(self, task_ids: Sequence[str]) -> set[str]:
         """Those of `task_ids` that are stored, done or failed."""
-        return {row[0] for row in self._select("SELECT task_id FROM tasks WHERE task_id IN ({})", task_ids)}
+        return set(self.statuses(task_ids))
 
-    def write(self, results: Mapping[str, TrialResult], *, physics: Mapping[str, Any], seconds: float) -> None:
+    def statuses(self, task_ids: Sequence[str]) -> dict[str, str]:
+        """`done` or `failed` of those of `task_ids` that are stored."""
+        if len(task_ids) > CHUNK and self.count_tasks() < 4 * len(task_ids):
+            wanted = set(task_ids)  # one pass over all of them beats a look for each
+            rows = self._connection.execute("SELECT task_id, status FROM tasks")
+            return {task_id: status for task_id, status in rows if task_id in wanted}
+        return dict(self._select("SELECT task_id, status FROM tasks WHERE task_id IN ({})", task_ids))
+
+    def write(
+        self,
+        results: Mapping[str, TrialResult],
+        *,
+        physics: Mapping[str, Any],
+        seconds: float,
+        replace_failed: bool = False,
+    ) -> None:
         """Store trials of one point in one transaction: all of them, or after an error none.
 
         `physics` is everything that determined the numbers, kept once per point; `seconds` is the wall
-        time of the whole batch. ValueError if a task is already stored (results are never overwritten)
-        or an array is neither int64 nor float64; ScenarioError if the disk refuses.
+        time of the whole batch. A task that is stored as failed is put aside (`read_attempts`) with `replace_failed`.
+        ValueError if a task is already stored otherwise (results are never overwritten) or an array is neither int64
+        nor float64; ScenarioError if the disk refuses.
         """
-        if known := self.finished(list(results)):
-            raise ValueError(f"task {min(known)} is already stored; a finished task is never overwritten")
+        known = self.statuses(list(results))
+        again = [task_id for task_id, status in known.items() if replace_failed and status == "failed"]
+        if kept := known.keys() - set(again):
+            raise ValueError(f"task {min(kept)} is already stored; a finished task is never overwritten")
         packed = {  # compressed before the transaction, which then is short
             task_id: {
                 **{name: pack_series(getattr(result, name)) for name in SERIES_TABLES},
@@ -192,49 +251,57 @@ class Store:
             }
             for task_id, result in results.items()
         }
-        now, share = utc_now(), seconds / max(len(results), 1)
+        now, share = utc_now(), float(seconds / max(len(results), 1))
+        text = canonical_json(physics)
+        parts = {task_id: _parts(task_id, result, text, share, now) for task_id, result in results.items()}
+        digests = {task_id: _digests(parts[task_id], packed[task_id]) for task_id in results}
         with self._transaction() as database:
-            text = canonical_json(physics)
             database.execute("INSERT OR IGNORE INTO points (physics) VALUES (?)", (text,))
             (point,) = database.execute("SELECT id FROM points WHERE physics = ?", (text,)).fetchone()
-            for task_id, result in results.items():
-                status = "done" if result.failure is None else "failed"
+            put_aside(database, again, tables=("metrics", *SERIES_TABLES, "ledger", "accounts", "checks"), now=now)
+            for task_id in results:
                 task = database.execute(
-                    "INSERT INTO tasks (task_id, point, trial, status, failure, seconds, finished_at)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (task_id, point, result.trial, status, result.failure, share, now),
+                    f"INSERT INTO tasks ({TASK_COLUMNS}, point) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (*parts[task_id]["task"][0], point),
                 ).lastrowid
                 database.executemany(  # SQLite keeps NaN as NULL; `read_metrics` turns it back
-                    "INSERT INTO metrics VALUES (?, ?, ?)",
-                    [(task, name, float(value)) for name, value in result.metrics.items()],
+                    "INSERT INTO metrics VALUES (?, ?, ?)", [(task, *row) for row in parts[task_id]["metrics"]]
                 )
                 for table, rows in packed[task_id].items():
                     database.executemany(
                         f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?)", [(task, *row) for row in rows]
                     )
-                if result.account is not None:
-                    text = account_text(result.account)
-                    database.execute("INSERT INTO accounts VALUES (?, ?, ?)", (task, text, zlib.crc32(text.encode())))
+                database.executemany(
+                    "INSERT INTO accounts VALUES (?, ?, ?)", [(task, *row) for row in parts[task_id]["account"]]
+                )
+                database.execute("INSERT INTO checks VALUES (?, ?)", (task, digests[task_id]))
 
     def read_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskRecord]:
         """Records of those of `task_ids` that are stored, in the order asked for."""
-        columns = "task_id, trial, status, failure, seconds, finished_at"
+        rows = {
+            row[0]: row for row in self._select(f"SELECT {TASK_COLUMNS} FROM tasks WHERE task_id IN ({{}})", task_ids)
+        }
+        self._check("task", task_ids, {task_id: [row] for task_id, row in rows.items()})
         found = {
-            row[0]: TaskRecord(**dict(zip(columns.split(", "), row, strict=True)))
-            for row in self._select(f"SELECT {columns} FROM tasks WHERE task_id IN ({{}})", task_ids)
+            task_id: TaskRecord(**dict(zip(TASK_COLUMNS.split(", "), row, strict=True)))
+            for task_id, row in rows.items()
         }
         return {task_id: found[task_id] for task_id in task_ids if task_id in found}
 
     def read_metrics(self, task_ids: Sequence[str]) -> dict[str, dict[str, float]]:
         """Metrics by name of those of `task_ids` that are stored; a value not measured is NaN."""
-        found: dict[str, dict[str, float]] = {task_id: {} for task_id in self.read_tasks(task_ids)}
+        rows: dict[str, list[Any]] = {task_id: [] for task_id in self.read_tasks(task_ids)}
         for task_id, name, value in self._select(
             "SELECT task_id, name, value FROM tasks JOIN metrics ON metrics.task = tasks.id"
             " WHERE task_id IN ({}) ORDER BY metrics.rowid",
             task_ids,
         ):
-            found[task_id][name] = np.nan if value is None else value
-        return found
+            rows[task_id].append((name, value))
+        self._check("metrics", task_ids, rows)
+        return {
+            task_id: {name: np.nan if value is None else value for name, value in some}
+            for task_id, some in rows.items()
+        }
 
     def read_series(self, task_ids: Sequence[str], table: SeriesTable | Literal["ledger"]) -> dict[str, Series]:
         """Arrays by name of those of `task_ids` that are stored, checked against their checksums.
@@ -246,16 +313,32 @@ class Store:
         found: dict[str, Series] = {task_id: {} for task_id in self.read_tasks(task_ids)}
         if not self._has(table):
             return found
-        for task_id, name, *blob in self._select(
-            f"SELECT task_id, name, dtype, shape, crc32, data FROM tasks JOIN {_known(table)} AS series"
+        for task_id, heads, blobs in self._read_arrays(task_ids, table):
+            for head, data in zip(heads, blobs, strict=True):
+                name, dtype, shape, crc32, _ = head
+                array = unpack_series(dtype, shape, crc32, data)
+                if array is None:
+                    raise self._not_as_written(f"{table} {name}", task_id)
+                found[task_id][name] = array
+        return found
+
+    def _read_arrays(
+        self, task_ids: Sequence[str], table: SeriesTable | Literal["ledger"]
+    ) -> Iterator[tuple[str, list[Any], list[bytes]]]:
+        """Task by task the heads of its arrays, checked, and their bytes."""
+        heads: dict[str, list[Any]] = {}
+        blobs: dict[str, list[bytes]] = {}
+        columns = ", ".join(f"series.{name.strip()}" for name in HEAD_COLUMNS.split(","))
+        for task_id, *head, data in self._select(
+            f"SELECT task_id, {columns}, data FROM tasks JOIN {_known(table)} AS series"
             " ON series.task = tasks.id WHERE task_id IN ({}) ORDER BY series.rowid",
             task_ids,
         ):
-            array = unpack_series(*blob)
-            if array is None:
-                raise self._not_as_written(f"{table} {name}", task_id)
-            found[task_id][name] = array
-        return found
+            heads.setdefault(task_id, []).append(tuple(head))
+            blobs.setdefault(task_id, []).append(data)
+        self._check(table, task_ids, heads)
+        for task_id, some in heads.items():
+            yield task_id, some, blobs[task_id]
 
     def read_accounts(self, task_ids: Sequence[str]) -> dict[str, PrivacyAccount]:
         """What those of `task_ids` released that are stored, done or failed, and have an account.
@@ -265,7 +348,7 @@ class Store:
         if not self._has("ledger"):
             return {}
         arrays = self.read_series(task_ids, "ledger")
-        found = {}
+        found, rows = {}, {}
         for task_id, text, crc32 in self._select(
             "SELECT task_id, plain, accounts.crc32 FROM tasks JOIN accounts ON accounts.task = tasks.id"
             " WHERE task_id IN ({})",
@@ -273,7 +356,9 @@ class Store:
         ):
             if zlib.crc32(text.encode()) != crc32:
                 raise self._not_as_written("the privacy account", task_id)
+            rows[task_id] = [(text, crc32)]
             found[task_id] = account_from(text, arrays[task_id])
+        self._check("account", task_ids, rows)
         return found
 
     def read_totals(self, task_ids: Sequence[str], table: SeriesTable) -> dict[str, int]:
@@ -281,12 +366,20 @@ class Store:
         totals: dict[str, int] = {}
         if not self._has(table):
             return totals
-        for name, total in self._select(
-            f"SELECT name, sum(total) FROM tasks JOIN {_known(table)} AS series ON series.task = tasks.id"
-            " WHERE status = 'done' AND total IS NOT NULL AND task_id IN ({}) GROUP BY name",
-            task_ids,
+        done = [task_id for task_id, record in self.read_tasks(task_ids).items() if record.status == "done"]
+        heads: dict[str, list[Any]] = {}
+        columns = ", ".join(f"series.{name.strip()}" for name in HEAD_COLUMNS.split(","))
+        for task_id, *head in self._select(
+            f"SELECT task_id, {columns} FROM tasks JOIN {_known(table)} AS series ON series.task = tasks.id"
+            " WHERE task_id IN ({}) ORDER BY series.rowid",
+            done,
         ):
-            totals[name] = totals.get(name, 0) + total
+            heads.setdefault(task_id, []).append(tuple(head))
+        self._check(table, done, heads)
+        for some in heads.values():
+            for name, *_, total in some:
+                if total is not None:
+                    totals[name] = totals.get(name, 0) + total
         return totals
 
     # --- runs and the scenario --------------------------------------------------------------------
@@ -299,8 +392,27 @@ class Store:
                 "INSERT INTO runs (command, provenance, started_at, status) VALUES (?, ?, ?, 'running')",
                 fields,
             ).lastrowid
-        assert row is not None  # an INSERT that succeeded has a row; for the type checker
+            assert row is not None  # an INSERT that succeeded has a row; for the type checker
+            note_record(database, f"run {row}", (row, *fields))
         return row
+
+    def note_plan(self, run: int, planned: Planned) -> None:
+        """Keep what invocation `run` set out to have."""
+        with self._transaction() as database:
+            note_plan(database, run, planned)
+
+    def note_report(self, note: ReportNote) -> None:
+        """Keep what the report that was just written shows."""
+        with self._transaction() as database:
+            note_report(database, note)
+
+    def last_report(self) -> ReportNote | None:
+        """The note of the report that a run wrote last."""
+        return last_report(self._connection)
+
+    def read_attempts(self) -> tuple[Attempt, ...]:
+        """Failed tasks that were computed again since, oldest first."""
+        return read_attempts(self._connection)
 
     def finish_run(self, run: int, *, status: str = "done") -> None:
         """Note how invocation `run` ended: done, failed, interrupted."""
@@ -309,9 +421,9 @@ class Store:
 
     def read_runs(self) -> tuple[RunRecord, ...]:
         """All invocations that wrote here, oldest first."""
-        rows = self._connection.execute(
-            "SELECT id, command, provenance, started_at, finished_at, status FROM runs ORDER BY id"
-        )
+        rows = self._connection.execute(f"SELECT {RUN_COLUMNS}, finished_at, status FROM runs ORDER BY id").fetchall()
+        for row in rows:
+            self._check_record(f"run {row[0]}", row[:4])
         return tuple(
             RunRecord(
                 run=run,
@@ -326,12 +438,15 @@ class Store:
 
     def save_scenario(self, *, yaml: str, root: Mapping[str, Any]) -> None:
         """Keep the latest resolved scenario, as text and as plain values."""
+        kept = (yaml, json.dumps(root), utc_now())
         with self._transaction() as database:
-            database.execute("INSERT OR REPLACE INTO scenario VALUES (1, ?, ?, ?)", (yaml, json.dumps(root), utc_now()))
+            database.execute("INSERT OR REPLACE INTO scenario VALUES (1, ?, ?, ?)", kept)
+            note_record(database, "scenario", kept)
 
     def read_scenario(self) -> SavedScenario:
         """The scenario saved last; ScenarioError if a run was killed before it saved any."""
-        row = self._connection.execute("SELECT yaml, root FROM scenario").fetchone()
+        row = self._connection.execute("SELECT yaml, root, saved_at FROM scenario").fetchone()
+        self._check_record("scenario", row)
         if row is None:
             raise ScenarioError(
                 file=self.folder, problem="holds no scenario yet", remedy="run the scenario into it first"
@@ -340,17 +455,33 @@ class Store:
 
     # --- how --------------------------------------------------------------------------------------
 
-    def _not_as_written(self, what: str, task_id: str) -> ScenarioError:
-        return ScenarioError(
-            file=self.folder / DATABASE,
-            problem=f"{what} of task {task_id[:12]} is damaged (checksum differs)",
-            remedy="restore the folder from a copy, or run the scenario into a new one",
-        )
+    def _check(self, part: Part, task_ids: Sequence[str], rows: Mapping[str, Sequence[Row]]) -> None:
+        """DamagedStoreError unless the rows of that part of every task are those that were written."""
+        first = checked_from(self._connection)
+        if first == np.inf:
+            return
+        for task_id, task, digests in self._select(
+            "SELECT task_id, id, digests FROM tasks LEFT JOIN checks ON checks.task = tasks.id WHERE task_id IN ({})",
+            task_ids,
+        ):
+            if digests is None and task < first:
+                continue
+            known = part_of(digests, part) if isinstance(digests, bytes) else b""
+            if known is not None and known != digest(rows.get(task_id, ())):
+                raise self._not_as_written(f"{part} rows" if part in SERIES_TABLES else f"the {part}", task_id)
+
+    def _check_record(self, record: str, row: Sequence[object] | None) -> None:
+        """DamagedStoreError unless a row of the store's own is the one that was written."""
+        known = known_record(self._connection, record)
+        if known is not None and (row is None or digest([tuple(row)]) != known):
+            raise damaged(self.folder / DATABASE, f"the checksum of its record of the {record} differs")
+
+    def _not_as_written(self, what: str, task_id: str) -> DamagedStoreError:
+        return damaged(self.folder / DATABASE, f"{what} of task {task_id[:12]} is damaged: the checksum differs")
 
     def _has(self, table: str) -> bool:
         """Whether the table is there: a store that was last written before there was one is only read."""
-        query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-        return self._connection.execute(query, (_known(table),)).fetchone() is not None
+        return has_table(self._connection, _known(table))
 
     def _select(self, query: str, task_ids: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """Rows of `query`, whose `{}` stands for the ids, a chunk of ids at a time."""
@@ -371,6 +502,23 @@ class Store:
             if isinstance(error, sqlite3.OperationalError):
                 raise _unwritable(self.folder / DATABASE, error) from error
             raise
+
+
+def _parts(task_id: str, result: TrialResult, physics: str, seconds: float, finished_at: str) -> dict[Part, list[Row]]:
+    """The rows of a task but for its arrays, as they are digested and stored."""
+    status = "done" if result.failure is None else "failed"
+    text = None if result.account is None else account_text(result.account)
+    return {
+        "task": [(task_id, result.trial, status, result.failure, seconds, finished_at)],
+        "point": [(physics,)],
+        "metrics": [metric_row(name, float(value)) for name, value in result.metrics.items()],
+        "account": [] if text is None else [(text, zlib.crc32(text.encode()))],
+    }
+
+
+def _digests(parts: Mapping[Part, Sequence[Row]], packed: Mapping[Any, list[tuple[object, ...]]]) -> bytes:
+    heads = {table: [(*row[:4], row[5]) for row in rows] for table, rows in packed.items()}
+    return join_digests({**parts, **heads})
 
 
 def canonical_json(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -13,22 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.monte_carlo import Stop
-from scenarios.database import DATABASE, check_identity, connect, pack_series, unpack_series
+from scenarios.damage import DamagedStoreError, damaged, telling_damage
+from scenarios.database import DATABASE, check_identity, look, pack_series, unpack_series
 from scenarios.errors import ScenarioError
 from scenarios.link_study.batches import Batch, Measured, bursts_from_plain, bursts_to_plain
+from scenarios.link_study.checks import BATCH_COLUMNS, LINK_TABLES, note_batches, sound_batches
 from scenarios.link_study.plan import BatchShape
 from scenarios.provenance import utc_now
 from scenarios.store import Store, canonical_json
-
-# Batches of a point are numbered from 0 without a gap. `stop` is why the last of them was the last.
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS link_points (id INTEGER PRIMARY KEY, point_id TEXT NOT NULL UNIQUE, physics TEXT NOT NULL,
-    stop TEXT, stopped_at TEXT);
-CREATE TABLE IF NOT EXISTS link_batches (point INTEGER NOT NULL REFERENCES link_points(id), batch INTEGER NOT NULL,
-    seconds REAL NOT NULL, counts_shape TEXT NOT NULL, counts_crc32 INTEGER NOT NULL, counts BLOB NOT NULL,
-    amounts_shape TEXT NOT NULL, amounts_crc32 INTEGER NOT NULL, amounts BLOB NOT NULL, bursts TEXT,
-    PRIMARY KEY (point, batch));
-"""
 
 
 def holds_link_study(folder: Path) -> bool:
@@ -41,12 +34,9 @@ def _tables_with_rows(folder: Path, table: str) -> bool:
     if not path.is_file():
         return False
     check_identity(path, scenario_name=None)
-    database = connect(path)
-    try:
+    with telling_damage(path), contextlib.closing(look(path)) as database:
         known = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
         return known is not None and database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None
-    finally:
-        database.close()
 
 
 class LinkStore(Store):
@@ -63,7 +53,8 @@ class LinkStore(Store):
             )
         store = cls.open(folder, scenario_name=scenario_name)
         try:
-            store._connection.executescript(SCHEMA)
+            for statement in LINK_TABLES:
+                store._connection.execute(statement)
         except sqlite3.Error:
             store.close()
             raise
@@ -80,17 +71,22 @@ class LinkStore(Store):
                 (point_id, canonical_json(physics)),
             )
             row = database.execute("SELECT id FROM link_points WHERE point_id = ?", (point_id,)).fetchone()[0]
+            rows = [
+                (batch.number, float(batch.seconds), *counts, *amounts, _bursts_text(batch))
+                for batch, counts, amounts in packed
+            ]
             database.executemany(
-                "INSERT INTO link_batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (row, batch.number, batch.seconds, *counts, *amounts, _bursts_text(batch))
-                    for batch, counts, amounts in packed
-                ],
+                "INSERT INTO link_batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [(row, *one) for one in rows]
             )
             told = None if stop is None else canonical_json(asdict(stop))
             database.execute(
                 "UPDATE link_points SET stop = ?, stopped_at = ? WHERE id = ?", (told, stop and utc_now(), row)
             )
+            note_batches(database, row, rows)
+
+    def ended_points(self) -> set[str]:
+        """Points of whatever plan that have ended."""
+        return {row[0] for row in self._connection.execute("SELECT point_id FROM link_points WHERE stop IS NOT NULL")}
 
     def read_point(self, point_id: str, *, num_devices: int, shape: BatchShape) -> tuple[Measured, Stop | None]:
         """Everything measured at a point so far, and why it ended; nothing at all for one never begun.
@@ -104,11 +100,12 @@ class LinkStore(Store):
             row = self._connection.execute(query, (point_id,)).fetchone()
         if row is None:
             return measured, None
-        for number, seconds, *blobs, bursts in self._connection.execute(
-            "SELECT batch, seconds, counts_shape, counts_crc32, counts, amounts_shape, amounts_crc32, amounts, bursts"
-            " FROM link_batches WHERE point = ? ORDER BY batch",
-            (row[0],),
-        ):
+        query = f"SELECT {BATCH_COLUMNS} FROM link_batches WHERE point = ? ORDER BY batch"
+        batches = self._connection.execute(query, (row[0],)).fetchall()
+        sound, whole = sound_batches(self._connection, row[0], batches)
+        if not whole:
+            raise self._damaged(sound, point_id)
+        for number, seconds, *blobs, bursts in batches:
             counts, amounts = unpack_series("<i8", *blobs[:3]), unpack_series("<f8", *blobs[3:])
             if counts is None or amounts is None or number != measured.tally.batches:
                 raise self._damaged(number, point_id)
@@ -120,12 +117,8 @@ class LinkStore(Store):
                 raise self._damaged(number, point_id) from error
         return measured, Stop(**json.loads(row[1])) if row[1] else None
 
-    def _damaged(self, number: int, point_id: str) -> ScenarioError:
-        return ScenarioError(
-            file=self.folder / DATABASE,
-            problem=f"batch {number} of point {point_id[:12]} is damaged",
-            remedy="restore the folder from a copy, or measure into a new one",
-        )
+    def _damaged(self, number: int, point_id: str) -> DamagedStoreError:
+        return damaged(self.folder / DATABASE, f"batch {number} of point {point_id[:12]} differs from what was written")
 
 
 def _pack(array: NDArray[np.int64] | NDArray[np.float64]) -> tuple[object, ...]:

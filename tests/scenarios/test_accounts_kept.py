@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from undigested import forget_digests
 
 from fl.results import PrivacyAccount, TrialResult
 from privacy.errors import PrivacyError
@@ -82,6 +83,7 @@ def test_a_damaged_account_is_said_and_not_used(tmp_path: Path) -> None:
 def test_a_store_from_before_there_were_accounts_is_read_without_them(tmp_path: Path) -> None:
     keep(tmp_path, ACCOUNT)
     with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
+        forget_digests(database)
         database.executescript("DROP TABLE ledger; DROP TABLE accounts;")
     assert read(tmp_path) == {}
     keep_more = replace(ACCOUNT, published=())

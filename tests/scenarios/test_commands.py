@@ -211,6 +211,7 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path)
     assert phyloop("run", scenario, "--out", tmp_path / "run", "--trials", "1").returncode == 0
     with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
+        database.execute("UPDATE meta SET value = '999' WHERE key = 'store_version'")
         database.execute("PRAGMA user_version = 999")
     database.close()
     result = phyloop("run", scenario, "--out", tmp_path / "run")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from fake_runs import PROVENANCE, ids_of, make_plan, make_trial, store_trials
 from tidy_frames import devices_table
+from undigested import forget_digests
 
 from fl.results import TrialResult
 from phy.measurement import rate_interval
@@ -186,6 +187,7 @@ def test_clamps_and_flips_are_summed_up_over_those_that_took_part(run: tuple[Pat
 def without_devices(folder: Path) -> None:
     """The database as it was before there were such arrays."""
     with contextlib.closing(sqlite3.connect(folder / DATABASE)) as database:
+        forget_digests(database)
         database.execute("DROP TABLE devices")
         database.commit()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command import phyloop, write_scenario
+from undigested import forget_digests
 
 from scenarios.commands import export_run, report_run
 from scenarios.database import DATABASE
@@ -27,6 +28,7 @@ def test_report_and_export_refuse_tasks_that_are_of_no_plan_and_leave_the_page_a
     report_run(run)
     page = (run / "report.html").read_bytes()
     database = sqlite3.connect(run / DATABASE)
+    forget_digests(database)
     database.execute("UPDATE tasks SET task_id = 'another ' || trial")
     database.commit()
     database.close()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from command import phyloop
 from fake_runs import make_plan
+from undigested import forget_digests
 
 from fl.results import PrivacyAccount
 from privacy.accounting import account, spendings
@@ -156,6 +157,7 @@ def test_a_run_in_which_trials_failed_is_told_to_have_released_less(
     assert "failed before" not in capsys.readouterr().out
     shutil.copytree(run, tmp_path / "failed")
     with sqlite3.connect(tmp_path / "failed" / DATABASE) as database:
+        forget_digests(database)
         database.execute("UPDATE tasks SET status = 'failed', failure = 'round 3: diverged' WHERE trial = 1")
     ask(tmp_path / "failed")
     # Both schemes that send: the one without a radio has nothing to account for.

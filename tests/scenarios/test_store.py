@@ -156,6 +156,7 @@ def test_a_store_from_an_older_version_is_refused_untouched(tmp_path: Path) -> N
     fill(tmp_path)
     with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
         database.execute("DROP TABLE bursts")
+        database.execute("DELETE FROM meta WHERE key = 'store_version'")  # younger than that
         database.execute("PRAGMA user_version = 1")
     before = contents(tmp_path)
     for attempt in (lambda: Store.open(tmp_path, scenario_name="demo"), lambda: Store.open_existing(tmp_path)):
