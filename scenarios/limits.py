@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenarios.engine import BATCH_BYTES, trial_bytes
+from scenarios.engine import BATCH_BYTES
 from scenarios.errors import ScenarioError
-from scenarios.estimate import LIBRARIES_BYTES, MAIN_PROCESS_BYTES, disk_bytes_of_task
+from scenarios.estimate import COMPILED_BYTES, LIBRARIES_BYTES, MAIN_PROCESS_BYTES, disk_bytes_of_task, process_bytes
 from scenarios.memory import OPTION, MemoryLimit, read_memory_limit
 from scenarios.schema import Scenario
 
@@ -34,7 +34,7 @@ class Room:
     @property
     def batch_bytes(self) -> int:
         """What trials side by side may take in one process."""
-        return max(min(BATCH_BYTES, self.process_bytes - LIBRARIES_BYTES), 1)
+        return max(min(BATCH_BYTES, self.process_bytes - LIBRARIES_BYTES - COMPILED_BYTES), 1)
 
 
 def room(memory_limit: str | None = None, *, workers: int = 1, elsewhere: bool = False) -> Room:
@@ -49,8 +49,8 @@ def room(memory_limit: str | None = None, *, workers: int = 1, elsewhere: bool =
 
 def refuse_memory(scenarios: Iterable[Scenario], room: Room, *, file: Path) -> None:
     """ScenarioError unless the libraries and one trial of every scenario, alone, fit into a process."""
-    largest = max(map(trial_bytes, scenarios), default=None)
-    if largest is None or (needed := LIBRARIES_BYTES + largest) <= room.process_bytes:
+    needed = max(map(process_bytes, scenarios), default=0)
+    if needed <= room.process_bytes:
         return
     whole = room.limit.limit_bytes
     if room.workers == 1:
