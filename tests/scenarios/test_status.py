@@ -241,7 +241,8 @@ name: waterfall
 seed: 5
 link: {channel: {model: awgn}, modulation: qpsk, access: orthogonal}
 measure:
-  over: {ebno_db: [0, 2, 30, 31]}
+  over: ebno_db
+  values: [0, 2, 30, 31]
   stop: {bit_errors: 100, max_seconds: 0.3}
 """
 
