@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.checkpoints import NO_CHECKPOINTS, Checkpoints, State, kept_rows, resumed
 from fl.config import ModelConfig, ReconstructionConfig
 from fl.data import ImageData, load_images
 from fl.data.facts import image_facts
@@ -81,22 +82,30 @@ def run_reconstruction(
     seed: int,
     trials: Sequence[int],
     on_round: Callable[[int], None] = lambda _: None,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> list[TrialResult]:
     """Attack every upload of every trial; `on_round` hears the rounds done.
 
-    A trial whose updates lie too far beyond the codec is failed. Raises LearningError for data that cannot be had, and
-    for a mechanism without a sensitivity.
+    `checkpoints` keep the state of one trial: with them, hand in one trial at a time. A trial whose updates lie too far
+    beyond the codec is failed. Raises LearningError for data that cannot be had, and for a mechanism without a
+    sensitivity.
     """
     results = []
     for row, trial in enumerate(trials):
-        attacked = _Attacked(learning, link=link, privacy=privacy, seed=seed, trial=trial)
+
+        def build(trial: int = trial) -> _Attacked:
+            return _Attacked(learning, link=link, privacy=privacy, seed=seed, trial=trial)
+
+        attacked, rounds_done = resumed(build, num_rounds=learning.rounds, checkpoints=checkpoints)
         failure = None
-        for index in range(learning.rounds):
+        for index in range(rounds_done, learning.rounds):
             try:
                 attacked.round(index)
             except LearningError as error:
                 failure = f"round {index}: {error}"
                 break
+            if index + 1 < learning.rounds and checkpoints.due(index + 1):
+                checkpoints.save(index + 1, attacked.state())
             on_round(row * learning.rounds + index + 1)
         results.append(attacked.result(failure))
     return results
@@ -214,6 +223,26 @@ class _Attacked:
         for table, columns in (("link", counts), ("devices", {**received.observed, **games})):
             for name, numbers in columns.items():
                 self._tables[table].setdefault(name, []).append(np.asarray(numbers))
+
+    def state(self) -> State:
+        """See `fl.checkpoints.Resumable`: what was noted, for nobody learns; and what the radio keeps."""
+        return {
+            "rounds": {name: np.asarray(column, np.float64) for name, column in self._rounds.items()},
+            **{table: {name: np.stack(rows) for name, rows in found.items()} for table, found in self._tables.items()},
+            "pictures": self._pictures,
+            "pipe": self._listening.pipe.state(),
+        }
+
+    def restore(self, state: State) -> None:
+        """See `fl.checkpoints.Resumable`."""
+        most, shape = self._config.rounds, (self._config.num_devices,)
+        rounds = kept_rows(state["rounds"], num_rounds=most, shape=())
+        self._rounds = {name: column[: len(state["rounds"][name])].tolist() for name, column in rounds.items()}
+        for table in self._tables:
+            found = kept_rows(state[table], num_rounds=most, shape=shape)
+            self._tables[table] = {name: list(rows[: len(state[table][name])]) for name, rows in found.items()}
+        self._pictures = {name: np.array(pictures, np.int64) for name, pictures in state["pictures"].items()}
+        self._listening.pipe.restore(state["pipe"])
 
     def result(self, failure: str | None) -> TrialResult:
         """What is kept of the trial."""
