@@ -1,0 +1,184 @@
+"""Where orders go: worker processes of our own, or a scheduler that somebody started."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+import dask
+from distributed import Client, LocalCluster, Nanny
+
+from scenarios.cluster.choice import SCHEDULER, WORKERS, ClusterLostError
+from scenarios.cluster.compatibility import refuse_other_versions, versions
+from scenarios.cluster.task import introduce, refuse_threads
+from scenarios.cluster.threads import thread_variables, threads_per_worker
+from scenarios.errors import ScenarioError
+from scenarios.interruption import stop_if_asked
+
+ALLOWED_LOSSES = 3
+"""Workers that an order may lose before it is given up with the next one; dask's own default."""
+
+_ANSWER_S = 10.0
+"""A scheduler that is there answers within this time."""
+_RETRY_S = 1.0
+_STOP_S = 2.5
+"""Time that a worker of ours has to end by itself when all is over."""
+
+
+class Connection(Protocol):
+    """A scheduler with workers, now or later."""
+
+    client: Client
+
+    def renew(self) -> None:
+        """Connect again after the scheduler was lost; raises ClusterLostError."""
+        ...
+
+
+class _Own:
+    """A scheduler in this process: it is there as long as we are."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def renew(self) -> None:
+        raise ClusterLostError("the scheduler of this process has stopped")
+
+
+class _Running:
+    """A scheduler somewhere else."""
+
+    def __init__(self, address: str, *, patience_s: float, tell: Callable[[str], None]) -> None:
+        self._address, self._patience_s, self._tell = address, patience_s, tell
+        try:
+            self.client = Client(address, timeout=_ANSWER_S, set_as_default=False)
+        except OSError as error:
+            raise ScenarioError(
+                key=SCHEDULER,
+                value=address,
+                problem=f"no dask scheduler answers within {_ANSWER_S:.0f} s",
+                remedy=f"start one with dask scheduler, or leave this out and give {WORKERS}",
+            ) from error
+        self._look()
+
+    def renew(self) -> None:
+        lost = time.monotonic()
+        self._tell(f"the scheduler at {self._address} is lost; waiting up to {self._patience_s:.0f} s for it")
+        self.close()
+        while True:
+            stop_if_asked()
+            try:
+                self.client = Client(self._address, timeout=_ANSWER_S / 2, set_as_default=False)
+                break
+            except OSError:
+                if time.monotonic() - lost >= self._patience_s:
+                    raise ClusterLostError(
+                        f"the scheduler at {self._address} was lost and has not come back in {self._patience_s:.0f} s"
+                    ) from None
+                time.sleep(_RETRY_S)
+        self._tell(f"the scheduler at {self._address} is back; what it had not returned is computed again")
+        self._look()
+
+    def close(self) -> None:
+        """Leave the scheduler, which then takes back what we asked for."""
+        with suppress(OSError):
+            self.client.close(timeout=_STOP_S)
+
+    def _look(self) -> None:
+        """Refuse workers that would compute other numbers; those that come later refuse orders themselves."""
+        answers: dict[str, Any] = self.client.run(introduce, on_error="return")
+        if not answers:
+            self._tell(f"the scheduler at {self._address} has no workers yet; waiting for the first")
+        for address, answer in answers.items():
+            if isinstance(answer, ImportError):
+                raise ScenarioError(
+                    file=f"worker {address}",
+                    problem=f"cannot load this version of phyloop ({answer})",
+                    remedy="install the same checkout of phyloop there and start the worker again",
+                )
+            if isinstance(answer, OSError):  # gone since the scheduler named it
+                continue
+            if isinstance(answer, BaseException):
+                raise answer
+            refuse_other_versions(versions(), answer["versions"], address=address)
+            refuse_threads(answer["threads"], address=address)
+
+
+@contextmanager
+def own_workers(number: int) -> Iterator[Connection]:
+    """`number` worker processes on this machine, each with its share of the cores; gone when the block ends."""
+    variables = {
+        **thread_variables(threads_per_worker(number)),
+        "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"),
+        "TF_FORCE_GPU_ALLOW_GROWTH": os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH", "true"),
+    }
+    settings: dict[str, Any] = {
+        "distributed.nanny.pre-spawn-environ": variables,
+        "distributed.scheduler.allowed-failures": ALLOWED_LOSSES,
+        # TensorFlow gives no memory back: a worker that waits until it has less would wait for ever.
+        "distributed.worker.memory.target": False,
+        "distributed.worker.memory.spill": False,
+        "distributed.worker.memory.pause": False,
+    }
+    kept = dict(os.environ)
+    try:
+        with (
+            dask.config.set(settings),
+            LocalCluster(
+                n_workers=number,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                security=True,  # or others on this machine could send us orders
+                silence_logs=logging.CRITICAL,
+            ) as cluster,
+        ):
+            try:
+                with Client(cluster, set_as_default=False) as client:
+                    yield _Own(client)
+            finally:
+                # What is in work is not waited for: it is computed again when the run goes on.
+                cluster.sync(_stop, list(cluster.workers.values()))
+    finally:
+        # Whoever starts a process through a nanny finds the settings of the child among its own.
+        os.environ.clear()
+        os.environ.update(kept)
+
+
+async def _stop(nannies: list[Nanny]) -> None:
+    """End workers, if need be in the middle of what they do."""
+    await asyncio.gather(*(nanny.close(timeout=_STOP_S) for nanny in nannies), return_exceptions=True)
+
+
+@contextmanager
+def running_scheduler(address: str, *, patience_s: float, tell: Callable[[str], None]) -> Iterator[Connection]:
+    """The workers of a scheduler that is already there; ScenarioError if it does not answer or they do not fit."""
+    with _quiet():
+        connection = _Running(address, patience_s=patience_s, tell=tell)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What dask says of lost connections we say ourselves."""
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def to_standard_error(sentence: str) -> None:
+    """Say something to whoever watches the run."""
+    print(f"phyloop: {sentence}.", file=sys.stderr, flush=True)

@@ -1,0 +1,108 @@
+"""What a worker does with an order. Runs in a process of its own, one order at a time."""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import Any
+
+from distributed import get_worker
+
+from scenarios.cluster.compatibility import refuse_other_versions, versions
+from scenarios.cluster.threads import limit_threads
+from scenarios.cluster.wire import Answer, Order, physics_digest, plain, plain_incident, policy_from, scenario_from
+from scenarios.engine import Job, compute, start_tensorflow
+from scenarios.errors import ScenarioError
+from scenarios.plan import Point
+
+
+class NobodyWaitsError(Exception):
+    """Whoever gave the order took it back, or is gone."""
+
+
+def introduce() -> dict[str, Any]:
+    """Versions and threads of this worker, for a client that looks before it sends an order."""
+    return {"versions": dict(versions()), "threads": get_worker().state.nthreads}
+
+
+def run_order(order: Order) -> Answer:
+    """Compute the trials of an order; ScenarioError where this worker would compute other numbers than the client."""
+    _refuse_unlike(order)
+    scenario = scenario_from(order["scenario"])
+    _start()
+    told = Told(order)
+    job = Job(point=Point(index=0, settings={}, scenario=scenario), trials=tuple(order["trials"]))
+    finished = compute(
+        job,
+        on_progress=told.advance,
+        on_restored=told.restore,
+        checkpoints=policy_from(order["checkpoints"]),
+        latest_s=order["latest_s"],
+    )
+    return {
+        "results": [plain(result) for result in finished.results],
+        "seconds": finished.seconds,
+        "left": [] if finished.left is None else list(finished.left.trials),
+        "computed": told.computed,
+        "restored": told.restored,
+        "incidents": [plain_incident(one) for one in finished.incidents],
+    }
+
+
+class Told:
+    """Tells the client, now and then, how many trial-rounds are done; ends the work where nobody waits for it."""
+
+    def __init__(self, order: Order) -> None:
+        self.computed = self.restored = 0
+        self._order = order
+        self._worker = get_worker()
+        self._key = self._worker.get_current_task()
+        self._spoken = time.monotonic()
+
+    def advance(self, rounds: int) -> None:
+        """Hear of `rounds` more that were computed. Raises NobodyWaitsError."""
+        self.computed += rounds
+        self._tell()
+
+    def restore(self, rounds: int) -> None:
+        """Hear of `rounds` more that were found in checkpoints. Raises NobodyWaitsError."""
+        self.restored += rounds
+        self._tell()
+
+    def _tell(self) -> None:
+        task = self._worker.state.tasks.get(self._key)
+        if task is None or task.state != "executing":
+            raise NobodyWaitsError(self._key)
+        now = time.monotonic()
+        if now - self._spoken >= self._order["every_s"]:
+            self._spoken = now
+            said = {"ticket": self._order["ticket"], "computed": self.computed, "restored": self.restored}
+            self._worker.log_event(self._order["topic"], said)
+
+
+def _refuse_unlike(order: Order) -> None:
+    worker = get_worker()
+    refuse_other_versions(order["versions"], versions(), address=worker.address)
+    refuse_threads(worker.state.nthreads, address=worker.address)
+    if physics_digest(scenario_from(order["scenario"])) != order["physics"]:
+        raise ScenarioError(
+            file=f"worker {worker.address}",
+            problem="reads the scenario otherwise than this process, and would compute other numbers",
+            remedy="install the same versions of all packages on both (pip freeze tells them)",
+        )
+
+
+def refuse_threads(threads: int, *, address: str) -> None:
+    """ScenarioError for a worker that would run several orders in one process: TensorFlow's seeds are the process's."""
+    if threads != 1:
+        raise ScenarioError(
+            file=f"worker {address}",
+            problem=f"runs {threads} tasks at a time in one process, and a task needs one of its own",
+            remedy="start it with dask worker --nthreads 1, and with PHYLOOP_THREADS for the cores it may use",
+        )
+
+
+@lru_cache(maxsize=1)
+def _start() -> None:
+    limit_threads()
+    start_tensorflow()
