@@ -14,8 +14,19 @@ _BLOCKS_PER_THREAD = 4
 """More than one, so that a thread that was held up elsewhere does not keep the others waiting."""
 
 
+THREADS_VARIABLE = "PHYLOOP_THREADS"
+"""Environment variable: threads that this process may use, where cores are shared with others."""
+
+
 def available_threads() -> int:
-    """Cores that this process may use."""
+    """Cores that this process may use: those of PHYLOOP_THREADS, a number from 1, else all it is let on.
+
+    ValueError for another value of that variable.
+    """
+    if told := os.environ.get(THREADS_VARIABLE):
+        if not told.isascii() or not told.isdigit() or int(told) < 1:
+            raise ValueError(f"{THREADS_VARIABLE}={told} is no number of threads; set it to 1 or more, or unset it")
+        return int(told)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
