@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -25,6 +24,7 @@ from scenarios.checkpoint_file import (
     write_checkpoint,
 )
 from scenarios.identity import canonical_json, task_id
+from scenarios.log import event, logger
 from scenarios.provenance import PACKAGES, find_version
 
 CHECKPOINTS = "checkpoints"
@@ -36,7 +36,7 @@ _GENERATIONS = 2
 _MOST_OF_THE_TIME = 0.02
 """Share of the time that checkpoints by the clock may take."""
 
-_log = logging.getLogger("phyloop")
+_log = logger("checkpoint")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +92,11 @@ class TaskCheckpoints:
                 found = read_checkpoint(path)
                 self._check(found)
             except (DamagedError, OSError) as error:
-                _log.warning("%s is left aside: %s.", path, error)
+                self._leave_aside(path, str(error))
                 continue
             rounds_done = int(found.about["rounds_done"])
-            _log.info("%d rounds of trials %s are taken from %s.", rounds_done, _told(self.trials), path)
+            fields = event("checkpoint-taken", file=path.name, rounds=rounds_done, trials=list(self.trials))
+            _log.info("%d rounds of trials %s are taken from %s", rounds_done, _told(self.trials), path, extra=fields)
             self._rounds = rounds_done
             yield Saved(rounds_done=rounds_done, state=found.state)
         self._rounds = 0
@@ -103,7 +104,7 @@ class TaskCheckpoints:
     def refuse(self, saved: Saved, why: str) -> None:
         """See `fl.checkpoints.Checkpoints.refuse`."""
         path = self.policy.folder / _name(self.digest, saved.rounds_done)
-        _log.warning("%s is left aside: it is not of this task (%s).", path, why)
+        self._leave_aside(path, f"it is not of this task: {why}")
 
     def due(self, rounds_done: int) -> bool:
         """See `fl.checkpoints.Checkpoints.due`."""
@@ -124,18 +125,29 @@ class TaskCheckpoints:
             for old in self._files()[_GENERATIONS:]:
                 old.unlink(missing_ok=True)
         except OSError as error:
-            if not self._warned:
-                self._warned = True
-                _log.warning(
-                    "how far trials %s have come cannot be kept in %s (%s); they go on, and would begin anew after an "
-                    "interruption.",
-                    _told(self.trials),
-                    self.policy.folder,
-                    error.strerror or error,
-                )
+            self._say_that_nothing_is_kept(error)
         self._last_s = time.monotonic()
         took_s = self._last_s - self._asked_s
+        fields = event("checkpoint-saved", rounds=rounds_done, trials=list(self.trials), seconds=round(took_s, 3))
+        _log.debug("checkpoint of trials %s after %d rounds", _told(self.trials), rounds_done, extra=fields)
         self._pause_s = max(60.0 * self.policy.minutes, took_s * (1.0 / _MOST_OF_THE_TIME - 1.0))
+
+    def _leave_aside(self, path: Path, why: str) -> None:
+        fields = event("checkpoint-refused", file=path.name, reason=why)
+        _log.warning("%s is left aside: %s; an older one is taken, or the task begins anew", path, why, extra=fields)
+
+    def _say_that_nothing_is_kept(self, error: OSError) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        _log.warning(
+            "how far trials %s have come cannot be kept in %s (%s); they go on, and would begin anew after an "
+            "interruption",
+            _told(self.trials),
+            self.policy.folder,
+            error.strerror or error,
+            extra=event("checkpoint-failed", trials=list(self.trials), reason=str(error)),
+        )
 
     def _files(self) -> list[Path]:
         """Of these trials, the newest first."""
@@ -163,11 +175,16 @@ def digest_of(physics: str, trials: Sequence[int]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def discard(folder: Path, digests: Collection[str]) -> None:
-    """Delete the files of tasks whose results are stored. What cannot be deleted is found stale later."""
+def discard(folder: Path, *, digests: Collection[str], tasks: Collection[str]) -> None:
+    """Delete the files of `tasks`, whose results are stored; those named by `digests` whatever is in them.
+
+    What cannot be deleted is found stale later.
+    """
     for digest, _, path in _all_files(folder):
         if digest in digests:
             _remove(path)
+    # Trials that were begun again in smaller groups have files of other names.
+    _remove_finished(folder, lambda some: [one for one in some if one in tasks])
     _remove_if_empty(folder)
 
 
@@ -176,6 +193,14 @@ def sweep(folder: Path, *, finished: Callable[[Sequence[str]], Collection[str]])
 
     Files that cannot be read are left where they are: they may be another version's.
     """
+    _remove_finished(folder, finished)
+    for path in _inside(folder):
+        if _UNFINISHED.fullmatch(path.name):
+            _remove(path)
+    _remove_if_empty(folder)
+
+
+def _remove_finished(folder: Path, finished: Callable[[Sequence[str]], Collection[str]]) -> None:
     for _, _, path in _all_files(folder):
         try:
             tasks = read_about(path).get("tasks")
@@ -184,10 +209,6 @@ def sweep(folder: Path, *, finished: Callable[[Sequence[str]], Collection[str]])
         plain = isinstance(tasks, list) and tasks and all(isinstance(one, str) for one in tasks)
         if plain and set(tasks) <= set(finished(tasks)):
             _remove(path)
-    for path in _inside(folder):
-        if _UNFINISHED.fullmatch(path.name):
-            _remove(path)
-    _remove_if_empty(folder)
 
 
 def _all_files(folder: Path) -> Iterator[tuple[str, int, Path]]:

@@ -191,7 +191,7 @@ def _run(
         with closing(_compute(engine, jobs, progress)) as computing:
             for finished in computing:
                 _keep(store, ids, finished, replace_failed=options.retry_failed)
-                _forget(store.folder / CHECKPOINTS, finished.job)
+                _forget(store.folder / CHECKPOINTS, ids, finished.job)
                 computed += len(finished.results)
                 tell_stored(plan, ids, finished)
                 progress.stored(len(finished.results))
@@ -238,8 +238,9 @@ def _keep(store: Store, ids: Sequence[Sequence[str]], finished: Finished, *, rep
     store.write(results, physics=physics(point.scenario), seconds=finished.seconds, replace_failed=replace_failed)
 
 
-def _forget(checkpoints: Path, job: Job) -> None:
+def _forget(checkpoints: Path, ids: Sequence[Sequence[str]], job: Job) -> None:
     """Delete the checkpoints of a job whose results are stored."""
     if checkpoints.is_dir():
         text = physics_json(job.point.scenario)
-        discard(checkpoints, {digest_of(text, trials) for trials in computed_together(job)})
+        digests = {digest_of(text, trials) for trials in computed_together(job)}
+        discard(checkpoints, digests=digests, tasks={ids[job.point.index][trial] for trial in job.trials})
