@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
+import gzip
 import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,10 @@ _LABELS: dict[DataName, str] = {"cifar10": "labels", "cifar100": "fine_labels"}
 _LARGEST_BYTES = 1 << 28
 """CIFAR-100's training file has 155 MB."""
 
-_DAMAGE = (
-    *(pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError),
-    *(tarfile.TarError, zlib.error, OSError, OverflowError, MemoryError, UnicodeError),
-)
+_LARGEST_ARCHIVE_BYTES = 1 << 29
+"""Unpacked, CIFAR-10 and CIFAR-100 have 186 MB; of a .tar.gz that unpacks to more no more is read."""
+
+_DAMAGE = (EOFError, ValueError, KeyError, tarfile.TarError, zlib.error, OSError, OverflowError, MemoryError)
 
 
 def read_cifar(path: Path, *, name: DataName) -> Arrays:
@@ -67,7 +67,7 @@ def _members(path: Path, *, wanted: tuple[str, ...]) -> Iterator[tuple[str, byte
                 with file.open("rb") as stream:
                     yield name, stream.read(_LARGEST_BYTES + 1)
         return
-    with tarfile.open(path, "r:gz") as archive:
+    with gzip.open(path, "rb") as unpacked, tarfile.open(fileobj=_Bounded(unpacked), mode="r|") as archive:
         for member in archive:
             if member.isfile() and (name := PurePosixPath(member.name).name) in wanted:
                 packed = archive.extractfile(member)
@@ -79,10 +79,27 @@ def _part(content: bytes, *, name: DataName) -> tuple[NDArray[np.uint8], NDArray
     """Images `[N, 32, 32, 3]` and labels: rows in the file hold all red, then all green, then all blue pixels."""
     read = read_pickle(content)
     height, width, channels = image_facts(name).image_shape
-    images = np.asarray(read["data"])
-    if images.dtype != np.uint8:
+    images, labels = read["data"], read[_LABELS[name]]
+    if not isinstance(images, np.ndarray):
         raise ValueError("its data are not an array of unsigned bytes")
-    return images.reshape(-1, channels, height, width).transpose(0, 2, 3, 1), np.asarray(read[_LABELS[name]])
+    if not isinstance(labels, list) or not all(type(label) is int and abs(label) < 1 << 31 for label in labels):
+        raise ValueError("its labels are not a list of whole numbers")
+    return images.reshape(-1, channels, height, width).transpose(0, 2, 3, 1), np.asarray(labels, np.int64)
+
+
+class _Bounded:
+    """What is unpacked from an archive, up to a bound: a small file may unpack to anything."""
+
+    def __init__(self, unpacked: IO[bytes]) -> None:
+        self._unpacked, self._left = unpacked, _LARGEST_ARCHIVE_BYTES
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; ValueError beyond the bound."""
+        content = self._unpacked.read(size)
+        self._left -= len(content)
+        if self._left < 0:
+            raise ValueError(f"it unpacks to more than {_LARGEST_ARCHIVE_BYTES >> 20} MiB")
+        return content
 
 
 def _reason(error: BaseException) -> str:

@@ -10,13 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.data import DataName
-from fl.data.arrays import AGAIN, Arrays, checked_arrays
+from fl.data.arrays import AGAIN, Arrays, check_layout, check_most, checked_arrays
 from fl.tasks.base import LearningError
 
 _UNSIGNED_BYTE = 0x08
-_LARGEST_BYTES = 1 << 30
-"""EMNIST's training images are 547 MB, the largest there are."""
-
 _KINDS = (("images", 3), ("labels", 1))
 
 
@@ -37,7 +34,8 @@ def read_idx_set(paths: tuple[Path, ...], *, name: DataName) -> Arrays:
     EMNIST's images lie on their side, as its authors' Matlab wrote them: they are put upright.
     """
     x_train, y_train, x_test, y_test = (
-        read_idx(path, num_axes=axes) for path, axes in zip(paths, (3, 1, 3, 1), strict=True)
+        read_idx(path, name=name, what=what)
+        for path, what in zip(paths, ("x_train", "y_train", "x_test", "y_test"), strict=True)
     )
     if name == "emnist":
         x_train, x_test = x_train.swapaxes(1, 2), x_test.swapaxes(1, 2)
@@ -45,20 +43,23 @@ def read_idx_set(paths: tuple[Path, ...], *, name: DataName) -> Arrays:
     return checked_arrays(name, train=(x_train, y_train), test=(x_test, y_test), source=(train, test))
 
 
-def read_idx(path: Path, *, num_axes: int) -> NDArray[np.uint8]:
+def read_idx(path: Path, *, name: DataName, what: str) -> NDArray[np.uint8]:
     """The array of unsigned bytes in `path`.
 
     Bytes 0 0 8 `num_axes`, then the length of each axis as big-endian uint32, then the entries row by row.
-    LearningError, one sentence, for anything else.
+    LearningError, one sentence, for anything else, and for what cannot be of the set `name`: its header is looked at
+    before more is unpacked.
     """
-    content = _head(path, num_bytes=_LARGEST_BYTES)
-    shape = _shape(content, path=path, num_axes=num_axes)
+    num_axes = 3 if what.startswith("x") else 1
+    shape = read_idx_shape(path, num_axes=num_axes)
+    check_most(name, claimed=shape[0], what="its header", source=str(path))
+    check_layout(name, shape=shape, dtype=np.dtype(np.uint8), what=what, source=str(path))
     start = _header_bytes(num_axes)
     claimed = int(np.prod(shape, dtype=object))
+    content = _head(path, num_bytes=start + claimed + 1)
     if len(content) - start != claimed:
-        raise LearningError(
-            f"{path}: {len(content) - start} bytes follow the header, its shape {shape} needs {claimed}; {AGAIN}"
-        )
+        follow = f"more than {claimed}" if len(content) - start > claimed else len(content) - start
+        raise LearningError(f"{path}: {follow} bytes follow the header, its shape {shape} needs {claimed}; {AGAIN}")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 

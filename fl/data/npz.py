@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fl.config.data import DataName
-from fl.data.arrays import AGAIN, Arrays, check_counts, check_layout, checked_arrays
+from fl.data.arrays import AGAIN, Arrays, check_counts, check_layout, check_most, checked_arrays
 from fl.tasks.base import LearningError
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
@@ -47,6 +47,7 @@ def check_headers(path: Path, *, name: DataName) -> tuple[int, int]:
     if absent:
         raise LearningError(f"{path}: there is no array {absent[0]}, it needs {', '.join(KEYS)}; write the file anew")
     for key, (shape, dtype) in headers.items():
+        check_most(name, claimed=shape[0] if shape else 0, what=key, source=str(path))
         check_layout(name, shape=shape, dtype=dtype, what=key, source=str(path))
     counts = {key: shape[0] for key, (shape, _) in headers.items()}
     check_counts(counts["x_train"], counts["y_train"], part="train", source=str(path))
