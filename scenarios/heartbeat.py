@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from scenarios.provenance import utc_now
+from scenarios.clock import utc_now
 
 PROGRESS = "progress.json"
 EVERY_S = 2.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import lru_cache
+from collections.abc import Iterable
 from typing import Any
 
 from .consistency import resolve_auto
@@ -72,15 +72,19 @@ def physics_json(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) ->
 
 def task_id(physics_json: str, trial: int) -> str:
     """SHA-256, in hex, of the canonical JSON of `{"physics": ..., "trial": n}`."""
-    digest = _prefix(physics_json).copy()
-    digest.update(b"%d}" % trial)
-    return str(digest.hexdigest())
+    return task_ids(physics_json, trials=(trial,))[0]
 
 
-@lru_cache(maxsize=64)
-def _prefix(physics_json: str) -> Any:
-    # All trials of a point share all but the last few characters.
-    return hashlib.sha256(f'{{"physics":{physics_json},"trial":'.encode())
+def task_ids(physics_json: str, *, trials: Iterable[int]) -> tuple[str, ...]:
+    """The ids of some trials of a point, which share all but the last few characters."""
+    prefix = hashlib.sha256(f'{{"physics":{physics_json},"trial":'.encode())
+
+    def of(trial: int) -> str:
+        digest = prefix.copy()
+        digest.update(b"%d}" % trial)
+        return digest.hexdigest()
+
+    return tuple(map(of, trials))
 
 
 def without_minus_zero(value: Any) -> Any:

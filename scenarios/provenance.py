@@ -9,10 +9,11 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from scenarios.clock import utc_now
 
 PACKAGES: dict[str, tuple[str, ...]] = {
     "phyloop": ("phyloop",),
@@ -63,11 +64,6 @@ def collect_provenance(*, argv: Sequence[str] | None = None) -> Provenance:
         cpu_model=find_cpu_model(),
         cpu_count=count_cpus(),
     )
-
-
-def utc_now() -> str:
-    """The current time as ISO 8601 text in UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def find_version(distributions: Sequence[str]) -> str | None:

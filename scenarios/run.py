@@ -16,7 +16,7 @@ from scenarios.engine import BATCH_BYTES, Engine, Finished, Job, batch_size, com
 from scenarios.errors import ScenarioError
 from scenarios.export import Replacement
 from scenarios.finished import found_whole, made_from, note_of
-from scenarios.identity import physics, physics_json, task_id
+from scenarios.identity import physics, physics_json, task_ids
 from scenarios.limits import Room, refuse_disk, refuse_memory
 from scenarios.limits import room as make_room
 from scenarios.link_study.store import holds_link_study
@@ -76,8 +76,7 @@ class RunOutcome:
 
 def identify(plan: Plan) -> tuple[tuple[str, ...], ...]:
     """Task ids of the plan, `[point][trial]`."""
-    texts = (physics_json(point.scenario) for point in plan.points)
-    return tuple(tuple(task_id(text, trial) for trial in range(plan.trials)) for text in texts)
+    return tuple(task_ids(physics_json(point.scenario), trials=range(plan.trials)) for point in plan.points)
 
 
 def missing_jobs(

@@ -9,16 +9,17 @@ import contextlib
 import fcntl
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from scenarios.database import DATABASE, LOCK, check_identity, connect
+from scenarios.database import DATABASE, LOCK, check_identity
 from scenarios.errors import ScenarioError
 from scenarios.heartbeat import read_heartbeat
 from scenarios.log import LOG, OLDER
+from scenarios.onlooker import looking
 from scenarios.run_notes import Planned, has_table, planned_by
 
 RECENT_S = 300.0
@@ -89,8 +90,7 @@ def read_status(folder: Path, *, now: datetime | None = None) -> Status:
     check_identity(path, scenario_name=None)
     now = datetime.now(UTC) if now is None else now
     held, pid = holder(folder)
-    with _looking(path, held=held) as database:
-        database.execute("BEGIN")  # one moment for all that is read
+    with looking(path) as database:
         return _status(folder, database, held=held, pid=pid, now=now)
 
 
@@ -109,18 +109,6 @@ def holder(folder: Path) -> tuple[bool, int | None]:
     except OSError:
         pass
     return False, None
-
-
-@contextlib.contextmanager
-def _looking(path: Path, *, held: bool) -> Iterator[sqlite3.Connection]:
-    """A connection that changes nothing; the log of a killed run is read, and left for the next run to fold in."""
-    log = path.with_name(f"{DATABASE}-wal")
-    live = held or (log.exists() and log.stat().st_size > 0)
-    database = connect(path, options="mode=ro" if live else "mode=ro&immutable=1")
-    try:
-        yield database
-    finally:
-        database.close()
 
 
 def _status(folder: Path, database: sqlite3.Connection, *, held: bool, pid: int | None, now: datetime) -> Status:
@@ -187,13 +175,14 @@ class _Tally:
 
 
 def _tasks(database: sqlite3.Connection, planned: Planned | None, *, since: str | None) -> _Tally:
-    rows = database.execute("SELECT status, count(*), max(id) FROM tasks GROUP BY status")
-    found = {status: (number, youngest) for status, number, youngest in rows}
-    done, failed = (found.get(status, (0, 0))[0] for status in ("done", "failed"))
+    query = "SELECT count(*), total(status = 'failed'), max(CASE WHEN status = 'failed' THEN id END) FROM tasks"
+    stored, failed, youngest = database.execute(query).fetchone()
+    failed = int(failed)
+    done = stored - failed
     error = None
     if failed:
         query = "SELECT finished_at, failure, task_id, trial FROM tasks WHERE id = ?"
-        at, says, task, trial = database.execute(query, (found["failed"][1],)).fetchone()
+        at, says, task, trial = database.execute(query, (youngest,)).fetchone()
         error = LastError(at=at, says=says or "", task=task, trial=trial)
     column = ("tasks", "finished_at")
     if planned is None:

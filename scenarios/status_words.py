@@ -25,7 +25,7 @@ def in_words(status: Status) -> Iterator[str]:
     """The lines of `phyloop status`."""
     yield f"{status.folder}: {status.scenario}, {_state(status)}"
     of = "" if status.planned is None else f" of {status.planned}"
-    share = "" if not status.planned else f" ({(status.done + status.failed + status.skipped) / status.planned:.0%})"
+    share = f" ({_share(status)} % finished)"
     parts = [f"{status.done}{of} {status.unit} done"]
     if status.unit == "tasks":
         parts.append(f"{status.failed} failed")
@@ -68,6 +68,11 @@ def _state(status: Status) -> str:
     if status.state == "killed":
         return f"killed: nobody computes; the last run began at {status.started_at}{number} and did not end"
     return f"{status.state} at {status.finished_at}{number}; nobody computes"
+
+
+def _share(status: Status) -> int:
+    """Percent of the plan that is finished, rounded down: what is left is never nothing."""
+    return 100 * (status.done + status.failed + status.skipped) // max(status.planned or 0, 1)
 
 
 def _duration(seconds: float) -> str:

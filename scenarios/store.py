@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from fl.results import PrivacyAccount, TrialResult
 from scenarios.accounts import account_arrays, account_from, account_text
+from scenarios.clock import utc_now
 from scenarios.damage import DamagedStoreError, damaged, is_damage
 from scenarios.database import (
     DATABASE,
@@ -51,7 +52,7 @@ from scenarios.integrity import (
     note_record,
     part_of,
 )
-from scenarios.provenance import Provenance, utc_now
+from scenarios.provenance import Provenance
 from scenarios.run_notes import (
     TABLES as NOTES_TABLES,
 )
