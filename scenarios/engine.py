@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from scenarios.identity import physics_json
 from scenarios.interruption import stop_if_asked
 from scenarios.plan import Point
 from scenarios.schema import Scenario
+from scenarios.threads import limit_threads
 
 BATCH_BYTES = 192 << 20
 """Memory a batch may take beside the libraries themselves."""
@@ -174,12 +175,16 @@ def computed_together(job: Job) -> list[tuple[int, ...]]:
 
 
 def start_tensorflow() -> None:
-    """Import TensorFlow and let it find its devices, without the chatter of either."""
+    """Import TensorFlow, with the threads of `scenarios.threads`, and let it find its devices, without any chatter."""
     # Before the import, which is when native code reads it: its errors (oneDNN's, XLA's) come at any later moment.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    limit_threads()
     with quiet_standard_error():
         import tensorflow
 
+        # Somebody else's program may have started it already, with as many threads as they like.
+        with suppress(RuntimeError):
+            tensorflow.config.threading.set_intra_op_parallelism_threads(1)
         # Finding devices is what makes TensorFlow chatter about absent GPUs.
         tensorflow.config.list_logical_devices()
     # Several links in one process share a function's name, which TensorFlow takes for retracing.

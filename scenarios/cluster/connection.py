@@ -17,9 +17,9 @@ from distributed import Client, LocalCluster, Nanny
 from scenarios.cluster.choice import SCHEDULER, WORKERS, ClusterLostError
 from scenarios.cluster.compatibility import refuse_other_versions, versions
 from scenarios.cluster.task import introduce, refuse_threads
-from scenarios.cluster.threads import thread_variables, threads_per_worker
 from scenarios.errors import ScenarioError
 from scenarios.interruption import stop_if_asked
+from scenarios.threads import thread_variables, threads_per_worker
 
 ALLOWED_LOSSES = 3
 """Workers that an order may lose before it is given up with the next one; dask's own default."""

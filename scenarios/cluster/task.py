@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from functools import lru_cache
 from typing import Any
 
 from distributed import get_worker
 
+from phy.fused.workers import THREADS_VARIABLE
 from scenarios.cluster.compatibility import refuse_other_versions, versions
-from scenarios.cluster.threads import limit_threads
 from scenarios.cluster.wire import Answer, Order, physics_digest, plain, plain_incident, policy_from, scenario_from
 from scenarios.engine import Job, compute, start_tensorflow
 from scenarios.errors import ScenarioError
@@ -104,5 +105,6 @@ def refuse_threads(threads: int, *, address: str) -> None:
 
 @lru_cache(maxsize=1)
 def _start() -> None:
-    limit_threads()
+    # Whoever started this worker for one thread meant one core, unless they say more.
+    os.environ.setdefault(THREADS_VARIABLE, "1")
     start_tensorflow()
