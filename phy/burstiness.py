@@ -7,7 +7,7 @@ every rate is derived from them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import prod
@@ -147,6 +147,13 @@ class Burstiness:
     def label_error_rate(self) -> NDArray[np.float64]:
         """Error rate per bit of the symbol's label, `[..., bits_per_symbol]`."""
         return _ratio(self.label_errors, self.label_bits)
+
+
+def join_bursts(parts: Sequence[Burstiness]) -> Burstiness:
+    """Counts of some devices and of those that come after them, side by side."""
+    return Burstiness(
+        **{f.name: np.concatenate([getattr(part, f.name) for part in parts], axis=1) for f in fields(Burstiness)}
+    )
 
 
 def _ratio(

@@ -219,17 +219,31 @@ class FlatChannel:
         self._channel = channel
         self._measure = measure or measure_gains
         self._last: tuple[tuple[object, ...], BlockGains] | None = None
+        self._last_gains: tuple[tuple[int, tuple[int, ...]], NDArray[np.float32]] | None = None
 
-    def rows(self, context: UplinkContext) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """(channel key, CSI key, device number, gain) of every (trial, device) row, trial by trial."""
+    def rows(
+        self, context: UplinkContext, *, first_device: int = 0, count: int | None = None
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """(channel key, CSI key, device number, gain) of every (trial, device) row, trial by trial.
+
+        `count` devices from `first_device` on, all if left out.
+        """
         num_trials = len(context.trials)
+        last = self.num_devices if count is None else first_device + count
         channel_key, csi_key = (
-            np.repeat(context.keys(p, same_every_round=self.same_every_round), self.num_devices, axis=0)
+            np.repeat(context.keys(p, same_every_round=self.same_every_round), last - first_device, axis=0)
             for p in (Purpose.CHANNEL, Purpose.CSI)
         )
-        device = np.tile(np.arange(self.num_devices, dtype=np.uint32), num_trials)
-        gain = device_gains(self._channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
-        return channel_key, csi_key, device, gain.ravel()
+        device = np.tile(np.arange(first_device, last, dtype=np.uint32), num_trials)
+        return channel_key, csi_key, device, self._gains(context)[:, first_device:last].ravel()
+
+    def _gains(self, context: UplinkContext) -> NDArray[np.float32]:
+        """Gain of each device of each trial, kept as long as trials stay the same."""
+        which = (context.seed, context.trials)
+        if self._last_gains is None or self._last_gains[0] != which:
+            gains = device_gains(self._channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
+            self._last_gains = (which, gains)
+        return self._last_gains[1]
 
     def block_gains(self, context: UplinkContext) -> BlockGains:
         """What power control sees of this round's block; taps are drawn in chunks and forgotten."""

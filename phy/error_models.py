@@ -20,7 +20,7 @@ from phy.channels import UplinkContext
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.config.delays import line_of_sight_k
 from phy.gains import device_gains
-from phy.link import DigitalUplink, Forgetful, LinkError, Reception, Superposition, check_payload
+from phy.link import DigitalUplink, Forgetful, LinkError, Reception, Superposition, check_part, check_payload
 from phy.measurement import LinkCounts, count_errors, empty_counts, mask_padding
 from phy.power import AmplitudeDecision
 from phy.random import Purpose, uniform_words
@@ -49,20 +49,28 @@ class ErrorFreeUplink(Forgetful):
         self.num_bits = num_bits
         self._packet_bytes = config.packet_size_bytes
 
-    def _counts(self, num_trials: int, num_bits: int) -> LinkCounts:
-        none = empty_counts(num_trials, self.num_devices)
+    def _counts(self, num_trials: int, num_bits: int, *, num_devices: int | None = None) -> LinkCounts:
+        none = empty_counts(num_trials, self.num_devices if num_devices is None else num_devices)
         num_packets = -(-num_bits // (8 * self._packet_bytes))
         return replace(none, bits=none.bits + num_bits, packets=none.packets + num_packets)
 
     def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
         """See `DigitalUplink.send`; caps have no amplitude to act on."""
-        del caps
         num_trials = len(context.trials)
         check_payload(payload, expected=(num_trials, self.num_devices, -(-self.num_bits // 8)), dtype="u")
+        return self.send_part(payload, first_device=0, context=context, caps=caps)
+
+    def send_part(
+        self, payload: NDArray[np.uint8], *, first_device: int, context: UplinkContext, caps: Mapping[str, ArrayLike]
+    ) -> Reception:
+        """See `PartedUplink.send_part`."""
+        del caps
+        num_trials = len(context.trials)
+        check_part(payload, first_device=first_device, uplink=self, num_trials=num_trials)
         return Reception(
             payload=mask_padding(payload, self.num_bits),
-            counts=self._counts(num_trials, self.num_bits),
-            decision=unit_decision(num_trials, self.num_devices),
+            counts=self._counts(num_trials, self.num_bits, num_devices=payload.shape[1]),
+            decision=unit_decision(num_trials, payload.shape[1]),
         )
 
     def probe(

@@ -20,12 +20,14 @@ class Load:
 
     `known` bits are those of a probe: random already, hence not scrambled, with noise of their own, and nobody asks
     how their errors lie together. A payload is scrambled as on any real link: bits of one sign would use a few points
-    of a large constellation only, with another power and another error rate.
+    of a large constellation only, with another power and another error rate. Rows are the devices of the channel from
+    `first_device` on, as many as there are payloads.
     """
 
     channel: FlatChannel
     num_bits: int
     known: bool = False
+    first_device: int = 0
 
     @property
     def noise(self) -> Purpose:
@@ -63,7 +65,10 @@ class FlatChain(Protocol):
         ...
 
     def random_bits(self, context: UplinkContext, load: Load, *, num_devices: int) -> NDArray[np.uint8]:
-        """Packed bits of a probe `[num_trials, num_devices, ceil(num_bits / 8)]`, the same in every engine."""
+        """Packed bits of a probe `[num_trials, num_devices, ceil(num_bits / 8)]`, the same in every engine.
+
+        They are those of `num_devices` devices from `load.first_device` on.
+        """
         ...
 
     def carry(

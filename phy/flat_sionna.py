@@ -114,7 +114,8 @@ class SionnaChain:
 
     def random_bits(self, context: UplinkContext, load: Load, *, num_devices: int) -> NDArray[np.uint8]:
         """See `FlatChain.random_bits`."""
-        return random_bits(context.keys(Purpose.PROBE_BITS), num_devices=num_devices, num_bits=load.num_bits)
+        keys, first = context.keys(Purpose.PROBE_BITS), load.first_device
+        return random_bits(keys, num_devices=num_devices, num_bits=load.num_bits, first_device=first)
 
     def carry(
         self, payload: NDArray[np.uint8], load: Load, *, context: UplinkContext, decision: AmplitudeDecision
@@ -123,7 +124,10 @@ class SionnaChain:
         sent = mask_padding(payload, load.num_bits)
         if not load.known:
             scrambling = random_bits(
-                context.keys(Purpose.SCRAMBLING), num_devices=payload.shape[1], num_bits=load.num_bits
+                context.keys(Purpose.SCRAMBLING),
+                num_devices=payload.shape[1],
+                num_bits=load.num_bits,
+                first_device=load.first_device,
             )
             sent ^= scrambling
         received, energy = self._receive(sent, load, context, decision)
@@ -164,7 +168,8 @@ class SionnaChain:
             rows=rows_per_chunk,
             columns=channel.columns,
         )
-        payload, per_row = sent.reshape(rows, -1), (*channel.rows(context), level, noise_key)
+        of_channel = channel.rows(context, first_device=load.first_device, count=num_devices)
+        payload, per_row = sent.reshape(rows, -1), (*of_channel, level, noise_key)
         received, energy = np.empty_like(payload), np.empty((3, rows))
         # Whole chunks of rows at a time: what TensorFlow holds of a payload stays bounded.
         step = rows_per_chunk * max(_BYTES_AT_ONCE // (rows_per_chunk * payload.shape[1]), 1)

@@ -17,16 +17,16 @@ all trials or one each; infinity does not bind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phy.burstiness import Burstiness
+from phy.burstiness import Burstiness, join_bursts
 from phy.channels import UplinkContext
-from phy.measurement import LinkCounts
+from phy.measurement import LinkCounts, join_counts
 from phy.power import AmplitudeDecision
 
 
@@ -142,6 +142,20 @@ class Forgetful:
         """See `DigitalUplink.restore`."""
 
 
+@runtime_checkable
+class PartedUplink(DigitalUplink, Protocol):
+    """A `DigitalUplink` on which no device's bits depend on what another sends, so that they may come in parts."""
+
+    def send_part(
+        self, payload: NDArray[np.uint8], *, first_device: int, context: UplinkContext, caps: Mapping[str, ArrayLike]
+    ) -> Reception:
+        """What `send` makes of the devices from `first_device` on, as many as `payload` `[num_trials, D, bytes]` has.
+
+        The reception tells of these devices alone, and their own latency. Power control has all devices in view.
+        """
+        ...
+
+
 class AirUplink(Protocol):
     """Superposition: the receiver sees the sum of all devices."""
 
@@ -164,6 +178,36 @@ class AirUplink(Protocol):
         nothing of it: `decision` and `num_active` are those of the protocol, in which everybody takes part.
         """
         ...
+
+
+def check_part(payload: NDArray[Any], *, first_device: int, uplink: DigitalUplink, num_trials: int) -> None:
+    """Raise LinkError unless the payload is that of some devices of the link, from `first_device` on."""
+    devices = payload.shape[1] if payload.ndim == 3 else 0
+    if first_device < 0 or first_device + devices > uplink.num_devices:
+        raise LinkError(
+            f"{devices} devices from number {first_device} on are more than the {uplink.num_devices} of the link; send "
+            "part by part, each device once"
+        )
+    check_payload(payload, expected=(num_trials, devices, -(-uplink.num_bits // 8)), dtype="u")
+
+
+def join_receptions(parts: Sequence[Reception], *, one_after_another: bool) -> Reception:
+    """What `send_part` told of devices and of those after them, side by side but for the payloads, which are left out.
+
+    `one_after_another` as in `round_airtime`.
+    """
+    first, counts = parts[0], join_counts([part.counts for part in parts])
+    decided = np.concatenate([part.decision.active for part in parts], axis=1)
+    bursts = [part.bursts for part in parts if part.bursts is not None]
+    return Reception(
+        payload=np.zeros((len(first.payload), 0, first.payload.shape[-1]), np.uint8),
+        counts=counts,
+        decision=replace(first.decision, active=decided),
+        bursts=join_bursts(bursts) if bursts else None,
+        round_airtime_s=None
+        if first.round_airtime_s is None
+        else round_airtime(counts.airtime_s, one_after_another=one_after_another),
+    )
 
 
 def check_payload(payload: NDArray[Any], *, expected: tuple[int, int, int], dtype: str) -> None:

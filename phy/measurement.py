@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -88,6 +88,13 @@ def empty_counts(num_trials: int, num_devices: int) -> LinkCounts:
         raw_bit_errors=none,
         airtime_s=silence,
         energy_j=silence,
+    )
+
+
+def join_counts(parts: Sequence[LinkCounts]) -> LinkCounts:
+    """Counts of some devices and of those that come after them, side by side."""
+    return LinkCounts(
+        **{f.name: np.concatenate([getattr(part, f.name) for part in parts], axis=1) for f in fields(LinkCounts)}
     )
 
 

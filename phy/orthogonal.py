@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from phy.channels import FlatChannel, UplinkContext
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.flat_chain import Carried, FlatChain, Load
-from phy.link import LinkError, Reception, check_payload, round_airtime
-from phy.measurement import LinkCounts, empty_counts
+from phy.link import LinkError, Reception, check_part, check_payload, round_airtime
+from phy.measurement import LinkCounts, empty_counts, join_counts
 from phy.power import AmplitudeDecision, decide_amplitude
 
 _Probed = tuple[int, int, tuple[int, ...], tuple[tuple[str, bytes], ...]]
 """Bits, seed, trials and caps of a probe."""
+
+_PROBE_BYTES = 1 << 24
+"""Known bits of all devices that are held at once [B]."""
 
 
 class OrthogonalLink:
@@ -36,6 +39,7 @@ class OrthogonalLink:
         self._chain = chain
         self._load = Load(channel=self._channel_for(num_bits), num_bits=num_bits)
         self._last_probe: tuple[_Probed, LinkCounts] | None = None
+        self._last_decision: tuple[tuple[object, ...], AmplitudeDecision] | None = None
 
     def _channel_for(self, num_bits: int) -> FlatChannel:
         return FlatChannel(
@@ -47,20 +51,32 @@ class OrthogonalLink:
         )
 
     def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
-        """Power control of this round's block."""
-        return decide_amplitude(
-            self._load.channel.block_gains(context),
-            max_power=self.config.max_power,
-            payload_power=1.0,
-            caps=caps,
-        )
+        """Power control of this round's block, of all devices whoever of them is asked for."""
+        which = (context.seed, context.trials, context.round_index, _values(caps))
+        if self._last_decision is None or self._last_decision[0] != which:
+            decision = decide_amplitude(
+                self._load.channel.block_gains(context),
+                max_power=self.config.max_power,
+                payload_power=1.0,
+                caps=caps,
+            )
+            self._last_decision = (which, decision)
+        return self._last_decision[1]
 
     def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
         """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
         check_payload(payload, expected=(len(context.trials), self.num_devices, self.num_bytes), dtype="u")
-        decision = self.decide(context, caps)
-        carried = self._chain.carry(payload, self._load, context=context, decision=decision)
-        counts = self._account(carried, self._load, decision)
+        return self.send_part(payload, first_device=0, context=context, caps=caps)
+
+    def send_part(
+        self, payload: NDArray[np.uint8], *, first_device: int, context: UplinkContext, caps: Mapping[str, ArrayLike]
+    ) -> Reception:
+        """See `PartedUplink.send_part`."""
+        check_part(payload, first_device=first_device, uplink=self, num_trials=len(context.trials))
+        load = replace(self._load, first_device=first_device)
+        decision = self.decide(context, caps).of(slice(first_device, first_device + payload.shape[1]))
+        carried = self._chain.carry(payload, load, context=context, decision=decision)
+        counts = self._account(carried, load, decision)
         return Reception(
             payload=carried.received,
             counts=counts,
@@ -82,7 +98,7 @@ class OrthogonalLink:
             num_bits,
             context.seed,
             context.trials,
-            tuple((n, np.asarray(c).tobytes()) for n, c in caps.items()),
+            _values(caps),
         )
         if self._last_probe is None or self._last_probe[0] != which:
             self._last_probe = (which, self._probe(num_bits, context, caps))
@@ -125,10 +141,16 @@ class OrthogonalLink:
         self._last_probe = (which, LinkCounts(**{name: found.copy() for name, found in counts.items()}))
 
     def _probe(self, num_bits: int, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
-        load = Load(channel=self._channel_for(num_bits), num_bits=num_bits, known=True)
-        bits = self._chain.random_bits(context, load, num_devices=self.num_devices)
-        decision = self.decide(context, caps)
-        return self._account(self._chain.carry(bits, load, context=context, decision=decision), load, decision)
+        channel, whole = self._channel_for(num_bits), self.decide(context, caps)
+        step = max(_PROBE_BYTES * 8 // (num_bits * len(context.trials)), 1)
+        counts = []
+        for first in range(0, self.num_devices, step):
+            load = Load(channel=channel, num_bits=num_bits, known=True, first_device=first)
+            decision = whole.of(slice(first, first + step))
+            bits = self._chain.random_bits(context, load, num_devices=decision.active.shape[1])
+            carried = self._chain.carry(bits, load, context=context, decision=decision)
+            counts.append(self._account(carried, load, decision))
+        return counts[0] if len(counts) == 1 else join_counts(counts)
 
     def _account(self, carried: Carried, load: Load, decision: AmplitudeDecision) -> LinkCounts:
         """The counts observed on what was carried; silent devices observe nothing."""
@@ -151,3 +173,7 @@ class OrthogonalLink:
             airtime_s=np.asarray(on_air * load.channel.num_symbols * self.config.symbol_s, float),
             energy_j=transmit * self.config.symbol_s,
         )
+
+
+def _values(caps: Mapping[str, ArrayLike]) -> tuple[tuple[str, bytes], ...]:
+    return tuple((name, np.asarray(cap).tobytes()) for name, cap in caps.items())

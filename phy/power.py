@@ -13,7 +13,7 @@ symbols is at most P0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,6 +58,10 @@ class AmplitudeDecision:
     limit: NDArray[np.int64]
     limit_names: tuple[str, ...]
     active: NDArray[np.bool_]
+
+    def of(self, devices: slice) -> AmplitudeDecision:
+        """The same, told of some devices alone."""
+        return replace(self, active=self.active[:, devices])
 
 
 def decide_amplitude(

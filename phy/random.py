@@ -110,7 +110,14 @@ def round_keys(seed: int, trials: Sequence[int], purpose: Purpose, round_index: 
 
     The counter that goes with it is (position, device): `words(keys, position, device)`.
     """
-    key = trial_keys(seed, trials, purpose)
+    # A copy: the caller may write to it.
+    return _round_keys(seed, tuple(trials), purpose, round_index).copy()
+
+
+@lru_cache(maxsize=32)
+def _round_keys(seed: int, trials: tuple[int, ...], purpose: Purpose, round_index: int) -> NDArray[np.uint32]:
+    """One round asks for some keys many times, and for those of the whole run in every round."""
+    key = _trial_keys(seed, trials, purpose)
     counter = np.full(len(key), round_index, np.uint32)
     return np.stack(threefry((key[:, 0], key[:, 1]), (counter, np.zeros_like(counter))), axis=1)
 
@@ -170,10 +177,14 @@ def _words_kernel(devices: int, pairs: int) -> Any:
     @tf.function(
         jit_compile=True,
         autograph=False,
-        input_signature=[tf.TensorSpec([None, 2], tf.uint32), tf.TensorSpec([], tf.uint32)],
+        input_signature=[
+            tf.TensorSpec([None, 2], tf.uint32),
+            tf.TensorSpec([], tf.uint32),
+            tf.TensorSpec([], tf.uint32),
+        ],
     )
-    def kernel(key: Any, start: Any) -> Any:
-        device = tf.cast(tf.range(devices), tf.uint32)[None, :, None]
+    def kernel(key: Any, start: Any, first: Any) -> Any:
+        device = (tf.cast(tf.range(devices), tf.uint32) + first)[None, :, None]
         position = (tf.cast(tf.range(pairs), tf.uint32) + start)[None, None, :]
         return threefry((key[:, 0, None, None], key[:, 1, None, None]), (position, device), tf.bitwise)
 
@@ -181,26 +192,31 @@ def _words_kernel(devices: int, pairs: int) -> Any:
 
 
 def uniform_words(
-    keys: NDArray[np.uint32], *, num_devices: int, num_words: int, first_pair: int = 0
+    keys: NDArray[np.uint32], *, num_devices: int, num_words: int, first_pair: int = 0, first_device: int = 0
 ) -> NDArray[np.uint32]:
     """Uniform 32-bit words `[num_trials, num_devices, num_words]`, on the host.
 
-    `keys` is `round_keys(...)`; the words are those of the stream from number `2 first_pair` on.
+    `keys` is `round_keys(...)`; the words are those of the stream from number `2 first_pair` on, of devices from
+    `first_device` on.
     Integers are exact on every machine, so no padding is needed to make them independent of the batch.
     """
     pairs = (num_words + 1) // 2
-    halves = _words_kernel(num_devices, pairs)(keys, np.uint32(first_pair))
+    halves = _words_kernel(num_devices, pairs)(keys, np.uint32(first_pair), np.uint32(first_device))
     words = np.stack([np.asarray(half) for half in halves], axis=-1)
     return words.reshape(len(keys), num_devices, 2 * pairs)[:, :, :num_words]
 
 
-def random_bits(keys: NDArray[np.uint32], *, num_devices: int, num_bits: int) -> NDArray[np.uint8]:
+def random_bits(
+    keys: NDArray[np.uint32], *, num_devices: int, num_bits: int, first_device: int = 0
+) -> NDArray[np.uint8]:
     """Packed uniform bits `[num_trials, num_devices, ceil(num_bits / 8)]`, padding zero, drawn in slices."""
     num_bytes = -(-num_bits // 8)
     words = min(-(-num_bits // 32), max(_WORDS_AT_ONCE // num_devices, 2) // 2 * 2)
     out = np.empty((len(keys), num_devices, num_bytes), np.uint8)
     for first in range(0, -(-num_bits // 32), words):
-        drawn = uniform_words(keys, num_devices=num_devices, num_words=words, first_pair=first // 2)
+        drawn = uniform_words(
+            keys, num_devices=num_devices, num_words=words, first_pair=first // 2, first_device=first_device
+        )
         part = out[..., 4 * first : 4 * (first + words)]
         part[:] = np.ascontiguousarray(drawn).view(np.uint8)[..., : part.shape[-1]]
     if num_bits % 8:

@@ -36,7 +36,10 @@ class FusedChain:
     def random_bits(self, context: UplinkContext, load: Load, *, num_devices: int) -> NDArray[np.uint8]:
         """See `FlatChain.random_bits`."""
         keys = context.keys(Purpose.PROBE_BITS)
-        return random_bits(keys, num_devices=num_devices, num_bits=load.num_bits, threads=self._threads)
+        first = load.first_device
+        return random_bits(
+            keys, num_devices=num_devices, num_bits=load.num_bits, threads=self._threads, first_device=first
+        )
 
     def carry(
         self, payload: NDArray[np.uint8], load: Load, *, context: UplinkContext, decision: AmplitudeDecision
@@ -71,8 +74,10 @@ class FusedChain:
 
     @staticmethod
     def _rows(sent: NDArray[np.uint8], load: Load, context: UplinkContext, decision: AmplitudeDecision) -> Rows:
-        channel_key, csi_key, device, gain = load.channel.rows(context)
-        num_devices = load.channel.num_devices
+        num_devices = decision.active.shape[1]
+        channel_key, csi_key, device, gain = load.channel.rows(
+            context, first_device=load.first_device, count=num_devices
+        )
         noise_key, scrambling_key = (
             np.repeat(context.keys(purpose), num_devices, axis=0) for purpose in (load.noise, Purpose.SCRAMBLING)
         )

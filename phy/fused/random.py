@@ -151,12 +151,14 @@ def _fill_normals(keys: Any, devices: Any, out: Any, num_values: Any, start: Any
         draw_normals(keys[row], devices[row], start, 1, out, real_at, real_at + num_values, num_values)
 
 
-def random_bits(keys: NDArray[np.uint32], *, num_devices: int, num_bits: int, threads: int) -> NDArray[np.uint8]:
+def random_bits(
+    keys: NDArray[np.uint32], *, num_devices: int, num_bits: int, threads: int, first_device: int = 0
+) -> NDArray[np.uint8]:
     """`phy.random.random_bits`, bit for bit: packed uniform bits `[num_trials, num_devices, ceil(num_bits / 8)]`."""
     rows, num_bytes, pairs = len(keys) * num_devices, -(-num_bits // 8), -(-num_bits // 64)
     words = np.empty((rows, 2 * pairs), np.uint32)
     row_keys = np.repeat(keys, num_devices, axis=0)
-    devices = np.tile(np.arange(num_devices, dtype=np.uint32), len(keys))
+    devices = np.tile(np.arange(first_device, first_device + num_devices, dtype=np.uint32), len(keys))
     run_tasks(
         lambda first, last: _fill_words(row_keys, devices, words, _PAIRS_OF_A_TASK, first, last),
         num_tasks=rows * -(-pairs // _PAIRS_OF_A_TASK),
