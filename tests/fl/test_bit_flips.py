@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl import bit_flips
+from fl import flip_kernels
 from fl.bit_flips import count_differences, flip_bits
 from fl.known_values import known_values
 from fl.tasks.base import LearningError
@@ -90,10 +90,19 @@ def test_flips_do_not_depend_on_chunks_other_trials_or_other_devices_rates(monke
     silent = rates * np.array([1, 0, 0, 1, 0])
     some = flip_bits(payload, probability=silent, num_bits=num_bits, keys=keys(trials))
     np.testing.assert_array_equal(some, np.where((silent > 0)[..., None], whole, payload))
-    monkeypatch.setattr(bit_flips, "_BLOCKS_IN_A_ROW", 6)
-    monkeypatch.setattr(bit_flips, "_BLOCKS_AT_ONCE", 24)
-    pieces = flip_bits(payload, probability=rates, num_bits=num_bits, keys=keys(trials))
-    np.testing.assert_array_equal(pieces, whole)
+    for threads in (1, 3):
+        monkeypatch.setattr(flip_kernels, "available_threads", lambda threads=threads: threads)
+        parts = [
+            flip_bits(
+                payload[:, part],
+                probability=rates[:, part],
+                num_bits=num_bits,
+                keys=keys(trials),
+                first_device=part.start,
+            )
+            for part in (slice(0, 2), slice(2, 5))
+        ]
+        np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
 
 
 def test_what_is_flipped_does_not_depend_on_what_is_sent_and_padding_stays() -> None:
