@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fl.config.local import LocalConfig
 from fl.data import ImageData
 from fl.local.gradients import compile_gradient
+from fl.local.linear import linear_steps
 from fl.local.optimizers import compile_update, state_names
 from fl.local.samples import Batches, Slices, folded_keys, slices
 from fl.models.federated import FederatedModel
@@ -72,6 +73,7 @@ class LocalTrainer:
         _check_fit(model, data)
         self._model, self._config, self._data = model, config, data
         self._seed, self._trial, self._memory = seed, trial, memory_bytes
+        self._linear = linear_steps(model, config=config, data=data)
         self._gradient = compile_gradient(model, scale=data.scale, shift=data.shift, clip=config.clip, l2=config.l2)
         self._update = compile_update(config)
         self._sizes = np.asarray(partition.sizes, np.int64)
@@ -101,6 +103,9 @@ class LocalTrainer:
         if not self._config.keep_state:
             self._forget(devices)
         out = np.empty((len(devices), self._model.num_parameters), np.float32)
+        if self._linear is not None:
+            loss = self._train_linear(weights, devices=devices, round_index=round_index, steps=steps, out=out)
+            return LocalOutcome(weights=out, loss=loss, clipped_share=np.zeros(len(devices)))
         loss, clipped = np.empty(len(devices)), np.empty(len(devices))
         for crew in self._crews(devices):
             start = np.broadcast_to(weights, (len(devices), weights.shape[-1]))[crew.rows].astype(np.float32)
@@ -123,6 +128,30 @@ class LocalTrainer:
             )
         for name, rows in here.items():
             rows[:] = state[name]
+
+    def _train_linear(
+        self,
+        weights: NDArray[np.float32],
+        *,
+        devices: NDArray[np.int64],
+        round_index: int,
+        steps: NDArray[np.int64],
+        out: NDArray[np.float32],
+    ) -> NDArray[np.float64]:
+        assert self._linear is not None
+        loss = self._linear.train(
+            weights.astype(np.float32, copy=False),
+            devices=devices,
+            sizes=self._sizes[devices],
+            steps=steps,
+            key=round_keys(self._seed, (self._trial,), Purpose.LOCAL_TRAINING, round_index)[0],
+            samples=self._samples,
+            starts=self._starts[devices],
+            velocity=self._state.get("momentum"),
+            out=out,
+        )
+        self._taken[devices] += steps
+        return loss
 
     def _train_crew(
         self,
@@ -204,11 +233,12 @@ class LocalTrainer:
         batch = self._config.batch_size
         rows_at_once = min(_MOST_ROWS, max(1, self._memory // cost.sample_bytes))
         taken = self._sizes if batch is None else np.minimum(self._sizes, batch)
-        cuts = [slices(int(size), rows_at_once=rows_at_once) for size in taken]
-        alike = Counter(cuts)
+        alike: Counter[Slices] = Counter()
+        for size, how_many in zip(*np.unique(taken, return_counts=True), strict=True):
+            alike[slices(int(size), rows_at_once=rows_at_once)] += int(how_many)
         kinds: dict[Slices, list[int]] = {}
-        for row, device in enumerate(devices):
-            kinds.setdefault(cuts[device], []).append(row)
+        for row, size in enumerate(taken[devices]):
+            kinds.setdefault(slices(int(size), rows_at_once=rows_at_once), []).append(row)
         for cut, rows in kinds.items():
             width = 1
             if cost.devices:

@@ -1,0 +1,191 @@
+"""All local steps of softmax regression in one kernel: a device's weights stay in the first cache from step to step.
+
+What `fl.local.gradients` and `fl.local.optimizers` compute for one dense layer, without clipping: the same sums, with
+roundings of their own. Numbers of a device depend on its samples, their order and its weights alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.fused.compiled import kernel, read_only, stage
+from phy.fused.workers import available_threads, run_tasks
+
+_ROWS = 16
+"""Samples whose pixels are held as floats at once."""
+
+
+class Rule(NamedTuple):
+    """w <- w - eta v, v <- momentum v + grad + l2 w + rho (w - w_global); pixels are `scale` u + `shift`."""
+
+    rate: np.float32
+    momentum: np.float32
+    l2: np.float32
+    proximal: np.float32
+    scale: np.float32
+    shift: np.float32
+
+
+class Task(NamedTuple):
+    """Who trains on what: `images` `[N, P]` uint8, `labels` `[N]` int32, and per device
+
+    - `start` `[1 or D, M]`, weights and then biases where there are any: the same for all, or each its own;
+    - `samples` `[steps, D, width]`, of which the first `counts` `[steps, D]` are a batch; `steps` `[D]` taken.
+    """
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int32]
+    start: NDArray[np.float32]
+    samples: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    steps: NDArray[np.int64]
+
+
+@stage
+def _load(image: Any, scale: Any, shift: Any, pixels: Any) -> None:
+    for p in range(len(pixels)):
+        pixels[p] = np.float32(image[p]) * scale + shift
+
+
+@stage
+def _dot(first: Any, second: Any) -> Any:
+    total = np.float32(0.0)
+    for p in range(len(first)):
+        total += first[p] * second[p]
+    return total
+
+
+@stage
+def _add(amount: Any, pixels: Any, out: Any) -> None:
+    for p in range(len(out)):
+        out[p] += amount * pixels[p]
+
+
+@stage
+def _turned(flat: Any, tall: Any) -> None:
+    """`[P C]` as `[C, P]`."""
+    classes, pixels = tall.shape
+    for c in range(classes):
+        row = tall[c]
+        for p in range(pixels):
+            row[p] = flat[np.uint64(p) * np.uint64(classes) + np.uint64(c)]
+
+
+@stage
+def _turned_back(tall: Any, flat: Any) -> None:
+    classes, pixels = tall.shape
+    for c in range(classes):
+        row = tall[c]
+        for p in range(pixels):
+            flat[np.uint64(p) * np.uint64(classes) + np.uint64(c)] = row[p]
+
+
+@stage
+def _residual(logits: Any, label: Any) -> Any:
+    """softmax(logits) less the label's unit vector, in place; returns the cross-entropy."""
+    highest = logits[0]
+    for c in range(1, len(logits)):
+        highest = max(highest, logits[c])
+    own, total = logits[label] - highest, np.float32(0.0)
+    for c in range(len(logits)):
+        logits[c] = np.exp(np.float32(logits[c] - highest))
+        total += logits[c]
+    for c in range(len(logits)):
+        logits[c] /= total
+    logits[label] -= np.float32(1.0)
+    return np.log(total) - own
+
+
+@stage
+def _step(rule: Any, weights: Any, anchor: Any, total: Any, count: Any, velocity: Any) -> None:
+    """One step of a row of weights; `velocity` is left alone without momentum."""
+    if rule.momentum > np.float32(0.0):
+        for p in range(len(weights)):
+            gradient = (total[p] + rule.l2 * count * weights[p]) / count + rule.proximal * (weights[p] - anchor[p])
+            velocity[p] = rule.momentum * velocity[p] + gradient
+            weights[p] -= rule.rate * velocity[p]
+    else:
+        for p in range(len(weights)):
+            gradient = (total[p] + rule.l2 * count * weights[p]) / count + rule.proximal * (weights[p] - anchor[p])
+            weights[p] -= rule.rate * gradient
+
+
+@kernel
+def _train(
+    rule: Any, task: Any, classes: Any, bias: Any, velocity: Any, out: Any, losses: Any, first: Any, last: Any
+) -> None:
+    """Devices `first` to `last`: `out` `[D, M]`, `losses` `[D]`, and `velocity` `[D, M]` where there is momentum."""
+    size, cells = task.images.shape[1], task.images.shape[1] * classes
+    pixels, logits = np.empty((_ROWS, size), np.float32), np.empty((_ROWS, classes), np.float32)
+    weights, anchor = np.empty((classes, size), np.float32), np.empty((classes, size), np.float32)
+    total, moving = np.empty((classes, size), np.float32), np.zeros((classes, size), np.float32)
+    biases, start_biases = np.zeros(classes, np.float32), np.zeros(classes, np.float32)
+    bias_total, bias_moving = np.zeros(classes, np.float32), np.zeros(classes, np.float32)
+    for device in range(first, last):
+        start = task.start[min(device, len(task.start) - 1)]
+        _turned(start[:cells], anchor)
+        weights[:] = anchor
+        if bias:
+            start_biases[:] = start[cells:]
+            biases[:] = start_biases
+        if len(velocity):
+            _turned(velocity[device, :cells], moving)
+            if bias:
+                bias_moving[:] = velocity[device, cells:]
+        for step in range(task.steps[device]):
+            count = task.counts[step, device]
+            total[:], bias_total[:] = np.float32(0.0), np.float32(0.0)
+            loss = 0.0
+            for begin in range(0, count, _ROWS):
+                rows = min(_ROWS, count - begin)
+                for row in range(rows):
+                    sample = task.samples[step, device, begin + row]
+                    _load(task.images[sample], rule.scale, rule.shift, pixels[row])
+                for c in range(classes):
+                    for row in range(rows):
+                        logits[row, c] = _dot(pixels[row], weights[c]) + biases[c]
+                for row in range(rows):
+                    loss += _residual(logits[row], task.labels[task.samples[step, device, begin + row]])
+                for c in range(classes):
+                    for row in range(rows):
+                        _add(logits[row, c], pixels[row], total[c])
+                        bias_total[c] += logits[row, c]
+            if step == 0:
+                losses[device] = loss / count
+                if rule.l2 > np.float32(0.0):
+                    square = np.float64(_dot(biases, biases))
+                    for c in range(classes):
+                        square += _dot(weights[c], weights[c])
+                    losses[device] += 0.5 * rule.l2 * square
+            samples = np.float32(count)
+            for c in range(classes):
+                _step(rule, weights[c], anchor[c], total[c], samples, moving[c])
+            if bias:
+                _step(rule, biases, start_biases, bias_total, samples, bias_moving)
+        _turned_back(weights, out[device, :cells])
+        if bias:
+            out[device, cells:] = biases
+        if len(velocity):
+            _turned_back(moving, velocity[device, :cells])
+            if bias:
+                velocity[device, cells:] = bias_moving
+
+
+def train_linear(
+    rule: Rule, task: Task, *, classes: int, velocity: NDArray[np.float32] | None, out: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Mean losses `[D]` of the first batch; weights after all steps into `out` `[D, M]`, `velocity` `[D, M]` moves."""
+    devices, size = task.samples.shape[1], task.start.shape[1]
+    losses = np.zeros(devices)
+    moving = np.zeros((0, size), np.float32) if velocity is None else velocity
+    given = Task(*(read_only(part) for part in task))
+    bias = size > task.images.shape[1] * classes
+    run_tasks(
+        lambda first, last: _train(rule, given, classes, bias, moving, out, losses, first, last),
+        num_tasks=devices,
+        threads=available_threads(),
+    )
+    return losses
