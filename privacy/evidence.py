@@ -57,8 +57,27 @@ def credited_rate(
         )
     # Rounding of 1 - f must not make the level a lower one.
     level = min(math.nextafter(1.0 - failure_probability, 1.0), math.nextafter(1.0, 0.0))
-    exact = credited_channel_rate(errors, bits, confidence=level, design_effect=design_effect)
     k, n, group = np.broadcast_arrays(*(np.asarray(a, np.float64) for a in (errors, bits, design_effect)))
+    # Of a million devices few have counts that no other has.
+    code = np.zeros(k.size, np.int64)
+    for counts in (k, n, group):
+        values, place = np.unique(counts.ravel(), return_inverse=True)
+        code = np.unique(code * len(values) + place, return_inverse=True)[1]
+    _, first, where = np.unique(code, return_index=True, return_inverse=True)
+    distinct = (counts.ravel()[first] for counts in (k, n, group))
+    limits = _limits(*distinct, level=level, failure_probability=failure_probability)
+    return np.asarray(limits[where].reshape(k.shape))
+
+
+def _limits(
+    k: NDArray[np.float64],
+    n: NDArray[np.float64],
+    group: NDArray[np.float64],
+    *,
+    level: float,
+    failure_probability: float,
+) -> NDArray[np.float64]:
+    exact = credited_channel_rate(k, n, confidence=level, design_effect=group)
     share = np.where(n > 0.0, k / np.maximum(n, 1.0), 0.0)
     allowed = -math.log(failure_probability) * group / np.maximum(n, 1.0)
     grouped = np.minimum(_least_rate(share, allowed), _least_rate(1.0 - share, allowed))
