@@ -34,6 +34,11 @@ class Attackers:
             )
         self.who = choose_attackers(config, num_devices=num_devices, seed=seed, trial=trial)
 
+    @property
+    def meet(self) -> bool:
+        """Whether what an attacker sends depends on what others would send."""
+        return self._config is not None and self._config.kind in ("zero-gradient", "duplicate")
+
     def labels(self, data: ImageData, held: Partition) -> ImageData:
         """The images with the labels that devices train on."""
         if self._config is None or self._config.kind != "labels":

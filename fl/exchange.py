@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,11 @@ from fl.checkpoints import State
 from fl.codecs import Codec
 from fl.known_values import known_values
 from fl.protection import Protection, RoundPlan
+from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.compile import compile_digital
 from phy.config import LinkConfig
-from phy.link import DigitalUplink, Reception, round_airtime
+from phy.link import DigitalUplink, PartedUplink, Reception, join_receptions, round_airtime
 from phy.random import Purpose
 
 Tamper = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
@@ -89,6 +90,35 @@ class BitPipe:
         covered = tamper(self.protection.cover(payload, plan=plan, context=context))
         heard = self._uplink.send(covered, context=context, caps={})
         return self.protection.uncover(heard.payload, num_bytes=payload.shape[-1], context=context), heard
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether devices may be sent for part by part: nobody's bits depend on who else sends."""
+        return isinstance(self._uplink, PartedUplink) and self.protection.block_bits == 1
+
+    def carry_part(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        first_device: int,
+        plan: RoundPlan,
+        context: UplinkContext,
+        tamper: Tamper = lambda bits: bits,
+    ) -> tuple[NDArray[np.uint8], Reception]:
+        """`carry` for the devices from `first_device` on; `plan` is that of all.
+
+        Raises LearningError unless `in_parts`.
+        """
+        if not isinstance(self._uplink, PartedUplink):
+            raise LearningError("devices of this link depend on each other; send all of them at once")
+        part = plan.of(slice(first_device, first_device + payload.shape[1]))
+        covered = tamper(self.protection.cover(payload, plan=part, context=context))
+        heard = self._uplink.send_part(covered, first_device=first_device, context=context, caps={})
+        return self.protection.uncover(heard.payload, num_bytes=payload.shape[-1], context=context), heard
+
+    def joined(self, parts: Sequence[Reception]) -> Reception:
+        """What parts told of, in the order of the devices; the payload is left out where there are several."""
+        return parts[0] if len(parts) == 1 else join_receptions(parts, one_after_another=self._in_turn)
 
     def known(self, heard: Reception, *, bits_per_value: int) -> NDArray[np.bool_] | None:
         """Which values of so many bits arrived, bool `[K, num_values]` or `[K, 1]`; None: all."""

@@ -6,14 +6,13 @@ encoded, protected, sent, recovered, and averaged with weights q_n.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.aggregation import weighted_mean
 from fl.attackers import Attackers
 from fl.budgets.uploads import upload_allowance
 from fl.checkpoints import State, kept_array
@@ -33,6 +32,7 @@ from fl.personal import PersonalModels, hold_out, personal_local_config
 from fl.protection import NoProtection
 from fl.slots import Slots
 from fl.tasks.base import LearningError
+from fl.update_kernels import add_weighted_rows, look_at_rows, subtract_rows
 from fl.upward import Upward, check_range
 from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
@@ -43,6 +43,10 @@ from privacy.config import UploadPrivacy
 
 _DIVERGED = 1e18
 """Beyond this squares overflow single precision, in which devices train."""
+
+_BLOCK_BYTES, _FEWEST_IN_A_BLOCK = 1 << 24, 64
+"""Updates that a round holds at once where it need not hold all [B]; more are held than the caches, and the allocator,
+like, where there are fewer devices than are trained together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,28 +215,25 @@ class Federation:
         config = self._config
         who = self.allowance.admit(self._drawn(round_index))
         start = self._hear_the_model(who.devices, round_index)
-        late = config.participation.straggling > 0.0
-        trained = self._trainer.train(
-            start, devices=who.devices, round_index=round_index, steps=who.steps if late else None
-        )
-        check_finite(trained.weights, devices=who.devices)
-        if self.personal is not None:
-            self.personal.keep(trained.weights, devices=who.devices)
         senders = who.devices[who.sends]
-        base = start if start.ndim == 1 else start[who.sends]
-        own = trained.weights[who.sends] if not who.sends.all() else trained.weights
-        numbers = own - base if config.upload == "update" else own
         q = self._sizes[senders] if config.weighting == "samples" else np.ones(len(senders))
         context = UplinkContext(
             seed=self._seed, trials=(self._trial,), round_index=round_index, silent=self._slots.empty(senders)
         )
-        collected = self._up.collect(
-            self._attackers.updates(numbers, devices=senders, context=context),
+        sending = self._up.begin(
             senders=senders,
             weights=q,
             otherwise=np.zeros_like(self.weights) if config.upload == "update" else self.weights,
             context=context,
         )
+        seen, sent = _Seen(num_values=self.model.num_parameters), 0
+        for rows in self._blocks(len(who.devices)):
+            trained, numbers = self._train(who, rows, start, round_index=round_index)
+            mine = slice(sent, sent + len(numbers))
+            seen.note(trained, numbers, weights=q[mine], samples=self._sizes[who.devices[rows]])
+            sending.add(self._attackers.updates(numbers, devices=senders[mine], context=context))
+            sent = mine.stop
+        collected = sending.collected()
         self.weights = self.weights + collected.result if config.upload == "update" else collected.result
         failure = None
         try:
@@ -242,20 +243,50 @@ class Federation:
         seat = self._slots.seat(senders)
         return RoundReport(
             rounds={
-                "train_loss": float(np.average(trained.loss, weights=self._sizes[who.devices])),
-                "clipped_gradients": float(np.average(trained.clipped_share, weights=self._sizes[who.devices])),
-                "model_norm": float(np.sqrt(np.einsum("km,km->k", own, own, dtype=np.float64).max(initial=0.0))),
+                **seen.told(),
                 "num_active": float(collected.num_heard),
                 **collected.spent,
                 **collected.told,
                 **self._attackers.told(senders),
-                **({} if failure else self._aggregation_error(numbers, q, collected.result)),
+                **({} if failure else self._aggregation_error(seen, collected.result)),
             },
             devices={name: self._slots.place(values, seat, senders) for name, values in collected.observed.items()},
             link=self._slots.link_series(collected.heard, seat, senders),
             bursts=collected.heard.bursts,
             failure=failure,
         )
+
+    def _blocks(self, count: int) -> Iterator[slice]:
+        """Devices whose updates are in memory at once: as many as fit, or all where they have to meet."""
+        fit = max(_BLOCK_BYTES // (4 * self.model.num_parameters), _FEWEST_IN_A_BLOCK)
+        step = 1 << fit.bit_length() - 1
+        if not self._up.in_blocks or self._attackers.meet:
+            step = max(count, 1)
+        for first in range(0, max(count, 1), step):
+            yield slice(first, min(first + step, count))
+
+    def _train(
+        self, who: Participants, rows: slice, start: NDArray[np.float32], *, round_index: int
+    ) -> tuple[_Trained, NDArray[np.float32]]:
+        """Train some of the devices: what is to be told of them, and the numbers `[S, M]` of those who send.
+
+        Raises LearningError for a model that is not finite.
+        """
+        config, devices, sends = self._config, who.devices[rows], who.sends[rows]
+        late = config.participation.straggling > 0.0
+        trained = self._trainer.train(
+            start if start.ndim == 1 else start[rows],
+            devices=devices,
+            round_index=round_index,
+            steps=who.steps[rows] if late else None,
+        )
+        squares = check_finite(trained.weights, devices=devices)
+        if self.personal is not None:
+            self.personal.keep(trained.weights, devices=devices)
+        base = start if start.ndim == 1 else start[rows][sends]
+        own = trained.weights if sends.all() else trained.weights[sends]
+        told = _Trained(loss=trained.loss, clipped_share=trained.clipped_share, squares=squares[sends])
+        return told, subtract_rows(own, base) if config.upload == "update" else own
 
     def spent_up(self, round_index: int) -> bool:
         """Whether one of those who would send in this round has nothing left of the budget for the run."""
@@ -272,23 +303,19 @@ class Federation:
             round_index=round_index,
         )
 
-    def _aggregation_error(
-        self, updates: NDArray[np.float32], weights: NDArray[np.float64], found: NDArray[np.float32]
-    ) -> dict[str, float]:
+    def _aggregation_error(self, seen: _Seen, found: NDArray[np.float32]) -> dict[str, float]:
         """How far the server's update is from the mean of those that devices computed, Lang et al. 2023, Section V.
 
         Empty where models are sent, NaN where nobody sent anything.
         """
         if self._config.upload != "update":
             return {}
-        exact = weighted_mean(updates, weights=weights, otherwise=np.zeros_like(found))
+        exact = seen.mean()
         places = [piece.place for piece in self.model.pieces]
         return {
             "aggregation_snr_db": aggregation_snr_db(exact, found, places=places),
             "aggregation_snr_20log_db": coded_snr_db(exact, found, places=places),
-            "aggregation_mse": float(np.mean((exact.astype(np.float64) - found) ** 2))
-            if len(updates)
-            else float("nan"),
+            "aggregation_mse": float(np.mean((exact.astype(np.float64) - found) ** 2)) if seen.any else float("nan"),
         }
 
     def _hear_the_model(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.float32]:
@@ -340,16 +367,67 @@ def _placed(link: LinkConfig, *, config: FedAvgConfig, seed: int, trial: int) ->
     return link.model_copy(update={"channel": channel})
 
 
-def check_finite(weights: NDArray[np.float32], *, devices: NDArray[np.int64] | None) -> None:
-    """Raise DivergedError for rows of `weights` `[K, M]` with NaN, infinity or numbers beyond `_DIVERGED`."""
-    with np.errstate(invalid="ignore"):
-        bad = [row for row, one in enumerate(weights) if not (np.abs(one) < _DIVERGED).all()]
-    if bad:
-        whose = "the server's model" if devices is None else f"the model of device {devices[bad[0]]}"
+@dataclass(frozen=True, kw_only=True)
+class _Trained:
+    """Of devices that trained: loss and share of clipped gradients, and ||w||^2 of those who send."""
+
+    loss: NDArray[np.float64]
+    clipped_share: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+
+class _Seen:
+    """What a round tells of its devices, added up as they pass: in their order, so that blocks change no bit."""
+
+    def __init__(self, *, num_values: int) -> None:
+        self._total, self._weight, self.any = np.zeros(num_values), 0.0, False
+        self._trained: list[_Trained] = []
+        self._samples: list[NDArray[np.float64]] = []
+
+    def note(
+        self,
+        trained: _Trained,
+        numbers: NDArray[np.float32],
+        *,
+        weights: NDArray[np.float64],
+        samples: NDArray[np.float64],
+    ) -> None:
+        """Devices with so many `samples`, and the numbers of those who send, with weights q."""
+        self._trained.append(trained)
+        self._samples.append(samples)
+        if len(numbers):
+            add_weighted_rows(numbers, weights, out=self._total)
+            self._weight += float(weights.sum())
+            self.any = True
+
+    def mean(self) -> NDArray[np.float32]:
+        """sum_k q_k x_k / sum_k q_k, `[M]`; zeros where nobody sent."""
+        return np.asarray(self._total / self._weight if self._weight else self._total, np.float32)
+
+    def told(self) -> dict[str, float]:
+        """Numbers of the round."""
+        samples = np.concatenate(self._samples)
+
+        def averaged(parts: list[NDArray[np.float64]]) -> float:
+            return float(np.average(np.concatenate(parts), weights=samples))
+
+        return {
+            "train_loss": averaged([one.loss for one in self._trained]),
+            "clipped_gradients": averaged([one.clipped_share for one in self._trained]),
+            "model_norm": float(np.sqrt(max(one.squares.max(initial=0.0) for one in self._trained))),
+        }
+
+
+def check_finite(weights: NDArray[np.float32], *, devices: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    """||w||^2 of the rows of `weights` `[K, M]`; DivergedError for NaN, infinity or numbers beyond `_DIVERGED`."""
+    bad, squares = look_at_rows(weights, limit=_DIVERGED)
+    if bad.any():
+        whose = "the server's model" if devices is None else f"the model of device {devices[int(np.argmax(bad))]}"
         raise DivergedError(
             f"{whose} has diverged or is not a number; lower local.learning_rate, or set receiver_limit where bits "
             "arrive wrong"
         )
+    return squares
 
 
 def downlink_seed(seed: int) -> int:

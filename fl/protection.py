@@ -33,12 +33,22 @@ class RoundPlan:
 
     - `flip_probability` `[K]`: of bits flipped on purpose, or None;
     - `factor` `[K]`: what flips in all leave of a number's mean, 1 - 2 p, to divide by, or None;
-    - `observed`: numbers `[K]` worth keeping.
+    - `observed`: numbers `[K]` worth keeping;
+    - `first_device`: whose numbers come first.
     """
 
     flip_probability: NDArray[np.float64] | None = None
     factor: NDArray[np.float64] | None = None
     observed: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    first_device: int = 0
+
+    def of(self, devices: slice) -> RoundPlan:
+        """The plan of some devices, what was observed left out."""
+        return RoundPlan(
+            flip_probability=None if self.flip_probability is None else self.flip_probability[devices],
+            factor=None if self.factor is None else self.factor[devices],
+            first_device=self.first_device + devices.start,
+        )
 
 
 class Protection(Protocol):
@@ -285,4 +295,5 @@ def flipped(payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkConte
         probability=plan.flip_probability[None],
         num_bits=8 * payload.shape[-1],
         keys=context.keys(Purpose.PRIVACY),
+        first_device=plan.first_device,
     )

@@ -50,8 +50,25 @@ class Collected:
     told: Mapping[str, float] = field(default_factory=dict)
 
 
+class Sending(Protocol):
+    """A round on its way up, block after block of its senders."""
+
+    def add(self, numbers: NDArray[np.float32]) -> None:
+        """Numbers `[D, M]` of the next D senders."""
+        ...
+
+    def collected(self) -> Collected:
+        """What the server has once all have been added."""
+        ...
+
+
 class Upward(Protocol):
     """Carries one vector of every sender to the server and makes one of them."""
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether blocks of any size give what one gives; where not, `Sending.add` is to be called once at most."""
+        ...
 
     @property
     def upload_bits(self) -> int:
@@ -63,16 +80,15 @@ class Upward(Protocol):
         """Numbers of what carries them that hold for every round."""
         ...
 
-    def collect(
+    def begin(
         self,
-        numbers: NDArray[np.float32],
         *,
         senders: NDArray[np.int64],
         weights: NDArray[np.float64],
         otherwise: NDArray[np.float32],
         context: UplinkContext,
-    ) -> Collected:
-        """Send `numbers` `[S, M]` of `senders` `[S]` with weights q `[S]`; `otherwise` `[M]` where nothing arrives."""
+    ) -> Sending:
+        """A round of `senders` `[S]` with weights q `[S]`; `otherwise` `[M]` where nothing arrives."""
         ...
 
     def state(self) -> State:
@@ -102,6 +118,8 @@ class AggregatedValues:
         self._exchange, self._slots, self._codec = exchange, slots, codec
         self._aggregator, self._attack = aggregator, attack
 
+    in_blocks = False
+
     @property
     def upload_bits(self) -> int:
         """See `Upward.upload_bits`."""
@@ -112,6 +130,21 @@ class AggregatedValues:
         """See `Upward.facts`."""
         return {}
 
+    def begin(
+        self,
+        *,
+        senders: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        otherwise: NDArray[np.float32],
+        context: UplinkContext,
+    ) -> Sending:
+        """See `Upward.begin`."""
+
+        def collect(numbers: NDArray[np.float32]) -> Collected:
+            return self.collect(numbers, senders=senders, weights=weights, otherwise=otherwise, context=context)
+
+        return _AllAtOnce(collect, num_values=len(otherwise))
+
     def collect(
         self,
         numbers: NDArray[np.float32],
@@ -121,7 +154,7 @@ class AggregatedValues:
         otherwise: NDArray[np.float32],
         context: UplinkContext,
     ) -> Collected:
-        """See `Upward.collect`. Raises LearningError where too many numbers lie beyond the codec."""
+        """Send `numbers` `[S, M]` of all senders. Raises LearningError where too many lie beyond the codec."""
         seat = self._slots.seat(senders)
         owners = self._slots.owners(senders)
 
@@ -153,6 +186,23 @@ class AggregatedValues:
     def restore(self, state: State) -> None:
         """See `Upward.restore`."""
         self._exchange.pipe.restore(state)
+
+
+class _AllAtOnce:
+    """A `Sending` that sends once all numbers are there."""
+
+    def __init__(self, collect: Callable[[NDArray[np.float32]], Collected], *, num_values: int) -> None:
+        self._collect, self._num_values = collect, num_values
+        self._blocks: list[NDArray[np.float32]] = []
+
+    def add(self, numbers: NDArray[np.float32]) -> None:
+        """See `Sending.add`."""
+        self._blocks.append(numbers)
+
+    def collected(self) -> Collected:
+        """See `Sending.collected`."""
+        blocks = self._blocks or [np.zeros((0, self._num_values), np.float32)]
+        return self._collect(blocks[0] if len(blocks) == 1 else np.concatenate(blocks))
 
 
 def check_range(share: NDArray[np.float64], devices: NDArray[np.int64] | None, *, codec: CodecConfig, key: str) -> None:

@@ -16,7 +16,7 @@ from fl.baselines.draws import LANES, device_words
 from fl.baselines.scaling import SideInformation, TensorScaling
 from fl.codecs.packing import VALUES_PER_GROUP, pack, unpack
 from fl.config.scheme import AggregatorConfig
-from fl.one_bit.base import Senders, checked_updates
+from fl.one_bit.base import Gathering, Senders, WholeRound, checked_updates
 from fl.robust_aggregation import aggregate_in_parts
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
@@ -72,6 +72,7 @@ class ValueScheme:
     """
 
     flip_target: float | None = None
+    in_blocks = False
 
     def __init__(
         self,
@@ -173,6 +174,10 @@ class ValueScheme:
             weights=senders.weights,
             otherwise=np.zeros(self._num_values, np.float32),
         )
+
+    def gather(self, senders: Senders) -> Gathering:
+        """See `Scheme.gather`."""
+        return WholeRound(self, senders)
 
     def _held(self, known: NDArray[np.bool_], columns: slice) -> NDArray[np.bool_]:
         """Which numbers arrived whole, `[K, n]`, of bits that arrived `[K, num_bits]`."""

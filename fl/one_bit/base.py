@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +31,18 @@ class Senders:
     known: NDArray[np.bool_] | None = None
 
 
+class Gathering(Protocol):
+    """What the server makes of the bits of a round as they come in, block after block of its senders."""
+
+    def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
+        """Bits `[1, D, ceil(num_bits / 8)]` of the next D senders; `known` `[D, num_bits]` as in `Senders`."""
+        ...
+
+    def update(self) -> NDArray[np.float32]:
+        """The round's update `[M]`, once all have been added."""
+        ...
+
+
 class Scheme(Protocol):
     """Updates of a round to bits, and the bits that arrived to one update.
 
@@ -40,6 +53,11 @@ class Scheme(Protocol):
     @property
     def num_bits(self) -> int:
         """Bits really sent per device and round."""
+        ...
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether updates may be encoded, and bits added, in blocks of senders; where not, all come at once."""
         ...
 
     @property
@@ -64,6 +82,40 @@ class Scheme(Protocol):
         """
         ...
 
+    def gather(self, senders: Senders) -> Gathering:
+        """`aggregate` for bits that come in blocks; `known` comes with them. Blocks of any size give the same bits."""
+        ...
+
+
+class WholeRound:
+    """A `Gathering` of a scheme that needs all bits at once."""
+
+    def __init__(self, scheme: Scheme, senders: Senders) -> None:
+        self._scheme, self._senders = scheme, senders
+        self._parts: list[tuple[NDArray[np.uint8], NDArray[np.bool_] | None]] = []
+
+    def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
+        """See `Gathering.add`."""
+        self._parts.append((payload, known))
+
+    def update(self) -> NDArray[np.float32]:
+        """See `Gathering.update`."""
+        payload, known = joined_parts(self._parts, num_bits=self._scheme.num_bits)
+        return self._scheme.aggregate(payload, replace(self._senders, known=known))
+
+
+def joined_parts(
+    parts: Sequence[tuple[NDArray[np.uint8], NDArray[np.bool_] | None]], *, num_bits: int
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_] | None]:
+    """Payloads `[1, D, num_bytes]`, and what is known of each, side by side."""
+    if len(parts) == 1:
+        return parts[0]
+    payload = np.concatenate([part for part, _ in parts], axis=1)
+    if all(known is None for _, known in parts):
+        return payload, None
+    full = [np.ones((part.shape[1], num_bits), bool) if known is None else known for part, known in parts]
+    return payload, np.concatenate(full)
+
 
 def checked_updates(
     updates: NDArray[np.floating[Any]], *, devices: NDArray[np.int64], num_values: int
@@ -73,9 +125,12 @@ def checked_updates(
         raise LearningError(
             f"updates of shape {updates.shape} do not fit {len(devices)} devices of {num_values} numbers each"
         )
-    good = np.isfinite(updates.sum(axis=1, dtype=np.float64))
+    from fl.update_kernels import look_at_rows
+
+    single = updates.astype(np.float32, copy=False)
+    good = ~look_at_rows(single, limit=np.inf)[0]
     if not good.all():
         raise LearningError(
             f"the update of device {devices[int(np.argmin(good))]} has NaN or infinity in it; lower local.learning_rate"
         )
-    return updates.astype(np.float32, copy=False)
+    return single

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.aggregation import SMALLEST_DEBIAS_FACTOR
-from fl.one_bit.base import Senders, checked_updates
-from fl.one_bit.codebooks import UNHEARD, Codebook, codeword_bits, shared_uniforms, signed_histogram
-from fl.one_bit.quantizers import Quantizer, Vectors
+from fl.one_bit.base import Senders, checked_updates, joined_parts
+from fl.one_bit.codebooks import UNHEARD, Codebook, codeword_bits, encode_scalar, shared_uniforms, signed_histogram
+from fl.one_bit.quantizers import Quantizer, ScalarQuantizer, Vectors
 from fl.one_bit.theory import Decode, decode_scale, flip_target, gain, keep_factor
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
@@ -38,6 +38,15 @@ class Histogram:
     heard: NDArray[np.float64]
     power: NDArray[np.float64]
     power_std: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sums:
+    """`Histogram` while bits come in: sums over devices, not yet divided by who was heard."""
+
+    bins: NDArray[np.float64]
+    dither: NDArray[np.float64]
+    heard: NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +91,11 @@ class Cpa:
         return len(self.quantizers) * self.num_blocks
 
     @property
+    def in_blocks(self) -> bool:
+        """See `Scheme`."""
+        return True
+
+    @property
     def flip_target(self) -> float | None:
         """See `Scheme`."""
         return flip_target(self.epsilon)
@@ -97,6 +111,9 @@ class Cpa:
         """See `Scheme.encode`."""
         updates = checked_updates(updates, devices=devices, num_values=self.num_values)
         key, blocks = context.keys(Purpose.CODEBOOK)[0], self.num_blocks
+        only = self.quantizers[0]
+        if isinstance(only, ScalarQuantizer) and len(self.quantizers) == 1 and not self.dither:
+            return encode_scalar(only, self.codebook, updates, radius=self.radius, key=key, devices=devices)[None]
         payload = np.empty((1, len(devices), -(-self.num_bits // 8)), np.uint8)
         for rows in self._rows(len(devices)):
             bits = np.empty((rows.stop - rows.start, self.num_bits), np.uint8)
@@ -129,40 +146,22 @@ class Cpa:
 
     def histogram(self, payload: NDArray[np.uint8], senders: Senders) -> Histogram:
         """Lang et al. 2023 (12) and (13), over the devices heard; arguments as in `aggregate`."""
-        devices, weights, known = senders.devices, senders.weights, senders.known
-        count, stages, blocks = len(devices), len(self.quantizers), self.num_blocks
         self._check(payload, senders)
-        key = senders.context.keys(Purpose.CODEBOOK)[0]
+        gathering = self.gather(senders)
+        gathering.add(payload, known=senders.known)
+        return gathering.histogram()
+
+    def gather(self, senders: Senders) -> CpaGathering:
+        """See `Scheme.gather`."""
+        return CpaGathering(self, senders)
+
+    def finished(self, sums: Sums, senders: Senders) -> Histogram:
+        """The histogram of the sums over all senders."""
         scale = decode_scale(self.codebook, decode=self.decode, epsilon=self.epsilon)
-        worth = (weights * scale / self._divisor(senders.factor)).astype(np.float32)
-        bins = np.zeros((stages, self.codebook.num_points, blocks))
-        dither, heard = np.zeros((blocks, self.dimension)), np.zeros((stages, blocks))
-        for rows in self._rows(count):
-            bits = np.unpackbits(payload[0, rows], axis=1, count=self.num_bits)
-            share = weights[rows]
-            if known is None:
-                heard += share.sum()
-            else:
-                bits[~known[rows]] = UNHEARD
-                heard += (share @ known[rows]).reshape(stages, blocks)
-            for stage in range(stages):
-                bins[stage] += signed_histogram(
-                    self.codebook,
-                    bits[:, stage * blocks : (stage + 1) * blocks],
-                    worth=worth[rows],
-                    key=key,
-                    devices=devices[rows],
-                    stage=stage,
-                )
-            if self.dither:
-                drawn = self._dither(key=key, devices=devices[rows])
-                last = slice((stages - 1) * blocks, None)
-                here = np.broadcast_to(share[:, None], drawn.shape[:2])
-                here = here if known is None else here * known[rows, last]
-                dither += np.einsum("kb,kbl->bl", here, drawn)
-        bins /= np.where(heard > 0.0, heard, 1.0)[:, None]
-        dither /= np.where(heard[-1] > 0.0, heard[-1], 1.0)[:, None]
-        power, power_std = self._power(bins[0], weights=weights, factor=senders.factor)
+        heard = sums.heard
+        bins = sums.bins / np.where(heard > 0.0, heard, 1.0)[:, None]
+        dither = sums.dither / np.where(heard[-1] > 0.0, heard[-1], 1.0)[:, None]
+        power, power_std = self._power(bins[0], weights=senders.weights, factor=senders.factor)
         if self.decode == "unbiased":
             # A bit adds rho to every other bin; points sum to 0, so only thresholds see it.
             bins -= scale * self.codebook.correlation
@@ -203,12 +202,54 @@ class Cpa:
         drawn = shared_uniforms(key=key, devices=devices, num_blocks=self.num_blocks, dimension=self.dimension)
         return self.quantizers[-1].dither(drawn)
 
-    def _rows(self, count: int) -> Iterator[slice]:
+    @property
+    def rows_at_once(self) -> int:
         """Devices that are worked on together: a power of two that depends on the number of bits alone."""
         fit = min(max(_CELLS_IN_A_ROW // max(self.num_bits, 1), 1), _MOST_ROWS)
-        step = 1 << (fit.bit_length() - 1)
-        for first in range(0, count, step):
-            yield slice(first, min(first + step, count))
+        return 1 << (fit.bit_length() - 1)
+
+    def _rows(self, count: int) -> Iterator[slice]:
+        for first in range(0, count, self.rows_at_once):
+            yield slice(first, min(first + self.rows_at_once, count))
+
+    def worth(self, senders: Senders) -> NDArray[np.float32]:
+        """What a bit of each sender adds to a bin, `[K]`."""
+        scale = decode_scale(self.codebook, decode=self.decode, epsilon=self.epsilon)
+        return (senders.weights * scale / self._divisor(senders.factor)).astype(np.float32)
+
+    def add(
+        self,
+        sums: Sums,
+        bits: NDArray[np.uint8],
+        *,
+        devices: NDArray[np.int64],
+        share: NDArray[np.float64],
+        worth: NDArray[np.float32],
+        known: NDArray[np.bool_] | None,
+        key: NDArray[np.uint32],
+    ) -> None:
+        """Add the bits `[K, num_bits]` of at most `rows_at_once` devices to the sums."""
+        stages, blocks = len(self.quantizers), self.num_blocks
+        if known is None or known.all():
+            known = None
+            sums.heard[:] += share.sum()
+        else:
+            bits[~known] = UNHEARD
+            sums.heard[:] += (share @ known).reshape(stages, blocks)
+        for stage in range(stages):
+            sums.bins[stage] += signed_histogram(
+                self.codebook,
+                bits[:, stage * blocks : (stage + 1) * blocks],
+                worth=worth,
+                key=key,
+                devices=devices,
+                stage=stage,
+            )
+        if self.dither:
+            drawn = self._dither(key=key, devices=devices)
+            here = np.broadcast_to(share[:, None], drawn.shape[:2])
+            here = here if known is None else here * known[:, (stages - 1) * blocks :]
+            sums.dither[:] += np.einsum("kb,kbl->bl", here, drawn)
 
     def _check(self, payload: NDArray[np.uint8], senders: Senders) -> None:
         count, known = len(senders.devices), senders.known
@@ -223,3 +264,58 @@ class Cpa:
             raise LearningError(
                 f"what is known of the bits has shape {known.shape}; it must be {(count, self.num_bits)}"
             )
+
+
+class CpaGathering:
+    """A `fl.one_bit.base.Gathering`. Sums run over groups of devices that blocks do not cut: the rest waits."""
+
+    def __init__(self, cpa: Cpa, senders: Senders) -> None:
+        self._cpa, self._senders = cpa, senders
+        self._worth, self._key = cpa.worth(senders), senders.context.keys(Purpose.CODEBOOK)[0]
+        self._done = 0
+        self._waiting: list[tuple[NDArray[np.uint8], NDArray[np.bool_] | None]] = []
+        stages, blocks = len(cpa.quantizers), cpa.num_blocks
+        self._sums = Sums(
+            bins=np.zeros((stages, cpa.codebook.num_points, blocks)),
+            dither=np.zeros((blocks, cpa.dimension)),
+            heard=np.zeros((stages, blocks)),
+        )
+
+    def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
+        """See `Gathering.add`."""
+        self._waiting.append((payload, known))
+        if sum(part.shape[1] for part, _ in self._waiting) >= self._cpa.rows_at_once:
+            self._add_waiting(self._cpa.rows_at_once)
+
+    def update(self) -> NDArray[np.float32]:
+        """See `Gathering.update`."""
+        return self._cpa.update(self.histogram())
+
+    def histogram(self) -> Histogram:
+        """What the server has once all have been added."""
+        if self._waiting:
+            self._add_waiting(1)
+        return self._cpa.finished(self._sums, self._senders)
+
+    def _add_waiting(self, multiple: int) -> None:
+        """Add as many as there are whole multiples of."""
+        payload, known = joined_parts(self._waiting, num_bits=self._cpa.num_bits)
+        there, step = payload.shape[1], self._cpa.rows_at_once
+        take = there // multiple * multiple
+        for first in range(0, take, step):
+            rows = slice(first, min(first + step, take))
+            mine = slice(self._done, self._done + rows.stop - rows.start)
+            self._cpa.add(
+                self._sums,
+                np.unpackbits(payload[0, rows], axis=1, count=self._cpa.num_bits),
+                devices=self._senders.devices[mine],
+                share=self._senders.weights[mine],
+                worth=self._worth[mine],
+                known=None if known is None else known[rows],
+                key=self._key,
+            )
+            self._done = mine.stop
+        rest = slice(take, there)
+        self._waiting = (
+            [(payload[:, rest].copy(), None if known is None else known[rest].copy())] if take < there else []
+        )

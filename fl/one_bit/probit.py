@@ -23,7 +23,7 @@ from fl.aggregation import SMALLEST_DEBIAS_FACTOR
 from fl.config.scheme import ProbitScheme
 from fl.one_bit.base import Senders, checked_updates
 from fl.one_bit.probit_bound import BoundForm, adapted_bound, dp_bound, privacy_loss
-from fl.one_bit.stochastic_bits import mean_sign, stochastic_bits
+from fl.one_bit.stochastic_bits import SignGathering, SignSums, mean_sign, stochastic_bits
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.random import Purpose
@@ -69,6 +69,11 @@ class Probit:
     def num_bits(self) -> int:
         """See `Scheme`: one per number."""
         return self.num_values
+
+    @property
+    def in_blocks(self) -> bool:
+        """See `Scheme`."""
+        return True
 
     @property
     def flip_target(self) -> None:
@@ -122,9 +127,21 @@ class Probit:
 
     def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Scheme.aggregate`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR`."""
-        worth = self.device_bounds(len(senders.devices)) / np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR)
-        mean = mean_sign(payload, num_values=self.num_values, weights=senders.weights, worth=worth, known=senders.known)
+        weights, worth = senders.weights, self._worth(senders.factor)
+        mean = mean_sign(payload, num_values=self.num_values, weights=weights, worth=worth, known=senders.known)
         return mean.astype(np.float32)
+
+    def gather(self, senders: Senders) -> SignGathering:
+        """See `Scheme.gather`."""
+        sums = SignSums(num_values=self.num_values, weights=senders.weights, worth=self._worth(senders.factor))
+        return SignGathering(sums, lambda mean: mean.astype(np.float32))
+
+    def of(self, rows: slice) -> Probit:
+        """The same round, told of some of its devices alone."""
+        return self if self.flip_rate is None else replace(self, flip_rate=self.flip_rate[rows])
+
+    def _worth(self, factor: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(self.device_bounds(len(factor)) / np.maximum(factor, SMALLEST_DEBIAS_FACTOR))
 
     def after(
         self,
@@ -133,19 +150,22 @@ class Probit:
         weights: NDArray[np.float64],
         factor: NDArray[np.float64],
         known: NDArray[np.bool_] | None = None,
+        arrived: NDArray[np.float64] | None = None,
     ) -> Probit:
         """The scheme of the next round, once the server has told its `estimate` `[M]`, arguments as in `aggregate`.
 
         b stays, or follows `probit_bound.adapted_bound` and is raised to what epsilon asks for. Losses count by the
-        share of each device's bits that arrived. Of a single device's bits nothing can be learnt: b stays.
+        share of each device's bits that arrived, `arrived` `[K]` where `known` is not at hand. Of a single device's
+        bits nothing can be learnt: b stays.
         """
         fresh = replace(self, flip_rate=None)
         if self.largest is None:
             return fresh
         shares = weights if known is None else weights * known.mean(axis=1)
+        shares = shares if arrived is None else weights * arrived
         if np.count_nonzero(shares) < 2:
             return fresh
-        worth = self.device_bounds(len(weights)) / np.maximum(factor, SMALLEST_DEBIAS_FACTOR)
+        worth = self._worth(factor)
         # An entry of which a share q_k arrived has sum_k q_k w_k^2 a_k^2 / (sum_k q_k w_k)^2, nearly.
         noise_power = float((weights * shares * worth**2).sum() / shares.sum() ** 2)
         b = adapted_bound(estimate, b=self.b, noise_power=noise_power, largest=self.largest)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 from fl.checkpoints import State, kept_array
 from fl.config.scheme import CpaScheme, ProbitScheme
 from fl.models.federated import Piece
-from fl.one_bit.base import Scheme, Senders
+from fl.one_bit.base import Gathering, Scheme, Senders
+from fl.one_bit.cpa import CpaGathering
 from fl.one_bit.cpa_build import build_cpa
 from fl.one_bit.probit import build_probit
 from fl.one_bit.radius import first_scales, next_scales
+from fl.one_bit.stochastic_bits import SignGathering
 from fl.one_bit.theory import anonymity
 from phy.channels import UplinkContext
+
+G = TypeVar("G", bound=Gathering)
 
 
 class SchemeRounds(Scheme, Protocol):
@@ -25,6 +29,12 @@ class SchemeRounds(Scheme, Protocol):
 
     def begin(self, context: UplinkContext, *, credited: NDArray[np.float64]) -> None:
         """A round with these senders; `credited` `[S]`: rates of bit errors that their channels surely make."""
+        ...
+
+    def encode_rows(
+        self, updates: NDArray[np.float32], *, rows: slice, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.uint8]:
+        """`encode` for the senders `rows` of those that `begin` was told of."""
         ...
 
     def told(self) -> Mapping[str, float]:
@@ -57,6 +67,11 @@ class EveryRound:
         return self._scheme.num_bits
 
     @property
+    def in_blocks(self) -> bool:
+        """See `Scheme`."""
+        return self._scheme.in_blocks
+
+    @property
     def flip_target(self) -> float | None:
         """See `Scheme`."""
         return self._scheme.flip_target
@@ -80,9 +95,22 @@ class EveryRound:
         """See `Scheme.encode`."""
         return self._scheme.encode(updates, devices=devices, context=context)
 
+    def encode_rows(
+        self, updates: NDArray[np.float32], *, rows: slice, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.uint8]:
+        """See `SchemeRounds.encode_rows`."""
+        del rows
+        return self.encode(updates, devices=devices, context=context)
+
     def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Scheme.aggregate`."""
-        return self._scheme.aggregate(payload, senders)
+        gathering = self.gather(senders)
+        gathering.add(payload, known=senders.known)
+        return gathering.update()
+
+    def gather(self, senders: Senders) -> Gathering:
+        """See `Scheme.gather`."""
+        return self._scheme.gather(senders)
 
     def state(self) -> State:
         """See `SchemeRounds.state`."""
@@ -90,6 +118,29 @@ class EveryRound:
 
     def restore(self, state: State) -> None:
         """See `SchemeRounds.restore`."""
+
+
+class _Learning(Generic[G]):
+    """A `Gathering` that ends in `learn`; `arrived` gets the share of each sender's bits that came."""
+
+    def __init__(
+        self,
+        gathering: G,
+        learn: Callable[[G], NDArray[np.float32]],
+        *,
+        arrived: list[NDArray[np.float64]] | None = None,
+    ) -> None:
+        self._gathering, self._learn, self._arrived = gathering, learn, arrived
+
+    def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
+        """See `Gathering.add`."""
+        if self._arrived is not None:
+            self._arrived.append(np.ones(payload.shape[1]) if known is None else known.mean(axis=1))
+        self._gathering.add(payload, known=known)
+
+    def update(self) -> NDArray[np.float32]:
+        """See `Gathering.update`."""
+        return self._learn(self._gathering)
 
 
 class CpaRounds(EveryRound):
@@ -124,9 +175,12 @@ class CpaRounds(EveryRound):
             )
             self._scheme = self._cpa
 
-    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
-        """See `Scheme.aggregate`."""
-        histogram = self._cpa.histogram(payload, senders)
+    def gather(self, senders: Senders) -> Gathering:
+        """See `Scheme.gather`; the next round's scales follow from the histogram."""
+        return _Learning(self._cpa.gather(senders), self._learn)
+
+    def _learn(self, gathering: CpaGathering) -> NDArray[np.float32]:
+        histogram = gathering.histogram()
         if self._scales is not None:
             self._scales = next_scales(
                 histogram, cpa=self._cpa, pieces=self._pieces, scales=self._scales, gamma=self._config.gamma
@@ -162,11 +216,23 @@ class ProbitRounds(EveryRound):
         """See `SchemeRounds.told`."""
         return {"b": self._now.b}
 
-    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
-        """See `Scheme.aggregate`."""
-        estimate = self._now.aggregate(payload, senders)
-        self._next = self._now.after(estimate, weights=senders.weights, factor=senders.factor, known=senders.known)
-        return estimate
+    def encode_rows(
+        self, updates: NDArray[np.float32], *, rows: slice, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.uint8]:
+        """See `SchemeRounds.encode_rows`."""
+        return self._now.of(rows).encode(updates, devices=devices, context=context)
+
+    def gather(self, senders: Senders) -> Gathering:
+        """See `Scheme.gather`; the next round's b follows from the estimate."""
+        arrived: list[NDArray[np.float64]] = []
+
+        def learn(gathering: SignGathering) -> NDArray[np.float32]:
+            estimate, shares = gathering.update(), np.concatenate(arrived)
+            weights, factor = senders.weights, senders.factor
+            self._next = self._now.after(estimate, weights=weights, factor=factor, arrived=shares)
+            return estimate
+
+        return _Learning(self._now.gather(senders), learn, arrived=arrived)
 
     def state(self) -> State:
         """See `SchemeRounds.state`: b of the next round."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fl.aggregation import SMALLEST_DEBIAS_FACTOR
 from fl.config.scheme import SignScheme
 from fl.one_bit.base import Senders, checked_updates
-from fl.one_bit.stochastic_bits import mean_sign, stochastic_bits
+from fl.one_bit.stochastic_bits import SignGathering, SignSums, mean_sign, stochastic_bits
 from fl.one_bit.theory import flip_target, keep_factor
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
@@ -56,6 +56,11 @@ class SignVote:
         return self.num_values
 
     @property
+    def in_blocks(self) -> bool:
+        """See `Scheme`."""
+        return True
+
+    @property
     def flip_target(self) -> float | None:
         """See `Scheme`."""
         return flip_target(self.epsilon)
@@ -69,13 +74,25 @@ class SignVote:
 
     def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Scheme.aggregate`; `factor` is no matter to a majority, and kept as in `fl.one_bit.cpa` for a mean."""
-        worth = np.ones(len(senders.devices))
-        if self.vote == "mean":
-            kept = keep_factor(self.epsilon)
-            divisor = np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR * kept)
-            worth = (kept if self.decode == "coded" else 1.0) / divisor
-        mean = mean_sign(payload, num_values=self.num_values, weights=senders.weights, worth=worth, known=senders.known)
-        return (self.step * (np.sign(mean) if self.vote == "majority" else mean)).astype(np.float32)
+        weights, worth = senders.weights, self._worth(senders)
+        mean = mean_sign(payload, num_values=self.num_values, weights=weights, worth=worth, known=senders.known)
+        return self.step_of(mean)
+
+    def gather(self, senders: Senders) -> SignGathering:
+        """See `Scheme.gather`."""
+        worth = self._worth(senders)
+        return SignGathering(SignSums(num_values=self.num_values, weights=senders.weights, worth=worth), self.step_of)
+
+    def step_of(self, mean: NDArray[np.float64]) -> NDArray[np.float32]:
+        """The update that the mean of the signs makes, `[M]`."""
+        return np.asarray(self.step * (np.sign(mean) if self.vote == "majority" else mean), np.float32)
+
+    def _worth(self, senders: Senders) -> NDArray[np.float64]:
+        if self.vote == "majority":
+            return np.ones(len(senders.devices))
+        kept = keep_factor(self.epsilon)
+        divisor = np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR * kept)
+        return np.asarray((kept if self.decode == "coded" else 1.0) / divisor)
 
 
 def build_sign(config: SignScheme, *, num_values: int) -> SignVote:

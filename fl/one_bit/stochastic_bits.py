@@ -7,7 +7,7 @@ is the one draw behind PRoBit (t = delta / b) and signSGD (t = sign(delta)). The
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -83,22 +83,58 @@ def mean_sign(
     all. Zero where nothing arrived. The sums are exact, so that their order, and the chunks, do not matter. Raises
     LearningError for shapes that do not fit, or weights or worth that are not finite.
     """
-    count = len(weights)
-    _check(payload, count=count, num_values=num_values, weights=weights, worth=worth, known=known)
-    amounts, shares = _on_a_grid(weights * worth), _on_a_grid(weights)
-    total, heard = np.zeros(num_values), np.zeros(num_values)
-    height, width = _shape(count, num_values)
-    for rows, columns in _parts(count, num_values, height=height, width=width):
-        stored = payload[0, rows, columns.start // 8 : -(-columns.stop // 8)]
-        plus = np.unpackbits(stored, axis=1, count=columns.stop - columns.start)
-        if known is None:
-            heard[columns] += shares[rows].sum()
-            total[columns] += 2.0 * _summed(amounts[rows], plus) - amounts[rows].sum()
-        else:
-            here = known[rows, columns]
-            heard[columns] += _summed(shares[rows], here)
-            total[columns] += 2.0 * _summed(amounts[rows], plus & here) - _summed(amounts[rows], here)
-    return np.divide(total, heard, out=np.zeros(num_values), where=heard > 0.0)
+    sums = SignSums(num_values=num_values, weights=weights, worth=worth)
+    _check(payload, count=len(weights), num_values=num_values, weights=weights, worth=worth, known=known)
+    sums.add(payload, known=known)
+    return sums.mean()
+
+
+class SignSums:
+    """`mean_sign` while bits come in, block after block of devices in the order of `weights` and `worth`."""
+
+    def __init__(self, *, num_values: int, weights: NDArray[np.float64], worth: NDArray[np.float64]) -> None:
+        self._num_values, self._done = num_values, 0
+        self._amounts, self._shares = _on_a_grid(weights * worth), _on_a_grid(weights)
+        self._total, self._heard = np.zeros(num_values), np.zeros(num_values)
+
+    def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
+        """Bits `[1, D, ceil(num_values / 8)]` of the next D devices, of which `known` `[D, num_values]` arrived."""
+        count, num_values = payload.shape[1], self._num_values
+        mine = slice(self._done, self._done + count)
+        amounts, shares = self._amounts[mine], self._shares[mine]
+        total, heard = self._total, self._heard
+        height, width = _shape(count, num_values)
+        for rows, columns in _parts(count, num_values, height=height, width=width):
+            stored = payload[0, rows, columns.start // 8 : -(-columns.stop // 8)]
+            plus = np.unpackbits(stored, axis=1, count=columns.stop - columns.start)
+            if known is None:
+                heard[columns] += shares[rows].sum()
+                total[columns] += 2.0 * _summed(amounts[rows], plus) - amounts[rows].sum()
+            else:
+                here = known[rows, columns]
+                heard[columns] += _summed(shares[rows], here)
+                total[columns] += 2.0 * _summed(amounts[rows], plus & here) - _summed(amounts[rows], here)
+        self._done = mine.stop
+
+    def mean(self) -> NDArray[np.float64]:
+        """sum_k w_k a_k c_ki / sum_k w_k, zero where nothing arrived."""
+        heard = self._heard
+        return np.divide(self._total, heard, out=np.zeros(self._num_values), where=heard > 0.0)
+
+
+class SignGathering:
+    """A `fl.one_bit.base.Gathering` of signs; `update_of` makes an update of their mean."""
+
+    def __init__(self, sums: SignSums, update_of: Callable[[NDArray[np.float64]], NDArray[np.float32]]) -> None:
+        self._sums, self._update_of = sums, update_of
+
+    def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
+        """See `Gathering.add`."""
+        self._sums.add(payload, known=known)
+
+    def update(self) -> NDArray[np.float32]:
+        """See `Gathering.update`."""
+        return self._update_of(self._sums.mean())
 
 
 def _summed(amounts: NDArray[np.float64], chosen: NDArray[Any]) -> NDArray[np.float64]:

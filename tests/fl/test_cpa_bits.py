@@ -143,7 +143,6 @@ def test_results_do_not_depend_on_chunks_nor_on_the_order_of_devices(monkeypatch
     order = np.random.default_rng(10).permutation(70)
     shuffled = scheme.encode(updates[order], devices=devices[order], context=ROUND)
     np.testing.assert_array_equal(shuffled, payload[:, order])
-    monkeypatch.setattr(codebooks, "_CELLS_AT_ONCE", 3000)
     monkeypatch.setattr(cpa, "_CELLS_IN_A_ROW", 30_000)
     np.testing.assert_array_equal(scheme.encode(updates, devices=devices, context=ROUND), payload)
     # Sums of 70 numbers of size 0.05 * 6 / 70 in another order, single precision.

@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 from oracles import loop_cpa
 
-from fl.one_bit import codebooks
-from fl.one_bit.codebooks import UNHEARD, Codebook, codeword_bits, codewords, shared_uniforms, signed_histogram
+from fl.one_bit import codeword_kernels
+from fl.one_bit.codebooks import (
+    UNHEARD,
+    Codebook,
+    codeword_bits,
+    codeword_law,
+    codewords,
+    shared_uniforms,
+    signed_histogram,
+)
+from fl.one_bit.quantizers import ScalarQuantizer
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.random import Purpose
@@ -132,12 +141,45 @@ def test_devices_of_equal_worth_are_counted_however_many_there_are(num_points: i
 
 
 @pytest.mark.parametrize("num_points", [3, 65])
-def test_words_do_not_depend_on_how_many_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch, num_points: int) -> None:
-    codebook = Codebook(num_points=num_points)
-    levels = np.random.default_rng(5).integers(0, num_points, (3, 2000)).astype(np.uint16)
-    whole = codeword_bits(codebook, levels, key=key(), devices=DEVICES, stage=0)
-    monkeypatch.setattr(codebooks, "_CELLS_AT_ONCE", 600)
-    np.testing.assert_array_equal(codeword_bits(codebook, levels, key=key(), devices=DEVICES, stage=0), whole)
+def test_words_and_sums_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch, num_points: int) -> None:
+    codebook, rng = Codebook(num_points=num_points), np.random.default_rng(5)
+    levels = rng.integers(0, num_points, (3, 2000)).astype(np.uint16)
+    received = rng.integers(0, 3, (3, 2000)).astype(np.uint8)
+    worth = rng.normal(size=3).astype(np.float32)
+
+    def both() -> tuple[np.ndarray, np.ndarray]:
+        given = {"key": key(), "devices": DEVICES, "stage": 0}
+        return codeword_bits(codebook, levels, **given), signed_histogram(codebook, received, worth=worth, **given)
+
+    found = {}
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(codeword_kernels, "available_threads", lambda threads=threads: threads)
+        found[threads] = both()
+    for one, other in zip(found[1] * 2, (*found[2], *found[3]), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_one_pass_from_updates_to_payload_is_quantising_drawing_and_packing() -> None:
+    rng = np.random.default_rng(8)
+    for rate_bits, form in ((1, "coded"), (1, "printed"), (3, "coded"), (6, "coded")):
+        quantizer = ScalarQuantizer(gamma=1.0, rate_bits=rate_bits, form=form)
+        codebook = Codebook(num_points=len(quantizer.points))
+        updates = rng.normal(scale=0.04, size=(3, 1301)).astype(np.float32)
+        radius = rng.uniform(0.03, 0.1, 1301).astype(np.float32)
+        updates[:, :4] = [0.0, -0.0, 1e30, -1e30]
+        # Where levels meet: halves of a spacing, to the last bit on either side.
+        updates[1, 4:900] = np.nextafter(radius[4:900] * np.float32(quantizer.spacing / 2), rng.choice([-1, 1], 896))
+        levels = quantizer.indices((updates / radius)[..., None])
+        bits = codeword_bits(codebook, levels, key=key(), devices=DEVICES, stage=0)
+        found = codeword_kernels.payload_of(
+            codeword_law(codebook, key=key(), stage=0),
+            updates,
+            radius=radius,
+            spacing=quantizer.spacing,
+            nearest=form == "coded",
+            devices=DEVICES,
+        )
+        np.testing.assert_array_equal(found, np.packbits(bits, axis=1))
 
 
 def test_shared_uniforms_are_uniform_and_no_codeword_depends_on_them() -> None:
