@@ -59,8 +59,11 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 def stage(function: Callable[..., Any]) -> Any:
-    """A loop that a kernel calls. It stays a function of its own: in one large function LLVM gives up on vectors."""
-    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=_FASTMATH)(function)
+    """A loop that a kernel calls. It stays a function of its own: in one large function LLVM gives up on vectors.
+
+    It may not allocate: it counts no references to arrays, which costs as much as the arithmetic of a short loop.
+    """
+    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=_FASTMATH, _nrt=False)(function)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

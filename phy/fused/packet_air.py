@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import kernel, spliced
+from phy.fused.compiled import inlined, kernel, spliced, stage
 from phy.fused.packet_fades import PATHS, WAVES, draw_waves, tap_paths, waves_room
 from phy.fused.packet_lines import (
     CHANNEL,
@@ -28,6 +28,7 @@ from phy.fused.packet_lines import (
     interpolate,
     know,
     know_all,
+    pass_between,
     place,
     respond,
     shrink,
@@ -37,6 +38,7 @@ from phy.fused.packet_lines import (
     wanted_modes,
     weigh,
 )
+from phy.fused.packet_nodes import MOST_NODES
 from phy.fused.packet_plan import GIVEN_ERROR, LEAST_SQUARES, LINE, MMSE, PERFECT, ROOM, PacketPlan
 from phy.fused.soft import llrs_of_line, normalise
 from phy.fused.symbols import Mapping
@@ -46,6 +48,18 @@ SENT, FADED, NOISE_ENERGY, _NUM_ENERGIES = range(4)
 _VECTOR = 16
 # Numbers of numpy: a stage would be compiled once for every Python number that it is called with.
 _NONE, _ONE_VALUE, _IMAGINARY, _PER_INSTANT, _ROOM = (np.int64(n) for n in (0, 1, PATHS, 2 * PATHS, ROOM))
+
+
+@inlined
+def _padded(count: Any) -> Any:
+    """Whole vectors, two at a time."""
+    return (count + _VECTOR - 1) // _VECTOR * _VECTOR
+
+
+@inlined
+def _drawn(count: Any) -> Any:
+    """Whole vectors, for what is dear."""
+    return (count + _VECTOR // 2 - 1) // (_VECTOR // 2) * (_VECTOR // 2)
 
 
 class AirRows(NamedTuple):
@@ -62,24 +76,29 @@ class AirRows(NamedTuple):
 
 
 @spliced
-def _slot_taps(plan: Any, key: Any, waves: Any, start_s: Any, slot: Any, taps: Any) -> None:
-    """Path gains of all antennas at the lines of a slot; a channel that is still has one instant, drawn at first."""
+def _slot_taps(plan: Any, key: Any, waves: Any, start_s: Any, slot: Any, taps: Any, nodes: Any) -> None:
+    """Path gains of all antennas at the instants of a slot, and carriers at nodes; once where the channel is still."""
     fades, plane = plan.fades, plan.plane
     if fades.still and slot > 0:
         return
-    count = 1 if fades.still else plane.line_rows
-    each = 2 * PATHS * plane.line_rows
+    tiles, each = (plane.width + LINE - 1) // LINE, 2 * PATHS * plane.instants
     for antenna in range(fades.num_antennas):
-        first = slot * plane.line_rows
-        tap_paths(fades, key, waves, start_s, first, count, antenna, taps[antenna * each :], _IMAGINARY, _PER_INSTANT)
+        first, at = slot * plane.instants, antenna * each
+        tap_paths(fades, key, waves, start_s, first, plane.instants, antenna, taps[at:], _IMAGINARY, _PER_INSTANT)
+        if len(plane.between) > 0:
+            for tile in range(tiles):
+                count = _padded(min(plane.width - tile * LINE, LINE))
+                for node in range(plane.instants):
+                    here, lane = at + 2 * PATHS * node, 2 * ROOM * ((antenna * tiles + tile) * MOST_NODES + node)
+                    respond(taps, here, here + PATHS, plane.response[tile], nodes, lane, count)
 
 
 @spliced
 def _channel_line(
-    plan: Any, key: Any, waves: Any, start_s: Any, taps: Any, antenna: Any, slot: Any, row: Any, tile: Any, lanes: Any,
-    count: Any,
+    plan: Any, key: Any, waves: Any, start_s: Any, taps: Any, nodes: Any, antenna: Any, slot: Any, row: Any, tile: Any,
+    lanes: Any, column: Any, count: Any,
 ) -> None:  # fmt: skip
-    """h on a tile of a line."""
+    """h on a tile of a line, into its lane from `column` on."""
     fades, plane = plan.fades, plan.plane
     if plane.along_line:
         # Instants run along the line, so that this tile is `count` of them.
@@ -87,48 +106,69 @@ def _channel_line(
         here = min(count, plane.num_symbols - first)
         tap_paths(fades, key, waves, start_s, first, here, antenna, lanes[CHANNEL:], _ROOM, _ONE_VALUE)
         return
-    instant = 0 if fades.still else row
-    at = 2 * PATHS * (antenna * plane.line_rows + instant)
-    if plane.selective:
-        respond(taps, at, at + PATHS, plane.response[tile], lanes, CHANNEL, count)
+    at = 2 * PATHS * (antenna * plane.instants + (0 if fades.still else row))
+    if len(plane.between) > 0:
+        place = 2 * ROOM * MOST_NODES * (antenna * ((plane.width + LINE - 1) // LINE) + tile)
+        pass_between(nodes, place, plane.between, row, lanes, CHANNEL + column, count)
+    elif plane.selective:
+        respond(taps, at, at + PATHS, plane.response[tile], lanes, CHANNEL + column, count)
     else:
-        spread_tap(taps[at], taps[at + PATHS], lanes, CHANNEL, count)
+        spread_tap(taps[at], taps[at + PATHS], lanes, CHANNEL + column, count)
+
+
+@spliced
+def _draw_noise(
+    plan: Any, key: Any, antenna: Any, slot: Any, first_row: Any, last_row: Any, tile: Any, width: Any, lanes: Any,
+    count: Any,
+) -> None:  # fmt: skip
+    """Noise of `count` symbols of some data lines: of neighbours, whose draws are neighbours too, at once."""
+    plane = plan.plane
+    start = first_row
+    while start < last_row and (start - first_row) * width < count:
+        row, end = plane.data_rows[start], start + 1
+        while end < last_row and plane.data_rows[end] == row + end - start:
+            end += 1
+        column = (start - first_row) * width
+        here = min((end - start) * width, count - column)
+        first = (slot * plane.line_rows + row) * plane.width + tile * LINE
+        draw_line(key, antenna, first, lanes, NOISE + column, _drawn(here))
+        start = end
 
 
 @spliced
 def _know_line(
     plan: Any, csi_key: Any, arrival: Any, antenna: Any, slot: Any, row: Any, data_row: Any, tile: Any, known: Any,
-    shrunk: Any, modes: Any, lanes: Any, count: Any,
+    shrunk: Any, modes: Any, lanes: Any, column: Any, count: Any,
 ) -> None:  # fmt: skip
-    """a g h^ on a tile of a data line."""
+    """a g h^ on a tile of a data line, into its lane from `column` on."""
     plane, knowledge = plan.plane, plan.knowledge
     if knowledge.kind == PERFECT:
-        know_all(lanes, arrival, count)
+        know_all(lanes, arrival, column, count)
     elif knowledge.kind == GIVEN_ERROR:
-        line = slot * plane.line_rows + row
+        line, at = slot * plane.line_rows + row, KNOWN + column
         first = (line if knowledge.error_per_line else 0) * (plane.width if knowledge.error_per_carrier else 1)
         if knowledge.error_per_carrier:
-            draw_line(csi_key, antenna, first + tile * LINE, lanes, KNOWN, count)
+            draw_line(csi_key, antenna, first + tile * LINE, lanes, at, count)
         else:
-            draw_line(csi_key, antenna, first, lanes, KNOWN, _ONE_VALUE)
-            spread_tap(lanes[KNOWN], lanes[KNOWN + ROOM], lanes, KNOWN, count)
-        know(lanes, arrival, knowledge.error_std, count)
+            draw_line(csi_key, antenna, first, lanes, at, _ONE_VALUE)
+            spread_tap(lanes[at], lanes[at + ROOM], lanes, at, count)
+        know(lanes, arrival, knowledge.error_std, column, count)
     elif knowledge.kind == LEAST_SQUARES:
         start = 2 * plane.width * len(plane.pilot_rows) * antenna + tile * LINE
         low, high = knowledge.low[data_row], knowledge.high[data_row]
         interpolate(
             known, start + 2 * plane.width * low, start + 2 * plane.width * high, plane.width,
-            knowledge.weight[data_row], lanes, count,
+            knowledge.weight[data_row], lanes, column, count,
         )  # fmt: skip
     else:
         wanted_modes(knowledge.wanted, data_row, shrunk[antenna], modes)
-        respond(modes, _NONE, len(modes) // 2, knowledge.basis[tile], lanes, KNOWN, count)
+        respond(modes, _NONE, len(modes) // 2, knowledge.basis[tile], lanes, KNOWN + column, count)
 
 
 @spliced
 def _hear_pilots(
-    plan: Any, keys: Any, waves: Any, start_s: Any, taps: Any, arrival: Any, noise_power: Any, slot: Any, known: Any,
-    shrunk: Any, lanes: Any,
+    plan: Any, keys: Any, waves: Any, start_s: Any, taps: Any, nodes: Any, arrival: Any, noise_power: Any, slot: Any,
+    known: Any, shrunk: Any, lanes: Any,
 ) -> None:  # fmt: skip
     """Pilot lines of a slot, and the modes of the channel where these are wanted."""
     plane, knowledge = plan.plane, plan.knowledge
@@ -137,11 +177,12 @@ def _hear_pilots(
         row = plane.pilot_rows[pilot]
         for tile in range((plane.width + LINE - 1) // LINE):
             count = min(plane.width - tile * LINE, LINE)
-            padded = (count + _VECTOR - 1) // _VECTOR * _VECTOR
             first = (slot * plane.line_rows + row) * plane.width + tile * LINE
             for antenna in range(plan.fades.num_antennas):
-                _channel_line(plan, keys[0:2], waves, start_s, taps, antenna, slot, row, tile, lanes, padded)
-                draw_line(keys[4:6], antenna, first, lanes, NOISE, padded)
+                _channel_line(
+                    plan, keys[0:2], waves, start_s, taps, nodes, antenna, slot, row, tile, lanes, _NONE, _padded(count)
+                )
+                draw_line(keys[4:6], antenna, first, lanes, NOISE, _drawn(count))
                 start = 2 * plane.width * (pilots * antenna + pilot) + tile * LINE
                 hear_pilots(
                     plane.pilots, pilot * plane.width + tile * LINE, lanes, arrival, noise_std, known, start,
@@ -157,41 +198,38 @@ def _hear_pilots(
 
 
 @spliced
-def _make_soft(
-    plan: Any, points: Any, arrival: Any, noise_power: Any, data_row: Any, tile: Any, amounts: Any, lanes: Any,
-    llrs: Any, count: Any,
+def _doubt_line(
+    plan: Any, arrival: Any, noise_power: Any, data_row: Any, tile: Any, amounts: Any, lanes: Any, column: Any,
+    count: Any,
 ) -> None:  # fmt: skip
+    """Noise and the variance of the estimate on a tile of a data line, into its lane from `column` on."""
     knowledge = plan.knowledge
     if knowledge.trusting or knowledge.kind == PERFECT:
-        trust(lanes, np.float32(0.0), noise_power, count)
+        trust(lanes, np.float32(0.0), noise_power, column, count)
     elif knowledge.kind == GIVEN_ERROR:
-        trust(lanes, arrival * arrival * knowledge.error_std * knowledge.error_std, noise_power, count)
+        trust(lanes, arrival * arrival * knowledge.error_std * knowledge.error_std, noise_power, column, count)
     elif knowledge.kind == LEAST_SQUARES:
-        trust(lanes, noise_power * knowledge.noise_gain[data_row], noise_power, count)
+        trust(lanes, noise_power * knowledge.noise_gain[data_row], noise_power, column, count)
     else:
         first, strength = tile * LINE, arrival * arrival
         doubt(knowledge.level, knowledge.explained_time[data_row], strength, noise_power, amounts)
-        weigh(amounts, knowledge.explained[tile], knowledge.unexplained[data_row, first:], strength, lanes, count)
-        add_noise_power(lanes, noise_power, count)
-    normalise(lanes, count)
-    llrs_of_line(lanes, points, llrs, count)
+        weigh(
+            amounts, knowledge.explained[tile], knowledge.unexplained[data_row, first:], strength, lanes, column, count
+        )
+        add_noise_power(lanes, noise_power, column, count)
 
 
-@kernel
-def _carry(
+@stage
+def _carry_rows(
     plan: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any, decided: Any, llrs: Any, energies: Any,
-    first: Any, last: Any,
+    first: Any, last: Any, scratch: Any,
 ) -> None:  # fmt: skip
-    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` only where `soft`."""
+    """`_carry` in the arrays of `scratch`."""
     plane, fades, knowledge = plan.plane, plan.fades, plan.knowledge
+    lanes, waves, taps, nodes, known, shrunk, modes, amounts = scratch
     noise_std = np.sqrt(noise_power)
-    antennas, bits = fades.num_antennas, points.bits_per_symbol
-    lanes, waves = np.zeros(NUM_LANES, np.float32), np.zeros(waves_room(antennas), np.float32)
-    taps = np.zeros(2 * PATHS * plane.line_rows * antennas, np.float32)
-    known = np.empty(2 * plane.width * len(plane.pilot_rows) * antennas, np.float32)
-    over, along = knowledge.level.shape
-    shrunk = np.empty((antennas, over, along), np.complex64)
-    modes, amounts = np.zeros((along + 3) // 4 * 8, np.float32), np.empty((along + 3) // 4 * 4, np.float32)
+    antennas, bits, data_rows = fades.num_antennas, points.bits_per_symbol, len(plane.data_rows)
+    at_once = max(LINE // plane.width, 1)
     for n in range(first, last):
         keys, start_s = rows.keys[n], rows.start_s[n]
         arrival = rows.amplitude[n] * rows.gain[n]
@@ -200,41 +238,80 @@ def _carry(
             draw_waves(fades, keys[0:2], waves)
         for slot in range(plane.num_slots):
             if not plane.along_line:
-                _slot_taps(plan, keys[0:2], waves, start_s, slot, taps)
+                _slot_taps(plan, keys[0:2], waves, start_s, slot, taps, nodes)
             if knowledge.kind == LEAST_SQUARES or knowledge.kind == MMSE:
-                _hear_pilots(plan, keys, waves, start_s, taps, arrival, noise_power, slot, known, shrunk, lanes)
-            for data_row in range(len(plane.data_rows)):
-                row = plane.data_rows[data_row]
+                _hear_pilots(plan, keys, waves, start_s, taps, nodes, arrival, noise_power, slot, known, shrunk, lanes)
+            for first_row in range(0, data_rows, at_once):
+                last_row = min(first_row + at_once, data_rows)
                 for tile in range((plane.width + LINE - 1) // LINE):
-                    at = (slot * len(plane.data_rows) + data_row) * plane.width + tile * LINE
-                    count = min(min(plane.width - tile * LINE, LINE), plane.num_symbols - at)
+                    # Several short lines side by side, or a tile of a long one.
+                    width = min(plane.width - tile * LINE, LINE)
+                    at = (slot * data_rows + first_row) * plane.width + tile * LINE
+                    count = min((last_row - first_row) * width, plane.num_symbols - at)
                     if count <= 0:
                         break
-                    padded = (count + _VECTOR - 1) // _VECTOR * _VECTOR
+                    padded = _padded(count)
                     sent += place(labels[n, at:], points, lanes, count, padded)
                     clear_matched(lanes, padded)
-                    position = (slot * plane.line_rows + row) * plane.width + tile * LINE
                     for antenna in range(antennas):
-                        _channel_line(plan, keys[0:2], waves, start_s, taps, antenna, slot, row, tile, lanes, padded)
-                        draw_line(keys[4:6], antenna, position, lanes, NOISE, padded)
+                        for data_row in range(first_row, last_row):
+                            row, column = plane.data_rows[data_row], (data_row - first_row) * width
+                            here = min(width, count - column)
+                            if here <= 0:
+                                break
+                            _channel_line(
+                                plan, keys[0:2], waves, start_s, taps, nodes, antenna, slot, row, tile, lanes, column,
+                                _padded(here),
+                            )  # fmt: skip
+                            _know_line(
+                                plan, keys[2:4], arrival, antenna, slot, row, data_row, tile, known, shrunk, modes,
+                                lanes, column, _padded(here),
+                            )  # fmt: skip
+                        _draw_noise(plan, keys[4:6], antenna, slot, first_row, last_row, tile, width, lanes, count)
                         silence_beyond(lanes, count, padded)
-                        _know_line(
-                            plan, keys[2:4], arrival, antenna, slot, row, data_row, tile, known, shrunk, modes, lanes,
-                            padded,
-                        )  # fmt: skip
                         found = hear(lanes, arrival, noise_std, padded)
                         faded += found[0]
                         noise += found[1]
                     decide_line(lanes, points, decided[n, at:], count)
                     if soft:
-                        _make_soft(
-                            plan, points, arrival, noise_power, data_row, tile, amounts, lanes, llrs[n, at * bits :],
-                            count,
-                        )  # fmt: skip
+                        for data_row in range(first_row, last_row):
+                            column = (data_row - first_row) * width
+                            _doubt_line(plan, arrival, noise_power, data_row, tile, amounts, lanes, column, width)
+                        normalise(lanes, count)
+                        llrs_of_line(lanes, points, llrs[n, at * bits :], count)
         amplitude = np.float64(rows.amplitude[n])
         energies[SENT, n] = amplitude * amplitude * plane.prefix_share * (sent + plane.known_energy)
         energies[FADED, n] = faded / antennas
         energies[NOISE_ENERGY, n] = noise_power * noise / antennas
+
+
+@spliced
+def _fading_scratch(plan: Any) -> Any:
+    plane, antennas = plan.plane, plan.fades.num_antennas
+    tiles = (plane.width + LINE - 1) // LINE if len(plane.between) > 0 else 0
+    return (
+        np.zeros(NUM_LANES, np.float32),
+        np.zeros(waves_room(antennas), np.float32),
+        np.zeros(2 * PATHS * plane.instants * antennas, np.float32),
+        np.zeros(2 * ROOM * MOST_NODES * tiles * antennas, np.float32),
+    )
+
+
+@kernel
+def _carry(
+    plan: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any, decided: Any, llrs: Any, energies: Any,
+    first: Any, last: Any,
+) -> None:  # fmt: skip
+    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` only where `soft`."""
+    plane, antennas = plan.plane, plan.fades.num_antennas
+    over, along = plan.knowledge.level.shape
+    lanes, waves, taps, nodes = _fading_scratch(plan)
+    # Whole vectors are read of a line.
+    known = np.zeros(2 * plane.width * len(plane.pilot_rows) * antennas + _VECTOR, np.float32)
+    shrunk = np.empty((antennas, over, along), np.complex64)
+    modes, amounts = np.zeros((along + 3) // 4 * 8, np.float32), np.empty((along + 3) // 4 * 4, np.float32)
+    scratch = (lanes, waves, taps, nodes, known, shrunk, modes, amounts)
+    _carry_rows(plan, points, rows, noise_power, soft, labels, decided, llrs, energies, first, last, scratch)
 
 
 def carry_packets(
@@ -265,30 +342,38 @@ def carry_packets(
     return decided, llrs, energies
 
 
-@kernel
-def _mean_powers(plan: Any, keys: Any, start_s: Any, power: Any, first: Any, last: Any) -> None:
+@stage
+def _measure_rows(
+    plan: Any, keys: Any, start_s: Any, power: Any, first: Any, last: Any, lanes: Any, waves: Any, taps: Any, nodes: Any
+) -> None:
+    """`_mean_powers` in given scratch arrays."""
     plane, fades = plan.plane, plan.fades
-    antennas = fades.num_antennas
-    lanes, waves = np.zeros(NUM_LANES, np.float32), np.zeros(waves_room(antennas), np.float32)
-    taps = np.zeros(2 * PATHS * plane.line_rows * antennas, np.float32)
     for n in range(first, last):
         total, counted = 0.0, 0
         if fades.kind == WAVES:
             draw_waves(fades, keys[n], waves)
         for slot in range(1 if fades.still else plane.num_slots):
             if not plane.along_line:
-                _slot_taps(plan, keys[n], waves, start_s[n], slot, taps)
+                _slot_taps(plan, keys[n], waves, start_s[n], slot, taps, nodes)
             for row in range(1 if fades.still else plane.line_rows):
                 for tile in range((plane.width + LINE - 1) // LINE):
                     count = min(plane.width - tile * LINE, LINE)
                     if plane.along_line:
                         count = min(count, plane.num_symbols - slot * plane.width)
-                    for antenna in range(antennas):
-                        _channel_line(plan, keys[n], waves, start_s[n], taps, antenna, slot, row, tile, lanes, count)
+                    for antenna in range(fades.num_antennas):
+                        _channel_line(
+                            plan, keys[n], waves, start_s[n], taps, nodes, antenna, slot, row, tile, lanes, _NONE, count
+                        )
                         for i in range(count):
                             total += lanes[CHANNEL + i] ** 2 + lanes[CHANNEL + ROOM + i] ** 2
                         counted += count
         power[n] = total / counted
+
+
+@kernel
+def _mean_powers(plan: Any, keys: Any, start_s: Any, power: Any, first: Any, last: Any) -> None:
+    lanes, waves, taps, nodes = _fading_scratch(plan)
+    _measure_rows(plan, keys, start_s, power, first, last, lanes, waves, taps, nodes)
 
 
 def mean_powers(

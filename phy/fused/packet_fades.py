@@ -31,6 +31,8 @@ _ROOM = 512 + 16
 _DOPPLER, _STEP_REAL, _STEP_IMAG, _START_REAL, _START_IMAG, _REAL, _IMAG, _SUM_REAL, _SUM_IMAG = (
     i * _ROOM for i in range(9)
 )
+_WORDS = _SUM_REAL
+"""Random words stand where sums will, once there are waves."""
 _WEIGHTS = 9 * _ROOM
 """From here on, real and imaginary weights of every antenna."""
 _UNIT = np.float32(2.0**-24)
@@ -120,6 +122,20 @@ def waves_room(num_antennas: Any) -> Any:
     return _WEIGHTS + 2 * _ROOM * num_antennas
 
 
+@inlined
+def _turns_of(word: Any) -> Any:
+    """The 24 leading bits less one half, as a signed fraction of a turn."""
+    return np.uint32(np.uint32(word & np.uint32(0xFFFFFF00)) ^ np.uint32(0x80000000))
+
+
+@stage
+def _draw_words(key: Any, counter: Any, first: Any, stream: Any, words: Any, count: Any) -> None:
+    """First words of counters `counter + first`: a loop of its own, since Threefry fills the registers."""
+    key0, key1 = np.uint32(key[0]), np.uint32(key[1])
+    for i in range(count):
+        words[_WORDS + i], _ = threefry(key0, key1, np.uint32(counter[i] + first), stream)
+
+
 @stage
 def draw_waves(fades: Any, key: Any, waves: Any) -> None:
     """Doppler shifts, turns from one instant to the next, and weights of all antennas, into the scratch `waves`.
@@ -127,12 +143,12 @@ def draw_waves(fades: Any, key: Any, waves: Any) -> None:
     The draws are those of `phy.propagation.tdl`: number 0 is Sionna's speed, 1 the angles, 2 the phases of one antenna
     after the other, 3 that of the direct path.
     """
-    key0, key1 = np.uint32(key[0]), np.uint32(key[1])
     count = len(fades.number)
     per_path = np.float32(fades.num_waves)
+    words = waves.view(np.uint32)
+    _draw_words(key, fades.counter, np.uint32(0), np.uint32(1), words, count)
     for i in range(count):
-        word0, _ = threefry(key0, key1, fades.counter[i], np.uint32(1))
-        offset = np.float32(np.int32(np.uint32(word0 >> np.uint32(8)))) * _UNIT - _HALF
+        offset = np.float32(np.int32(np.uint32(words[_WORDS + i] >> np.uint32(8)))) * _UNIT - _HALF
         angle = (fades.number[i] + offset) / per_path
         waves[_DOPPLER + i] = fades.doppler_hz * phasor(angle - np.rint(angle))[0]
     # The direct path is one more wave of the first path alone.
@@ -147,17 +163,14 @@ def draw_waves(fades: Any, key: Any, waves: Any) -> None:
     for antenna in range(fades.num_antennas):
         at = np.uint64(_WEIGHTS + 2 * _ROOM * antenna)
         first = np.uint32(antenna * fades.num_paths * fades.num_waves)
+        _draw_words(key, fades.counter, first, np.uint32(2), words, count)
         for i in range(count):
-            word0, _ = threefry(key0, key1, np.uint32(fades.counter[i] + first), np.uint32(2))
-            # The 24 leading bits less one half, as a signed fraction of a turn.
-            turns24 = np.uint32(np.uint32(word0 & np.uint32(0xFFFFFF00)) ^ np.uint32(0x80000000))
-            cosine, sine = cosine_and_sine(turns24)
+            cosine, sine = cosine_and_sine(_turns_of(words[_WORDS + i]))
             waves[at + np.uint64(i)] = fades.amplitude[i] * cosine
             waves[at + np.uint64(_ROOM) + np.uint64(i)] = fades.amplitude[i] * sine
         if total > count:
-            word0, _ = threefry(key0, key1, np.uint32(0), np.uint32(3))
-            turns24 = np.uint32(np.uint32(word0 & np.uint32(0xFFFFFF00)) ^ np.uint32(0x80000000))
-            cosine, sine = cosine_and_sine(turns24)
+            word0, _ = threefry(np.uint32(key[0]), np.uint32(key[1]), np.uint32(0), np.uint32(3))
+            cosine, sine = cosine_and_sine(_turns_of(word0))
             waves[at + np.uint64(count)] = fades.direct * cosine
             waves[at + np.uint64(_ROOM + count)] = fades.direct * sine
 

@@ -21,6 +21,8 @@ CHANNEL, NOISE, KNOWN, SYMBOL, MATCHED = (np.int64(2 * lane * ROOM) for lane in 
 ENERGY, VARIANCE = 10 * ROOM, 11 * ROOM
 BEST = 12 * ROOM
 """Four lanes for each of the two signs of a bit."""
+_WORDS = BEST
+"""Random words stand where nothing does before decisions."""
 NUM_LANES = 20 * ROOM
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
@@ -29,12 +31,16 @@ _FAINTEST = np.float32(1e-30)
 
 @stage
 def draw_line(key: Any, antenna: Any, first: Any, lanes: Any, lane: Any, count: Any) -> None:
-    """CN(0, 1) at positions from `first` on into a lane."""
+    """CN(0, 1) at positions from `first` on into a lane. In two loops: Threefry alone fills the registers."""
     key0, key1, out = np.uint32(key[0]), np.uint32(key[1]), np.uint64(lane)
     row, start = np.uint32(antenna), np.uint32(first)
+    words = lanes.view(np.uint32)
     for i in range(count):
         word0, word1 = threefry(key0, key1, np.uint32(start + np.uint32(i)), row)
-        real, imag = complex_normal(word0, word1)
+        words[_WORDS + i] = word0
+        words[_WORDS + ROOM + i] = word1
+    for i in range(count):
+        real, imag = complex_normal(words[_WORDS + i], words[_WORDS + ROOM + i])
         lanes[out + np.uint64(i)] = real
         lanes[out + np.uint64(ROOM) + np.uint64(i)] = imag
 
@@ -68,6 +74,22 @@ def respond(taps: Any, real_at: Any, imag_at: Any, shapes: Any, lanes: Any, lane
 
 
 @stage
+def pass_between(nodes: Any, at: Any, weights: Any, row: Any, lanes: Any, lane: Any, count: Any) -> None:
+    """A line from those at six nodes, `nodes[at + 2 * ROOM * node]`, with `weights[row, node]`; into a lane."""
+    a, b, c = weights[row, 0], weights[row, 1], weights[row, 2]
+    d, e, f = weights[row, 3], weights[row, 4], weights[row, 5]
+    for part in range(0, 2 * ROOM, ROOM):
+        start, out = np.uint64(at + part), np.uint64(lane + part)
+        for i in range(count):
+            u = start + np.uint64(i)
+            lanes[out + np.uint64(i)] = (
+                (a * nodes[u] + b * nodes[u + np.uint64(2 * ROOM)])
+                + (c * nodes[u + np.uint64(4 * ROOM)] + d * nodes[u + np.uint64(6 * ROOM)])
+                + (e * nodes[u + np.uint64(8 * ROOM)] + f * nodes[u + np.uint64(10 * ROOM)])
+            )
+
+
+@stage
 def spread_tap(real: Any, imag: Any, lanes: Any, lane: Any, count: Any) -> None:
     """One number for a whole line."""
     lanes[lane : lane + count] = real
@@ -75,24 +97,25 @@ def spread_tap(real: Any, imag: Any, lanes: Any, lane: Any, count: Any) -> None:
 
 
 @stage
-def weigh(amounts: Any, shapes: Any, offset: Any, strength: Any, lanes: Any, count: Any) -> None:
+def weigh(amounts: Any, shapes: Any, offset: Any, strength: Any, lanes: Any, column: Any, count: Any) -> None:
     """strength (offset + sum of real `shapes` `[n, ROOM]`, n a multiple of 4, times `amounts`), into the variance."""
+    out = np.uint64(VARIANCE + column)
     for i in range(count):
-        lanes[VARIANCE + i] = offset[i]
+        lanes[out + np.uint64(i)] = offset[i]
     flat = shapes.reshape(-1)
     for mode in range(0, len(shapes), 4):
         at = np.uint64(ROOM * mode)
         a, b, c, d = amounts[mode], amounts[mode + 1], amounts[mode + 2], amounts[mode + 3]
         for i in range(count):
             u = at + np.uint64(i)
-            lanes[VARIANCE + i] += (
+            lanes[out + np.uint64(i)] += (
                 a * flat[u]
                 + b * flat[u + np.uint64(ROOM)]
                 + c * flat[u + np.uint64(2 * ROOM)]
                 + d * flat[u + np.uint64(3 * ROOM)]
             )
     for i in range(count):
-        lanes[VARIANCE + i] *= strength
+        lanes[out + np.uint64(i)] *= strength
 
 
 @stage
@@ -102,6 +125,7 @@ def place(labels: Any, points: Any, lanes: Any, count: Any, padded: Any) -> Any:
     if points.bits_per_symbol > 2:
         for i in range(count):
             x, y = modulate(np.uint32(labels[i]), points)
+            energy += x * x + y * y
             lanes[SYMBOL + i] = x
             lanes[SYMBOL + ROOM + i] = y
     else:
@@ -109,11 +133,10 @@ def place(labels: Any, points: Any, lanes: Any, count: Any, padded: Any) -> Any:
             x, y = modulate_signs(np.uint32(labels[i]), points)
             lanes[SYMBOL + i] = x
             lanes[SYMBOL + ROOM + i] = y
+        energy = np.float32(count) * (x * x + y * y)
     for i in range(count, padded):
         lanes[SYMBOL + i] = _ZERO
         lanes[SYMBOL + ROOM + i] = _ZERO
-    for i in range(padded):
-        energy += lanes[SYMBOL + i] * lanes[SYMBOL + i] + lanes[SYMBOL + ROOM + i] * lanes[SYMBOL + ROOM + i]
     return energy
 
 
@@ -142,28 +165,28 @@ def hear_pilots(
 
 
 @stage
-def interpolate(known: Any, low: Any, high: Any, width: Any, weight: Any, lanes: Any, count: Any) -> None:
+def interpolate(known: Any, low: Any, high: Any, width: Any, weight: Any, lanes: Any, column: Any, count: Any) -> None:
     """Between two pilot lines, `known[low]` and `known[high]`."""
-    a, b = np.uint64(low), np.uint64(high)
+    a, b, out = np.uint64(low), np.uint64(high), np.uint64(KNOWN + column)
     for i in range(count):
         u = np.uint64(i)
         real, imag = known[a + u], known[a + np.uint64(width) + u]
-        lanes[KNOWN + i] = real + (known[b + u] - real) * weight
-        lanes[KNOWN + ROOM + i] = imag + (known[b + np.uint64(width) + u] - imag) * weight
+        lanes[out + u] = real + (known[b + u] - real) * weight
+        lanes[out + np.uint64(ROOM) + u] = imag + (known[b + np.uint64(width) + u] - imag) * weight
 
 
 @stage
-def know(lanes: Any, arrival: Any, error_std: Any, count: Any) -> None:
+def know(lanes: Any, arrival: Any, error_std: Any, column: Any, count: Any) -> None:
     """a g (h + error) where the error already stands in the lane of what is known."""
-    for i in range(count):
+    for i in range(column, column + count):
         lanes[KNOWN + i] = arrival * (lanes[CHANNEL + i] + error_std * lanes[KNOWN + i])
         lanes[KNOWN + ROOM + i] = arrival * (lanes[CHANNEL + ROOM + i] + error_std * lanes[KNOWN + ROOM + i])
 
 
 @stage
-def know_all(lanes: Any, arrival: Any, count: Any) -> None:
+def know_all(lanes: Any, arrival: Any, column: Any, count: Any) -> None:
     """a g h."""
-    for i in range(count):
+    for i in range(column, column + count):
         lanes[KNOWN + i] = arrival * lanes[CHANNEL + i]
         lanes[KNOWN + ROOM + i] = arrival * lanes[CHANNEL + ROOM + i]
 
@@ -269,13 +292,13 @@ def doubt(level: Any, explained: Any, strength: Any, noise_power: Any, amounts: 
 
 
 @stage
-def trust(lanes: Any, variance: Any, noise_power: Any, count: Any) -> None:
+def trust(lanes: Any, variance: Any, noise_power: Any, column: Any, count: Any) -> None:
     """Noise and the variance of the estimate, one for the line."""
-    lanes[VARIANCE : VARIANCE + count] = max(noise_power, _FAINTEST) + variance
+    lanes[VARIANCE + column : VARIANCE + column + count] = max(noise_power, _FAINTEST) + variance
 
 
 @stage
-def add_noise_power(lanes: Any, noise_power: Any, count: Any) -> None:
+def add_noise_power(lanes: Any, noise_power: Any, column: Any, count: Any) -> None:
     """Noise on top of the variance of the estimate."""
-    for i in range(count):
+    for i in range(column, column + count):
         lanes[VARIANCE + i] += max(noise_power, _FAINTEST)

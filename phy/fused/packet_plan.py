@@ -16,6 +16,7 @@ from phy.frontends.air import motion
 from phy.frontends.estimation import Lerp, LinearMmse
 from phy.frontends.resource_grid import Grid
 from phy.fused.packet_fades import Fades, fades_of
+from phy.fused.packet_nodes import MOST_NODES, nodes_between
 from phy.propagation import build_propagation
 
 LINE = 1024
@@ -29,7 +30,8 @@ PERFECT, GIVEN_ERROR, LEAST_SQUARES, MMSE = range(4)
 class Plane(NamedTuple):
     """Where symbols lie and what a unit path does to the carriers.
 
-    - `data_rows`, `pilot_rows`: lines of a slot;
+    - `data_rows`, `pilot_rows`: lines of a slot; `instants`: of the channel in a slot, lines where not `between` them;
+    - `between` `[line_rows, MOST_NODES]` float32: weights of the instants in every line, or empty;
     - `selective`: carriers differ; `along_line`: instants run along a line, one per symbol of a single carrier;
     - `response` `[tiles, paths of 4, 2, ROOM]` float32, zero for paths that are padding;
     - `pilots` `[2, pilot rows * width]` float32;
@@ -42,6 +44,8 @@ class Plane(NamedTuple):
     num_symbols: int
     data_rows: NDArray[np.int64]
     pilot_rows: NDArray[np.int64]
+    instants: int
+    between: NDArray[np.float32]
     selective: bool
     along_line: bool
     response: NDArray[np.float32]
@@ -100,6 +104,8 @@ def plan_single_carrier(config: LinkConfig, *, num_symbols: int) -> PacketPlan:
         num_symbols=num_symbols,
         data_rows=np.zeros(1, np.int64),
         pilot_rows=np.zeros(0, np.int64),
+        instants=1,
+        between=np.zeros((0, MOST_NODES), np.float32),
         selective=False,
         along_line=moves != "still",
         response=_tiled(np.ones((1, width), complex)),
@@ -127,6 +133,14 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
     response = np.exp(-2j * np.pi * propagation.delays_s[:, None] * grid.frequencies_hz)
     elements = grid.num_ofdm_symbols * grid.num_carriers
     pilots = grid.pilots[0].reshape(-1)
+    selective = len(propagation.delays_s) > 1
+    slots_s = grid.middles_s.reshape(grid.num_slots, ofdm.num_symbols)
+    doppler_hz = 0.0 if moves == "still" else config.channel.max_doppler_hz
+    nodes_s, between = nodes_between(slots_s[0], doppler_hz=doppler_hz)
+    if selective and len(nodes_s):
+        slots_s = slots_s[:, :1] + (nodes_s - nodes_s[0])
+    else:
+        between = between[:0]
     plane = Plane(
         line_rows=ofdm.num_symbols,
         width=grid.num_carriers,
@@ -134,14 +148,16 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
         num_symbols=grid.num_symbols,
         data_rows=np.array(grid.data_rows, np.int64),
         pilot_rows=np.array(grid.pilot_rows, np.int64),
-        selective=len(propagation.delays_s) > 1,
+        instants=1 if moves == "still" else slots_s.shape[1],
+        between=between,
+        selective=selective,
         along_line=False,
         response=_tiled(response),
         pilots=np.stack([pilots.real, pilots.imag]),
         known_energy=float(elements - grid.num_symbols),
         prefix_share=1.0 + ofdm.cyclic_prefix_length / ofdm.num_subcarriers,
     )
-    knowledge = _given(config, per_line=moves == "symbol", per_carrier=len(propagation.delays_s) > 1)
+    knowledge = _given(config, per_line=moves == "symbol", per_carrier=selective)
     if isinstance(config.csi, CsiEstimation):
         lerp = Lerp.between(np.array(grid.pilot_rows), np.array(grid.data_rows))
         knowledge = knowledge._replace(
@@ -155,7 +171,7 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
             config.channel,
             num_antennas=config.receiver.num_antennas,
             still=moves == "still",
-            offsets_s=grid.middles_s[: 1 if moves == "still" else None],
+            offsets_s=slots_s.ravel()[: 1 if moves == "still" else None],
         ),
         knowledge=knowledge,
     )
