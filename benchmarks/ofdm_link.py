@@ -96,10 +96,11 @@ def fused_link(estimator: str, channel: ChannelConfig) -> Callable[[], Any]:
     chain = FusedPacketChain(config, num_devices=1, payload_bits=bits, crc=None, combine=False)
     ones = np.ones((PACKETS, 1), np.float32)
     row, calls = np.arange(PACKETS, dtype=np.uint32), itertools.count()
+    purposes = np.arange(4, dtype=np.uint32)[:, None]
 
     def run() -> Any:
         call = np.uint32(next(calls))
-        keys = [np.stack(threefry((call, np.uint32(purpose)), (row, row)), axis=-1) for purpose in range(4)]
+        keys = np.stack(threefry((call, purposes), (row, row)), axis=-1)
         payload = random_bits(keys[3], num_devices=1, num_bits=bits, threads=available_threads())
         device_keys = (keys[0][:, None], keys[1][:, None], keys[1][:, None])
         start_s = np.zeros(PACKETS, np.float32)
