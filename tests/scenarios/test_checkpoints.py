@@ -1,0 +1,346 @@
+"""Checkpoints of tasks under way: when they are kept, which one is taken, what is said, and that none stays behind."""
+
+from __future__ import annotations
+
+import json
+import logging
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import SMALL, phyloop, start_phyloop, write_scenario
+
+from fl.checkpoints import Saved
+from fl.results import TrialResult
+from scenarios.checkpoint_file import MAGIC
+from scenarios.checkpoints import CHECKPOINTS, CheckpointPolicy, TaskCheckpoints, discard, sweep
+from scenarios.engine import Finished, InProcess, Job, compute, start_tensorflow
+from scenarios.identity import task_id
+from scenarios.loader import load_scenario
+from scenarios.plan import Plan, expand
+from scenarios.run import Progress, run_plan
+from scenarios.store import Store
+
+EVERY_2 = 2
+
+
+def checkpoints(folder: Path, *, rounds: int | None = EVERY_2, minutes: float = 0.0, trial: int = 0) -> TaskCheckpoints:
+    policy = CheckpointPolicy(folder=folder / CHECKPOINTS, rounds=rounds, minutes=minutes)
+    return policy.of('{"physics": 1}', (trial,))
+
+
+def newest(found: TaskCheckpoints) -> Saved | None:
+    return next(found.saved(), None)
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted((folder / CHECKPOINTS).glob("*"), key=lambda path: int(path.name.split(".")[1]))
+
+
+@pytest.fixture
+def two_generations(tmp_path: Path) -> Path:
+    """A folder with the states after 2, 4 and 6 rounds, of which the first is gone."""
+    kept = checkpoints(tmp_path)
+    for rounds_done in (2, 4, 6):
+        kept.save(rounds_done, {"x": np.full(4000, float(rounds_done))})
+    return tmp_path
+
+
+def test_the_newest_two_are_kept_and_the_newest_is_taken(two_generations: Path) -> None:
+    assert [path.name.split(".")[1] for path in files(two_generations)] == ["4", "6"]
+    found = newest(checkpoints(two_generations))
+    assert found is not None
+    assert (found.rounds_done, found.state["x"][0]) == (6, 6.0)
+
+
+@pytest.mark.parametrize("cut", [*range(0, 32_000, 4096), "flip", "version", "foreign"])
+def test_a_damaged_newest_one_is_left_aside_with_a_sentence_and_the_older_is_taken(
+    cut: int | str, two_generations: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = files(two_generations)[-1]
+    content = path.read_bytes()
+    assert len(content) > 32_000
+    match cut:
+        case "flip":
+            content = content[:20_000] + bytes([content[20_000] ^ 4]) + content[20_001:]
+        case "version":
+            content = MAGIC + (99).to_bytes(8, "little") + content[16:]
+        case "foreign":
+            other = checkpoints(two_generations, trial=1)
+            other.save(6, {"x": np.zeros(1)})
+            content = next(one for one in files(two_generations) if one.name.startswith(other.digest)).read_bytes()
+        case _:
+            content = content[:cut]
+    path.write_bytes(content)
+    with caplog.at_level(logging.WARNING, logger="phyloop"):
+        found = newest(checkpoints(two_generations))
+    assert found is not None
+    assert (found.rounds_done, found.state["x"][0]) == (4, 4.0)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert path.name in said
+    assert "left aside" in said
+
+
+def test_what_other_versions_of_a_library_wrote_is_left_aside(
+    two_generations: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scenarios.checkpoints.find_version", lambda _: "0.0.1")
+    assert newest(checkpoints(two_generations)) is None
+
+
+def test_none_are_kept_and_none_are_looked_for_where_nobody_wants_them(two_generations: Path) -> None:
+    never = checkpoints(two_generations, rounds=None, minutes=0.0)
+    assert newest(never) is None
+    assert not never.due(1000)
+
+
+def test_by_rounds_they_are_due_that_many_after_the_last_one_kept_or_taken(two_generations: Path) -> None:
+    kept = checkpoints(two_generations, rounds=3)
+    assert [kept.due(done) for done in (1, 2, 3)] == [False, False, True]
+    kept.save(3, {})
+    assert [kept.due(done) for done in (4, 5, 6)] == [False, False, True]
+    taken = checkpoints(two_generations, rounds=3)
+    assert newest(taken).rounds_done == 6  # type: ignore[union-attr]
+    assert [taken.due(done) for done in (7, 8, 9)] == [False, False, True]
+
+
+def test_by_the_clock_they_take_a_few_percent_of_the_time_however_often_they_are_wanted(tmp_path: Path) -> None:
+    kept = checkpoints(tmp_path, rounds=None, minutes=1e-6)
+    state = {"momentum": np.ones(1 << 18)}
+    started = time.monotonic()
+    saving_s, saves, done = 0.0, 0, 0
+    # Long enough for three: after the first, which knows nothing yet, each waits 49 times what the last one took.
+    while saves < 3 and time.monotonic() - started < 60.0:
+        time.sleep(1e-3)
+        done += 1
+        asked = time.monotonic()
+        if kept.due(done):
+            kept.save(done, state)
+            saves, last_s = saves + 1, time.monotonic() - asked
+            saving_s += last_s
+    whole_s = time.monotonic() - started + 49.0 * last_s  # with the pause after the last
+    assert saves >= 2
+    assert saving_s / whole_s < 0.025
+
+
+def test_a_disk_that_refuses_is_told_of_once_and_leaves_nothing_half_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = checkpoints(tmp_path)
+    kept.save(2, {"x": np.zeros(10)})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with caplog.at_level(logging.WARNING, logger="phyloop"):
+            for rounds_done in (4, 6):
+                kept.save(rounds_done, {"x": np.zeros(100_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name.split(".")[1] for path in files(tmp_path)] == ["2"]
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "cannot be kept" in said
+    assert newest(checkpoints(tmp_path)).rounds_done == 2  # type: ignore[union-attr]
+
+
+def test_a_folder_that_this_machine_does_not_have_is_not_made(tmp_path: Path) -> None:
+    checkpoints(tmp_path / "elsewhere").save(2, {})
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_what_is_finished_or_half_written_is_swept_and_the_rest_stays(tmp_path: Path) -> None:
+    for trial in (0, 1):
+        checkpoints(tmp_path, trial=trial).save(2, {})
+    folder = tmp_path / CHECKPOINTS
+    strange = [folder / "notes.txt", folder / f"{'0' * 32}.7.ckpt"]
+    for path in (*strange, folder / f"{'0' * 32}.7.ckpt.123.new"):
+        path.write_text("?")
+    done = task_id('{"physics": 1}', 0)
+    sweep(folder, finished=lambda tasks: {done}.intersection(tasks))
+    assert set(folder.iterdir()) == {*strange, *(path for path in files_of(tmp_path, trial=1))}
+    for path in strange:
+        path.unlink()
+    discard(folder, digests={checkpoints(tmp_path, trial=1).digest}, tasks=set())
+    assert not folder.exists()
+
+
+def files_of(folder: Path, *, trial: int) -> list[Path]:
+    digest = checkpoints(folder, trial=trial).digest
+    return [path for path in (folder / CHECKPOINTS).iterdir() if path.name.startswith(digest)]
+
+
+# --- whole runs ---------------------------------------------------------------------------------------
+
+LEARNT = """\
+name: learnt
+seed: 3
+trials: 2
+link: {error_model: error_free}
+learning:
+  algorithm: fedavg
+  num_devices: 3
+  rounds: 8
+  partition: {kind: iid, samples_per_device: 10}
+  local: {optimizer: sgd, batch_size: 5, momentum: 0.9, learning_rate: 0.05, steps: 2}
+  upload: update
+report:
+  figures: [{x: round, y: test_accuracy}]
+"""
+SIDE_BY_SIDE = SMALL.replace("trials: 6", "trials: 3").split("sweep:")[0] + "report:\n  figures: [{x: round, y: mse}]\n"
+
+
+def planned(tmp_path: Path, text: str) -> tuple[object, Plan]:
+    loaded = load_scenario(str(write_scenario(tmp_path, text)), overrides=())
+    return loaded, expand(loaded)
+
+
+class Told:
+    """Progress that is written down, and stops a run after so many rounds."""
+
+    def __init__(self, *, stop_after: int | None = None) -> None:
+        self.total = self.advanced = self.restored = 0
+        self._stop_after = stop_after
+
+    def progress(self) -> Progress:
+        return Progress(start=self._start, advance=self._advance, restored=self._restore)
+
+    def _start(self, total: int) -> None:
+        self.total = total
+
+    def _advance(self, rounds: int) -> None:
+        self.advanced += rounds
+        if self._stop_after is not None and self.advanced >= self._stop_after:
+            raise KeyboardInterrupt
+
+    def _restore(self, rounds: int) -> None:
+        self.restored += rounds
+
+
+def run(tmp_path: Path, text: str, told: Told, *, folder: str = "run", rounds: int | None = EVERY_2) -> Path:
+    loaded, plan = planned(tmp_path, text)
+    progress = told.progress()
+    policy = CheckpointPolicy(folder=tmp_path / folder / CHECKPOINTS, rounds=rounds, minutes=0.0)
+    engine = InProcess(checkpoints=policy, on_restored=progress.restored)
+    run_plan(loaded, plan, folder=tmp_path / folder, engine=engine, progress=progress)  # type: ignore[arg-type]
+    return tmp_path / folder
+
+
+def stored(folder: Path, plan: Plan) -> list[object]:
+    """Everything that is stored of every task, without times."""
+    from scenarios.run import identify
+
+    ids = [one for point in identify(plan) for one in point]
+    with closing(Store.open_existing(folder)) as store:
+        arrays = [store.read_series(ids, table) for table in ("rounds", "link", "bursts", "devices")]
+        return [
+            store.read_metrics(ids),
+            [{one: {n: a.tobytes() for n, a in found.items()} for one, found in table.items()} for table in arrays],
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "stop_after", "size", "restored"),
+    # The second trial of two stops after 5 of 8 rounds, and the first one of its batch is not stored either; three
+    # trials side by side stop after 7 of 20.
+    [(LEARNT, 8 + 5, 1, 6 + 4), (SIDE_BY_SIDE, 3 * 7, 3, 6)],
+    ids=["one after the other", "side by side"],
+)
+def test_an_interrupted_run_goes_on_inside_the_task_and_ends_the_same(
+    text: str, stop_after: int, size: int, restored: int, tmp_path: Path
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, text, Told(stop_after=stop_after))
+    assert files(tmp_path / "run"), "nothing was kept"
+    told = Told()
+    folder = run(tmp_path, text, told)
+    assert told.restored == size * restored
+    assert told.restored + told.advanced == told.total
+    assert not (folder / CHECKPOINTS).exists(), "a checkpoint was left behind"
+    undisturbed = run(tmp_path, text, Told(), folder="undisturbed", rounds=None)
+    _, plan = planned(tmp_path, text)
+    assert repr(stored(folder, plan)) == repr(stored(undisturbed, plan))
+
+
+def test_a_task_goes_on_from_the_older_one_where_the_newest_is_torn(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, SIDE_BY_SIDE, Told(stop_after=3 * 7))
+    older, torn = files(tmp_path / "run")
+    torn.write_bytes(torn.read_bytes()[: torn.stat().st_size // 2])
+    told = Told()
+    folder = run(tmp_path, SIDE_BY_SIDE, told)
+    assert told.restored == 3 * int(older.name.split(".")[1]) == 3 * 4
+    undisturbed = run(tmp_path, SIDE_BY_SIDE, Told(), folder="undisturbed", rounds=None)
+    _, plan = planned(tmp_path, SIDE_BY_SIDE)
+    assert repr(stored(folder, plan)) == repr(stored(undisturbed, plan))
+
+
+def test_a_state_of_other_shapes_is_refused_and_the_task_begins_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, SIDE_BY_SIDE, Told(stop_after=3 * 7))
+    from scenarios.checkpoint_file import read_checkpoint, write_checkpoint
+
+    for path in files(tmp_path / "run"):
+        found = read_checkpoint(path)
+        write_checkpoint(path, replace(found, state={**found.state, "theta": np.zeros((3, 2))}))
+    told = Told()
+    with caplog.at_level(logging.WARNING, logger="phyloop"):
+        run(tmp_path, SIDE_BY_SIDE, told)
+    assert (told.restored, told.advanced) == (0, told.total)
+    assert sum("not of this task" in record.getMessage() for record in caplog.records) == 2
+
+
+def test_a_batch_that_takes_longer_than_foreseen_is_cut_short_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
+    start_tensorflow()
+    _, plan = planned(tmp_path, LEARNT.replace("trials: 2", "trials: 3").replace("rounds: 8", "rounds: 1"))
+    job = Job(point=plan.points[0], trials=(0, 1, 2))
+    whole = compute(job, on_progress=lambda _: None)
+    assert (len(whole.results), whole.left) == (3, None)
+    parts = list(in_parts(job))
+    assert [part.job.trials for part in parts] == [(0,), (1,), (2,)]
+    assert [trials_left(part) for part in parts] == [(1, 2), (2,), ()]
+    apart: list[TrialResult] = [one for part in parts for one in part.results]
+    assert repr([one.metrics for one in apart]) == repr([one.metrics for one in whole.results])  # NaN among them
+
+
+def in_parts(job: Job) -> Iterator[Finished]:
+    left: Job | None = job
+    while left is not None:
+        part = compute(left, on_progress=lambda _: None, latest_s=0.0)
+        yield part
+        left = part.left
+
+
+def trials_left(part: Finished) -> tuple[int, ...]:
+    return () if part.left is None else part.left.trials
+
+
+LONG = LEARNT.replace("trials: 2", "trials: 1").replace("rounds: 8", "rounds: 300")
+
+
+def test_after_sigkill_a_long_task_goes_on_where_it_was(tmp_path: Path) -> None:
+    scenario, folder = write_scenario(tmp_path, LONG), tmp_path / "run"
+    command = ("run", scenario, "--out", folder, "--checkpoint-rounds", "20")
+    process = start_phyloop(*command)
+    deadline = time.monotonic() + 300.0
+    while process.poll() is None and len(files(folder)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL, "the task ended before it could be killed"
+    kept = int(files(folder)[-1].name.split(".")[1])
+    assert 40 <= kept < 300
+    result = phyloop(*command)
+    assert result.returncode == 0, result.stderr
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert [line["rounds"] for line in log if line.get("event") == "checkpoint-taken"] == [kept]
+    assert not (folder / CHECKPOINTS).exists()
+    undisturbed = run(tmp_path, LONG, Told(), folder="undisturbed", rounds=None)
+    _, plan = planned(tmp_path, LONG)
+    assert repr(stored(folder, plan)) == repr(stored(undisturbed, plan))
