@@ -36,11 +36,14 @@ def log_damage(path: Path) -> str | None:
         return "the header of its log differs from what was written"
     size = _FRAME + int(header[2])
     count = (len(content) - _HEADER) // size
+    if not count:
+        return None
     frames = np.frombuffer(content, np.uint8, count * size, _HEADER).reshape(count, size)
     heads = np.ascontiguousarray(frames[:, :_FRAME]).view(">u4")
     ours = (heads[:, 2:4] == header[4:6]).all(axis=1)
     # Frames of an earlier turn of the log lie behind the last of this one.
-    valid = _valid_frames(frames, heads, start=start, order=order)
+    wrong = _wrong_checksums(frames, heads, start=start, order=order) | ~ours
+    valid = int(np.argmax(wrong)) if wrong.any() else count
     if (ours[valid:] & (heads[valid:, 1] != 0)).any():
         return f"frame {valid} of its log differs from what was written"
     return None
@@ -50,16 +53,16 @@ def _is_page_size(value: int) -> bool:
     return 512 <= value <= 65536 and value & (value - 1) == 0
 
 
-def _valid_frames(frames: NDArray[np.uint8], heads: NDArray[np.uint32], *, start: Words, order: str) -> int:
-    """How many frames from the first on carry the checksum of all before them."""
+def _wrong_checksums(
+    frames: NDArray[np.uint8], heads: NDArray[np.uint32], *, start: Words, order: str
+) -> NDArray[np.bool_]:
+    """Which frames do not carry the checksum that continues from the one before: none up to the first damaged."""
     # Checksums run over the first 8 bytes of a frame's head and its page.
     covered = np.concatenate([frames[:, :8], frames[:, _FRAME:]], axis=1)
     words = np.ascontiguousarray(covered).view(order).astype(np.uint32)
-    expected = start.astype(np.uint32)
-    before = np.concatenate([expected[None], heads[:-1, 4:6].astype(np.uint32)])
-    # Each from the checksum that its predecessor carries: all are right up to the first that is not.
-    wrong = (_advance(before, words) != heads[:, 4:6]).any(axis=1)
-    return int(np.argmax(wrong)) if wrong.any() else len(frames)
+    before = np.concatenate([start[None], heads[:-1, 4:6]]).astype(np.uint32)
+    wrong: NDArray[np.bool_] = (_advance(before, words) != heads[:, 4:6]).any(axis=1)
+    return wrong
 
 
 def _advance(before: Words, words: Words) -> Words:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from command import ENVIRONMENT
+from harness import ENVIRONMENT
 
 BODY = """
 import os, signal
