@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import sqlite3
+import time
 import zlib
 from collections.abc import Mapping
 from math import prod
@@ -26,6 +27,7 @@ from scenarios.errors import ScenarioError
 DATABASE = "results.sqlite"
 LOCK = "run.lock"
 STORE_VERSION = 2
+_A_LOOK_S = 0.1
 APPLICATION_ID = 0x7068796C  # "phyl": tells our file from any other SQLite database
 
 # `total` is the sum of an array of counts, kept so that error rates need no blob to be unpacked.
@@ -199,7 +201,11 @@ def take_lock(path: Path) -> IO[str]:
     """Hold `path` until closed; ScenarioError naming the process that has it. Never deleted: that races."""
     lock = path.open("a+", encoding="ascii", errors="replace")
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_A_LOOK_S)  # whoever asks for the status holds it for a moment
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         lock.seek(0)
         holder = "".join(one for one in lock.read(32) if one.isdigit()) or "unknown"

@@ -117,7 +117,7 @@ def read_heartbeat(folder: Path) -> Mapping[str, Any] | None:
             content = json.loads(file.read(1 << 20))
     except (OSError, ValueError, RecursionError):
         return None
-    kinds = {
+    kinds: dict[str, type | tuple[type, ...]] = {
         "run": int,
         "pid": int,
         "host": str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -218,7 +218,7 @@ def _refuse_what_cannot_fit(jobs: Sequence[Job], room: Room, *, loaded: LoadedSc
     refuse_disk(((scenarios[index], number) for index, number in tasks.items()), folder, file=loaded.source)
 
 
-def _compute(engine: Engine, jobs: Sequence[Job], progress: Progress) -> Iterator[Finished]:
+def _compute(engine: Engine, jobs: Sequence[Job], progress: Progress) -> Generator[Finished, None, None]:
     # Without a job the engine is not even started: TensorFlow takes seconds to load.
     if jobs:
         yield from engine.run(_handed_out(jobs, progress), on_progress=progress.advance)
