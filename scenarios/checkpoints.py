@@ -37,6 +37,8 @@ _MOST_OF_THE_TIME = 0.01
 """Share of the time that checkpoints by the clock may take."""
 
 _log = logger("checkpoint")
+_told_of: set[Path] = set()
+"""Folders that could not be written to, which is said once by each process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +73,6 @@ class TaskCheckpoints:
     _asked_s: float = field(init=False)
     _rounds: int = field(init=False, default=0)
     _pause_s: float = field(init=False)
-    _warned: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         """The clock starts."""
@@ -137,9 +138,9 @@ class TaskCheckpoints:
         _log.warning("%s is left aside: %s; an older one is taken, or the task begins anew", path, why, extra=fields)
 
     def _say_that_nothing_is_kept(self, error: OSError) -> None:
-        if self._warned:
+        if self.policy.folder in _told_of:
             return
-        self._warned = True
+        _told_of.add(self.policy.folder)
         _log.warning(
             "how far trials %s have come cannot be kept in %s (%s); they go on, and would begin anew after an "
             "interruption",
