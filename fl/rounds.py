@@ -142,6 +142,11 @@ def _within(
     return outcome
 
 
+def by_trial(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Arrays `[num_rounds, num_trials, ...]` as `[num_trials, num_rounds, ...]`."""
+    return {name: np.ascontiguousarray(np.swapaxes(values, 0, 1)) for name, values in arrays.items()}
+
+
 class _Record:
     """Arrays over rounds and trials, filled as the rounds pass."""
 
@@ -217,13 +222,13 @@ class _Record:
             store[name] = np.zeros((self._num_rounds, *values.shape), values.dtype)
         return store[name]
 
-    def _failure(self, row: int) -> str | None:
-        """Why a trial has no result, None if it has one."""
+    def _failure(self, row: int, *, silent: bool) -> str | None:
+        """Why a trial, `silent` if nobody ever sent, has no result, None if it has one."""
         if self._stopped_at[row] == 0:
             return "round 0: one round alone would break the budget for the run"
         if self._failed_at[row] < self._num_rounds:
             return f"round {self._failed_at[row]}: the parameter has diverged or is not a number"
-        if "num_active" in self._rounds and not self._rounds["num_active"][:, row].any():
+        if silent:
             return "no device transmitted in any round: all stayed below link.power.cutoff_db"
         return None
 
@@ -258,10 +263,15 @@ class _Record:
                     "delta_target": np.full(amplitude.shape, config.delta),
                     "delta_spent": privacy.delta_spent(np.ascontiguousarray(self._rounds["peak_amplitude"].T)).T,
                 }
+        silent = np.zeros(len(trials), bool)
+        if "num_active" in self._rounds:
+            silent = ~self._rounds["num_active"].any(axis=0)
+        # A trial's numbers side by side, or every one of them would be fetched from another line of memory.
+        rounds, link, privacy_spent = (by_trial(arrays) for arrays in (self._rounds, self._link, spent))
         out = []
         for row, trial in enumerate(trials):
             ended = int(min(self._failed_at[row], self._stopped_at[row]))
-            failed = self._failure(row) is not None
+            failure = self._failure(row, silent=bool(silent[row]))
             measured = {name: float(values[row]) for name, values in summary.items()}
             if allowance is not None:
                 # A trial that stopped before there were samples has no metrics of them.
@@ -270,15 +280,15 @@ class _Record:
             out.append(
                 TrialResult(
                     trial=trial,
-                    metrics={} if failed else measured,
-                    rounds={name: values[:ended, row].copy() for name, values in self._rounds.items()},
-                    link={name: values[:ended, row].copy() for name, values in self._link.items()},
-                    privacy={name: values[:ended, row].copy() for name, values in spent.items()},
+                    metrics={} if failure else measured,
+                    rounds={name: values[row, :ended].copy() for name, values in rounds.items()},
+                    link={name: values[row, :ended].copy() for name, values in link.items()},
+                    privacy={name: values[row, :ended].copy() for name, values in privacy_spent.items()},
                     bursts={} if self._bursts is None else self._bursts.of_trial(row),
-                    on_air=OnAir(rounds={name: float(values[ended, row]) for name, values in self._rounds.items()})
+                    on_air=OnAir(rounds={name: float(values[row, ended]) for name, values in rounds.items()})
                     if ended == self._failed_at[row] < self._num_rounds
                     else OnAir(),
-                    failure=self._failure(row),
+                    failure=failure,
                 )
             )
         return out

@@ -44,6 +44,7 @@ class SuperpositionLink:
             packet_symbols=8 * config.packet_size_bytes,
             measure=chain.measure_gains,
         )
+        self._last: tuple[BlockGains, Mapping[str, NDArray[np.float64]], AmplitudeDecision] | None = None
 
     def superpose(
         self,
@@ -58,12 +59,7 @@ class SuperpositionLink:
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
         gains = self._channel.block_gains(context)
-        decision = decide_amplitude(
-            gains,
-            max_power=self.config.max_power,
-            payload_power=self._payload_bound**2,
-            caps=caps,
-        )
+        decision = self._decide(gains, caps)
         jamming = jamming_amplitude(payload, jammers, max_power=self.config.max_power)
         impairments = self.config.impairments
         sent = OnAir(
@@ -80,6 +76,26 @@ class SuperpositionLink:
             airtime_s=on_air(decision, jammers).astype(float) * (self.num_symbols * self.config.symbol_s),
             energy_j=arrivals.energy * self.config.symbol_s,
         )
+
+    def _decide(self, gains: BlockGains, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
+        """What power control decides; the last decision where channel and caps are those of the last round."""
+        values = {name: np.array(cap, float) for name, cap in caps.items()}
+        last = self._last
+        if last is not None and last[0] is gains and _same(last[1], values):
+            return last[2]
+        decision = decide_amplitude(
+            gains,
+            max_power=self.config.max_power,
+            payload_power=self._payload_bound**2,
+            caps=values,
+        )
+        self._last = (gains, values, decision)
+        return decision
+
+
+def _same(first: Mapping[str, NDArray[np.float64]], second: Mapping[str, NDArray[np.float64]]) -> bool:
+    """Whether names, their order and all values agree."""
+    return list(first) == list(second) and all(np.array_equal(first[name], second[name]) for name in first)
 
 
 def clipping_reference(

@@ -145,13 +145,14 @@ def clipped_gradients(task: PosteriorTask, theta: NDArray[np.float64], bound: fl
 
 def encodable(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
     """The gradients with a number for NaN, which no codec takes; see `lost_where_gradients_are`."""
-    return np.where(np.isnan(gradients), 0.0, gradients)
+    lost = np.isnan(gradients)
+    return np.where(lost, 0.0, gradients) if lost.any() else gradients
 
 
 def lost_where_gradients_are(estimate: NDArray[np.float64], gradients: NDArray[np.float64]) -> NDArray[np.float64]:
     """The estimate `[num_trials, m]`, NaN for trials with a gradient that is NaN: a bit cannot tell so."""
-    lost = np.isnan(gradients.sum(axis=(1, 2), keepdims=True))[:, 0]
-    return np.where(lost, np.nan, estimate)
+    lost = np.isnan(gradients.reshape(len(gradients), -1).sum(axis=1))
+    return np.where(lost[:, None], np.nan, estimate) if lost.any() else estimate
 
 
 def observe(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:

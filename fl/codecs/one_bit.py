@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from fl.codecs.base import Encoded
 from fl.codecs.parts import Floats, decode_in_parts, encode_in_parts
-from phy.random import uniform_words
 
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -32,12 +30,13 @@ class StochasticOneBit:
 
     def encode(self, values: Floats, *, keys: NDArray[np.uint32]) -> Encoded:
         """See `Codec.encode`."""
+        # numba takes a while to import, and few who import a codec encode with this one.
+        from fl.codecs.one_bit_kernel import stochastic_signs
 
-        def minus(part: NDArray[np.float64], first: int) -> NDArray[np.bool_]:
-            words = uniform_words(keys, num_devices=part.shape[1], num_words=part.shape[2], first_pair=first // 2)
-            return np.asarray(words >= expit(self.slope * part) * 2.0**32)
+        def to_bytes(part: NDArray[np.float64], first: int) -> NDArray[np.uint8]:
+            return stochastic_signs(part, slope=self.slope, keys=keys, first=first)
 
-        return encode_in_parts(values, bits=1, dtype=np.float64, limits=(-_LARGEST, _LARGEST), to_codes=minus)
+        return encode_in_parts(values, bits=1, dtype=np.float64, limits=(-_LARGEST, _LARGEST), to_bytes=to_bytes)
 
     def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> NDArray[np.float64]:
         """See `Codec.decode`; signs in {-1, +1}, float64."""

@@ -24,12 +24,14 @@ def encode_in_parts(
     bits: int,
     dtype: type[np.float32] | type[np.float64],
     limits: tuple[float, float],
-    to_codes: Callable[[Any, int], Codes],
+    to_codes: Callable[[Any, int], Codes] | None = None,
+    to_bytes: Callable[[Any, int], NDArray[np.uint8]] | None = None,
 ) -> Encoded:
     """Bits of `values` `[num_trials, num_devices, num_values]`, read as `dtype` and clipped to `limits`.
 
     `to_codes(part, first)` gives the codes below 2^bits of values `[num_trials, num_devices, n]` within the limits,
-    the first of them number `first` of its device. Raises LearningError for NaN, infinity, or another shape.
+    the first of them number `first` of its device; `to_bytes(part, first)` their packed bits, where a codec has a way
+    of its own. Raises LearningError for NaN, infinity, or another shape.
     """
     if values.ndim != 3:
         raise LearningError(
@@ -47,7 +49,10 @@ def encode_in_parts(
             _refuse_what_is_not_finite(values[..., columns], first=columns.start)
             clipped += np.count_nonzero((part < low) | (part > high), axis=-1)
             part = np.clip(part, low, high)
-        payload[..., stored] = pack(to_codes(part, columns.start), bits=bits)
+        if to_bytes is not None:
+            payload[..., stored] = to_bytes(part, columns.start)
+        elif to_codes is not None:
+            payload[..., stored] = pack(to_codes(part, columns.start), bits=bits)
     return Encoded(payload=payload, clipped=clipped)
 
 

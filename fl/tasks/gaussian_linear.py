@@ -50,7 +50,10 @@ class GaussianLinear:
 
     def gradients(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """See `PosteriorTask.gradients`."""
-        return ((self._curvature @ theta[..., None])[..., 0] - self._offset).reshape(self._shape)
+        # Here, because numba takes a while to import.
+        from fl.tasks.linear_kernel import quadratic_gradients
+
+        return quadratic_gradients(self._curvature, self._offset, theta).reshape(self._shape)
 
     def exact_samples(self, num_samples: int) -> NDArray[np.float64]:
         """See `PosteriorTask.exact_samples`."""

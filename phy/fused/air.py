@@ -158,6 +158,7 @@ class FusedAir:
     def __init__(self, config: LinkConfig, *, threads: int | None = None) -> None:
         self._bits = config.modulation != "analog"
         self._threads = threads or available_threads()
+        self._gains: tuple[tuple[int, tuple[int, ...]], NDArray[np.float32]] | None = None
 
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
         """See `AirChain.measure_gains`."""
@@ -175,7 +176,7 @@ class FusedAir:
         energy = np.empty((num_trials, spans, num_devices))
         arrays = (
             read_only(np.concatenate([*keys, context.keys(Purpose.NOISE)], axis=1)),
-            read_only(channel.rows(context)[3].reshape(num_trials, num_devices)),
+            self._gains_of(channel, context),
             read_only(sent.decision.level.astype(np.float32)),
             read_only(np.zeros((num_trials, num_devices), np.float32) if sent.jamming is None else sent.jamming),
         )
@@ -198,6 +199,14 @@ class FusedAir:
             threads=self._threads,
         )
         return Arrivals(received=received.view(np.complex64), num_active=active, energy=energy.sum(axis=1))
+
+    def _gains_of(self, channel: FlatChannel, context: UplinkContext) -> NDArray[np.float32]:
+        """Gains `[num_trials, num_devices]`, which no round changes."""
+        whose = (context.seed, context.trials)
+        if self._gains is None or self._gains[0] != whose:
+            gains = channel.rows(context)[3].reshape(len(context.trials), -1)
+            self._gains = (whose, read_only(gains))
+        return self._gains[1]
 
     def _payload(self, payload: NDArray[Any]) -> tuple[int, NDArray[np.float32], NDArray[np.uint8]]:
         """(kind, amplitudes, bits), of which the kernel reads one; the other is empty, but has trials and devices."""
