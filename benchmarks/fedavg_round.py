@@ -50,6 +50,7 @@ LARGE = FedAvgConfig.model_validate(
         "codec": {"name": "fixed-point", "bound": 0.5},
     }
 )
+POWER = {"policy": "fixed", "snr_max_db": 10.0}
 MANY_SECONDS, LARGE_SECONDS, LARGE_BYTES = 0.5, 60.0, 4e9
 
 
@@ -61,6 +62,13 @@ def write_random_images(folder: Path, name: str, *, num_classes: int) -> None:
         arrays[f"x_{part}"] = numbers.integers(0, 256, (count, 28, 28), np.uint8)
         arrays[f"y_{part}"] = np.arange(count, dtype=np.uint8) % num_classes
     np.savez(folder / f"{name}.npz", **arrays)
+
+
+def bit_flipping_federation() -> Federation:
+    """20 devices with the EMNIST CNN, bit flipping, Rayleigh fading."""
+    fades = LinkConfig.model_validate({"power": POWER, "channel": {"fading": "rayleigh"}})
+    flips = BitFlippingConfig(mechanism="bit-flipping", epsilon=10, kappa=0.02)
+    return Federation(LARGE, link=fades, privacy=flips, seed=1, trial=0)
 
 
 def seconds_of(federation: Federation, *, rounds: int) -> float:
@@ -80,13 +88,10 @@ def main() -> int:
         write_random_images(Path(folder), "mnist", num_classes=10)
         write_random_images(Path(folder), "emnist", num_classes=62)
         os.environ["PHYLOOP_DATA"] = folder
-        power = {"policy": "fixed", "snr_max_db": 10.0}
-        plain = LinkConfig.model_validate({"power": power})
+        plain = LinkConfig.model_validate({"power": POWER})
         many = seconds_of(Federation(MANY, link=plain, privacy=None, seed=1, trial=0), rounds=9)
         print(f"1000 devices, 7,850 parameters, 1 bit each: {many:.3f} s a round, limit {MANY_SECONDS} s")
-        fades = LinkConfig.model_validate({"power": power, "channel": {"fading": "rayleigh"}})
-        flips = BitFlippingConfig(mechanism="bit-flipping", epsilon=10, kappa=0.02)
-        large = seconds_of(Federation(LARGE, link=fades, privacy=flips, seed=1, trial=0), rounds=3)
+        large = seconds_of(bit_flipping_federation(), rounds=3)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         print(f"20 devices, 1,206,590 parameters, 23 bits each: {large:.1f} s a round, limit {LARGE_SECONDS:.0f} s")
         print(f"peak memory {peak / 1e9:.2f} GB, limit {LARGE_BYTES / 1e9:.0f} GB")

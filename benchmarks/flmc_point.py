@@ -11,11 +11,12 @@ and compilation included, imports not, and "again" those of another point in the
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+
+from timing import peak_gigabytes
 
 TRIALS, ROUNDS, BURN_IN, DEVICES, M, SAMPLES = 1000, 300, 200, 20, 5, 1200
 MOST_SECONDS, MOST_GB = 4.0, 1.0
@@ -61,11 +62,8 @@ def case(how: str, scheme: str) -> None:
     clock, cpu_clock = time.perf_counter(), time.process_time()
     work()
     compiled, cpu_compiled = time.perf_counter() - clock, time.process_time() - cpu_clock
-    # Kilobytes on Linux, bytes on macOS.
-    unit = 1 if sys.platform == "darwin" else 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     found = {"mse": mse, "seconds": seconds, "cpu": cpu, "compiled": compiled, "cpu_compiled": cpu_compiled}
-    print(json.dumps({**found, "gigabytes": peak / 1e9}))
+    print(json.dumps({**found, "gigabytes": peak_gigabytes()}))
 
 
 def prepared_phyloop(scheme: str) -> Callable[[], float]:

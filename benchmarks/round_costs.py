@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from timing import interleaved_medians, peak_gigabytes
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -35,11 +36,6 @@ def measured(case: str, cores: int | None = None) -> dict[str, float]:
     if done.returncode:
         raise SystemExit(done.stderr)
     return dict(json.loads(done.stdout.splitlines()[-1]))
-
-
-def peak_gigabytes() -> float:
-    """Of this process; kilobytes on Linux, bytes on macOS."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
 def timed(call: Callable[[int], object], *, rounds: int) -> dict[str, float]:
@@ -92,7 +88,6 @@ def cpa() -> dict[str, float]:
 def rates() -> dict[str, float]:
     """Mbit/s of three fused chains."""
     import chains
-    from timing import interleaved_medians
 
     rated = (chains.uncoded("qpsk", "rayleigh", "packet", 20.0), chains.ofdm(), chains.ldpc(3.0))
     rivals = {name: chain.rivals["fused"]() for name, chain in zip(RATED, rated, strict=True)}

@@ -1,0 +1,273 @@
+"""Where the time of three jobs goes: FLMC, compressed private aggregation, bit flipping.
+
+    python benchmarks/profile_rounds.py [JOB ..] [--functions]
+
+Each job is run once to compile, then again with a stopwatch around every call into compiled code and around the
+functions that do the rest of the signal processing and learning in NumPy. A stopwatch stands still while one inside it
+runs, so that shares add up to the whole:
+
+- kernels: `run_tasks` and compiled functions called outside it, by numba;
+- TensorFlow: execution of compiled functions and single operations, not what Python does around them;
+- NumPy: signal processing and learning in arrays, the functions of `NUMPY`;
+- results: what is put together once trials are done; storing: the write into the store of a run;
+- Python: everything else, checks, copies and the calls themselves.
+
+Shares are of processor time of all threads, so that other work on the machine hardly counts, and of wall time. Calls
+inside worker threads belong to the stage that waits for them. `--functions` shows the costliest functions of Python
+by cProfile as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import importlib
+import os
+import pstats
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from timing import print_table
+
+from scenarios.engine import Job, batch_size, compute, start_tensorflow
+from scenarios.identity import physics, physics_json, task_id
+from scenarios.loader import load_scenario
+from scenarios.plan import Point, expand
+from scenarios.store import Store
+
+STAGES = ("kernels", "TensorFlow", "NumPy", "results", "storing", "Python")
+NUMPY = (
+    "fl.tasks.gaussian_linear:GaussianLinear.__init__",
+    "fl.algorithms.flmc:clipped_gradients",
+    "fl.algorithms.flmc:lost_where_gradients_are",
+    "fl.algorithms.flmc:encodable",
+    "fl.metrics:SampleMoments.add",
+    "fl.metrics:SampleMoments.summary",
+    "fl.aggregation:sum_from_superposition",
+    "fl.aggregation:weighted_mean",
+    "fl.codecs.packing:pack",
+    "fl.codecs.packing:unpack",
+    "fl.codecs.fixed_point:FixedPoint._fractions",
+    "fl.codecs.fixed_point:FixedPoint._values",
+    "fl.codecs.parts:encode_in_parts",
+    "fl.codecs.parts:decode_in_parts",
+    "fl.bit_flips:flip_bits",
+    "fl.bit_flips:count_differences",
+    "fl.federation:check_finite",
+    "fl.exchange:believe",
+    "phy.power:decide_amplitude",
+    "phy.random:round_keys",
+    "phy.random:uniform_words",
+    "privacy.flip_plans:plan_flips",
+    "privacy.amplitude_privacy:RoundPrivacy.delta_spent",
+)
+OTHERS = {"results": ("fl.rounds:_Record.results",), "storing": ("scenarios.store:Store.write",)}
+
+
+class Stopwatches:
+    """Time of each stage, exclusive of stages called inside it; calls of other threads do not count."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._running: list[str] = []
+        self._since = (0.0, 0.0)
+        self._thread = threading.get_ident()
+
+    def _turn(self) -> None:
+        now = (time.process_time(), time.perf_counter())
+        if self._running:
+            for place in range(2):
+                self.spent[self._running[-1]][place] += now[place] - self._since[place]
+        self._since = now
+
+    @contextmanager
+    def running(self, stage: str) -> Iterator[None]:
+        """One stage, until the block ends."""
+        if threading.get_ident() != self._thread:
+            yield
+            return
+        self._turn()
+        self._running.append(stage)
+        try:
+            yield
+        finally:
+            self._turn()
+            self._running.pop()
+
+    def around(self, function: Callable[..., Any], stage: str) -> Callable[..., Any]:
+        """The function with its stopwatch."""
+
+        @wraps(function)
+        def timed(*arguments: Any, **named: Any) -> Any:
+            with self.running(stage):
+                return function(*arguments, **named)
+
+        return timed
+
+
+@contextmanager
+def watched(watches: Stopwatches) -> Iterator[None]:
+    """Stopwatches around all stages; modules are as they were afterwards."""
+    from numba.core.registry import CPUDispatcher
+    from tensorflow.python import pywrap_tfe
+
+    from phy.fused.workers import run_tasks
+
+    undo: list[tuple[Any, str, Any]] = []
+
+    def put(owner: Any, name: str, value: Any) -> None:
+        undo.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    replaced = {id(run_tasks): watches.around(run_tasks, "kernels")}
+    for stage, places in {"NumPy": NUMPY, **OTHERS}.items():
+        for place in places:
+            module, _, path = place.partition(":")
+            owner: Any = importlib.import_module(module)
+            *classes, name = path.split(".")
+            for one in classes:
+                owner = getattr(owner, one)
+            function = getattr(owner, name)
+            replaced[id(function)] = watches.around(function, stage)
+            if classes:
+                put(owner, name, replaced[id(function)])
+    # Where a module imported a function by name, that name is what it calls.
+    for module_name, module in list(sys.modules.items()):
+        if module_name.split(".")[0] in ("fl", "phy", "privacy", "scenarios"):
+            for name, value in list(vars(module).items()):
+                if id(value) in replaced:
+                    put(module, name, replaced[id(value)])
+                elif isinstance(value, CPUDispatcher) and value.signatures:
+                    put(module, name, watches.around(value, "kernels"))
+    for name in ("TFE_Py_Execute", "TFE_Py_FastPathExecute"):
+        put(pywrap_tfe, name, watches.around(getattr(pywrap_tfe, name), "TensorFlow"))
+    try:
+        yield
+    finally:
+        for owner, name, value in reversed(undo):
+            setattr(owner, name, value)
+
+
+# --- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def point_of(name: str, **wanted: Any) -> Point:
+    """The point of a library scenario whose swept paths have these values (the last part of the path names it)."""
+    plan = expand(load_scenario(name))
+    for point in plan.points:
+        found = {path.rsplit(".", 1)[-1]: value for path, value in point.settings.items()}
+        if all(found.get(path) == value for path, value in wanted.items()):
+            return point
+    raise SystemExit(f"{name} has no point with {wanted}")
+
+
+def stored(point: Point, *, trials: int) -> Callable[[], None]:
+    """The point, computed and stored as `phyloop run` does: batch by batch."""
+    size = batch_size(point.scenario)
+    text = physics_json(point.scenario)
+
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder), scenario_name="profile") as store:
+            for first in range(0, trials, size):
+                batch = tuple(range(first, min(first + size, trials)))
+                finished = compute(Job(point=point, trials=batch), on_progress=lambda _: None)
+                results = {task_id(text, one.trial): one for one in finished.results}
+                store.write(results, physics=physics(point.scenario), seconds=finished.seconds)
+
+    return run
+
+
+def flmc(scheme: str) -> Callable[[], None]:
+    """One point of `flmc-snr`, 1000 trials of 300 rounds."""
+    privacy = {"epsilon": 5, "delta": 0.01}
+    return stored(point_of("flmc-snr", scheme=scheme, snr_max_db=25, lmc_cap="printed", privacy=privacy), trials=1000)
+
+
+def cpa() -> Callable[[], None]:
+    """Ten rounds of 1000 devices with the linear model."""
+    from one_bit import cpa_federation, write_random_images
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_random_images(Path(folder), count=5000)
+        os.environ["PHYLOOP_DATA"] = folder
+        federation = cpa_federation(1000)
+    return lambda: _rounds(federation, 10)
+
+
+def bit_flipping() -> Callable[[], None]:
+    """The channel-native point of `bitflip-mechanisms`: 20 devices, digits, 50 rounds, 5 trials."""
+    return stored(point_of("bitflip-mechanisms", label="channel-native"), trials=5)
+
+
+def bit_flipping_cnn() -> Callable[[], None]:
+    """Two rounds of 20 devices with the EMNIST CNN of 1.2 million weights, 23 bits each, over Rayleigh fading."""
+    from fedavg_round import bit_flipping_federation, write_random_images
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_random_images(Path(folder), "emnist", num_classes=62)
+        os.environ["PHYLOOP_DATA"] = folder
+        federation = bit_flipping_federation()
+    return lambda: _rounds(federation, 2)
+
+
+def _rounds(federation: Any, count: int) -> None:
+    for index in range(count):
+        federation.round(index)
+
+
+JOBS: dict[str, Callable[[], Callable[[], None]]] = {
+    "flmc-analog": lambda: flmc("analog"),
+    "flmc-digital": lambda: flmc("digital"),
+    "cpa": cpa,
+    "bit-flipping": bit_flipping,
+    "bit-flipping-cnn": bit_flipping_cnn,
+}
+
+
+def profiled(name: str, *, functions: bool) -> list[tuple[str, ...]]:
+    """Rows of the table: shares of processor and of wall time."""
+    job = JOBS[name]()
+    job()
+    watches = Stopwatches()
+    with watched(watches), watches.running("Python"):
+        job()
+    if functions:
+        profiler = cProfile.Profile(timer=time.process_time)
+        profiler.runcall(job)
+        pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
+    rows = []
+    for place, clock in enumerate(("processor", "wall")):
+        seconds = [watches.spent[stage][place] for stage in STAGES]
+        whole = sum(seconds)
+        compiled = seconds[STAGES.index("kernels")] + seconds[STAGES.index("TensorFlow")]
+        shares = [f"{100.0 * one / whole:.1f}" for one in seconds]
+        rows.append((f"{name}, {clock}", f"{whole:.2f}", *shares, f"{100.0 * compiled / whole:.0f}"))
+    return rows
+
+
+def main(arguments: list[str]) -> int:
+    """Print one table for all jobs; a job of FLMC is a point of the main scenario."""
+    parser = argparse.ArgumentParser(description="where the time of a round goes")
+    parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"of {', '.join(JOBS)}; all if left out")
+    parser.add_argument("--functions", action="store_true", help="the costliest functions of Python too")
+    asked = parser.parse_args(arguments)
+    if unknown := [job for job in asked.jobs if job not in JOBS]:
+        parser.error(f"no job {', '.join(unknown)}; use {', '.join(JOBS)}")
+    start_tensorflow()
+    rows = [row for job in asked.jobs or JOBS for row in profiled(job, functions=asked.functions)]
+    print_table(("percent of", "seconds", *STAGES, "kernels and TensorFlow"), rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
