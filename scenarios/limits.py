@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fl.footprint import held_at_once
 from scenarios.engine import BATCH_BYTES
 from scenarios.errors import ScenarioError
 from scenarios.estimate import COMPILED_BYTES, LIBRARIES_BYTES, MAIN_PROCESS_BYTES, disk_bytes_of_task, process_bytes
@@ -49,7 +50,7 @@ def room(memory_limit: str | None = None, *, workers: int = 1, elsewhere: bool =
 
 def refuse_memory(scenarios: Iterable[Scenario], room: Room, *, file: Path) -> None:
     """ScenarioError unless the libraries and one trial of every scenario, alone, fit into a process."""
-    needed = max(map(process_bytes, scenarios), default=0)
+    needed, largest = max(((process_bytes(one), one) for one in scenarios), key=lambda one: one[0], default=(0, None))
     if needed <= room.process_bytes:
         return
     whole = room.limit.limit_bytes
@@ -62,8 +63,9 @@ def refuse_memory(scenarios: Iterable[Scenario], room: Room, *, file: Path) -> N
         )
         remedy = ", take fewer --workers"
         total = MAIN_PROCESS_BYTES + room.workers * needed
+    why = None if largest is None else held_at_once(largest.learning)
     raise ScenarioError(
-        problem=f"one trial needs about {gigabytes(needed)} of memory, {has}",
+        problem=f"one trial needs about {gigabytes(needed)} of memory, {has}{'' if why is None else f': {why}'}",
         remedy=f"make the model or the number of devices smaller{remedy}, or give it {OPTION} "
         f"{-(-total // 10**8) / 10:.1f}GB if there is that much",
         file=file,

@@ -46,7 +46,7 @@ class FedAvgConfig(Frozen):
     model: ModelConfig = ModelConfig()
     local: LocalConfig = LocalConfig()
     codec: CodecConfig = Binary32Config()
-    num_devices: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = 20
+    num_devices: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = 20
     rounds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(default=50, description="K")
     upload: Literal["model", "update"] = "model"
     weighting: Literal["samples", "equal"] = "samples"

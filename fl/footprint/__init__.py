@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fl.config import BitDistanceConfig, FedAvgConfig, FlipMomentsConfig, FlmcConfig, ReconstructionConfig
-from fl.footprint import fedavg, flmc, reconstruction, schemes, studies
+from fl.footprint import blocks, fedavg, flmc, reconstruction, schemes, studies
 from phy.config import LinkConfig
 
 AnyLearning = FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig | ReconstructionConfig
@@ -48,6 +48,11 @@ def bytes_per_trial(config: AnyLearning, link: LinkConfig) -> int:
     if isinstance(config, ReconstructionConfig):
         return reconstruction.bytes_per_trial(config, link)
     return fedavg.bytes_per_trial(config, link) if isinstance(config, FedAvgConfig) else studies.bytes_per_trial(config)
+
+
+def held_at_once(config: AnyLearning) -> str | None:
+    """Why a trial holds the numbers of all devices at once, with a remedy, in a clause; None where it need not."""
+    return blocks.held_at_once(config) if isinstance(config, FedAvgConfig) else None
 
 
 def seconds_per_trial(config: AnyLearning, link: LinkConfig, *, batch: int) -> float:

@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from fl.config import DataConfig, FedAvgConfig
+from fl.footprint.blocks import bits_in_parts, devices_at_once
 from fl.footprint.radio import SECONDS_PER_FLIPPED_BIT, seconds_per_bit
 from fl.footprint.schemes import seconds_per_value, upload_bits
 from phy.config import LinkConfig
@@ -27,6 +28,9 @@ _PER_SAMPLE_CLIPPING = 1.7
 _MICRO_BATCH_BYTES = 256 << 20
 _COPIES_OF_WEIGHTS = 6
 _SERIES_PER_DEVICE = 24
+_NUMBERS_PER_DEVICE = 120
+"""Of the round that is on: what was decided and counted, how errors lie together, and a copy while all is joined."""
+_COPIES_OF_PLACES = 2
 _ASSUMED_PARAMETERS, _ASSUMED_FLOPS = 100_000, 10_000_000
 
 
@@ -63,17 +67,18 @@ def bytes_per_trial(config: FedAvgConfig, link: LinkConfig) -> int:
     """Memory of one trial: data set, weights of all devices in their stages, bits, micro-batches, records [B]."""
     from fl.data.facts import image_facts
 
-    del link  # streamed through chunks of a fixed size
     facts = image_facts(config.data.name)
     data = (facts.num_train + facts.num_test) * prod(facts.image_shape)
     devices, size = devices_per_round(config), dimension(config) or _ASSUMED_PARAMETERS
-    weights = 4 * devices * size * _COPIES_OF_WEIGHTS
-    bits = 3 * devices * upload_bits(config, num_values=size) // 8
+    at_once = devices_at_once(config, count=devices, num_values=size)
+    weights = 4 * at_once * size * _COPIES_OF_WEIGHTS
+    bits = 3 * (at_once if bits_in_parts(config, link) else devices) * upload_bits(config, num_values=size) // 8
     optimizer = (
         4 * size * config.num_devices * {"gd": 0, "sgd": config.local.momentum > 0, "adam": 2}[config.local.optimizer]
     )
-    activations = devices * _samples_per_step(config) * _activation_bytes(config)
-    records = 8 * config.rounds * config.num_devices * _SERIES_PER_DEVICE
+    activations = at_once * _samples_per_step(config) * _activation_bytes(config)
+    records = 8 * config.num_devices * (config.rounds * _SERIES_PER_DEVICE + _NUMBERS_PER_DEVICE)
+    records += 8 * config.num_devices * samples_per_device(config) * _COPIES_OF_PLACES
     return data + weights + bits + int(optimizer) + min(activations, _MICRO_BATCH_BYTES) + records
 
 

@@ -11,7 +11,7 @@ _SECONDS_PER_VALUE = {
     "trimmed-mean": 6e-8,
     "geometric-median": 2e-7,
     "rsa": 1e-8,
-    "cpa": 1.2e-8,
+    "cpa": 3e-9,
     "probit": 9e-9,
     "sign": 8e-9,
     "laplace": 3e-8,

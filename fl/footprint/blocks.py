@@ -1,0 +1,44 @@
+"""Which rounds stream their devices in blocks, and why the others hold the numbers of all of them at once."""
+
+from __future__ import annotations
+
+from fl.config import FedAvgConfig
+from fl.config.scheme import CpaScheme, ProbitScheme, SignScheme
+from phy.config import LinkConfig
+
+_BLOCK_BYTES, _FEWEST_IN_A_BLOCK = 1 << 24, 64
+
+
+def held_at_once(config: FedAvgConfig) -> str | None:
+    """Why the numbers of all devices are in memory at once, with a remedy, in a clause; None where blocks of them are.
+
+    As `fl.federation.Federation` has it.
+    """
+    aggregation = config.aggregation
+    if not isinstance(aggregation, CpaScheme | ProbitScheme | SignScheme):
+        return f"aggregation {aggregation.name} needs the updates of all devices at once; cpa, probit and sign do not"
+    if config.personal is not None:
+        return "every device keeps a personal model; leave personal out"
+    if config.downlink != "ideal":
+        return "every device keeps the model that it last heard; write downlink: ideal"
+    if config.attack is not None and config.attack.kind in ("zero-gradient", "duplicate"):
+        return f"attackers of kind {config.attack.kind} look at all updates; choose another kind"
+    if config.local.optimizer == "adam" or config.local.momentum > 0.0:
+        return "every device keeps its momentum; write optimizer: gd, or momentum: 0"
+    return None
+
+
+def devices_at_once(config: FedAvgConfig, *, count: int, num_values: int) -> int:
+    """Devices, of `count` that train in a round, whose updates of `num_values` numbers are in memory at once."""
+    if held_at_once(config) is not None:
+        return count
+    fit = max(_BLOCK_BYTES // (4 * num_values), _FEWEST_IN_A_BLOCK)
+    return min(count, 1 << fit.bit_length() - 1)
+
+
+def bits_in_parts(config: FedAvgConfig, link: LinkConfig) -> bool:
+    """Whether bits go over the link in blocks of devices, too: uncoded over flat channels; packets go all at once."""
+    if not isinstance(config.aggregation, CpaScheme | ProbitScheme | SignScheme):
+        return False
+    named = link.model_copy(update={"access": "orthogonal" if link.access == "auto" else link.access})
+    return named.error_model == "error_free" or (named.plain and named.error_model == "measured")
