@@ -137,7 +137,7 @@ def test_a_payload_that_does_not_fit_is_refused() -> None:
 
 @pytest.mark.parametrize("num_bits", [1, 8, 1003, 1008])
 def test_differences_are_counted_without_padding(num_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bit_flips, "_BYTES_AT_ONCE", 100)
+    monkeypatch.setattr("fl.bit_flips._BYTES_AT_ONCE", 100)
     first, second = np.random.default_rng(4).integers(0, 256, (2, 2, 3, 126), dtype=np.uint8)
     differ = np.unpackbits(first ^ second, axis=-1)[..., :num_bits].sum(axis=-1, dtype=np.int64)
     counted = count_differences(first, second, num_bits=num_bits)

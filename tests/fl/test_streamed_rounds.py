@@ -1,0 +1,177 @@
+"""A one-bit round in blocks of devices: the same bits as all at once, whatever the blocks, and little memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fl import federation
+from fl.choices import choose_for_each
+from fl.config import FedAvgConfig
+from fl.federation import DivergedError, Federation, RoundReport
+from fl.local.linear import linear_steps
+from phy.config import LinkConfig
+
+DEVICES = 300
+FADING = {
+    "modulation": "qpsk",
+    "probe_bits": 512,
+    "channel": {"model": "flat", "fading": "rayleigh", "coherence": "round"},
+    "power": {"policy": "fixed", "snr_max_db": 8},
+}
+SILENT = {**FADING, "power": {"policy": "truncated-inversion", "snr_max_db": 8, "cutoff_db": -3}}
+CPA = {"name": "cpa", "gamma": 0.02}
+ROUNDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "cpa": ({"aggregation": CPA}, FADING),
+    "cpa, nested, dithered, scaled": (
+        {"aggregation": {**CPA, "stages": 2, "dither": True, "radius": "scaled", "gamma": 2.0}},
+        FADING,
+    ),
+    "cpa, some silent, some dropped": (
+        {"aggregation": CPA, "participation": {"dropout": 0.3}, "weighting": "samples"},
+        SILENT,
+    ),
+    "cpa, some take part, some lie": (
+        {
+            "aggregation": CPA,
+            "participation": {"devices_per_round": 170, "dropout": 0.2},
+            "attack": {"kind": "random", "share": 0.2},
+        },
+        FADING,
+    ),
+    "cpa, without a radio": ({"aggregation": CPA}, {"error_model": "error_free"}),
+    "cpa, over a link of packets": (
+        {"aggregation": CPA},
+        {**FADING, "packets": {"policy": "drop", "crc": "crc16"}, "packet_size_bytes": 20},
+    ),
+    "probit": ({"aggregation": {"name": "probit", "bound": "adaptive", "clip": None, "b": 0.02}}, SILENT),
+    "sign": ({"aggregation": {"name": "sign", "vote": "mean", "channel": "native"}}, FADING),
+}
+
+
+def build(learning: dict[str, Any], link: dict[str, Any]) -> Federation:
+    told = {
+        "num_devices": DEVICES,
+        "data": "digits",
+        "partition": {"kind": "iid", "samples_per_device": 5, "disjoint": False},
+        "model": "linear",
+        "local": {"learning_rate": 0.1, "steps": 2},
+        "upload": "update",
+        **learning,
+    }
+    config = FedAvgConfig.model_validate(told)
+    return Federation(config, link=LinkConfig.model_validate(link), privacy=None, seed=5, trial=1)
+
+
+def two_rounds(learning: dict[str, Any], link: dict[str, Any]) -> tuple[np.ndarray, list[RoundReport]]:
+    trial = build(learning, link)
+    reports = [trial.round(index) for index in range(2)]
+    return trial.weights, reports
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_blocks_change_no_bit_of_a_round(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    whole, reports = two_rounds(*ROUNDS[name])
+    for rows in (64, 16):
+        monkeypatch.setattr(federation, "_BLOCK_BYTES", 4 * 650 * rows)
+        monkeypatch.setattr(federation, "_FEWEST_IN_A_BLOCK", 1)
+        trial = build(*ROUNDS[name])
+        blocks = [block.stop - block.start for block in trial._blocks(DEVICES)]
+        assert len(blocks) == -(-DEVICES // rows)
+        weights, found = two_rounds(*ROUNDS[name])
+        np.testing.assert_array_equal(weights, whole)
+        for one, other in zip(found, reports, strict=True):
+            assert one.rounds == pytest.approx(other.rounds, rel=1e-12, nan_ok=True)
+            for table in ("devices", "link"):
+                ours, theirs = getattr(one, table), getattr(other, table)
+                assert ours.keys() == theirs.keys()
+                for series in ours:
+                    np.testing.assert_array_equal(ours[series], theirs[series], series)
+            if other.bursts is not None:
+                assert one.bursts is not None
+                for series, counts in other.bursts.of_trial(0).items():
+                    np.testing.assert_array_equal(one.bursts.of_trial(0)[series], counts, series)
+    assert np.abs(whole).max() > 0.0
+
+
+def test_all_come_at_once_where_updates_have_to_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(federation, "_BLOCK_BYTES", 4 * 650 * 16)
+    monkeypatch.setattr(federation, "_FEWEST_IN_A_BLOCK", 1)
+    for learning in (
+        {"aggregation": {"name": "median"}},
+        {"aggregation": {"name": "jopeq"}},
+        {"aggregation": CPA, "attack": {"kind": "duplicate", "share": 0.2}},
+    ):
+        assert list(build(learning, FADING)._blocks(DEVICES)) == [slice(0, DEVICES)]
+
+
+def test_a_round_holds_no_more_updates_than_a_block_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(federation, "_BLOCK_BYTES", 4 * 650 * 64)
+    tallest, train = [], federation.LocalTrainer.train
+
+    def watched(self: Any, weights: np.ndarray, **told: Any) -> Any:
+        tallest.append(len(told["devices"]))
+        return train(self, weights, **told)
+
+    monkeypatch.setattr(federation.LocalTrainer, "train", watched)
+    build(*ROUNDS["cpa"]).round(0)
+    assert max(tallest) == 64
+    assert sum(tallest) == DEVICES
+
+
+def test_a_device_that_diverges_in_a_later_block_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(federation, "_BLOCK_BYTES", 4 * 650 * 64)
+    trial, train = build(*ROUNDS["cpa"]), federation.LocalTrainer.train
+
+    def diverging(self: Any, weights: np.ndarray, **told: Any) -> Any:
+        found = train(self, weights, **told)
+        found.weights[told["devices"] == 203, 7] = np.nan
+        return found
+
+    monkeypatch.setattr(federation.LocalTrainer, "train", diverging)
+    with pytest.raises(DivergedError, match="the model of device 203 has diverged"):
+        trial.round(0)
+
+
+@pytest.mark.parametrize(
+    "local",
+    [
+        {"learning_rate": 0.3, "steps": 3},
+        {"optimizer": "sgd", "batch_size": 2, "momentum": 0.5, "learning_rate": 0.3, "steps": 4},
+        {"learning_rate": 0.3, "steps": 2, "l2": 0.1, "proximal": 0.2},
+    ],
+)
+def test_the_kernel_trains_what_tensorflow_trains(local: dict[str, Any]) -> None:
+    settings = {"aggregation": CPA, "local": local}
+    ours, theirs = (build(settings, FADING)._trainer for _ in range(2))
+    assert ours._linear is not None
+    theirs._linear = None
+    start = build(settings, FADING).weights
+    devices = np.array([0, 7, 299])
+    steps = np.array([local["steps"], 1, local["steps"]])
+    for index in range(2):
+        one = ours.train(start, devices=devices, round_index=index, steps=steps)
+        other = theirs.train(start, devices=devices, round_index=index, steps=steps)
+        # Some hundred sums of numbers of order one in single precision, in another order.
+        np.testing.assert_allclose(one.weights, other.weights, rtol=0, atol=2e-6)
+        np.testing.assert_allclose(one.loss, other.loss, rtol=0, atol=2e-6)
+        assert np.abs(one.weights - start).max() > 1e-2
+    for name, rows in ours.state().items():
+        np.testing.assert_allclose(rows, theirs.state()[name], rtol=0, atol=1e-5)
+
+
+def test_what_the_kernel_cannot_train_is_left_to_tensorflow() -> None:
+    for model, local in (("mlp", {}), ("linear", {"clip": 1.0}), ("linear", {"optimizer": "adam", "batch_size": 5})):
+        trial = build({"aggregation": CPA, "model": model, "local": local}, FADING)
+        config = FedAvgConfig.model_validate({"local": local}).local
+        assert linear_steps(trial.model, config=config, data=trial.data) is None
+
+
+@pytest.mark.parametrize(("population", "size"), [(60_000, 5), (10, 10), (7, 1), (60_000, 64), (20_000, 500)])
+def test_many_draws_are_those_of_numpy_one_by_one(population: int, size: int) -> None:
+    ours, theirs = (np.random.Generator(np.random.Philox(9)) for _ in range(2))
+    found = choose_for_each(ours, population=population, size=size, rows=2000 if size < 10 else 50)
+    expected = [theirs.choice(population, size, replace=False) for _ in range(len(found))]
+    np.testing.assert_array_equal(found, expected)
