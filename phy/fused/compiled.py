@@ -41,6 +41,7 @@ def _writable_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="phyloop-kernels-"))
 
 
+_njit: Any = numba.njit
 _config: Any = numba.config
 if not _config.CACHE_DIR:
     _config.CACHE_DIR = str(_writable_folder())
@@ -63,7 +64,7 @@ def stage(function: Callable[..., Any]) -> Any:
 
     It may not allocate: it counts no references to arrays, which costs as much as the arithmetic of a short loop.
     """
-    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=_FASTMATH, _nrt=False)(function)
+    return _njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=_FASTMATH, _nrt=False)(function)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
