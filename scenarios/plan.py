@@ -21,6 +21,7 @@ from .schema_keys import schema_keys, unknown_key
 from .shorthand import normalise
 
 MAX_POINTS = 100_000
+MAX_TASKS = 10_000_000
 
 _NOT_SWEPT = {
     "measure": "its values are the x axis; of the rest only measure.num_devices can be swept",
@@ -97,6 +98,9 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     total = sum(prod(len(axis) for axis in block) for block in axes)
     if total > MAX_POINTS:
         raise _error(loaded, ("sweep",), f"{total} points, more than {MAX_POINTS}", "shorten the lists, or zip them")
+    if (tasks := total * loaded.scenario.trials) > MAX_TASKS:
+        problem = f"{total} points x {loaded.scenario.trials} trials are {tasks} tasks, more than {MAX_TASKS}"
+        raise _error(loaded, ("trials",), problem, "take fewer trials")
     root = {key: value for key, value in loaded.document.items() if key != "sweep"}
     points: list[Point] = []
     first: dict[str, Point] = {}

@@ -122,6 +122,10 @@ def run_plan(
             problem="holds a study of phyloop link, which a run would mix with its own results",
             remedy="choose another folder with --out",
         )
+    room = make_room() if room is None else room
+    if not (folder / DATABASE).exists():  # nothing is made where nothing can be run
+        refuse_memory((point.scenario for point in plan.points), room, file=loaded.source)
+        refuse_disk(((point.scenario, plan.trials) for point in plan.points), folder, file=loaded.source)
     ids = identify(plan)
     every = [one for point_ids in ids for one in point_ids]
     kept = replace(loaded, scenario=without_others(loaded.scenario, plan))
@@ -131,9 +135,6 @@ def run_plan(
     if whole is not None:
         report, failed = whole
         return RunOutcome(planned=len(every), computed=0, found=len(every), failed=failed, report=report, whole=True)
-    room = make_room() if room is None else room
-    if not (folder / DATABASE).exists():  # nothing is made where nothing can be run
-        _refuse_what_cannot_fit(missing_jobs(plan, ids, set()), room, loaded=loaded, folder=folder)
     with Store.open(folder, scenario_name=name) as store, logged(folder, level=options.log_level):
         statuses = store.statuses(every)
         done = {one for one, status in statuses.items() if status == "done" or not options.retry_failed}

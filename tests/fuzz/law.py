@@ -1,0 +1,73 @@
+"""The law of input: a sentence or a valid scenario, never a traceback, within a second and 500 MB."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from scenarios.describe import describe, listings
+from scenarios.errors import ScenarioError
+from scenarios.estimate import estimate
+from scenarios.figure_check import check_figures
+from scenarios.link_study.figures import check_study_figures
+from scenarios.link_study.plan import expand_link
+from scenarios.loader import LoadedScenario, load_scenario
+from scenarios.plan import expand
+from scenarios.table_check import check_tables
+
+SECONDS = 1.0
+BYTES = 500 << 20
+SECONDS_PER_POINT = 5e-3
+"""A sweep of many points is a valid scenario, and takes as long as it takes."""
+
+
+def outcome(read: Callable[[], int]) -> str:
+    """The sentence that `read` ends in, empty if all is well; it returns the points that it made.
+
+    Any other exception passes through. AssertionError for more than a second of computing, or 500 MB more than before.
+    """
+    memory, started = _peak_bytes(), time.process_time()
+    points, said = 0, ""
+    try:
+        points = read()
+    except ScenarioError as error:
+        said = str(error)
+        assert said.isprintable() or "\n" not in said, said
+        assert len(said) < 5000, f"{len(said)} characters: {said[:200]}"
+    spent = time.process_time() - started
+    assert spent < SECONDS + SECONDS_PER_POINT * points, f"{spent:.1f} s for {points} points; {said[:200]}"
+    assert _peak_bytes() - memory < BYTES
+    return said
+
+
+def read_scenario(path: Path, overrides: Sequence[str] = ()) -> int:
+    """All that `phyloop check` asks of a scenario before it prints; the points of its sweep."""
+    loaded = load_scenario(path, overrides=overrides)
+    points = 0
+    if loaded.scenario.measure is not None:
+        study = expand_link(loaded)
+        check_study_figures(loaded, study)
+        points += study.num_points
+        if "learning" not in loaded.document:
+            return points
+    return points + read_plan(loaded)
+
+
+def read_plan(loaded: LoadedScenario) -> int:
+    """The plan of a loaded scenario with what is told of it; its points."""
+    plan = expand(loaded)
+    check_figures(loaded)
+    check_tables(loaded, plan)
+    if len(plan.points) <= 20:
+        estimate(plan)
+        list(describe(plan.points[0].scenario))
+        listings(plan)
+    return len(plan.points)
+
+
+def _peak_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

@@ -1,0 +1,331 @@
+"""Files from others - data sets, run folders, checkpoints - are read or refused in a sentence, whatever their bytes."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import pickle
+import resource
+import struct
+import tarfile
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from law import outcome, read_plan
+from mutations import key_names, spoilt_documents, values
+
+from fl.data.cifar import read_cifar
+from fl.data.idx import read_idx
+from fl.data.npz import read_npz
+from fl.data.pickled import PickleError, read_pickle
+from fl.tasks.base import LearningError
+from scenarios.checkpoint_file import Checkpoint, DamagedError, read_checkpoint, write_checkpoint
+from scenarios.database import DATABASE, connect, pack_series, unpack_series
+from scenarios.errors import ScenarioError
+from scenarios.loader import load_scenario, resolved_data
+from scenarios.store import Store
+from scenarios.stored import stored_scenario
+
+SOME = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
+
+GREY = {
+    "x_train": np.zeros((4, 28, 28), np.uint8),
+    "y_train": np.arange(4, dtype=np.uint8),
+    "x_test": np.zeros((2, 28, 28), np.uint8),
+    "y_test": np.arange(2, dtype=np.uint8),
+}
+IDX = b"\0\0\x08\x03" + struct.pack(">III", 2, 28, 28) + bytes(2 * 784)
+BATCH = pickle.dumps({b"data": np.zeros((2, 3072), np.uint8), b"labels": [0, 1]}, protocol=2)
+FINE = {"x": np.arange(6.0).reshape(2, 3), "n": {"rounds": 3, "rng": "abc", "empty": np.zeros((0, 2), np.int64)}}
+
+
+@contextmanager
+def frugal(seconds: float = 1.0, bytes_: int = 500 << 20) -> Iterator[None]:
+    """Fails if the block computes for longer, or takes more memory than this process ever had."""
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    yield
+    assert time.process_time() - started < seconds
+    assert 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < bytes_
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, fine: bytes) -> bytes:
+    """Bytes that were fine, cut, flipped, doubled or replaced at a few places, most often near the front or the end."""
+    content = bytearray(fine)
+    for _ in range(draw(st.integers(1, 5))):
+        end = len(content)
+        start = draw(st.integers(0, min(80, end)) | st.integers(max(end - 80, 0), end) | st.integers(0, end))
+        stop = min(start + draw(st.integers(0, 12)), end)
+        piece = draw(st.binary(max_size=8) | st.just(bytes(content[start:stop]) * 2) | st.just(b"\xff" * 4))
+        content[start : draw(st.sampled_from((start, stop, min(start + len(piece), end))))] = piece
+    return bytes(content)
+
+
+def npz_bytes() -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **GREY)
+    return buffer.getvalue()
+
+
+def archive_bytes() -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name in (*(f"data_batch_{one}" for one in range(1, 6)), "test_batch"):
+            entry = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
+            entry.size = len(BATCH)
+            archive.addfile(entry, io.BytesIO(BATCH))
+    return buffer.getvalue()
+
+
+def checkpoint_bytes(folder: Path) -> bytes:
+    write_checkpoint(folder / "fine", Checkpoint(about={"tasks": ["a"]}, state=FINE))
+    return (folder / "fine").read_bytes()
+
+
+def resealed(content: bytes) -> bytes:
+    """The bytes with the checksum that a checkpoint of them has: damage on purpose."""
+    import hashlib
+
+    return content[:-32] + hashlib.sha256(content[:-32]).digest()
+
+
+READERS: dict[str, tuple[Callable[[Path], object], bytes, tuple[type[Exception], ...]]] = {
+    "idx": (lambda path: read_idx(path, name="mnist", what="x_train"), IDX, (LearningError,)),
+    "idx.gz": (lambda path: read_idx(path, name="mnist", what="x_train"), gzip.compress(IDX), (LearningError,)),
+    "npz": (lambda path: read_npz(path, name="mnist"), npz_bytes(), (LearningError,)),
+    "tar.gz": (lambda path: read_cifar(path, name="cifar10"), archive_bytes(), (LearningError,)),
+    "pickle": (lambda path: read_pickle(path.read_bytes()), BATCH, (PickleError, ValueError)),
+}
+
+
+def read_or_refuse(name: str, content: bytes, tmp_path: Path) -> None:
+    read, _, told = READERS[name]
+    path = tmp_path / f"given.{name}"
+    path.write_bytes(content)
+    with frugal():
+        try:
+            read(path)
+        except told as error:
+            said = str(error)
+        else:
+            said = ""
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_spoilt_here_was_fine(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"given.{name}"
+    path.write_bytes(READERS[name][1])
+    assert READERS[name][0](path) is not None
+
+
+@pytest.mark.parametrize("name", READERS)
+@given(data=st.data())
+@SOME
+def test_a_spoilt_file_of_data_is_read_or_refused(name: str, data: st.DataObject, tmp_path: Path) -> None:
+    read_or_refuse(name, data.draw(spoilt(READERS[name][1])), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+@given(data=st.data())
+@MANY
+def test_of_many_spoilt_files_of_data_each_is_read_or_refused(name: str, data: st.DataObject, tmp_path: Path) -> None:
+    read_or_refuse(name, data.draw(spoilt(READERS[name][1]) | st.binary(max_size=200)), tmp_path)
+
+
+@given(data=st.data(), sealed=st.booleans())
+@SOME
+def test_a_spoilt_checkpoint_is_read_or_refused(data: st.DataObject, sealed: bool, tmp_path: Path) -> None:
+    content = data.draw(spoilt(checkpoint_bytes(tmp_path)))
+    path = tmp_path / "given"
+    path.write_bytes(resealed(content) if sealed else content)
+    with frugal():
+        try:
+            read_checkpoint(path)
+        except DamagedError as error:
+            said = str(error)
+        else:
+            said = ""
+    assert "\n" not in said
+
+
+@given(
+    dtype=st.sampled_from(("<i8", "<f8", "O", "V8", "<U9999999", ">f8", "")),
+    shape=st.sampled_from(
+        ("[3]", "[]", "[-1]", "[1e9]", "[1000000000000]", "{}", "[[3]]", "3", "[", "[true]", "[" * 99999)
+    )
+    | st.lists(st.integers(-3, 1 << 45), max_size=9).map(json.dumps),
+    raw=st.binary(max_size=40),
+    size=st.sampled_from((0, 24, 1 << 20)),
+)
+@SOME
+def test_an_array_of_a_store_is_unpacked_or_refused(dtype: str, shape: str, raw: bytes, size: int) -> None:
+    packed = zlib.compress(raw + bytes(size))
+    with frugal():
+        for data in (packed, packed[:-3], raw):
+            found = unpack_series(dtype, shape, zlib.crc32(raw + bytes(size)), data)
+            assert found is None or found.nbytes == len(raw) + size
+
+
+def test_a_bomb_in_a_store_is_not_unpacked() -> None:
+    bomb = zlib.compress(bytes(1 << 26), 9)
+    with frugal(bytes_=30 << 20):
+        for shape in ("[10]", "[1000000000000]"):
+            assert unpack_series("<f8", shape, 0, bomb) is None
+    ((_, kind, shape, crc32, data, _),) = pack_series({"fine": np.arange(6.0).reshape(2, 3)})
+    assert np.array_equal(unpack_series(kind, shape, crc32, data), np.arange(6.0).reshape(2, 3))
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    with Store.open(folder, scenario_name="flmc-snr") as store:
+        root = resolved_data(load_scenario("flmc-snr").scenario)
+        store.save_scenario(yaml="name: flmc-snr", root=root)
+    return folder
+
+
+class _Kept:
+    """A store whose scenario is `text`, whatever that is."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self.folder, self._text = folder, text
+
+    def read_scenario(self) -> Any:
+        class Saved:
+            root = json.loads(self._text)
+
+        return Saved
+
+
+@given(
+    text=st.text(max_size=30)
+    | values.map(json.dumps)
+    | st.dictionaries(st.sampled_from(("name", "learning", "sweep", "link", "report", "privacy")), values).map(
+        json.dumps
+    )
+    | st.sampled_from(
+        ("[" * 100_000, '{"name": ' * 30_000, '{"name": "\\u001b[2J"}', '{"name": "\\ud800"}', "9" * 5000)
+    )
+)
+@SOME
+def test_the_scenario_of_a_store_is_checked_as_a_file_is(text: str, tmp_path: Path) -> None:
+    outcome(lambda: read_plan(stored_scenario(_Kept(tmp_path, text))))  # type: ignore[arg-type]
+
+
+@given(document=spoilt_documents())
+@SOME
+def test_a_spoilt_scenario_in_a_store_is_told_or_taken(document: dict[str, Any], tmp_path: Path) -> None:
+    outcome(lambda: read_plan(stored_scenario(_Kept(tmp_path, json.dumps(document)))))  # type: ignore[arg-type]
+
+
+def test_the_scenario_of_a_real_store_is_read(run_folder: Path) -> None:
+    with Store.open_existing(run_folder) as store:
+        assert stored_scenario(store).scenario.name == "flmc-snr"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON tasks BEGIN DELETE FROM metrics; END",
+        "CREATE VIEW v AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT x FROM c",
+        "CREATE VIRTUAL TABLE f USING fts5(x)",
+        "CREATE TABLE g (a, b GENERATED ALWAYS AS (hex(a)) STORED)",
+    ],
+)
+def test_a_store_that_computes_is_refused(statement: str, tmp_path: Path) -> None:
+    Store.open(tmp_path, scenario_name="a").close()
+    with closing(connect(tmp_path / DATABASE)) as database:
+        database.execute(statement)
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for opened in (lambda: Store.open_existing(tmp_path), lambda: Store.open(tmp_path, scenario_name="a")):
+        with pytest.raises(ScenarioError, match="which phyloop did not write"):
+            opened()
+
+
+def bomb_of_zip(path: Path, *, images: int) -> None:
+    """An `.npz` whose headers agree with each other, and that unpacks to `images` black images."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for key, shape in (
+            ("x_train", (images, 28, 28)),
+            ("y_train", (images,)),
+            ("x_test", (1, 28, 28)),
+            ("y_test", (1,)),
+        ):
+            header = io.BytesIO()
+            np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": shape})
+            with archive.open(f"{key}.npy", "w") as member:
+                member.write(header.getvalue())
+                left = int(np.prod(shape))
+                while left:
+                    left -= member.write(bytes(min(left, 1 << 22)))
+
+
+def test_bombs_of_data_are_refused_by_their_headers(tmp_path: Path) -> None:
+    bomb_of_zip(tmp_path / "mnist.npz", images=100_000)
+    (tmp_path / "huge.gz").write_bytes(
+        gzip.compress(b"\0\0\x08\x03" + struct.pack(">III", 9**9, 28, 28) + bytes(1 << 24))
+    )
+    (tmp_path / "long.gz").write_bytes(gzip.compress(IDX + bytes(1 << 26), 1))
+    with frugal(bytes_=100 << 20):
+        with pytest.raises(LearningError, match="x_train claims 100000 entries, all of mnist are 70000"):
+            read_npz(tmp_path / "mnist.npz", name="mnist")
+        with pytest.raises(LearningError, match="claims 387420489 entries"):
+            read_idx(tmp_path / "huge.gz", name="mnist", what="x_train")
+        with pytest.raises(LearningError, match="more than 1568 bytes follow the header"):
+            read_idx(tmp_path / "long.gz", name="mnist", what="x_train")
+
+
+DOUBLED = b"".join(b"h" + bytes([one]) + b"h" + bytes([one]) + b"\x86q" + bytes([one + 1]) + b"0" for one in range(60))
+
+
+@pytest.mark.parametrize(
+    "content",
+    {
+        "memory numbered by the file, and empty": b"\x80\x02}r\xff\xff\xff\x7fj\x00\x00\x00\x7f.",
+        "a number of a gigabyte": b"\x80\x02\x8b\xff\xff\xff\x7f.",
+        "bytes by the exabyte": b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.",
+        "a key that hashes for ever": b"\x80\x02}K\x01q\x000" + DOUBLED + b"h\x3cK\x01s.",
+        "copies of one text": b"\x80\x02c_codecs\nencode\nq\x000X\x00\x00\x01\x00"
+        + b"a" * 65536
+        + b"q\x010"
+        + b"h\x00h\x01X\x06\x00\x00\x00latin1\x86R" * 9999
+        + b".",
+        "a name of many lines": b"\x80\x02c" + b"a" * 10_000_000,
+        "lists in lists": b"\x80\x02" + b"](" * 100_000,
+        "an object of another class": pickle.dumps({"data": Path("x")}),
+        "persistent": b"\x80\x02Pname\n.",
+        "by extension": b"\x80\x02\x82\x01.",
+    }.values(),
+)
+def test_pickles_that_fill_memory_or_time_are_refused(content: bytes) -> None:
+    with frugal(bytes_=100 << 20), pytest.raises(PickleError):
+        read_pickle(content)
+
+
+def test_labels_that_unfold_for_ever_are_refused(tmp_path: Path) -> None:
+    unfolding = b"\x80\x02}(U\x06labels]K\x01aq\x00" + b"".join(
+        b"0](h" + bytes([one]) + b"h" + bytes([one]) + b"eq" + bytes([one + 1]) for one in range(40)
+    )
+    array = pickle.dumps(np.zeros((2, 3072), np.uint8), protocol=2)[2:-1]
+    folder = tmp_path / "cifar-10-batches-py"
+    folder.mkdir()
+    (folder / "data_batch_1").write_bytes(unfolding + b"U\x04data" + array.replace(b"q\x00", b"q\xf0") + b"u.")
+    with frugal(bytes_=100 << 20), pytest.raises(LearningError, match="labels are not a list of whole numbers"):
+        read_cifar(folder, name="cifar10")
+
+
+def test_the_words_of_scenarios_are_many() -> None:
+    assert len(key_names()) > 300

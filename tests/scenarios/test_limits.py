@@ -1,0 +1,196 @@
+"""What cannot fit into memory or onto the disk is refused before anything is computed or written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scenarios.commands import check_scenario, run_scenario
+from scenarios.engine import batch_size
+from scenarios.errors import ScenarioError
+from scenarios.estimate import disk_bytes_of_task, estimate, process_bytes
+from scenarios.limits import refuse_disk, refuse_memory, room
+from scenarios.loader import load_scenario
+from scenarios.memory import free_memory, read_memory_limit
+from scenarios.plan import Plan, expand
+from scenarios.run import missing_jobs
+from scenarios.run_options import RunOptions
+
+
+def plan_of(name: str, **changes: Any) -> Plan:
+    return expand(load_scenario(name, **changes))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("4GB", 4 * 10**9), ("3.5 GiB", 7 << 29), ("500mb", 5 * 10**8), (" 2tb ", 2 * 10**12), ("1000000", 10**6)],
+)
+def test_a_memory_limit_is_read_with_its_unit(text: str, number: int) -> None:
+    found = read_memory_limit(text)
+    assert found.limit_bytes == number
+    assert found.said_by == "--memory-limit"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "4Go", "-1GB", "0", "0.0GB", "GB", "1e9", "9" * 400, "4GB;ls", "٤GB", "inf", "nan"]
+)
+def test_another_memory_limit_is_refused(text: str) -> None:
+    with pytest.raises(ScenarioError, match=r"write for example 4GB\.$"):
+        read_memory_limit(text)
+
+
+def test_without_an_option_the_free_memory_counts() -> None:
+    import psutil
+
+    found = free_memory()
+    assert 0 < found.limit_bytes <= psutil.virtual_memory().total
+    assert read_memory_limit(None).said_by == found.said_by
+
+
+def group(folder: Path, *, version: int, limit: str, used: int, cache: int = 0) -> Path:
+    """What Linux tells a process of its control group, in files of our own."""
+    proc, mounted = folder / "proc", folder / "mounted"
+    inner = mounted / "jobs" / "one"
+    inner.mkdir(parents=True)
+    proc.mkdir()
+    if version == 2:
+        (proc / "cgroup").write_text("0::/jobs/one\n")
+        kind = "- cgroup2 cgroup2 rw"
+        names = ("memory.max", "memory.current", "inactive_file")
+    else:
+        (proc / "cgroup").write_text("9:name=systemd:/\n4:memory:/jobs/one\n0::/\n")
+        kind = "- cgroup cgroup rw,memory"
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    (proc / "mountinfo").write_text(f"22 1 0:21 / /proc rw - proc proc rw\n31 1 0:27 / {mounted} rw,nosuid {kind}\n")
+    (mounted / "jobs" / names[0]).write_text(f"{limit}\n")
+    (mounted / "jobs" / names[1]).write_text(f"{used}\n")
+    (mounted / "jobs" / "memory.stat").write_text(f"anon 5\n{names[2]} {cache}\n")
+    return proc
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_control_group_around_the_process_counts(version: int, tmp_path: Path) -> None:
+    proc = group(tmp_path, version=version, limit="50000000", used=30_000_000, cache=10_000_000)
+    found = free_memory(proc=proc)
+    assert found.limit_bytes == 30_000_000  # what is cached of files gives way
+    assert "control group" in found.said_by
+
+
+@pytest.mark.parametrize(("version", "limit"), [(2, "max"), (1, str((1 << 63) - 4096)), (2, "nonsense")])
+def test_a_control_group_without_a_limit_does_not_count(version: int, limit: str, tmp_path: Path) -> None:
+    found = free_memory(proc=group(tmp_path, version=version, limit=limit, used=1))
+    assert found.said_by == "the available memory of this machine"
+    assert free_memory(proc=tmp_path / "nowhere").said_by == found.said_by
+
+
+def test_a_trial_that_does_not_fit_is_refused_with_the_numbers_and_the_remedy() -> None:
+    plan = plan_of("cpa-table4-cnn3")
+    needed = max(process_bytes(point.scenario) for point in plan.points)
+    scenarios = [point.scenario for point in plan.points]
+    refuse_memory(scenarios, room(str(needed)), file=Path("s.yaml"))
+    with pytest.raises(ScenarioError) as caught:
+        refuse_memory(scenarios, room(str(needed - 1)), file=Path("s.yaml"))
+    said = str(caught.value)
+    assert said.startswith(f"s.yaml: one trial needs about {needed / 1e9:.1f} GB of memory, --memory-limit is ")
+    assert said.endswith(f"or give it --memory-limit {-(-needed // 10**8) / 10:.1f}GB if there is that much.")
+
+
+def test_the_remedy_of_several_workers_is_a_limit_that_fits() -> None:
+    scenarios = [point.scenario for point in plan_of("cpa-table4-cnn3").points]
+    with pytest.raises(ScenarioError, match=r"leaves each of 3 .* fewer --workers") as caught:
+        refuse_memory(scenarios, room("12GB", workers=3), file=Path("s.yaml"))
+    told = caught.value.remedy.split("--memory-limit ")[1].split()[0]
+    refuse_memory(scenarios, room(told, workers=3), file=Path("s.yaml"))
+
+
+def test_of_workers_elsewhere_the_option_says_what_each_has() -> None:
+    assert room(None, workers=8, elsewhere=True).process_bytes > 1 << 60
+    assert room("3GB", workers=8, elsewhere=True).process_bytes == 3 * 10**9
+    assert room("9GB", workers=2).process_bytes < 4.5e9
+
+
+def test_batches_shrink_to_the_limit_and_tasks_stay_the_same() -> None:
+    plan = plan_of("flmc-error-models", trials=200)
+    ids = tuple(tuple(f"{p.index}-{t}" for t in range(plan.trials)) for p in plan.points)
+    large, small = (room(limit).batch_bytes for limit in ("20GB", "1050MB"))
+    sizes = [[batch_size(p.scenario, batch_bytes=size) for p in plan.points] for size in (large, small)]
+    assert sizes[0] != sizes[1]
+    assert all(1 <= few <= many for many, few in zip(*sizes, strict=True))
+    tasks = [
+        {(job.point.index, trial) for job in missing_jobs(plan, ids, set(), batch_bytes=size) for trial in job.trials}
+        for size in (large, small)
+    ]
+    assert tasks[0] == tasks[1]
+    assert len(tasks[0]) == len(plan.points) * plan.trials
+    costs = [estimate(plan, batch_bytes=size) for size in (large, small)]
+    assert costs[1].memory_bytes < costs[0].memory_bytes
+    assert costs[1].memory_bytes <= 1050e6 + 250e6  # what is compiled for packets does not shrink
+
+
+def test_results_that_no_disk_holds_are_refused(tmp_path: Path) -> None:
+    scenario = plan_of("flmc-snr").points[0].scenario
+    refuse_disk([(scenario, 10)], tmp_path / "not" / "yet", file=Path("s.yaml"))
+    refuse_disk([], tmp_path, file=Path("s.yaml"))
+    tasks = 10**18 // disk_bytes_of_task(scenario)
+    with pytest.raises(ScenarioError, match=r"need about 1\d{9} GB of disk, .* free; free some, choose another disk"):
+        refuse_disk([(scenario, tasks)], tmp_path / "not" / "yet", file=Path("s.yaml"))
+    assert not (tmp_path / "not").exists()
+
+
+def test_run_and_check_refuse_before_anything_is_written(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(ScenarioError, match=r"--memory-limit is 300 MB; make .* give it --memory-limit 0\.\dGB"):
+        run_scenario("flmc-snr", out=out, overrides=(), trials=1, seed=None, options=RunOptions(memory_limit="300MB"))
+    with pytest.raises(ScenarioError, match="of disk"):
+        run_scenario("probit-epsilon", out=out, overrides=(), trials=900_000, seed=None)
+    with pytest.raises(ScenarioError, match="--trials: trials: 86 points x 9000000 trials are 774000000 tasks"):
+        run_scenario("flmc-snr", out=out, overrides=(), trials=9_000_000, seed=None)
+    with pytest.raises(ScenarioError, match="--memory-limit is 300 MB"):
+        check_scenario("flmc-snr", overrides=(), trials=1, seed=None, memory_limit="300MB")
+    assert not out.exists()
+
+
+def test_check_tells_what_one_task_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    check_scenario("flmc-snr", overrides=(), trials=2, seed=None, memory_limit="9GB")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "one task at most: 0 s, 0.8 GB memory with the libraries (of 9.0 GB), 8 kB on disk" in said
+
+
+PEAK = """
+import resource, sys
+from scenarios.engine import Job, batch_size, compute, start_tensorflow
+from scenarios.loader import load_scenario
+from scenarios.plan import expand
+plan = expand(load_scenario(sys.argv[1], overrides=sys.argv[3:], trials=int(sys.argv[2])))
+start_tensorflow()
+point = plan.points[-1]
+compute(Job(point=point, trials=tuple(range(min(batch_size(point.scenario), plan.trials)))), on_progress=lambda _: None)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(peak if sys.platform == "darwin" else 1024 * peak)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "trials", "overrides"),
+    [
+        ("flmc-snr", 1000, ()),
+        ("flmc-error-models", 100, ()),
+        ("fedavg-digits", 2, ("learning.rounds=3",)),
+        ("bitflip-kappa", 1, ()),
+        ("probit-personal", 1, ("learning.rounds=3",)),
+        ("attack-membership", 1, ()),
+    ],
+)
+def test_the_estimate_of_memory_is_good_to_a_factor_of_two(name: str, trials: int, overrides: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, name, str(trials), *overrides], capture_output=True, text=True, check=True
+    )
+    plan = plan_of(name, trials=trials, overrides=overrides)
+    estimated = estimate(replace(plan, points=plan.points[-1:])).memory_bytes
+    assert 0.5 < estimated / int(done.stdout) < 2.0
