@@ -7,7 +7,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,10 @@ def _members(path: Path, *, wanted: tuple[str, ...]) -> Iterator[tuple[str, byte
                 with file.open("rb") as stream:
                     yield name, stream.read(_LARGEST_BYTES + 1)
         return
-    with gzip.open(path, "rb") as unpacked, tarfile.open(fileobj=_Bounded(unpacked), mode="r|") as archive:
+    with (
+        gzip.open(path, "rb") as unpacked,
+        tarfile.open(fileobj=cast(IO[bytes], _Bounded(unpacked)), mode="r|") as archive,
+    ):
         for member in archive:
             if member.isfile() and (name := PurePosixPath(member.name).name) in wanted:
                 packed = archive.extractfile(member)
@@ -90,7 +93,7 @@ def _part(content: bytes, *, name: DataName) -> tuple[NDArray[np.uint8], NDArray
 class _Bounded:
     """What is unpacked from an archive, up to a bound: a small file may unpack to anything."""
 
-    def __init__(self, unpacked: IO[bytes]) -> None:
+    def __init__(self, unpacked: gzip.GzipFile) -> None:
         self._unpacked, self._left = unpacked, _LARGEST_ARCHIVE_BYTES
 
     def read(self, size: int) -> bytes:

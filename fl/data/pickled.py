@@ -231,9 +231,9 @@ class _Machine:
             raise PickleError("it fills something else than NumPy's arrays")
 
 
-_STEPS: dict[bytes, Callable[[_Machine], None]] = {
-    b"\x80": lambda m: m._take(1) and None,  # protocol
-    b"\x95": lambda m: m._take(8) and None,  # frame
+_STEPS: dict[bytes, Callable[[_Machine], object]] = {
+    b"\x80": lambda m: m._take(1),  # protocol
+    b"\x95": lambda m: m._take(8),  # frame
     b"(": lambda m: m._push(_MARK),
     b"0": lambda m: m._pop(),
     b"}": lambda m: m._push({}),
