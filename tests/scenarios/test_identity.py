@@ -208,6 +208,7 @@ TWO_OF_EACH += (
         "learning.partition.kind": ("iid", "iid"),
         "learning.model.name": ("custom", "custom"),
         "learning.model.function": ("my.nets:one", "my.nets:other"),
+        "learning.model.digest": ("a" * 64, "b" * 64),
     },
     {
         **FEDAVG,
