@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from scenarios.cluster.compatibility import refuse_other_versions, versions
 from scenarios.cluster.task import introduce, refuse_threads
 from scenarios.errors import ScenarioError
 from scenarios.interruption import stop_if_asked
+from scenarios.provenance import find_cpu_model
 from scenarios.threads import thread_variables, threads_per_worker
 
 ALLOWED_LOSSES = 3
@@ -27,14 +29,19 @@ ALLOWED_LOSSES = 3
 _ANSWER_S = 10.0
 """A scheduler that is there answers within this time."""
 _RETRY_S = 1.0
-_STOP_S = 2.5
-"""Time that a worker of ours has to end by itself when all is over."""
+_COUNT_S = 2.0
+_STOP_S = 5.0
+"""How long the end of what was told to end is waited for."""
 
 
 class Connection(Protocol):
     """A scheduler with workers, now or later."""
 
     client: Client
+
+    def num_workers(self) -> int:
+        """Workers that are there, or were a moment ago."""
+        ...
 
     def renew(self) -> None:
         """Connect again after the scheduler was lost; raises ClusterLostError."""
@@ -44,8 +51,11 @@ class Connection(Protocol):
 class _Own:
     """A scheduler in this process: it is there as long as we are."""
 
-    def __init__(self, client: Client) -> None:
-        self.client = client
+    def __init__(self, client: Client, *, workers: int) -> None:
+        self.client, self._workers = client, workers
+
+    def num_workers(self) -> int:
+        return self._workers
 
     def renew(self) -> None:
         raise ClusterLostError("the scheduler of this process has stopped")
@@ -56,8 +66,10 @@ class _Running:
 
     def __init__(self, address: str, *, patience_s: float, tell: Callable[[str], None]) -> None:
         self._address, self._patience_s, self._tell = address, patience_s, tell
+        self._told_of: set[str] = set()
+        self._workers, self._counted = 0, float("-inf")
         try:
-            self.client = Client(address, timeout=_ANSWER_S, set_as_default=False)
+            self.client = _client(address, timeout_s=_ANSWER_S)
         except OSError as error:
             raise ScenarioError(
                 key=SCHEDULER,
@@ -67,6 +79,13 @@ class _Running:
             ) from error
         self._look()
 
+    def num_workers(self) -> int:
+        if time.monotonic() - self._counted >= _COUNT_S:
+            with suppress(OSError):  # the scheduler is lost, which is noticed elsewhere
+                self._workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
+            self._counted = time.monotonic()
+        return self._workers
+
     def renew(self) -> None:
         lost = time.monotonic()
         self._tell(f"the scheduler at {self._address} is lost; waiting up to {self._patience_s:.0f} s for it")
@@ -74,7 +93,7 @@ class _Running:
         while True:
             stop_if_asked()
             try:
-                self.client = Client(self._address, timeout=_ANSWER_S / 2, set_as_default=False)
+                self.client = _client(self._address, timeout_s=_ANSWER_S / 2)
                 break
             except OSError:
                 if time.monotonic() - lost >= self._patience_s:
@@ -88,7 +107,7 @@ class _Running:
     def close(self) -> None:
         """Leave the scheduler, which then takes back what we asked for."""
         with suppress(OSError):
-            self.client.close(timeout=_STOP_S)
+            self.client.close(timeout=_STOP_S)  # type: ignore[no-untyped-call]
 
     def _look(self) -> None:
         """Refuse workers that would compute other numbers; those that come later refuse orders themselves."""
@@ -108,6 +127,12 @@ class _Running:
                 raise answer
             refuse_other_versions(versions(), answer["versions"], address=address)
             refuse_threads(answer["threads"], address=address)
+            if (there := answer["processor"]) != find_cpu_model() and there not in self._told_of:
+                self._told_of.add(there)
+                self._tell(
+                    f"the worker {address} has a {there}, this machine a {find_cpu_model()}: the last bits of its "
+                    "numbers may be others"
+                )
 
 
 @contextmanager
@@ -130,7 +155,7 @@ def own_workers(number: int) -> Iterator[Connection]:
     try:
         with (
             dask.config.set(settings),
-            LocalCluster(
+            LocalCluster(  # type: ignore[no-untyped-call]
                 n_workers=number,
                 threads_per_worker=1,
                 processes=True,
@@ -140,8 +165,8 @@ def own_workers(number: int) -> Iterator[Connection]:
             ) as cluster,
         ):
             try:
-                with Client(cluster, set_as_default=False) as client:
-                    yield _Own(client)
+                with _client(cluster, timeout_s=_ANSWER_S) as client:
+                    yield _Own(client, workers=number)
             finally:
                 # What is in work is not waited for: it is computed again when the run goes on.
                 cluster.sync(_stop, list(cluster.workers.values()))
@@ -151,9 +176,19 @@ def own_workers(number: int) -> Iterator[Connection]:
         os.environ.update(kept)
 
 
+def _client(where: str | LocalCluster, *, timeout_s: float) -> Client:
+    return Client(where, timeout=timeout_s, set_as_default=False)  # type: ignore[no-untyped-call]
+
+
 async def _stop(nannies: list[Nanny]) -> None:
-    """End workers, if need be in the middle of what they do."""
-    await asyncio.gather(*(nanny.close(timeout=_STOP_S) for nanny in nannies), return_exceptions=True)
+    """End workers at once, in the middle of whatever they do: they hold nothing that is not computed again."""
+    closing = [asyncio.ensure_future(nanny.close(timeout=_STOP_S)) for nanny in nannies]
+    await asyncio.sleep(0)  # from now on a nanny takes no death of its worker for an accident
+    for nanny in nannies:
+        if nanny.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(nanny.pid, signal.SIGKILL)
+    await asyncio.gather(*closing, return_exceptions=True)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from distributed import Client, Future
+from distributed import Future
 from distributed.scheduler import KilledWorker
 
 from fl.results import TrialResult
@@ -42,6 +42,8 @@ _TOLD_EVERY_S = 0.5
 _HEARD_PER_S = 40.0
 """Rounds are told by each worker this seldom, and by all of them together this seldom."""
 _LOOK_S = 0.2
+_DROPPED_UNSEEN = 2
+"""Times that a job is handed out again which the scheduler gave up and that no worker was heard to begin."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,20 +85,30 @@ class DaskEngine:
         return own_workers(self.workers or 1)
 
 
+class _SchedulerLostError(Exception):
+    """The scheduler was lost with what it had."""
+
+
 @dataclass(kw_only=True)
 class _Flight:
-    """A job in the hands of the scheduler, and how many trial-rounds of it were told."""
+    """A job in the hands of the scheduler.
 
+    How many trial-rounds of it were told, how often a worker began it, and how often the scheduler gave it up.
+    """
+
+    ticket: int
     job: Job
-    future: Future
+    future: Future[Any] | None = None
     computed: int = 0
     restored: int = 0
+    begun: int = 0
+    dropped: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Landed:
     ticket: int
-    future: Future
+    future: Future[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +116,7 @@ class _Heard:
     ticket: int
     computed: int
     restored: int
+    begun: bool = False
 
 
 class _Dispatch:
@@ -122,9 +135,9 @@ class _Dispatch:
         self._on_progress, self._on_restored = on_progress, on_restored
         self._name = f"phyloop-{uuid.uuid4().hex[:12]}"
         self._inbox: queue.SimpleQueue[_Landed | _Heard] = queue.SimpleQueue()
-        self._tickets = count()
+        self._tickets, self._keys = count(), count()
         self._flights: dict[int, _Flight] = {}
-        self._again: deque[Job] = deque()
+        self._again: deque[_Flight] = deque()
         self._texts: dict[int, tuple[str, str]] = {}
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Finished]:
@@ -138,6 +151,8 @@ class _Dispatch:
             try:
                 message = self._inbox.get(timeout=_LOOK_S)
             except queue.Empty:
+                if self._connection.client.status != "running":
+                    self._start_again()
                 continue
             if isinstance(message, _Heard):
                 self._advance(message)
@@ -145,39 +160,43 @@ class _Dispatch:
             flight = self._flights.get(message.ticket)
             if flight is None or flight.future is not message.future:
                 continue  # of a connection that was lost since
-            finished = None if flight.future.status == "cancelled" else self._land(message.ticket)
-            if finished is None:
+            try:
+                finished = self._land(flight)
+            except _SchedulerLostError:
                 self._start_again()
                 continue
-            if finished.left is not None:
-                self._again.append(finished.left)
-            yield finished
+            if finished is not None:
+                yield finished
 
     # --- out --------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        self._connection.client.subscribe_topic(self._name, self._hear)
+        self._connection.client.subscribe_topic(self._name, self._hear)  # type: ignore[no-untyped-call]
 
     def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
         """Called by dask in a thread of its own."""
         said = event[1]
-        self._inbox.put(_Heard(ticket=said["ticket"], computed=said["computed"], restored=said["restored"]))
+        self._inbox.put(
+            _Heard(ticket=said["ticket"], computed=said["computed"], restored=said["restored"], begun=said["begun"])
+        )
 
     def _hand_out(self, waiting: Iterator[Job]) -> None:
         """Hand out the next jobs; what came back goes first."""
-        client = self._connection.client
-        workers = max(_num_workers(client), 1)
+        workers = max(self._connection.num_workers(), 1)
         while len(self._flights) < workers * _AHEAD:
-            job = self._again.popleft() if self._again else next(waiting, None)
-            if job is None:
+            if self._again:
+                flight = self._again.popleft()
+            elif (job := next(waiting, None)) is not None:
+                flight = _Flight(ticket=next(self._tickets), job=job)
+            else:
                 return
-            ticket = next(self._tickets)
-            order = self._order(ticket, job, workers)
-            future = client.submit(self._work, order, key=f"{self._name}-{ticket}", pure=False)
-            self._flights[ticket] = _Flight(job=job, future=future)
-            future.add_done_callback(partial(self._landed, ticket))
+            order = self._order(flight.ticket, flight.job, workers)
+            key = f"{self._name}-{next(self._keys)}"
+            flight.future = self._connection.client.submit(self._work, order, key=key, pure=False)
+            self._flights[flight.ticket] = flight
+            flight.future.add_done_callback(partial(self._landed, flight.ticket))  # type: ignore[no-untyped-call]
 
-    def _landed(self, ticket: int, future: Future) -> None:
+    def _landed(self, ticket: int, future: Future[Any]) -> None:
         """Called by dask in a thread of its own."""
         self._inbox.put(_Landed(ticket=ticket, future=future))
 
@@ -200,34 +219,50 @@ class _Dispatch:
 
     # --- back -------------------------------------------------------------------------------------
 
-    def _land(self, ticket: int) -> Finished | None:
-        """What came of a job; None if the scheduler was lost with it."""
-        flight = self._flights[ticket]
+    def _land(self, flight: _Flight) -> Finished | None:
+        """What came of a job; None if it is handed out again. Raises what the job raised, or _SchedulerLostError."""
+        future = flight.future
+        if future is None or future.cancelled():
+            raise _SchedulerLostError
         try:
-            answer: Answer = flight.future.result()
+            answer: Answer = future.result()
         except KilledWorker as error:
-            del self._flights[ticket]
-            return _given_up(flight.job, losses=error.allowed_failures + 1)
-        except Exception:
-            if flight.future.cancelled() or self._connection.client.status != "running":
-                return None
+            del self._flights[flight.ticket]
+            return self._dropped(flight, losses=error.allowed_failures + 1)
+        except Exception as error:
+            if future.cancelled() or self._connection.client.status != "running":
+                raise _SchedulerLostError from error
             raise
-        self._advance(_Heard(ticket=ticket, computed=answer["computed"], restored=answer["restored"]))
-        del self._flights[ticket]
-        flight.future.release()
+        self._advance(_Heard(ticket=flight.ticket, computed=answer["computed"], restored=answer["restored"]))
+        del self._flights[flight.ticket]
+        future.release()  # type: ignore[no-untyped-call]
         job, results = flight.job, tuple(result_from(sent) for sent in answer["results"])
+        left = Job(point=job.point, trials=tuple(answer["left"])) if answer["left"] else None
+        if left is not None:
+            self._again.append(_Flight(ticket=next(self._tickets), job=left))
         return Finished(
             job=Job(point=job.point, trials=tuple(result.trial for result in results)),
             results=results,
             seconds=answer["seconds"],
-            left=Job(point=job.point, trials=tuple(answer["left"])) if answer["left"] else None,
+            left=left,
             incidents=tuple(incident_from(sent) for sent in answer["incidents"]),
         )
+
+    def _dropped(self, flight: _Flight, *, losses: int) -> Finished | None:
+        """The scheduler gave a job up, whose worker was lost so often: it has failed if the worker was at work on it.
+
+        Dask counts a loss against every job that the worker had, those that waited behind the guilty one too.
+        """
+        flight.dropped += 1
+        if flight.begun >= losses or flight.dropped > _DROPPED_UNSEEN:
+            return _given_up(flight.job, losses=max(flight.begun, losses))
+        self._again.append(flight)
+        return None
 
     def _start_again(self) -> None:
         """Hand everything out once more that was not returned when the scheduler went away."""
         self._connection.renew()
-        self._again.extendleft(reversed([flight.job for _, flight in sorted(self._flights.items())]))
+        self._again.extendleft(flight for _, flight in sorted(self._flights.items(), reverse=True))
         self._flights.clear()
         self._listen()
 
@@ -236,6 +271,7 @@ class _Dispatch:
         flight = self._flights.get(heard.ticket)
         if flight is None:
             return
+        flight.begun += heard.begun
         new = heard.computed + heard.restored - flight.computed - flight.restored
         if new <= 0:
             return
@@ -246,10 +282,6 @@ class _Dispatch:
         if new > restored:
             self._on_progress(new - restored)
             flight.computed += new - restored
-
-
-def _num_workers(client: Client) -> int:
-    return len(client.scheduler_info(n_workers=-1)["workers"])
 
 
 def _given_up(job: Job, *, losses: int) -> Finished:

@@ -7,7 +7,7 @@ import time
 from functools import lru_cache
 from typing import Any
 
-from distributed import get_worker
+from distributed import Worker, get_worker
 
 from phy.fused.workers import THREADS_VARIABLE
 from scenarios.cluster.compatibility import refuse_other_versions, versions
@@ -15,23 +15,24 @@ from scenarios.cluster.wire import Answer, Order, physics_digest, plain, plain_i
 from scenarios.engine import Job, compute, start_tensorflow
 from scenarios.errors import ScenarioError
 from scenarios.plan import Point
+from scenarios.provenance import find_cpu_model
 
 
 class NobodyWaitsError(Exception):
     """Whoever gave the order took it back, or is gone."""
 
 
-def introduce() -> dict[str, Any]:
-    """Versions and threads of this worker, for a client that looks before it sends an order."""
-    return {"versions": dict(versions()), "threads": get_worker().state.nthreads}
+def introduce(dask_worker: Worker) -> dict[str, Any]:
+    """Versions, threads and processor of a worker, for a client that looks before it sends an order."""
+    return {"versions": dict(versions()), "threads": dask_worker.state.nthreads, "processor": find_cpu_model()}
 
 
 def run_order(order: Order) -> Answer:
     """Compute the trials of an order; ScenarioError where this worker would compute other numbers than the client."""
     _refuse_unlike(order)
     scenario = scenario_from(order["scenario"])
-    _start()
     told = Told(order)
+    _start()
     job = Job(point=Point(index=0, settings={}, scenario=scenario), trials=tuple(order["trials"]))
     finished = compute(
         job,
@@ -51,14 +52,17 @@ def run_order(order: Order) -> Answer:
 
 
 class Told:
-    """Tells the client, now and then, how many trial-rounds are done; ends the work where nobody waits for it."""
+    """Tells the client that an order is begun and, now and then, how many trial-rounds of it are done.
+
+    Ends the work where nobody waits for it any more.
+    """
 
     def __init__(self, order: Order) -> None:
         self.computed = self.restored = 0
         self._order = order
         self._worker = get_worker()
         self._key = self._worker.get_current_task()
-        self._spoken = time.monotonic()
+        self._say(begun=True)
 
     def advance(self, rounds: int) -> None:
         """Hear of `rounds` more that were computed. Raises NobodyWaitsError."""
@@ -74,11 +78,14 @@ class Told:
         task = self._worker.state.tasks.get(self._key)
         if task is None or task.state != "executing":
             raise NobodyWaitsError(self._key)
-        now = time.monotonic()
-        if now - self._spoken >= self._order["every_s"]:
-            self._spoken = now
-            said = {"ticket": self._order["ticket"], "computed": self.computed, "restored": self.restored}
-            self._worker.log_event(self._order["topic"], said)
+        if time.monotonic() - self._spoken >= self._order["every_s"]:
+            self._say(begun=False)
+
+    def _say(self, *, begun: bool) -> None:
+        self._spoken = time.monotonic()
+        ticket = self._order["ticket"]
+        said = {"ticket": ticket, "computed": self.computed, "restored": self.restored, "begun": begun}
+        self._worker.log_event(self._order["topic"], said)
 
 
 def _refuse_unlike(order: Order) -> None:

@@ -147,13 +147,18 @@ def incident_from(sent: PlainIncident) -> Incident:
 
 def result_from(sent: PlainResult) -> TrialResult:
     """The result that `plain` was made of."""
-    account = sent["account"]
+    account, series = sent["account"], sent["series"]
     return TrialResult(
         trial=sent["trial"],
         metrics=sent["metrics"],
         account=None if account is None else account_from(account["text"], account["arrays"]),
         failure=sent["failure"],
-        **sent["series"],
+        rounds=series["rounds"],
+        link=series["link"],
+        privacy=series["privacy"],
+        bursts=series["bursts"],
+        devices=series["devices"],
+        pictures=series["pictures"],
     )
 
 

@@ -1,0 +1,75 @@
+"""What workers do in tests of the engine: the road is the real one, the work takes no time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+
+from fl.results import TrialResult
+from fl.tasks.base import LearningError
+from scenarios.cluster.task import Told
+from scenarios.cluster.wire import Answer, Order, plain, scenario_from
+
+MARK = "PHYLOOP_TEST_MARK"
+"""Environment variable of workers: a file that says that something has happened already."""
+
+
+def draw(order: Order) -> Answer:
+    """Numbers that hang on seed and trial alone; later trials are faster, so that jobs end in another order."""
+    told = Told(order)
+    scenario = scenario_from(order["scenario"])
+    time.sleep(0.02 * (7 - order["trials"][0] % 8))
+    results = []
+    for trial in order["trials"]:
+        numbers = np.random.default_rng([scenario.seed, trial]).normal(size=scenario.learning.rounds)
+        told.advance(scenario.learning.rounds)
+        metrics = {"mse": float(numbers.mean()), "nothing": float("nan")}
+        results.append(TrialResult(trial=trial, metrics=metrics, rounds={"amplitude": numbers}))
+    return {
+        "results": [plain(result) for result in results],
+        "seconds": 0.0,
+        "left": [],
+        "computed": told.computed,
+        "restored": 0,
+        "incidents": [],
+    }
+
+
+def die_once(order: Order) -> Answer:
+    """The worker that has trial 3 first is killed, halfway through its rounds."""
+    mark = Path(os.environ[MARK])
+    if order["trials"][0] == 3 and not mark.exists():
+        mark.touch()
+        Told({**order, "every_s": 0.0}).advance(10)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return draw(order)
+
+
+def die_always(order: Order) -> Answer:
+    """Whoever has trial 3 is killed."""
+    if order["trials"][0] == 3:
+        Told(order)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return draw(order)
+
+
+def raise_an_error_of_ours(order: Order) -> Answer:
+    """A sentence on the scenario."""
+    raise LearningError(f"trial {order['trials'][0]} cannot be")
+
+
+def go_on_and_on(order: Order) -> Answer:
+    """Rounds without end, as long as somebody waits."""
+    told = Told(order)
+    try:
+        while True:
+            time.sleep(0.02)
+            told.advance(1)
+    finally:
+        Path(os.environ[MARK]).touch()

@@ -1,0 +1,219 @@
+"""The engine of many processes: what goes over the wire, who is refused, and what becomes of what is lost."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import cluster_work
+import numpy as np
+import pytest
+from command import SMALL, write_scenario
+from dask_processes import PATIENCE_S, running_cluster
+from fake_runs import make_trial
+
+import scenarios.cluster.engine as engine_module
+from fl.tasks.base import LearningError
+from scenarios.cluster.choice import refuse_impossible
+from scenarios.cluster.compatibility import SOURCE, refuse_other_versions, source_digest, versions
+from scenarios.cluster.engine import DaskEngine
+from scenarios.cluster.wire import PlainResult, physics_digest, plain, result_from, scenario_from, written
+from scenarios.engine import Finished, Job
+from scenarios.errors import ScenarioError
+from scenarios.loader import library_names, load_scenario
+from scenarios.plan import Plan, expand
+from scenarios.run_options import RunOptions
+from scenarios.store import SERIES_TABLES
+from scenarios.threads import thread_variables, threads_per_worker
+
+# --- the wire -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [n for n, _ in library_names() if load_scenario(n).scenario.measure is None])
+def test_every_point_of_the_library_arrives_as_it_was_sent(name: str) -> None:
+    points = expand(load_scenario(name)).points
+    for point in random.Random(2022).sample(points, min(len(points), 5)):
+        arrived = scenario_from(written(point.scenario))
+        assert arrived == point.scenario
+        assert physics_digest(arrived) == physics_digest(point.scenario)
+
+
+def test_a_result_arrives_with_every_bit_whatever_its_arrays_are_like() -> None:
+    sent = make_trial(
+        3, metrics={"mse": 0.1, "never_measured": np.nan, "flat": np.inf}, failure="diverged", private=True
+    )
+    for array in sent.rounds.values():
+        array.setflags(write=False)
+    arrived = result_from(plain(sent))
+    assert arrived.trial == 3
+    assert arrived.failure == "diverged"
+    assert arrived.account is None
+    assert np.array(list(arrived.metrics.values())).tobytes() == np.array(list(sent.metrics.values())).tobytes()
+    for table in SERIES_TABLES:
+        before, after = getattr(sent, table), getattr(arrived, table)
+        assert list(before) == list(after)
+        for name, array in before.items():
+            assert after[name].dtype == array.dtype
+            assert after[name].shape == array.shape
+            assert after[name].tobytes() == array.tobytes()
+
+
+# --- who is refused -------------------------------------------------------------------------------
+
+
+def test_versions_tell_all_that_numbers_hang_on() -> None:
+    assert {"python", "phyloop", "numpy", "tensorflow", "sionna", "numba", "distributed", SOURCE} <= set(versions())
+    assert versions()[SOURCE] == source_digest()
+
+
+@pytest.mark.parametrize("name", ["numpy", SOURCE, "phyloop store", "python"])
+def test_a_worker_of_another_version_is_refused_with_both_and_the_remedy(name: str) -> None:
+    there = {**versions(), name: "0.0.1"}
+    with pytest.raises(ScenarioError) as told:
+        refuse_other_versions(versions(), there, address="tcp://10.0.0.1:4000")
+    sentence = str(told.value)
+    for part in ("tcp://10.0.0.1:4000", name, "0.0.1", versions()[name], "; install"):
+        assert part in sentence
+
+
+def test_a_worker_that_knows_less_than_we_ask_is_refused() -> None:
+    there = {key: value for key, value in versions().items() if key != SOURCE}
+    with pytest.raises(ScenarioError, match="none"):
+        refuse_other_versions(versions(), there, address="tcp://10.0.0.1:4000")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (RunOptions(workers=2, scheduler="tcp://127.0.0.1:8786"), "--workers and --scheduler"),
+        (RunOptions(workers=0), "--workers = 0"),
+        (RunOptions(workers=100_000), "4 per core"),
+        (RunOptions(scheduler="127.0.0.1:8786"), "write tcp://HOST:PORT"),
+        (RunOptions(scheduler="tcp://127.0.0.1"), "write tcp://HOST:PORT"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_in_a_sentence(options: RunOptions, told: str) -> None:
+    with pytest.raises(ScenarioError, match=told):
+        refuse_impossible(options)
+
+
+def test_cores_are_divided_among_workers_and_sums_have_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHYLOOP_THREADS", "8")
+    assert [threads_per_worker(workers) for workers in (1, 2, 3, 8, 9)] == [8, 4, 2, 1, 1]
+    told = thread_variables(4)
+    assert told["TF_NUM_INTRAOP_THREADS"] == told["OPENBLAS_NUM_THREADS"] == told["OMP_NUM_THREADS"] == "1"
+    assert told["PHYLOOP_THREADS"] == told["NUMBA_NUM_THREADS"] == told["TF_NUM_INTEROP_THREADS"] == "4"
+
+
+# --- a scheduler and two workers ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mark(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mark") / "happened"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory, mark: Path) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("cluster")
+    with running_cluster(folder, workers=2, **{cluster_work.MARK: str(mark)}) as address:
+        yield address
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return expand(load_scenario(write_scenario(tmp_path, SMALL)))
+
+
+def single_trials(plan: Plan, trials: int = 4) -> list[Job]:
+    return [Job(point=point, trials=(trial,)) for trial in range(trials) for point in plan.points]
+
+
+def by_task(finished: list[Finished]) -> dict[tuple[int, int], PlainResult]:
+    told = {(one.job.point.index, result.trial): plain(result) for one in finished for result in one.results}
+    assert len(told) == sum(len(one.results) for one in finished)
+    return told
+
+
+def test_jobs_come_back_whole_in_any_order_and_few_are_out_at_a_time(address: str, plan: Plan) -> None:
+    taken, rounds = [], []
+    jobs = single_trials(plan, 8)
+
+    def hand_out() -> Iterator[Job]:
+        for job in jobs:
+            taken.append(job)
+            yield job
+
+    finished = []
+    engine = DaskEngine(scheduler=address, work=cluster_work.draw)
+    for one in engine.run(hand_out(), on_progress=rounds.append):
+        finished.append(one)
+        assert len(taken) - len(finished) <= 4
+    assert [one.job for one in finished] != jobs
+    assert sum(rounds) == len(jobs) * 20
+    for (_, trial), result in by_task(finished).items():
+        expected = np.random.default_rng([7, trial]).normal(size=20)
+        assert result["series"]["rounds"]["amplitude"].tobytes() == expected.tobytes()
+        assert np.isnan(result["metrics"]["nothing"])
+    assert len(by_task(finished)) == len(jobs)
+
+
+def test_the_job_of_a_killed_worker_is_computed_by_another(address: str, plan: Plan, mark: Path) -> None:
+    mark.unlink(missing_ok=True)
+    rounds: list[int] = []
+    jobs = single_trials(plan)
+    engine = DaskEngine(scheduler=address, work=cluster_work.die_once)
+    finished = list(engine.run(jobs, on_progress=rounds.append))
+    assert mark.exists()
+    assert len(by_task(finished)) == len(jobs)
+    assert all(result.failure is None for one in finished for result in one.results)
+    # The rounds before the death are heard twice and count once.
+    assert sum(rounds) == len(jobs) * 20
+
+
+def test_a_job_that_kills_every_worker_has_failed_and_the_others_go_on(address: str, plan: Plan) -> None:
+    jobs = [Job(point=plan.points[0], trials=(trial,)) for trial in range(6)]
+    finished = by_task(list(DaskEngine(scheduler=address, work=cluster_work.die_always).run(jobs, on_progress=print)))
+    told = {trial: result["failure"] for (_, trial), result in finished.items()}
+    assert told.pop(3) == "the worker was lost 2 times; likely out of memory"
+    assert told == dict.fromkeys((0, 1, 2, 4, 5))
+
+
+def test_an_error_of_ours_is_the_same_as_in_one_process(address: str, plan: Plan) -> None:
+    engine = DaskEngine(scheduler=address, work=cluster_work.raise_an_error_of_ours)
+    with pytest.raises(LearningError, match="trial 5 cannot be"):
+        list(engine.run([Job(point=plan.points[0], trials=(5,))], on_progress=print))
+
+
+def test_workers_stop_with_their_round_when_nobody_waits_any_more(address: str, plan: Plan, mark: Path) -> None:
+    mark.unlink(missing_ok=True)
+    heard: list[int] = []
+    engine = DaskEngine(scheduler=address, work=cluster_work.go_on_and_on)
+
+    def stop(rounds: int) -> None:
+        heard.append(rounds)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(engine.run(single_trials(plan, 1), on_progress=stop))
+    assert heard
+    deadline = time.monotonic() + PATIENCE_S
+    while not mark.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_orders_of_another_checkout_are_refused_by_whoever_gets_them(
+    address: str, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "versions", lambda: {**versions(), SOURCE: "another"})
+    with pytest.raises(ScenarioError, match=f"has {SOURCE} {versions()[SOURCE]}, and this process another"):
+        list(DaskEngine(scheduler=address).run(single_trials(plan, 1), on_progress=print))
+
+
+def test_a_scheduler_that_is_not_there_is_told_in_a_sentence(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.cluster.connection._ANSWER_S", 0.3)
+    with pytest.raises(ScenarioError, match="no dask scheduler answers"):
+        list(DaskEngine(scheduler="tcp://127.0.0.1:1").run(single_trials(plan, 1), on_progress=print))
