@@ -97,7 +97,7 @@ def _is_linear(network: Any) -> bool:
     if not can_walk(network):
         return False
     layers = [layer for layer in network.layers if type(layer) is not kinds.InputLayer]
-    dense = layers[-1] if layers else None
+    dense: Any = layers[-1] if layers else None
     return (
         type(dense) is kinds.Dense
         and all(type(layer) is kinds.Flatten for layer in layers[:-1])

@@ -11,6 +11,7 @@ from fl import federation
 from fl.choices import choose_for_each
 from fl.config import FedAvgConfig
 from fl.federation import DivergedError, Federation, RoundReport
+from fl.footprint import bytes_per_trial, held_at_once
 from fl.local.linear import linear_steps
 from phy.config import LinkConfig
 
@@ -175,3 +176,46 @@ def test_many_draws_are_those_of_numpy_one_by_one(population: int, size: int) ->
     found = choose_for_each(ours, population=population, size=size, rows=2000 if size < 10 else 50)
     expected = [theirs.choice(population, size, replace=False) for _ in range(len(found))]
     np.testing.assert_array_equal(found, expected)
+
+
+def test_memory_foretold_grows_with_a_million_devices_by_what_is_kept_of_each_alone() -> None:
+    link = LinkConfig.model_validate(FADING)
+
+    def foretold(num_devices: int, **learning: Any) -> int:
+        told = {
+            "num_devices": num_devices,
+            "data": "mnist",
+            "partition": {"kind": "iid", "samples_per_device": 5, "disjoint": False},
+            "model": "linear",
+            "rounds": 1,
+            "upload": "update",
+            "aggregation": CPA,
+            **learning,
+        }
+        return bytes_per_trial(FedAvgConfig.model_validate(told), link)
+
+    streamed = foretold(1_000_000) - foretold(100_000)
+    # Some 200 numbers of each device, where an update alone has 7,850.
+    assert 900_000 * 500 < streamed < 900_000 * 3000
+    assert foretold(1_000_000, aggregation="median") > 4 * 7850 * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("learning", "why"),
+    [
+        ({"aggregation": "median"}, "aggregation median needs the updates of all"),
+        ({"aggregation": "laplace"}, "aggregation laplace needs the updates of all"),
+        ({"aggregation": CPA, "personal": {"lam": 0.1}}, "leave personal out"),
+        ({"aggregation": CPA, "downlink": FADING}, "write downlink: ideal"),
+        ({"aggregation": CPA, "attack": {"kind": "duplicate", "share": 0.2}}, "attackers of kind duplicate"),
+        (
+            {"aggregation": CPA, "local": {"optimizer": "sgd", "batch_size": 5, "momentum": 0.5}},
+            "write optimizer: gd, or momentum: 0",
+        ),
+        ({"aggregation": CPA}, None),
+        ({"aggregation": "probit", "attack": {"kind": "ones", "share": 0.2}}, None),
+    ],
+)
+def test_why_all_updates_are_held_is_told_with_a_remedy(learning: dict[str, Any], why: str | None) -> None:
+    found = held_at_once(FedAvgConfig.model_validate({"upload": "update", **learning}))
+    assert found == why if why is None else found is not None and why in found
