@@ -265,7 +265,7 @@ class _Record:
                 }
         silent = np.zeros(len(trials), bool)
         if "num_active" in self._rounds:
-            silent = ~self._rounds["num_active"].any(axis=0)
+            silent |= ~self._rounds["num_active"].any(axis=0)
         # A trial's numbers side by side, or every one of them would be fetched from another line of memory.
         rounds, link, privacy_spent = (by_trial(arrays) for arrays in (self._rounds, self._link, spent))
         out = []
