@@ -134,6 +134,7 @@ def run_plan(
     whole = found_whole(folder, scenario_name=name, scenario_yaml=text, task_ids=ids, retry_failed=options.retry_failed)
     if whole is not None:
         report, failed = whole
+        progress.stored(len(every))
         return RunOutcome(planned=len(every), computed=0, found=len(every), failed=failed, report=report, whole=True)
     with Store.open(folder, scenario_name=name) as store, logged(folder, level=options.log_level):
         statuses = store.statuses(every)
