@@ -40,7 +40,7 @@ LOSSY = LinkConfig.model_validate(
     {
         "access": "orthogonal",
         "modulation": "qpsk",
-        "power": {"policy": "fixed", "snr_max_db": 9.5},
+        "power": {"policy": "fixed", "snr_max_db": 13.5},
         "packets": {"policy": "drop"},
         "packet_size_bytes": 100,
     }

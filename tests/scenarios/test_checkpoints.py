@@ -40,7 +40,7 @@ def newest(found: TaskCheckpoints) -> Saved | None:
 
 
 def files(folder: Path) -> list[Path]:
-    return sorted((folder / CHECKPOINTS).glob("*"), key=lambda path: int(path.name.split(".")[1]))
+    return sorted((folder / CHECKPOINTS).glob("*.ckpt"), key=lambda path: int(path.name.split(".")[1]))
 
 
 @pytest.fixture
