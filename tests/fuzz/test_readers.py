@@ -225,6 +225,13 @@ def test_the_scenario_of_a_store_is_checked_as_a_file_is(text: str, tmp_path: Pa
     outcome(lambda: read_plan(stored_scenario(_Kept(tmp_path, text))))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("value", ["\x1b[2J", "\u202e", "\ud800", None, 10**70, {"k" * 201: 1}])
+def test_a_stored_scenario_has_nothing_that_a_file_could_not_have(value: object, tmp_path: Path) -> None:
+    kept = _Kept(tmp_path, json.dumps({"name": "a", "card": {"x": value}}))
+    with pytest.raises(ScenarioError, match="phyloop did not write it"):
+        stored_scenario(kept)  # type: ignore[arg-type]
+
+
 @given(document=spoilt_documents())
 @SOME
 def test_a_spoilt_scenario_in_a_store_is_told_or_taken(document: dict[str, Any], tmp_path: Path) -> None:
