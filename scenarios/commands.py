@@ -83,7 +83,9 @@ def _run_scenario(
             checkpoints = CheckpointPolicy(
                 folder=folder / CHECKPOINTS, rounds=options.checkpoint_rounds, minutes=options.checkpoint_minutes
             )
-            engine = choose_engine(options, checkpoints=checkpoints, on_restored=progress.restored)
+            engine = choose_engine(
+                options, checkpoints=checkpoints, on_restored=progress.restored, worker_bytes=space.process_bytes
+            )
             return run_plan(loaded, plan, folder=folder, engine=engine, progress=progress, room=space, options=options)
 
     try:

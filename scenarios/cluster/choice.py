@@ -47,13 +47,24 @@ def refuse_impossible(options: RunOptions) -> None:
 
 
 def choose_engine(
-    options: RunOptions, *, checkpoints: CheckpointPolicy | None, on_restored: Callable[[int], None]
+    options: RunOptions,
+    *,
+    checkpoints: CheckpointPolicy | None,
+    on_restored: Callable[[int], None],
+    worker_bytes: int,
 ) -> Engine:
-    """This process, processes of its own, or the workers of a scheduler."""
+    """This process, processes of its own, or the workers of a scheduler.
+
+    `worker_bytes`: what a process of ours may take where `options.memory_limit` says so; it is ended beyond that.
+    """
     if options.workers is None and options.scheduler is None:
         return InProcess(checkpoints=checkpoints, on_restored=on_restored)
     from scenarios.cluster.engine import DaskEngine
 
     return DaskEngine(
-        workers=options.workers, scheduler=options.scheduler, checkpoints=checkpoints, on_restored=on_restored
+        workers=options.workers,
+        scheduler=options.scheduler,
+        checkpoints=checkpoints,
+        on_restored=on_restored,
+        worker_bytes=None if options.memory_limit is None else worker_bytes,
     )

@@ -136,8 +136,11 @@ class _Running:
 
 
 @contextmanager
-def own_workers(number: int) -> Iterator[Connection]:
-    """`number` worker processes on this machine, each with its share of the cores; gone when the block ends."""
+def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Connection]:
+    """`number` worker processes on this machine, each with its share of the cores; gone when the block ends.
+
+    One that takes more than `worker_bytes`, or else its share of the memory, is ended and started again.
+    """
     variables = {
         **thread_variables(threads_per_worker(number)),
         "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"),
@@ -158,6 +161,7 @@ def own_workers(number: int) -> Iterator[Connection]:
             LocalCluster(  # type: ignore[no-untyped-call]
                 n_workers=number,
                 threads_per_worker=1,
+                memory_limit="auto" if worker_bytes is None else worker_bytes,
                 processes=True,
                 dashboard_address=None,
                 security=True,  # or others on this machine could send us orders

@@ -51,14 +51,17 @@ class DaskEngine:
     """Jobs in `workers` processes of this machine, or in those of the `scheduler` at an address.
 
     Results are those of `InProcess`, bit for bit, whoever computes them and in whatever order. A job whose worker is
-    lost is computed by another; lost too often, its trials have failed. `checkpoints` and `on_restored` are those of
-    `InProcess`; `work` is what a worker does with an order.
+    lost is computed by another; lost too often, its trials have failed.
+
+    `checkpoints` and `on_restored` are those of `InProcess`. `worker_bytes`: memory of each process of ours, an equal
+    share if None. `patience_s`: how long a lost scheduler is waited for. `work`: what a worker does with an order.
     """
 
     workers: int | None = None
     scheduler: str | None = None
     checkpoints: CheckpointPolicy | None = None
     on_restored: Callable[[int], None] | None = None
+    worker_bytes: int | None = None
     patience_s: float = PATIENCE_S
     tell: Callable[[str], None] = to_standard_error
     work: Callable[[Order], Answer] = run_order
@@ -82,7 +85,7 @@ class DaskEngine:
     def _connect(self) -> AbstractContextManager[Connection]:
         if self.scheduler is not None:
             return running_scheduler(self.scheduler, patience_s=self.patience_s, tell=self.tell)
-        return own_workers(self.workers or 1)
+        return own_workers(self.workers or 1, worker_bytes=self.worker_bytes)
 
 
 class _SchedulerLostError(Exception):
@@ -222,7 +225,7 @@ class _Dispatch:
     def _land(self, flight: _Flight) -> Finished | None:
         """What came of a job; None if it is handed out again. Raises what the job raised, or _SchedulerLostError."""
         future = flight.future
-        if future is None or future.cancelled():
+        if future is None or future.cancelled():  # type: ignore[no-untyped-call]
             raise _SchedulerLostError
         try:
             answer: Answer = future.result()
@@ -230,7 +233,7 @@ class _Dispatch:
             del self._flights[flight.ticket]
             return self._dropped(flight, losses=error.allowed_failures + 1)
         except Exception as error:
-            if future.cancelled() or self._connection.client.status != "running":
+            if future.cancelled() or self._connection.client.status != "running":  # type: ignore[no-untyped-call]
                 raise _SchedulerLostError from error
             raise
         self._advance(_Heard(ticket=flight.ticket, computed=answer["computed"], restored=answer["restored"]))

@@ -1,0 +1,110 @@
+"""What it costs to spread tasks over processes, and what it brings.
+
+    python benchmarks/scale_out.py                   # both, some minutes on a machine that does nothing else
+    python benchmarks/scale_out.py overhead          # the engine around tasks of one second that only sleep
+    python benchmarks/scale_out.py speedup           # flmc-snr with two workers against one
+
+Overhead is (wall time x workers) / (time asleep) - 1, from the first task begun to the last one returned: workers are
+started before. Speed-up is the ratio of medians of runs that take turns, each from the first job stored to the last:
+processes have been started and compiled what they run by then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from scenarios.cluster.engine import DaskEngine
+from scenarios.cluster.task import Told
+from scenarios.cluster.wire import Answer, Order
+from scenarios.engine import Job
+from scenarios.loader import load_scenario
+from scenarios.plan import expand
+
+TASK_S = 1.0
+
+
+def asleep(order: Order) -> Answer:
+    """A task of a second that needs no processor."""
+    told = Told(order)
+    until = time.monotonic() + TASK_S
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, 0.1))
+        told.advance(1)
+    return {
+        "results": [
+            {"trial": trial, "failure": None, "metrics": {}, "series": _NO_SERIES, "account": None}
+            for trial in order["trials"]
+        ],
+        "seconds": TASK_S,
+        "left": [],
+        "computed": told.computed,
+        "restored": 0,
+        "incidents": [],
+    }
+
+
+_NO_SERIES: dict[str, dict] = {name: {} for name in ("rounds", "link", "privacy", "bursts", "devices", "pictures")}
+
+
+def timed(workers: int, jobs: Sequence[Job], *, skip: int, work: Callable[[Order], Answer] | None = None) -> float:
+    """Seconds from the moment that `skip` jobs were back until all are."""
+    engine = DaskEngine(workers=workers) if work is None else DaskEngine(workers=workers, work=work)
+    started, last = 0.0, 0.0
+    for number, _ in enumerate(engine.run(jobs, on_progress=lambda _: None), start=1):
+        last = time.perf_counter()
+        started = last if number == skip else started
+    return last - started
+
+
+def overhead(workers: int, tasks: int) -> None:
+    """Print the share of time that the engine takes beside tasks of a second."""
+    point = expand(load_scenario("flmc-snr")).points[0]
+    jobs = [Job(point=point, trials=(trial,)) for trial in range(tasks)]
+    wall = timed(workers, jobs, skip=workers, work=asleep)
+    share = wall * workers / ((tasks - workers) * TASK_S) - 1.0
+    print(f"overhead: {tasks} tasks of {TASK_S:.0f} s on {workers} workers: {share:+.1%} (wanted: under 5 %)")
+
+
+def speedup(trials: int, batch: int, repeats: int) -> None:
+    """Print how much sooner two workers are done than one."""
+    points = expand(load_scenario("flmc-snr")).points
+    jobs = [
+        Job(point=point, trials=tuple(range(first, first + batch)))
+        for first in range(0, trials, batch)
+        for point in points
+    ]
+    warm = 2 * len(points)  # both workers have met every point, or nearly
+    walls: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(repeats):
+        for workers, seconds in walls.items():
+            seconds.append(timed(workers, jobs, skip=warm))
+    one, two = (statistics.median(seconds) for seconds in walls.values())
+    print(
+        f"speed-up: flmc-snr, {trials} trials of {len(points)} points in batches of {batch}: one worker {one:.1f} s, "
+        f"two {two:.1f} s, ratio {one / two:.2f} (wanted: at least 1.7)"
+    )
+
+
+def main() -> None:
+    """Read the arguments and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", choices=["overhead", "speedup", []], help="default: both")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--tasks", type=int, default=60)
+    parser.add_argument("--trials", type=int, default=2000)
+    parser.add_argument("--batch", type=int, default=100)
+    parser.add_argument("--repeats", type=int, default=3)
+    chosen = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)
+    if not chosen.what or "overhead" in chosen.what:
+        overhead(chosen.workers, chosen.tasks)
+    if not chosen.what or "speedup" in chosen.what:
+        speedup(chosen.trials, chosen.batch, chosen.repeats)
+
+
+if __name__ == "__main__":
+    main()

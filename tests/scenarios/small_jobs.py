@@ -1,0 +1,95 @@
+"""A few small jobs of every scenario family, and their results as digests; run as a program, in one process alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from scenarios.accounts import account_arrays, account_text
+from scenarios.engine import Finished, InProcess, Job
+from scenarios.loader import load_scenario
+from scenarios.plan import Point, expand
+from scenarios.store import SERIES_TABLES
+
+_FLMC = ("learning.rounds=20", "learning.burn_in=10")
+_OFDM = ("learning.rounds=3", "learning.burn_in=1")
+_DIGITS = ("learning.data=digits", "learning.partition={kind: iid}", "learning.num_devices=10", "learning.rounds=2")
+
+FAST: dict[str, tuple[str, ...]] = {
+    "flmc-snr": _FLMC,
+    "fedavg-digits": ("learning.rounds=3",),
+    "bitflip-mechanisms": ("learning.rounds=2", "link.probe_bits=1000"),
+    "bitflip-moments": ("learning.rounds=3", "learning.draws=50"),
+    "attack-inversion": ("learning.rounds=1", "learning.num_devices=20"),
+}
+ALL: dict[str, tuple[str, ...]] = FAST | {
+    "flmc-epsilon": _FLMC,
+    "flmc-quantizer": _FLMC,
+    "flmc-rayleigh": _FLMC,
+    "flmc-error-models": _FLMC,
+    "flmc-jammer": _FLMC,
+    "flmc-coded-ofdm": _OFDM,
+    "flmc-analog-ofdm": _OFDM,
+    "flmc-bursts": _OFDM,
+    "fedavg-bursts": ("learning.rounds=1",),
+    "bitflip-bound": ("learning.rounds=2",),
+    "bitflip-kappa": ("learning.dimension=100", "learning.num_pairs=20"),
+    "attack-membership": ("learning.rounds=1", "learning.num_devices=20"),
+    "cpa-snr": _DIGITS,
+    "cpa-table4-mlp": _DIGITS,
+    "probit-attacks": _DIGITS,
+    "probit-personal": _DIGITS,
+    "one-bit-fading": _DIGITS,
+}
+"""Overrides that make one scenario of each family small."""
+
+_POINTS, _TRIALS = 3, 4
+
+
+def small_jobs(names: Iterable[str]) -> list[Job]:
+    """Two jobs of two trials for points spread over the sweep of each scenario."""
+    points: list[Point] = []
+    for name in names:
+        every = expand(load_scenario(name, overrides=ALL[name])).points
+        some = every[:: max(len(every) // _POINTS, 1)][:_POINTS]
+        points += [
+            Point(index=len(points) + place, settings=one.settings, scenario=one.scenario)
+            for place, one in enumerate(some)
+        ]
+    return [Job(point=one, trials=(first, first + 1)) for first in range(0, _TRIALS, 2) for one in points]
+
+
+def digests(finished: Iterable[Finished]) -> dict[str, dict[str, str]]:
+    """SHA-256 of every number that is stored, by task and by what it is."""
+    told: dict[str, dict[str, str]] = {}
+    for one in finished:
+        for result in one.results:
+            task = f"{one.job.point.index}/{result.trial}"
+            assert task not in told
+            told[task] = {"failure": str(result.failure)}
+            told[task] |= {f"metrics {name}": _digest(np.float64(value)) for name, value in result.metrics.items()}
+            for table in SERIES_TABLES:
+                told[task] |= {f"{table} {name}": _digest(array) for name, array in getattr(result, table).items()}
+            if result.account is not None:
+                told[task] |= {f"ledger {name}": _digest(a) for name, a in account_arrays(result.account).items()}
+                told[task]["account"] = account_text(result.account)
+    return told
+
+
+def _digest(array: np.ndarray | np.float64) -> str:
+    value = np.ascontiguousarray(array)
+    return hashlib.sha256(f"{value.dtype} {value.shape} ".encode() + value.tobytes()).hexdigest()
+
+
+def main(out: str, names: Sequence[str]) -> None:
+    """Compute the jobs here and write what came of them."""
+    Path(out).write_text(json.dumps(digests(InProcess().run(small_jobs(names), on_progress=lambda _: None))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
