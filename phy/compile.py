@@ -68,10 +68,15 @@ def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, paylo
         )
     for conflict in link_conflicts(config, num_devices=num_devices, payload_bits=num_symbols):
         raise LinkError(f"{conflict.problem}; {conflict.remedy}")
-    size = {"num_devices": num_devices, "num_symbols": num_symbols}
-    if config.ofdm == "none":
-        return SuperpositionLink(config, **size, chain=_air_chain(config), payload_bound=payload_bound)
-    return OfdmSuperposition(config, **size, payload_bound=payload_bound)
+    if config.ofdm != "none":
+        return OfdmSuperposition(config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=payload_bound)
+    return SuperpositionLink(
+        config,
+        num_devices=num_devices,
+        num_symbols=num_symbols,
+        chain=_air_chain(config),
+        payload_bound=payload_bound,
+    )
 
 
 def _air_chain(config: LinkConfig) -> AirChain:

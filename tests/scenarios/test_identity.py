@@ -511,11 +511,12 @@ def test_ids_of_many_trials_are_distinct() -> None:
 
 
 def engines_told(**link: Any) -> list[str | None]:
-    """The engine in the identity of an uncoded link, of one with a code, and of one that only superposes."""
+    """The engine in the identity of an uncoded link, of one with a turbo code, of sums and of impaired ones."""
     parts = [
         {"link": link, "learning": {"scheme": "digital-orthogonal"}},
         {"link": link | {"coding": {"code": "turbo"}}, "learning": {"scheme": "digital-orthogonal"}},
         {"link": link},
+        {"link": link | {"impairments": {"phase_error_deg": 5.0}}},
     ]
     return [physics(validate_quickly({"name": "a", **part}))["link"].get("engine") for part in parts]
 
@@ -526,10 +527,10 @@ def test_fused_kernels_are_part_of_the_identity_and_sionna_is_what_was_there_bef
     """Tasks from before there were two engines are done where Sionna still computes them, and nowhere else."""
     monkeypatch.setattr("phy.engines.sees_gpu", lambda: False)
     monkeypatch.setattr("phy.engines.has_vectors", lambda: True)
-    assert engines_told() == ["fused", None, None]
-    assert engines_told(engine="sionna") == [None, None, None]
+    assert engines_told() == ["fused", None, "fused", None]
+    assert engines_told(engine="sionna") == [None] * 4
     monkeypatch.setattr("phy.engines.sees_gpu", lambda: True)
-    assert engines_told() == [None, None, None]
+    assert engines_told() == [None] * 4
 
 
 def test_the_engine_of_a_downlink_is_part_of_the_identity_too() -> None:
