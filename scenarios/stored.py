@@ -26,7 +26,8 @@ def stored_scenario(store: Store) -> LoadedScenario:
             raise _foreign(folder, f"has more than {MAX_NODES} values, or more than {MAX_DEPTH} levels")
         if problem := _problem(value):
             raise _foreign(folder, f"has at {dotted(path[:3]) or 'the top'} {problem}")
-    return LoadedScenario(scenario=validate(root, marks={(): Mark(folder, None)}), document=root, marks={}, source=folder)
+    scenario = validate(root, marks={(): Mark(folder, None)})
+    return LoadedScenario(scenario=scenario, document=root, marks={}, source=folder)
 
 
 def _walk(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
