@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import random
 import signal
 import sqlite3
 import time
@@ -236,21 +235,14 @@ def stored_batches(run: Path) -> int:
 
 def test_sigkill_loses_no_stored_batch_and_the_study_ends_as_if_undisturbed(tmp_path: Path) -> None:
     scenario, run = write_scenario(tmp_path, LONGER), tmp_path / "run"
-    moments = random.Random(2022)
-    kept = kills = 0
-    for _ in range(2):
-        process = start_phyloop("link", scenario, "--out", run)
-        deadline = time.monotonic() + 90
-        while process.poll() is None and stored_batches(run) <= kept and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(moments.uniform(0.0, 0.5))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        kills += process.returncode == -signal.SIGKILL
-        after = stored_batches(run)
-        assert after >= kept
-        kept = after
-    assert kills == 2, "the studies ended before they could be killed: make them longer"
+    process = start_phyloop("link", scenario, "--out", run)
+    deadline = time.monotonic() + 300
+    while process.poll() is None and not (kept := stored_batches(run)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL, "the study ended before it could be killed: make it longer"
+    assert stored_batches(run) >= kept > 0
     result = phyloop("link", scenario, "--out", run)
     assert result.returncode == 0, result.stderr
     measure(tmp_path, LONGER, run="undisturbed")
@@ -357,7 +349,9 @@ def test_a_damaged_batch_is_said_in_one_sentence(tmp_path: Path, damage: str) ->
     with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
         database.execute(f"UPDATE link_batches SET {damage}")
     database.close()
-    with pytest.raises(ScenarioError, match=r"batch 0 of point .* is damaged; restore the folder"):
+    with pytest.raises(
+        ScenarioError, match=r"batch 0 of point .* differs from what was written.*run the scenario"
+    ):
         results(tmp_path / "run")
 
 
