@@ -41,6 +41,9 @@ def digest(rows: Iterable[Row]) -> bytes:
     return blake2b("\n".join(map(repr, rows)).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
+_OF_NO_ROWS = digest(())
+
+
 def metric_row(name: object, value: object) -> Row:
     """A metric as SQLite keeps it: without NaN and minus zero."""
     if isinstance(value, float):
@@ -50,7 +53,7 @@ def metric_row(name: object, value: object) -> Row:
 
 def join_digests(rows: Mapping[Part, Sequence[Row]]) -> bytes:
     """A row of `checks` from the rows of every part; a part without rows has the digest of none."""
-    return b"".join(digest(rows.get(part, ())) for part in PARTS)
+    return b"".join(digest(some) if (some := rows.get(part)) else _OF_NO_ROWS for part in PARTS)
 
 
 def part_of(digests: bytes, part: Part) -> bytes | None:
@@ -83,6 +86,8 @@ def bad_records(database: sqlite3.Connection) -> list[str]:
         return []
     rows = {"scenario": database.execute("SELECT yaml, root, saved_at FROM scenario").fetchone()}
     rows |= {f"run {row[0]}": row for row in database.execute(f"SELECT {RUN_COLUMNS} FROM runs")}
+    if has_table(database, "planned"):
+        rows |= {f"plan of run {row[0]}": row for row in database.execute("SELECT * FROM planned")}
     known = database.execute("SELECT record, digest FROM record_checks").fetchall()
     return [record for record, written in known if rows.get(record) is None or digest([rows[record]]) != written]
 

@@ -30,6 +30,7 @@ from scenarios.database import (
     check_identity,
     connect,
     create_database,
+    Packed,
     pack_series,
     take_lock,
     unpack_series,
@@ -245,10 +246,11 @@ class Store:
         again = [task_id for task_id, status in known.items() if replace_failed and status == "failed"]
         if kept := known.keys() - set(again):
             raise ValueError(f"task {min(kept)} is already stored; a finished task is never overwritten")
+        seen: dict[tuple[str, bytes], Packed] = {}
         packed = {  # compressed before the transaction, which then is short
             task_id: {
-                **{name: pack_series(getattr(result, name)) for name in SERIES_TABLES},
-                "ledger": pack_series(account_arrays(result.account)),
+                **{name: pack_series(getattr(result, name), seen=seen) for name in SERIES_TABLES},
+                "ledger": pack_series(account_arrays(result.account), seen=seen),
             }
             for task_id, result in results.items()
         }
@@ -260,22 +262,28 @@ class Store:
             database.execute("INSERT OR IGNORE INTO points (physics) VALUES (?)", (text,))
             (point,) = database.execute("SELECT id FROM points WHERE physics = ?", (text,)).fetchone()
             put_aside(database, again, tables=("metrics", *SERIES_TABLES, "ledger", "accounts", "checks"), now=now)
-            for task_id in results:
-                task = database.execute(
-                    f"INSERT INTO tasks ({TASK_COLUMNS}, point) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (*parts[task_id]["task"][0], point),
-                ).lastrowid
-                database.executemany(  # SQLite keeps NaN as NULL; `read_metrics` turns it back
-                    "INSERT INTO metrics VALUES (?, ?, ?)", [(task, *row) for row in parts[task_id]["metrics"]]
-                )
-                for table, rows in packed[task_id].items():
-                    database.executemany(
-                        f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?)", [(task, *row) for row in rows]
-                    )
+            (first,) = database.execute("SELECT coalesce(max(id), 0) + 1 FROM tasks").fetchone()
+            numbers = {task_id: first + place for place, task_id in enumerate(results)}
+            database.executemany(
+                f"INSERT INTO tasks (id, {TASK_COLUMNS}, point) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [(task, *parts[task_id]["task"][0], point) for task_id, task in numbers.items()],
+            )
+            database.executemany(  # SQLite keeps NaN as NULL; `read_metrics` turns it back
+                "INSERT INTO metrics VALUES (?, ?, ?)",
+                [(task, *row) for task_id, task in numbers.items() for row in parts[task_id]["metrics"]],
+            )
+            for table in (*SERIES_TABLES, "ledger"):
                 database.executemany(
-                    "INSERT INTO accounts VALUES (?, ?, ?)", [(task, *row) for row in parts[task_id]["account"]]
+                    f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    [(task, *row) for task_id, task in numbers.items() for row in packed[task_id][table]],
                 )
-                database.execute("INSERT INTO checks VALUES (?, ?)", (task, digests[task_id]))
+            database.executemany(
+                "INSERT INTO accounts VALUES (?, ?, ?)",
+                [(task, *row) for task_id, task in numbers.items() for row in parts[task_id]["account"]],
+            )
+            database.executemany(
+                "INSERT INTO checks VALUES (?, ?)", [(task, digests[task_id]) for task_id, task in numbers.items()]
+            )
 
     def read_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskRecord]:
         """Records of those of `task_ids` that are stored, in the order asked for."""
@@ -401,6 +409,8 @@ class Store:
         """Keep what invocation `run` set out to have."""
         with self._transaction() as database:
             note_plan(database, run, planned)
+            row = database.execute("SELECT * FROM planned WHERE run = ?", (run,)).fetchone()
+            note_record(database, f"plan of run {run}", row)
 
     def note_report(self, note: ReportNote) -> None:
         """Keep what the report that was just written shows."""
