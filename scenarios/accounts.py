@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,8 @@ def account_arrays(account: PrivacyAccount | None) -> dict[str, NDArray[np.float
 
 def account_text(account: PrivacyAccount) -> str:
     """Everything but the columns; an infinite epsilon is written as a word, which JSON has no number for."""
-    claims = [{**asdict(claim), "epsilon": _number(claim.epsilon)} for claim in account.published]
+    # Not `asdict`, which copies every value, deeply: claims hold plain ones.
+    claims = [{**vars(claim), "epsilon": _number(claim.epsilon)} for claim in account.published]
     return json.dumps({"ledger": account.ledger.to_dict(), "published": claims}, sort_keys=True, allow_nan=False)
 
 

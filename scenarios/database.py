@@ -14,6 +14,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import IO, Any
@@ -226,21 +227,65 @@ def take_lock(path: Path) -> IO[str]:
 
 _LARGEST_SERIES = 1 << 32
 _MOST_AXES = 8
+_KINDS = {np.dtype(np.int64): "<i8", np.dtype(np.float64): "<f8"}
+_PROBED = 64
+_STORED_BLOCK = 0xFFFF
 
 
-def pack_series(series: Mapping[str, NDArray[Any]]) -> list[tuple[object, ...]]:
-    """Rows (name, dtype, shape, crc32, data, total) of arrays, little-endian whatever the machine."""
+Packed = tuple[int, bytes, int | None]
+"""Checksum, stored bytes and total of an array."""
+
+
+def pack_series(
+    series: Mapping[str, NDArray[Any]], *, last: dict[tuple[str, str], tuple[bytes, Packed]] | None = None
+) -> list[tuple[object, ...]]:
+    """Rows (name, dtype, shape, crc32, data, total) of arrays, little-endian whatever the machine.
+
+    Deflated where that makes them smaller, else as they are, in the same format. `last` keeps the arrays of the trial
+    before: many are the same in all.
+    """
     rows: list[tuple[object, ...]] = []
     for name, values in series.items():
         array = np.asarray(values)
-        if array.dtype not in (np.int64, np.float64):
+        kind = _KINDS.get(array.dtype)
+        if kind is None:
             raise ValueError(f"{name} has type {array.dtype}; int64 and float64 can be stored")
-        raw = array.astype(array.dtype.newbyteorder("<")).tobytes()
-        total = int(array.sum()) if array.dtype == np.int64 else None
-        kind = "<i8" if array.dtype == np.int64 else "<f8"
-        # Level 1: counts shrink about as well as at 6, several times faster.
-        rows.append((name, kind, json.dumps(array.shape), zlib.crc32(raw), zlib.compress(raw, 1), total))
+        raw = array.astype(kind, copy=False).tobytes()
+        before = None if last is None else last.get((name, kind))
+        again = before is not None and before[0] == raw
+        if before is not None and again and len(before[1][1]) < len(raw):
+            packed = before[1]
+        else:
+            total = int(array.sum()) if kind == "<i8" else None
+            as_it_is = kind == "<f8" and not again and _is_random(raw)
+            # Level 1: counts shrink about as well as at 6, several times faster.
+            packed = (zlib.crc32(raw), _undeflated(raw) if as_it_is else zlib.compress(raw, 1), total)
+            if last is not None:
+                last[name, kind] = (raw, packed)
+        rows.append((name, kind, _shape_text(array.shape), *packed))
     return rows
+
+
+def _is_random(raw: bytes) -> bool:
+    """Whether the last bits of floats, looked at here and there, hardly repeat: deflate would save some percent.
+
+    Of 64 draws out of 256 some 57 differ, with a standard deviation of 2.4.
+    """
+    found = raw[:: 8 * (len(raw) // (8 * _PROBED) or 1)][:_PROBED]
+    return 4 * len(set(found)) > 3 * len(found)
+
+
+def _undeflated(raw: bytes) -> bytes:
+    """As `zlib.compress` at level 0, which clears a quarter of a megabyte first, for arrays of one block."""
+    if len(raw) > _STORED_BLOCK:
+        return zlib.compress(raw, 0)
+    size = len(raw).to_bytes(2, "little") + (len(raw) ^ 0xFFFF).to_bytes(2, "little")
+    return b"".join((b"\x78\x01\x01", size, raw, zlib.adler32(raw).to_bytes(4, "big")))  # RFC 1950, RFC 1951
+
+
+@lru_cache(maxsize=256)
+def _shape_text(shape: tuple[int, ...]) -> str:
+    return json.dumps(shape)
 
 
 def unpack_series(dtype: str, shape: str, crc32: int, data: bytes) -> NDArray[Any] | None:

@@ -27,10 +27,10 @@ from scenarios.database import (
     DATABASE,
     LOCK,
     YOUNG_TABLES,
+    Packed,
     check_identity,
     connect,
     create_database,
-    Packed,
     pack_series,
     take_lock,
     unpack_series,
@@ -246,11 +246,13 @@ class Store:
         again = [task_id for task_id, status in known.items() if replace_failed and status == "failed"]
         if kept := known.keys() - set(again):
             raise ValueError(f"task {min(kept)} is already stored; a finished task is never overwritten")
-        seen: dict[tuple[str, bytes], Packed] = {}
+        last: dict[str, dict[tuple[str, str], tuple[bytes, Packed]]] = {
+            table: {} for table in (*SERIES_TABLES, "ledger")
+        }
         packed = {  # compressed before the transaction, which then is short
             task_id: {
-                **{name: pack_series(getattr(result, name), seen=seen) for name in SERIES_TABLES},
-                "ledger": pack_series(account_arrays(result.account), seen=seen),
+                **{name: pack_series(getattr(result, name), last=last[name]) for name in SERIES_TABLES},
+                "ledger": pack_series(account_arrays(result.account), last=last["ledger"]),
             }
             for task_id, result in results.items()
         }
