@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,24 @@ def test_flipped_bytes_are_said_and_what_verifies_is_kept(
     # Of the header every third byte, of the rest what a seed says.
     places = [*range(0, 100, 3), *random.Random(SEED).sample(range(100, len(content)), 40)]
     flip_many(Bench(tmp_path / "run", truth, tally("store: byte flipped")), content, places)
+
+
+def test_a_flipped_bit_of_a_metric_a_count_or_a_trial_is_never_shown(
+    sound: Path, truth: list[str], tmp_path: Path, tally: Callable[[str], Tally]
+) -> None:
+    """Where a flip leaves all of SQLite's structure whole, and only the number is another."""
+    content = (sound / DATABASE).read_bytes()
+    bench = Bench(tmp_path / "run", truth, tally("store: bit of a number flipped"))
+    metrics = [content.index(struct.pack(">d", point + trial / 7)) + 6 for point in (1, 3) for trial in (2, 5)]
+    texts = (b"diverged", b"never_measured", b"end_errors", b'{"point":2}', b"[4, 3]")
+    words = [content.index(text) + 1 for text in texts]
+    arrays = [content.index(b"[30]") + 20]
+    for place in (*metrics, *words, *arrays):
+        damage = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+        bench.try_out({DATABASE: damage}, what=f"lowest bit of byte {place} flipped")
+    bench.row.conclude(equal=True)
+    assert bench.said >= len(metrics)
+    assert min(bench.kept) >= len(IDS) - TRIALS
 
 
 @pytest.mark.slow
