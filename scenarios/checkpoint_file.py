@@ -76,7 +76,7 @@ def _write(file: IO[bytes], checkpoint: Checkpoint) -> None:
     digest = hashlib.sha256(front)
     file.write(front)
     for array in arrays:
-        raw = memoryview(array).cast("B") if array.size else b""
+        raw = array.data.cast("B") if array.size else b""
         digest.update(raw)
         file.write(raw)
     file.write(digest.digest())
@@ -189,7 +189,7 @@ class _Reader:
             raise ValueError("an array larger than the file")
         flat = np.empty(count, kind)
         if count:
-            raw = memoryview(flat).cast("B")
+            raw = flat.data.cast("B")
             if self._file.readinto(raw) != len(raw):  # type: ignore[attr-defined]
                 raise ValueError("an array larger than the file")
             self.left -= len(raw)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,18 +14,23 @@ from numpy.typing import NDArray
 
 from fl.config.local import LocalConfig
 from fl.data import ImageData
-from fl.local.gradients import compile_gradient
+from fl.local.gradients import Gradient, compile_gradient
 from fl.local.linear import linear_steps
 from fl.local.optimizers import compile_update, state_names
 from fl.local.samples import Batches, Slices, folded_keys, slices
 from fl.models.federated import FederatedModel
 from fl.partition import Partition
 from fl.tasks.base import LearningError
+from phy.fused.workers import available_threads
 from phy.random import Purpose, round_keys
 
 _MEMORY_BYTES = 192 << 20
 _MOST_DEVICES = 64
 _MOST_ROWS = 512
+_MOST_CREWS = 4
+"""Crews at work at once, each on a thread of its own: a device's numbers hang on none of the others."""
+_CREW_BYTES = 16 << 20
+"""What a crew works on at least: below, a call costs more than what is in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +81,6 @@ class LocalTrainer:
         self._model, self._config, self._data = model, config, data
         self._seed, self._trial, self._memory = seed, trial, memory_bytes
         self._linear = linear_steps(model, config=config, data=data)
-        self._gradient = compile_gradient(model, scale=data.scale, shift=data.shift, clip=config.clip, l2=config.l2)
-        self._update = compile_update(config)
         self._sizes = np.asarray(partition.sizes, np.int64)
         self._samples = np.concatenate(partition.devices)
         self._starts = np.cumsum(self._sizes) - self._sizes
@@ -83,6 +88,16 @@ class LocalTrainer:
         self._taken = np.zeros(len(self._sizes), np.int64)
         shape = (len(self._sizes), model.num_parameters)
         self._state = {name: np.zeros(shape, np.float32) for name in state_names(config)}
+
+    @cached_property
+    def _gradient(self) -> Gradient:
+        """Not where the kernel trains: the dry run that counts its cost takes longer than a round there."""
+        config, data = self._config, self._data
+        return compile_gradient(self._model, scale=data.scale, shift=data.shift, clip=config.clip, l2=config.l2)
+
+    @cached_property
+    def _update(self) -> Any:
+        return compile_update(self._config)
 
     def train(
         self,
@@ -104,14 +119,22 @@ class LocalTrainer:
             self._forget(devices)
         out = np.empty((len(devices), self._model.num_parameters), np.float32)
         if self._linear is not None:
-            loss = self._train_linear(weights, devices=devices, round_index=round_index, steps=steps, out=out)
-            return LocalOutcome(weights=out, loss=loss, clipped_share=np.zeros(len(devices)))
+            loss, clipped = self._train_linear(weights, devices=devices, round_index=round_index, steps=steps, out=out)
+            return LocalOutcome(weights=out, loss=loss, clipped_share=clipped)
         loss, clipped = np.empty(len(devices)), np.empty(len(devices))
-        for crew in self._crews(devices):
+
+        def train(crew: _Crew) -> None:
             start = np.broadcast_to(weights, (len(devices), weights.shape[-1]))[crew.rows].astype(np.float32)
             ends, first_loss, share = self._train_crew(crew, start, devices[crew.rows], steps[crew.rows], round_index)
             place = crew.rows[: crew.count]
             out[place], loss[place], clipped[place] = (part[: crew.count] for part in (ends, first_loss, share))
+
+        crews = list(self._crews(devices))
+        for crew in crews[:1]:
+            train(crew)  # alone, because it compiles
+        with ThreadPoolExecutor(min(available_threads(), _MOST_CREWS)) as pool:
+            for done in pool.map(train, crews[1:]):
+                assert done is None
         return LocalOutcome(weights=out, loss=loss, clipped_share=clipped)
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -137,9 +160,9 @@ class LocalTrainer:
         round_index: int,
         steps: NDArray[np.int64],
         out: NDArray[np.float32],
-    ) -> NDArray[np.float64]:
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         assert self._linear is not None
-        loss = self._linear.train(
+        found = self._linear.train(
             weights.astype(np.float32, copy=False),
             devices=devices,
             sizes=self._sizes[devices],
@@ -151,7 +174,7 @@ class LocalTrainer:
             out=out,
         )
         self._taken[devices] += steps
-        return loss
+        return found
 
     def _train_crew(
         self,
@@ -242,8 +265,9 @@ class LocalTrainer:
         for cut, rows in kinds.items():
             width = 1
             if cost.devices:
-                room = self._memory // (cost.device_bytes + cut.rows * cost.sample_bytes)
-                width = int(min(max(1, room), _MOST_DEVICES, alike[cut]))
+                each = cost.device_bytes + cut.rows * cost.sample_bytes
+                shared_out = max(-(-alike[cut] // _MOST_CREWS), -(-_CREW_BYTES // each))
+                width = int(min(max(1, self._memory // each), _MOST_DEVICES, alike[cut], shared_out))
             for first in range(0, len(rows), width):
                 part = rows[first : first + width]
                 yield _Crew(rows=np.array(part + part[:1] * (width - len(part)), np.int64), count=len(part), slices=cut)

@@ -131,6 +131,21 @@ def test_who_trains_beside_a_device_changes_no_bit_of_it(kind: str) -> None:
         np.testing.assert_array_equal(getattr(some, name), getattr(together, name)[[3, 1]])
 
 
+def test_any_number_of_threads_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, partition = images([9, 9, 20, 20, 33, 9])
+    model = network("cnn")
+
+    def outcome(threads: int) -> LocalOutcome:
+        monkeypatch.setattr("fl.local.trainer.available_threads", lambda: threads)
+        learner = trainer(model, data, partition, optimizer="adam", batch_size=8, learning_rate=0.1, steps=2)
+        learner.train(model.initial_weights(), devices=np.arange(6), round_index=0)
+        return learner.train(model.initial_weights(), devices=np.arange(6), round_index=1)
+
+    alone, together = outcome(1), outcome(4)
+    np.testing.assert_array_equal(together.weights, alone.weights)
+    np.testing.assert_array_equal(together.loss, alone.loss)
+
+
 @pytest.mark.parametrize("kind", ["mlp", "dropout", "cnn"])
 def test_little_memory_gives_the_same_in_smaller_slices(kind: str) -> None:
     data, partition = images([9, 20, 33])
