@@ -26,6 +26,8 @@ _WORDS_AT_ONCE = 1 << 21
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
+_MANY_TRIALS = 32
+"""Fewer keys are drawn before a kernel for them would have been loaded."""
 
 
 class Purpose(IntEnum):
@@ -118,6 +120,11 @@ def round_keys(seed: int, trials: Sequence[int], purpose: Purpose, round_index: 
 def _round_keys(seed: int, trials: tuple[int, ...], purpose: Purpose, round_index: int) -> NDArray[np.uint32]:
     """One round asks for some keys many times, and for those of the whole run in every round."""
     key = _trial_keys(seed, trials, purpose)
+    if len(key) >= _MANY_TRIALS:
+        # Here, because numba takes a while to import.
+        from phy.key_kernel import keys_of_round
+
+        return keys_of_round(key, round_index)
     counter = np.full(len(key), round_index, np.uint32)
     return np.stack(threefry((key[:, 0], key[:, 1]), (counter, np.zeros_like(counter))), axis=1)
 

@@ -52,6 +52,15 @@ def test_threefry_gives_the_answers_of_random123(
     assert tuple(int(np.asarray(word)[0]) for word in found) == answer
 
 
+@pytest.mark.parametrize("round_index", [0, 1, 300, 2**32 - 1])
+def test_keys_of_many_trials_are_those_that_each_has_alone(round_index: int) -> None:
+    trials = (*range(40), 10**6)
+    together = round_keys(2022, trials, Purpose.NOISE, round_index)
+    assert together.dtype == np.uint32
+    for row, trial in enumerate(trials):
+        assert np.array_equal(together[row], round_keys(2022, (trial,), Purpose.NOISE, round_index)[0])
+
+
 def test_words_on_the_host_are_threefry_of_position_and_device() -> None:
     keys = round_keys(3, (0, 5), Purpose.PROBE_BITS, 4)
     found = uniform_words(keys, num_devices=3, num_words=7)
