@@ -40,20 +40,31 @@ class LinearSteps:
         starts: NDArray[np.int64],
         velocity: NDArray[np.float32] | None,
         out: NDArray[np.float32],
-    ) -> NDArray[np.float64]:
-        """Ends `[D, M]` into `out`, and the loss `[D]` of the first batch; `velocity` `[num_devices, M]` moves."""
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ends `[D, M]` into `out`; loss of the first batch and share of clipped gradients `[D]`.
+
+        `velocity` `[num_devices, M]` moves.
+        """
         from fl.local.linear_kernel import Rule, Task, train_linear
 
         config, data = self.config, self.data
-        numbers = (config.learning_rate, config.momentum, config.l2, config.proximal, data.scale, data.shift)
-        rule = Rule(*(np.float32(number) for number in numbers))
+        rule = Rule(
+            rate=np.float32(config.learning_rate),
+            momentum=np.float32(config.momentum),
+            l2=np.float32(config.l2),
+            proximal=np.float32(config.proximal),
+            clip=np.float32(np.inf if config.clip is None else config.clip),
+            scale=np.float32(data.scale),
+            shift=np.float32(data.shift),
+        )
         images = data.x_train.reshape(len(data.x_train), -1)
-        losses = np.empty(len(devices))
+        losses, clipped = np.empty(len(devices)), np.empty(len(devices))
         for rows in self._parts(sizes, steps):
             mine = devices[rows]
             batches = Batches(key=key, devices=mine, sizes=sizes[rows], batch_size=config.batch_size)
             width = int(sizes[rows].max() if config.batch_size is None else min(sizes[rows].max(), config.batch_size))
-            places, counts = zip(*(batches.at(s, width=width) for s in range(int(steps[rows].max()))), strict=True)
+            taken = self._batches(int(steps[rows].max()))
+            places, counts = zip(*(batches.at(step, width=width) for step in range(taken)), strict=True)
             task = Task(
                 images=images,
                 labels=self.labels,
@@ -63,27 +74,31 @@ class LinearSteps:
                 steps=steps[rows],
             )
             moving = None if velocity is None else velocity[mine]
-            losses[rows] = train_linear(rule, task, classes=self.classes, velocity=moving, out=out[rows])
+            losses[rows], clipped[rows] = train_linear(rule, task, classes=self.classes, velocity=moving, out=out[rows])
             if velocity is not None:
                 velocity[mine] = moving
-        return losses
+        return losses, clipped
+
+    def _batches(self, steps: int) -> int:
+        """Batches that differ: a full batch is the same in every step."""
+        return steps if self.config.batch_size is not None else 1
 
     def _parts(self, sizes: NDArray[np.int64], steps: NDArray[np.int64]) -> Iterator[slice]:
         """Devices whose places among their samples are held at once."""
         if not len(sizes):
             return
         widest = int(sizes.max() if self.config.batch_size is None else min(sizes.max(), self.config.batch_size))
-        height = max(_PLACES_AT_ONCE // (widest * int(steps.max())), 1)
+        height = max(_PLACES_AT_ONCE // (widest * self._batches(int(steps.max()))), 1)
         for first in range(0, len(sizes), height):
             yield slice(first, min(first + height, len(sizes)))
 
 
 def linear_steps(model: FederatedModel, *, config: LocalConfig, data: ImageData) -> LinearSteps | None:
-    """What trains `model` in a kernel: one dense layer on plain pixels, gradient descent, no clipping, on a CPU.
+    """What trains `model` in a kernel: one dense layer on plain pixels, gradient descent, clipped or not, on a CPU.
 
     None for everything else, which TensorFlow trains.
     """
-    if config.clip is not None or config.optimizer == "adam" or sees_gpu() or not _is_linear(model.network):
+    if config.optimizer == "adam" or sees_gpu() or not _is_linear(model.network):
         return None
     classes = int(model.network.output_shape[-1])
     return LinearSteps(classes=classes, config=config, data=data, labels=np.asarray(data.y_train, np.int32))

@@ -1,7 +1,14 @@
 """All local steps of softmax regression in one kernel: a device's weights stay in the first cache from step to step.
 
-What `fl.local.gradients` and `fl.local.optimizers` compute for one dense layer, without clipping: the same sums, with
-roundings of their own. Numbers of a device depend on its samples, their order and its weights alone.
+What `fl.local.gradients` and `fl.local.optimizers` compute for one dense layer: the same sums, with roundings of their
+own. Numbers of a device depend on its samples, their order and its weights alone.
+
+The gradient of a sample is r x^T for the kernel and r for the biases, r = softmax(z) - e_label `[C]`, z = W x + b; with
+mu/2 ||w||^2 in its loss it is v = (r x^T, r) + mu w, of which no more is needed than
+
+    ||v||^2 = ||r||^2 (||x||^2 + 1) + 2 mu <z, r> + mu^2 ||w||^2
+
+(without the 1 where there are no biases) to clip it to G, Li et al. 2025 (3).
 """
 
 from __future__ import annotations
@@ -19,12 +26,16 @@ _ROWS = 16
 
 
 class Rule(NamedTuple):
-    """w <- w - eta v, v <- momentum v + grad + l2 w + rho (w - w_global); pixels are `scale` u + `shift`."""
+    """w <- w - eta v, v <- momentum v + g + rho (w - w_global), g the mean of clipped gradients; no clipping: inf.
+
+    Pixels are `scale` u + `shift`.
+    """
 
     rate: np.float32
     momentum: np.float32
     l2: np.float32
     proximal: np.float32
+    clip: np.float32
     scale: np.float32
     shift: np.float32
 
@@ -33,7 +44,8 @@ class Task(NamedTuple):
     """Who trains on what: `images` `[N, P]` uint8, `labels` `[N]` int32, and per device
 
     - `start` `[1 or D, M]`, weights and then biases where there are any: the same for all, or each its own;
-    - `samples` `[steps, D, width]`, of which the first `counts` `[steps, D]` are a batch; `steps` `[D]` taken.
+    - `samples` `[1 or steps, D, width]`, of which the first `counts` `[1 or steps, D]` are a batch: the same in every
+      step, or each its own; `steps` `[D]` taken.
     """
 
     images: NDArray[np.uint8]
@@ -100,26 +112,54 @@ def _residual(logits: Any, label: Any) -> Any:
 
 
 @stage
-def _step(rule: Any, weights: Any, anchor: Any, total: Any, count: Any, velocity: Any) -> None:
-    """One step of a row of weights; `velocity` is left alone without momentum."""
+def _norm(rule: Any, residual: Any, linear: Any, square_of_inputs: Any, square_of_weights: Any) -> Any:
+    """Length of the gradient of a sample's loss, from what goes into the layer, a bias's 1 too, and `linear` z."""
+    square = np.float64(_dot(residual, residual)) * square_of_inputs
+    if rule.l2 > np.float32(0.0):
+        mu = np.float64(rule.l2)
+        square += 2.0 * mu * _dot(linear, residual) + mu * mu * square_of_weights
+        if square < 0.0:  # rounding of a norm that vanishes
+            square = 0.0
+    return np.sqrt(square)
+
+
+@stage
+def _scale(factor: Any, values: Any) -> None:
+    for c in range(len(values)):
+        values[c] *= factor
+
+
+@stage
+def _step(rule: Any, weights: Any, anchor: Any, total: Any, count: Any, share: Any, velocity: Any) -> None:
+    """One step of a row of weights; `share`: sum of clipping factors; `velocity` is left alone without momentum."""
     if rule.momentum > np.float32(0.0):
         for p in range(len(weights)):
-            gradient = (total[p] + rule.l2 * count * weights[p]) / count + rule.proximal * (weights[p] - anchor[p])
+            gradient = (total[p] + rule.l2 * share * weights[p]) / count + rule.proximal * (weights[p] - anchor[p])
             velocity[p] = rule.momentum * velocity[p] + gradient
             weights[p] -= rule.rate * velocity[p]
     else:
         for p in range(len(weights)):
-            gradient = (total[p] + rule.l2 * count * weights[p]) / count + rule.proximal * (weights[p] - anchor[p])
+            gradient = (total[p] + rule.l2 * share * weights[p]) / count + rule.proximal * (weights[p] - anchor[p])
             weights[p] -= rule.rate * gradient
 
 
 @kernel
 def _train(
-    rule: Any, task: Any, classes: Any, bias: Any, velocity: Any, out: Any, losses: Any, first: Any, last: Any
+    rule: Any,
+    task: Any,
+    classes: Any,
+    bias: Any,
+    velocity: Any,
+    out: Any,
+    losses: Any,
+    clipped: Any,
+    first: Any,
+    last: Any,
 ) -> None:
-    """Devices `first` to `last`: `out` `[D, M]`, `losses` `[D]`, and `velocity` `[D, M]` where there is momentum."""
+    """Devices `first` to `last`: `out` `[D, M]`, `losses`, `clipped` `[D]`, `velocity` `[D, M]` where it is kept."""
     size, cells = task.images.shape[1], task.images.shape[1] * classes
     pixels, logits = np.empty((_ROWS, size), np.float32), np.empty((_ROWS, classes), np.float32)
+    linear, clips = np.empty(classes, np.float32), rule.clip < np.float32(np.inf)
     weights, anchor = np.empty((classes, size), np.float32), np.empty((classes, size), np.float32)
     total, moving = np.empty((classes, size), np.float32), np.zeros((classes, size), np.float32)
     biases, start_biases = np.zeros(classes, np.float32), np.zeros(classes, np.float32)
@@ -135,36 +175,54 @@ def _train(
             _turned(velocity[device, :cells], moving)
             if bias:
                 bias_moving[:] = velocity[device, cells:]
+        longer, seen = 0, 0
         for step in range(task.steps[device]):
-            count = task.counts[step, device]
+            place = min(step, len(task.samples) - 1)
+            count = task.counts[place, device]
             total[:], bias_total[:] = np.float32(0.0), np.float32(0.0)
-            loss = 0.0
+            loss, share, square = 0.0, np.float32(0.0), 0.0
+            if rule.l2 > np.float32(0.0):
+                square = np.float64(_dot(biases, biases))
+                for c in range(classes):
+                    square += _dot(weights[c], weights[c])
             for begin in range(0, count, _ROWS):
                 rows = min(_ROWS, count - begin)
                 for row in range(rows):
-                    sample = task.samples[step, device, begin + row]
+                    sample = task.samples[place, device, begin + row]
                     _load(task.images[sample], rule.scale, rule.shift, pixels[row])
                 for c in range(classes):
                     for row in range(rows):
                         logits[row, c] = _dot(pixels[row], weights[c]) + biases[c]
                 for row in range(rows):
-                    loss += _residual(logits[row], task.labels[task.samples[step, device, begin + row]])
+                    own = logits[row]
+                    if clips:
+                        for c in range(classes):
+                            linear[c] = own[c]
+                    loss += _residual(own, task.labels[task.samples[place, device, begin + row]])
+                    if clips:
+                        inputs = np.float64(_dot(pixels[row], pixels[row])) + (1.0 if bias else 0.0)
+                        norm = _norm(rule, own, linear, inputs, square)
+                        factor = np.float32(1.0)
+                        if norm > rule.clip:
+                            factor = np.float32(rule.clip / norm)
+                            _scale(factor, own)
+                            longer += 1
+                        share += factor
                 for c in range(classes):
                     for row in range(rows):
                         _add(logits[row, c], pixels[row], total[c])
                         bias_total[c] += logits[row, c]
             if step == 0:
-                losses[device] = loss / count
-                if rule.l2 > np.float32(0.0):
-                    square = np.float64(_dot(biases, biases))
-                    for c in range(classes):
-                        square += _dot(weights[c], weights[c])
-                    losses[device] += 0.5 * rule.l2 * square
+                losses[device] = loss / count + 0.5 * rule.l2 * square
             samples = np.float32(count)
+            if not clips:
+                share = samples
+            seen += count
             for c in range(classes):
-                _step(rule, weights[c], anchor[c], total[c], samples, moving[c])
+                _step(rule, weights[c], anchor[c], total[c], samples, share, moving[c])
             if bias:
-                _step(rule, biases, start_biases, bias_total, samples, bias_moving)
+                _step(rule, biases, start_biases, bias_total, samples, share, bias_moving)
+        clipped[device] = longer / seen
         _turned_back(weights, out[device, :cells])
         if bias:
             out[device, cells:] = biases
@@ -176,16 +234,19 @@ def _train(
 
 def train_linear(
     rule: Rule, task: Task, *, classes: int, velocity: NDArray[np.float32] | None, out: NDArray[np.float32]
-) -> NDArray[np.float64]:
-    """Mean losses `[D]` of the first batch; weights after all steps into `out` `[D, M]`, `velocity` `[D, M]` moves."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean losses `[D]` of the first batch, and the share `[D]` of gradients longer than G, over all steps.
+
+    Weights after all steps go into `out` `[D, M]`; `velocity` `[D, M]` moves.
+    """
     devices, size = task.samples.shape[1], task.start.shape[1]
-    losses = np.zeros(devices)
+    losses, clipped = np.zeros(devices), np.zeros(devices)
     moving = np.zeros((0, size), np.float32) if velocity is None else velocity
     given = Task(*(read_only(part) for part in task))
     bias = size > task.images.shape[1] * classes
     run_tasks(
-        lambda first, last: _train(rule, given, classes, bias, moving, out, losses, first, last),
+        lambda first, last: _train(rule, given, classes, bias, moving, out, losses, clipped, first, last),
         num_tasks=devices,
         threads=available_threads(),
     )
-    return losses
+    return losses, clipped
