@@ -23,6 +23,7 @@ RECEIVER = 0xFFFFFFFF
 """Stands for the server where a device number is expected."""
 
 _WORDS_AT_ONCE = 1 << 21
+_ROUNDS_AT_ONCE = 32
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
@@ -125,8 +126,17 @@ def _round_keys(seed: int, trials: tuple[int, ...], purpose: Purpose, round_inde
         from phy.key_kernel import keys_of_round
 
         return keys_of_round(key, round_index)
-    counter = np.full(len(key), round_index, np.uint32)
-    return np.stack(threefry((key[:, 0], key[:, 1]), (counter, np.zeros_like(counter))), axis=1)
+    block, place = divmod(round_index, _ROUNDS_AT_ONCE)
+    return np.asarray(_keys_of_rounds(seed, trials, purpose, block)[place])
+
+
+@lru_cache(maxsize=32)
+def _keys_of_rounds(seed: int, trials: tuple[int, ...], purpose: Purpose, block: int) -> NDArray[np.uint32]:
+    """`[_ROUNDS_AT_ONCE, num_trials, 2]`: of few trials, NumPy's calls take as long for many rounds as for one."""
+    key = _trial_keys(seed, trials, purpose)
+    first = block * _ROUNDS_AT_ONCE
+    counter = np.arange(first, first + _ROUNDS_AT_ONCE).astype(np.uint32)[:, None]
+    return np.stack(threefry((key[:, 0], key[:, 1]), (counter, np.zeros_like(counter))), axis=2)
 
 
 def complex_normal(words: tuple[Any, Any]) -> Any:

@@ -78,6 +78,8 @@ def _limits(
     failure_probability: float,
 ) -> NDArray[np.float64]:
     exact = credited_channel_rate(k, n, confidence=level, design_effect=group)
+    if not np.any(group > 1.0):
+        return exact
     share = np.where(n > 0.0, k / np.maximum(n, 1.0), 0.0)
     allowed = -math.log(failure_probability) * group / np.maximum(n, 1.0)
     grouped = np.minimum(_least_rate(share, allowed), _least_rate(1.0 - share, allowed))
