@@ -175,11 +175,14 @@ class _Record:
 
     def note(self, index: int, outcome: RoundOutcome, task: PosteriorTask) -> NDArray[np.float64]:
         """Keep the round; returns the state to go on with (zero for trials that have failed)."""
+        from fl.algorithms.flmc_kernels import rows_below
+
+        theta = outcome.theta
         # Up to 1e100 the moments of the samples stay finite; far beyond any posterior all the same.
-        with np.errstate(invalid="ignore"):
-            finite = np.asarray((np.abs(outcome.theta) < _DIVERGED).all(axis=1))
-        self._failed_at = np.where(finite, self._failed_at, np.minimum(self._failed_at, index))
-        theta = np.where(finite[:, None], outcome.theta, 0.0)
+        finite = rows_below(theta, _DIVERGED)
+        if not finite.all():
+            self._failed_at = np.where(finite, self._failed_at, np.minimum(self._failed_at, index))
+            theta = np.where(finite[:, None], theta, 0.0)
         squared_error = ((theta - task.posterior.mean) ** 2).sum(axis=1)
         for name, values in {"squared_error": squared_error, **outcome.observed}.items():
             self._row(self._rounds, name, values)[index] = values

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from phy.config import LinkConfig
 from privacy.config import AmplitudeBudget, PrivacyConfig
 from privacy.evidence import credited_noise_power, listener_sentence
@@ -12,7 +14,13 @@ def sure_noise_power(link: LinkConfig, *, privacy: PrivacyConfig | AmplitudeBudg
     if privacy is None:
         return link.channel.noise_power
     less_db = privacy.noise_tolerance_db + privacy.listener_advantage_db
-    return float(credited_noise_power(link.channel.noise_power, tolerance_db=less_db))
+    return _credited(link.channel.noise_power, less_db)
+
+
+@lru_cache(maxsize=64)
+def _credited(noise_power: float, less_db: float) -> float:
+    """Every trial of a point asks for the same."""
+    return float(credited_noise_power(noise_power, tolerance_db=less_db))
 
 
 def listener_of(privacy: PrivacyConfig | AmplitudeBudget | None) -> str:

@@ -140,18 +140,24 @@ def _within(caps: Mapping[str, ArrayLike], budget: ArrayLike | None) -> Mapping[
 
 def clipped_gradients(task: PosteriorTask, theta: NDArray[np.float64], bound: float) -> NDArray[np.float64]:
     """Local gradients clipped per entry to |g| <= l, Zhang et al. 2022 (13), `[num_trials, num_devices, m]`."""
-    return np.clip(task.gradients(theta), -bound, bound)
+    # Here, because numba takes a while to import.
+    from fl.algorithms.flmc_kernels import clipped
+
+    return clipped(task.gradients(theta), bound)
 
 
 def encodable(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
     """The gradients with a number for NaN, which no codec takes; see `lost_where_gradients_are`."""
-    lost = np.isnan(gradients)
-    return np.where(lost, 0.0, gradients) if lost.any() else gradients
+    from fl.algorithms.flmc_kernels import rows_with_nan
+
+    return np.where(np.isnan(gradients), 0.0, gradients) if rows_with_nan(gradients).any() else gradients
 
 
 def lost_where_gradients_are(estimate: NDArray[np.float64], gradients: NDArray[np.float64]) -> NDArray[np.float64]:
     """The estimate `[num_trials, m]`, NaN for trials with a gradient that is NaN: a bit cannot tell so."""
-    lost = np.isnan(gradients.reshape(len(gradients), -1).sum(axis=1))
+    from fl.algorithms.flmc_kernels import rows_with_nan
+
+    lost = rows_with_nan(gradients)
     return np.where(lost[:, None], np.nan, estimate) if lost.any() else estimate
 
 
