@@ -15,6 +15,8 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numpy.typing import NDArray
 
 # A sum over lanes needs `reassoc`; what is not a number or infinite keeps its meaning.
@@ -47,9 +49,42 @@ if not _config.CACHE_DIR:
     _config.CACHE_DIR = str(_writable_folder())
 
 
+class _SelfContained(JITCodeLibrary):  # type: ignore[misc]
+    """Machine code that calls its own copies of stages.
+
+    LLVM links all calls of a name to the copy that is loaded first. A stage that was compiled alone, or for another
+    kernel, adds up in another order: sums would differ in their last bits between the process that compiles a kernel
+    and those that load it, and with what they loaded before.
+    """
+
+    def _optimize_final_module(self) -> None:
+        super()._optimize_final_module()
+        # Only now: what is known to be a kernel's own while it is optimised becomes part of it, and loses its vectors.
+        for function in self._final_module.functions:
+            if function.linkage.name == "linkonce_odr" and not function.is_declaration:
+                function.linkage = "internal"
+
+
+class _KernelCompiler(Compiler):  # type: ignore[misc]
+    """Numba's compiler, into a library of the kind above."""
+
+    def define_pipelines(self) -> Any:
+        state = self.state
+        state.library = _SelfContained(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """A function called from Python: compiled at its first call, its machine code found on disk later."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy", boundscheck=False, fastmath=_FASTMATH)(function)
+    return _njit(
+        cache=True,
+        nogil=True,
+        error_model="numpy",
+        boundscheck=False,
+        fastmath=_FASTMATH,
+        pipeline_class=_KernelCompiler,
+    )(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:

@@ -1,0 +1,42 @@
+"""Kernels: the same machine code for whoever compiles them and whoever finds them on disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.core.caching import NullCache
+
+from phy.fused.compiled import kernel, stage
+
+
+@stage
+def _energies(values: Any, energies: Any, count: Any) -> None:
+    """Long enough to stay a function of its own."""
+    for i in range(count):
+        energies[0] += values[i] * values[i]
+    for i in range(count):
+        energies[1] += values[i] * values[i] * values[count - 1 - i]
+    for i in range(count):
+        energies[2] += values[i] / (values[i] + values[count - 1 - i])
+    for i in range(count):
+        energies[3] += max(values[i], values[count - 1 - i])
+
+
+def _of_rows(rows: Any, energies: Any) -> None:
+    for row in range(len(rows)):
+        _energies(rows[row], energies[row], rows.shape[1])
+        _energies(rows[row], energies[row], 0)
+
+
+def test_a_kernel_calls_its_own_copies_of_stages_whatever_was_loaded_before() -> None:
+    compiled = kernel(_of_rows)
+    compiled._cache = NullCache()  # what is found on disk tells no names
+    energies = np.zeros((3, 4), np.float32)
+    compiled(np.ones((3, 40), np.float32), energies)
+    np.testing.assert_array_equal(energies, np.tile([40, 40, 20, 40], (3, 1)))
+    (overload,) = compiled.overloads.values()
+    functions = {one.name: one.linkage.name for one in overload.library.get_defined_functions()}
+    assert [linkage for name, linkage in functions.items() if "_energies" in name] == ["internal"]
+    # What others may define too is the copy of whoever came first.
+    assert set(functions.values()) == {"internal", "external"}
