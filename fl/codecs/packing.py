@@ -13,8 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.codecs.packing_kernel import MOST_BITS, pack_rows, unpack_rows
+
 VALUES_PER_GROUP = 64
 """A multiple of this many values fills whole bytes (and words) at every width."""
+
+_FEW_VALUES = 1 << 16
+"""Of fewer values, the calls of the shifts take longer than the shifts, and a kernel takes them one by one."""
 
 _WORD = 64
 _WHOLE_BYTES = {8: ">u1", 16: ">u2", 32: ">u4", 64: ">u8"}
@@ -35,6 +40,9 @@ def pack(codes: NDArray[np.unsignedinteger[Any]] | NDArray[np.bool_], *, bits: i
         return np.packbits(codes.astype(bool, copy=False), axis=-1)
     if bits in _WHOLE_BYTES:
         return np.ascontiguousarray(codes.astype(_WHOLE_BYTES[bits])).view(np.uint8)
+    if codes.size <= _FEW_VALUES and bits <= MOST_BITS:
+        packed_rows = pack_rows(codes.reshape(math.prod(codes.shape[:-1]), num_values), bits=bits)
+        return packed_rows.reshape(*codes.shape[:-1], packed_rows.shape[1])
     group, words = _group(bits)
     num_groups = -(-num_values // group)
     if num_groups * group != num_values:
@@ -65,6 +73,10 @@ def unpack(payload: NDArray[np.uint8], *, bits: int, num_values: int) -> NDArray
         return np.unpackbits(payload, axis=-1, count=num_values).astype(dtype)
     if bits in _WHOLE_BYTES:
         return np.ascontiguousarray(payload).view(_WHOLE_BYTES[bits]).astype(dtype)
+    rows = math.prod(payload.shape[:-1])
+    if rows * num_values <= _FEW_VALUES and bits <= MOST_BITS:
+        flat = payload.reshape(rows, payload.shape[-1])
+        return unpack_rows(flat, bits=bits, num_values=num_values, dtype=dtype).reshape(*payload.shape[:-1], num_values)
     group, words = _group(bits)
     num_groups = -(-num_values // group)
     missing = num_groups * words * 8 - payload.shape[-1]
