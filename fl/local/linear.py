@@ -98,10 +98,17 @@ def linear_steps(model: FederatedModel, *, config: LocalConfig, data: ImageData)
 
     None for everything else, which TensorFlow trains.
     """
-    if config.optimizer == "adam" or sees_gpu() or not _is_linear(model.network):
+    classes = None if config.optimizer == "adam" else linear_classes(model)
+    if classes is None:
         return None
-    classes = int(model.network.output_shape[-1])
     return LinearSteps(classes=classes, config=config, data=data, labels=np.asarray(data.y_train, np.int32))
+
+
+def linear_classes(model: FederatedModel) -> int | None:
+    """Logits of softmax regression on plain pixels, where kernels do it; None for what TensorFlow does."""
+    if sees_gpu() or not _is_linear(model.network):
+        return None
+    return int(model.network.output_shape[-1])
 
 
 def _is_linear(network: Any) -> bool:

@@ -250,3 +250,52 @@ def train_linear(
         threads=available_threads(),
     )
     return losses, clipped
+
+
+@kernel
+def _score(
+    images: Any,
+    labels: Any,
+    scale: Any,
+    shift: Any,
+    weights: Any,
+    biases: Any,
+    losses: Any,
+    hits: Any,
+    first: Any,
+    last: Any,
+) -> None:
+    pixels, logits = np.empty(images.shape[1], np.float32), np.empty(len(weights), np.float32)
+    for sample in range(first, last):
+        _load(images[sample], scale, shift, pixels)
+        best = 0
+        for c in range(len(weights)):
+            logits[c] = _dot(pixels, weights[c]) + biases[c]
+            if logits[c] > logits[best]:
+                best = c
+        hits[sample] = best == labels[sample]
+        losses[sample] = _residual(logits, labels[sample])
+
+
+def score_linear(
+    weights: NDArray[np.float32],
+    images: NDArray[np.uint8],
+    labels: NDArray[np.int32],
+    *,
+    classes: int,
+    scale: float,
+    shift: float,
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Cross-entropy of each sample, and whether its label has the highest logit, the first of equals."""
+    cells = images.shape[1] * classes
+    tall = read_only(weights[:cells].reshape(-1, classes).T)
+    biases = read_only(weights[cells:] if len(weights) > cells else np.zeros(classes, np.float32))
+    losses, hits = np.empty(len(images), np.float32), np.empty(len(images), np.bool_)
+    seen, named = read_only(images), read_only(labels)
+    line = np.float32(scale), np.float32(shift)
+    run_tasks(
+        lambda first, last: _score(seen, named, *line, tall, biases, losses, hits, first, last),
+        num_tasks=len(images),
+        threads=available_threads(),
+    )
+    return losses, hits

@@ -9,7 +9,8 @@ import pytest
 from local_setting import CLASSES, images, pixels, trainer
 from oracles.per_sample import clipped_mean, softmax_regression_gradients
 
-from fl.local import LocalTrainer
+from fl.local import LocalTrainer, evaluate
+from fl.local.linear import linear_classes
 from fl.models.federated import FederatedModel, federated
 
 SIZES = [5, 1, 33, 16, 17]
@@ -144,3 +145,20 @@ def test_weights_that_are_not_finite_come_back_clipped_or_not() -> None:
     np.testing.assert_array_equal(found.clipped_share, theirs.clipped_share)
     keep = [0, 3, 4]
     np.testing.assert_array_equal(found.weights[keep], good.weights[keep])
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_evaluation_is_that_of_the_network_itself(bias: bool) -> None:
+    data, _ = images([50], shape=SHAPE)
+    model = softmax_regression(bias=bias)
+    assert linear_classes(model) == CLASSES
+    weights = model.initial_weights() * np.float32(1.1)
+    model.assign(weights)
+    line = np.float32(1 / 16), np.float32(-0.3)
+    logits = np.asarray(model.network(data.x_train * line[0] + line[1], training=False)).astype(float)
+    logits -= logits.max(axis=1, keepdims=True)
+    picked = logits[np.arange(50), data.y_train] - np.log(np.exp(logits).sum(axis=1))
+    loss, accuracy = evaluate(model, weights, data.x_train, data.y_train, scale=1 / 16, shift=-0.3)
+    assert loss == pytest.approx(-picked.mean(), rel=1e-5)
+    assert 0.0 < accuracy < 1.0
+    assert accuracy == np.mean(logits.argmax(axis=1) == data.y_train)
