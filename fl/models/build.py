@@ -39,11 +39,19 @@ def build_model(config: ModelConfig, *, image_shape: Shape, num_classes: int, se
 
 @contextmanager
 def _keras_seeded(seed: int, trial: int) -> Iterator[None]:
-    """An initialiser without a seed asks Python's own generator for one: seeded here, and put back afterwards."""
-    kept = random.getstate()
-    state = seed_sequence(seed, trial, Purpose.INITIAL_MODEL).generate_state(4)
-    random.seed(int.from_bytes(state.tobytes(), "little"))
+    """An initialiser without a seed asks Python's own generator for one: seeded here, and put back afterwards.
+
+    Keras has one to itself for the time being: other threads, those of a worker's connections among them, draw from
+    Python's whenever they like. Own code that draws from that gets the same numbers where it is alone.
+    """
+    from keras.src.random import seed_generator
+
+    state = int.from_bytes(seed_sequence(seed, trial, Purpose.INITIAL_MODEL).generate_state(4).tobytes(), "little")
+    kept, module = random.getstate(), seed_generator.python_random
+    random.seed(state)
+    seed_generator.python_random = random.Random(state)
     try:
         yield
     finally:
+        seed_generator.python_random = module
         random.setstate(kept)

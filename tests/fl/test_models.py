@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import keras
@@ -69,6 +70,24 @@ def test_kernels_follow_glorot() -> None:
     assert np.abs(weights).max() <= limit
     # Variance of a uniform density; its fourth moment gives a standard error of sqrt(4/5 / n) of the variance.
     assert abs(weights.var() / (limit**2 / 3) - 1) < 4 * np.sqrt(0.8 / weights.size)
+
+
+def test_threads_that_draw_from_pythons_generator_change_no_weight() -> None:
+    """A worker's connections back off at random, beside the thread that builds the model."""
+    expected, stop = built().initial_weights(), threading.Event()
+
+    def draw() -> None:
+        while not stop.is_set():
+            random.random()
+
+    others = threading.Thread(target=draw)
+    others.start()
+    try:
+        for _ in range(5):
+            np.testing.assert_array_equal(built().initial_weights(), expected)
+    finally:
+        stop.set()
+        others.join()
 
 
 def test_building_leaves_pythons_own_generator_alone() -> None:
