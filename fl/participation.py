@@ -32,6 +32,11 @@ def draw_participants(
 
     Every draw is made for all devices, so that another probability of one thing does not shift the others.
     """
+    if (config.devices_per_round or num_devices) >= num_devices and not (config.dropout or config.straggling):
+        everybody = np.arange(num_devices)
+        return Participants(
+            devices=everybody, sends=np.ones(num_devices, np.bool_), steps=np.full(num_devices, steps, np.int64)
+        )
     root = seed_sequence(seed, trial, Purpose.PARTICIPATION)
     drawn = np.random.Generator(
         np.random.Philox(np.random.SeedSequence(entropy=root.entropy, spawn_key=(*root.spawn_key, round_index)))

@@ -36,6 +36,8 @@ Outcome = Literal["fair", "unfair", "unknown"]
 
 _LEAST_FAILURE = 1e-14
 _HALVINGS = 80
+_FEW_DEVICES = 64
+"""Finding those that are counted alike would take longer than the limits of all."""
 
 
 def credited_rate(
@@ -58,6 +60,8 @@ def credited_rate(
     # Rounding of 1 - f must not make the level a lower one.
     level = min(math.nextafter(1.0 - failure_probability, 1.0), math.nextafter(1.0, 0.0))
     k, n, group = np.broadcast_arrays(*(np.asarray(a, np.float64) for a in (errors, bits, design_effect)))
+    if k.size <= _FEW_DEVICES:
+        return _limits(k, n, group, level=level, failure_probability=failure_probability)
     # Of a million devices few have counts that no other has.
     code = np.zeros(k.size, np.int64)
     for counts in (k, n, group):
