@@ -77,12 +77,12 @@ def _add_with_one_tap(symbols: Any, real: Any, imag: Any, power: Any, count: Any
 
 
 @stage
-def _finish(symbols: Any, taps: Any, noise_key: Any, noise_std: Any, base: Any, received: Any, count: Any) -> None:
+def _finish(symbols: Any, noise: Any, noise_key: Any, noise_std: Any, base: Any, received: Any, count: Any) -> None:
     """Noise on the sums, and both parts of each side by side into `received`."""
-    draw_normals(noise_key, _RECEIVER, base, 1, taps, 0, _WIDTH, count)
+    draw_normals(noise_key, _RECEIVER, base, 1, noise, 0, _WIDTH, count)
     for i in range(count):
-        received[2 * (base + i)] = symbols[SUM_REAL + i] + noise_std * taps[i]
-        received[2 * (base + i) + 1] = symbols[SUM_IMAG + i] + noise_std * taps[_WIDTH + i]
+        received[2 * (base + i)] = symbols[SUM_REAL + i] + noise_std * noise[i]
+        received[2 * (base + i) + 1] = symbols[SUM_IMAG + i] + noise_std * noise[_WIDTH + i]
 
 
 @stage
@@ -181,6 +181,9 @@ class FusedAir:
             read_only(np.zeros((num_trials, num_devices), np.float32) if sent.jamming is None else sent.jamming),
         )
         law, num_symbols = tap_law(channel), channel.num_symbols
+        if not channel.varies:
+            # Where nothing fades, blocks are no shorter for what coherence says.
+            law = law._replace(block_symbols=num_symbols)
         run_tasks(
             lambda first, last: _superpose(
                 law,

@@ -24,6 +24,7 @@ ON_AIR = UplinkContext(seed=1, trials=TRIALS, round_index=3)
 
 CHANNELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "awgn": ({"model": "awgn"}, {}),
+    "awgn, said to change per symbol": ({"model": "flat", "fading": "constant", "coherence": "symbol"}, {}),
     "rayleigh per round": ({"fading": "rayleigh"}, {"power": {"policy": "truncated-inversion"}}),
     "rayleigh per packet": ({"fading": "rayleigh", "coherence": "packet"}, {"power": {"policy": "inversion"}}),
     "rician per symbol": ({"fading": "rician", "coherence": "symbol"}, {"csi": {"error_variance": 0.05}}),
