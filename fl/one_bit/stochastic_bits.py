@@ -27,7 +27,9 @@ _HALF = float(1 << 22)
 """A word's upper 23 bits lie in -2^22 .. 2^22 - 1, and half a step more is still exact in float32."""
 
 _WORTH_BITS = 36
-"""Shares are kept to this many binary digits below the largest, so that sums over 2^16 devices are exact in float64."""
+"""Shares are kept to this many binary digits below the largest, so that sums over 2^16 devices are exact in float64; of
+more devices to fewer digits, 33 for a million."""
+_EXACT_BITS = 53
 
 
 def stochastic_bits(
@@ -171,11 +173,12 @@ def _fitted(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def _on_a_grid(amounts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Amounts rounded to multiples of 2^-36 times a power of two above the largest."""
+    """Amounts rounded to multiples of a power of two below the largest, such that any sum of them is exact."""
     largest = float(np.abs(amounts).max(initial=0.0))
     if largest == 0.0:
         return amounts
-    step = 2.0 ** (int(np.frexp(largest)[1]) - _WORTH_BITS)
+    digits = min(_WORTH_BITS, _EXACT_BITS - (len(amounts) - 1).bit_length())
+    step = 2.0 ** (int(np.frexp(largest)[1]) - digits)
     return np.asarray(np.rint(amounts / step) * step)
 
 

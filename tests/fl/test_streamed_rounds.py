@@ -13,6 +13,7 @@ from fl.config import FedAvgConfig
 from fl.federation import DivergedError, Federation, RoundReport
 from fl.footprint import bytes_per_trial, held_at_once
 from fl.local.linear import linear_steps
+from fl.one_bit.stochastic_bits import SignSums
 from phy.config import LinkConfig
 
 DEVICES = 300
@@ -219,3 +220,19 @@ def test_memory_foretold_grows_with_a_million_devices_by_what_is_kept_of_each_al
 def test_why_all_updates_are_held_is_told_with_a_remedy(learning: dict[str, Any], why: str | None) -> None:
     found = held_at_once(FedAvgConfig.model_validate({"upload": "update", **learning}))
     assert found == why if why is None else found is not None and why in found
+
+
+def test_signs_of_a_million_devices_of_unlike_worth_add_up_the_same_in_any_blocks() -> None:
+    count, rng = 1_000_000, np.random.default_rng(1)
+    weights, worth = rng.uniform(0.5, 1.0, count) / count, rng.uniform(0.9, 1.1, count)
+    payload = rng.integers(0, 256, (1, count, 1), dtype=np.uint8)
+    means = []
+    for block in (count, 4096):
+        sums = SignSums(num_values=8, weights=weights, worth=worth)
+        for first in range(0, count, block):
+            sums.add(payload[:, first : first + block], known=None)
+        means.append(sums.mean())
+    assert np.array_equal(*means)
+    signs = 2.0 * np.unpackbits(payload[0], axis=1) - 1.0
+    # Each of 2 count roundings is of at most 2^-34 of the largest amount.
+    np.testing.assert_allclose(means[0], (weights * worth) @ signs / weights.sum(), rtol=0.0, atol=1e-9)
