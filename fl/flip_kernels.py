@@ -64,11 +64,10 @@ def _flip(streams: Any, thresholds: Any, lines: Any, num_bytes: Any, payload: An
                         for lane in range(32):
                             bit = np.uint32(_ONE << np.uint32(8 * (lane // 8) + 7 - lane % 8))
                             if open_ & bit:
-                                position = np.uint32(8 * at + lane)
-                                words = threefry(
-                                    key0, key1, np.uint32(position >> _ONE), np.uint32(device | TIE_STREAM)
-                                )
-                                if (words[1] if position & _ONE else words[0]) < rest:
+                                # The position itself may take 33 bits, its half does not.
+                                pair = np.uint32(4 * at + lane // 2)
+                                words = threefry(key0, key1, pair, np.uint32(device | TIE_STREAM))
+                                if (words[1] if lane % 2 else words[0]) < rest:
                                     flips |= bit
                     for byte in range(min(4, num_bytes - at)):
                         line[at + byte] ^= np.uint8(flips >> np.uint32(8 * byte))

@@ -159,3 +159,25 @@ def test_a_value_is_known_where_all_its_bits_arrived(packet_bits: int, bits_per_
     np.testing.assert_array_equal(found, expected)
     with pytest.raises(LearningError, match="report every packet"):
         known_values(delivered[..., 1:], packet_bits=packet_bits, bits_per_value=bits_per_value, num_values=num_values)
+
+
+@pytest.mark.slow
+def test_bits_beyond_four_thousand_million_draw_numbers_of_their_own() -> None:
+    num_bits = (1 << 32) + (1 << 14)
+    beyond = flip_bits(
+        np.zeros((1, 1, num_bits // 8), np.uint8), probability=np.full((1, 1), 2.0**-12), num_bits=num_bits, keys=keys()
+    )[0, 0, 1 << 29 :]
+    # Below 2^-10 a bit flips only where the ten leading digits are all zero and the rest of its own lies below 2^30.
+    found = np.unpackbits(beyond)
+    position = (1 << 32) + np.arange(1 << 14, dtype=np.int64)
+    counter = ((position // 64) * 10)[:, None] + np.arange(10)
+    key0, key1 = keys()[0]
+    device = np.zeros(1, np.uint32)
+    digits = threefry((key0, key1), (counter.astype(np.uint32), device[:, None]))
+    own = np.where((position % 64 < 32)[:, None], *digits)
+    lane = (8 * (position % 32 // 8) + 7 - position % 8).astype(np.uint32)
+    zero = ((own >> lane[:, None]) & np.uint32(1) == 0).all(axis=1)
+    rest = threefry((key0, key1), ((position // 2).astype(np.uint32), device | np.uint32(1 << 31)))
+    below = np.where(position % 2, rest[1], rest[0]) < np.uint32(1 << 30)
+    assert zero.any()
+    assert np.array_equal(found, zero & below)
