@@ -45,7 +45,7 @@ def _unpack(payload: Any, bits: Any, out: Any, first: Any, last: Any) -> None:
             codes[value] = np.uint64(waiting >> held) & mask
 
 
-def pack_rows(codes: NDArray[np.unsignedinteger[Any]], *, bits: int) -> NDArray[np.uint8]:
+def pack_rows(codes: NDArray[np.unsignedinteger[Any]] | NDArray[np.bool_], *, bits: int) -> NDArray[np.uint8]:
     """Packed bits `[rows, ceil(n bits / 8)]` of codes `[rows, n]` below 2^bits; bits at most `MOST_BITS`."""
     given = read_only(codes)
     out = np.empty((len(given), -(-given.shape[1] * bits // 8)), np.uint8)
