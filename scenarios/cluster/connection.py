@@ -163,7 +163,9 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Con
                 threads_per_worker=1,
                 memory_limit="auto" if worker_bytes is None else worker_bytes,
                 processes=True,
-                dashboard_address=None,
+                # None would open dask's usual port, and warn where another run has it.
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
                 security=True,  # or others on this machine could send us orders
                 silence_logs=logging.CRITICAL,
             ) as cluster,
