@@ -4,25 +4,30 @@
     python benchmarks/scale_out.py overhead          # the engine around tasks of one second that only sleep
     python benchmarks/scale_out.py speedup           # flmc-snr with two workers against one
 
-Overhead is (wall time x workers) / (time asleep) - 1, from the first task begun to the last one returned: workers are
-started before. Speed-up is the ratio of medians of runs that take turns, each from the first job stored to the last:
-processes have been started and compiled what they run by then.
+Overhead is (time from the first task that a worker begins to the last that it ends) / (time asleep) - 1, over all
+workers. Speed-up is the ratio of medians of runs that take turns, each from the first jobs returned to the last:
+processes have been started and compiled what they run by then. Both have the threads of two workers, half of the cores
+each: one worker is one process that is held to half of the cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
+from phy.fused.workers import THREADS_VARIABLE
 from scenarios.cluster.engine import DaskEngine
 from scenarios.cluster.task import Told
 from scenarios.cluster.wire import Answer, Order
 from scenarios.engine import Job
 from scenarios.loader import load_scenario
 from scenarios.plan import expand
+from scenarios.threads import threads_per_worker
 
 TASK_S = 1.0
 
@@ -30,13 +35,20 @@ TASK_S = 1.0
 def asleep(order: Order) -> Answer:
     """A task of a second that needs no processor."""
     told = Told(order)
-    until = time.monotonic() + TASK_S
+    begun = time.monotonic()
+    until = begun + TASK_S
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(left, 0.1))
         told.advance(1)
     return {
         "results": [
-            {"trial": trial, "failure": None, "metrics": {}, "series": _NO_SERIES, "account": None}
+            {
+                "trial": trial,
+                "failure": None,
+                "metrics": {"worker": float(os.getpid()), "begun": begun, "ended": time.monotonic()},
+                "series": _NO_SERIES,
+                "account": None,
+            }
             for trial in order["trials"]
         ],
         "seconds": TASK_S,
@@ -50,11 +62,10 @@ def asleep(order: Order) -> Answer:
 _NO_SERIES: dict[str, dict] = {name: {} for name in ("rounds", "link", "privacy", "bursts", "devices", "pictures")}
 
 
-def timed(workers: int, jobs: Sequence[Job], *, skip: int, work: Callable[[Order], Answer] | None = None) -> float:
+def timed(workers: int, jobs: Sequence[Job], *, skip: int) -> float:
     """Seconds from the moment that `skip` jobs were back until all are."""
-    engine = DaskEngine(workers=workers) if work is None else DaskEngine(workers=workers, work=work)
     started, last = 0.0, 0.0
-    for number, _ in enumerate(engine.run(jobs, on_progress=lambda _: None), start=1):
+    for number, _ in enumerate(DaskEngine(workers=workers).run(jobs, on_progress=lambda _: None), start=1):
         last = time.perf_counter()
         started = last if number == skip else started
     return last - started
@@ -64,8 +75,12 @@ def overhead(workers: int, tasks: int) -> None:
     """Print the share of time that the engine takes beside tasks of a second."""
     point = expand(load_scenario("flmc-snr")).points[0]
     jobs = [Job(point=point, trials=(trial,)) for trial in range(tasks)]
-    wall = timed(workers, jobs, skip=workers, work=asleep)
-    share = wall * workers / ((tasks - workers) * TASK_S) - 1.0
+    spans: dict[float, list[tuple[float, float]]] = defaultdict(list)
+    for one in DaskEngine(workers=workers, work=asleep).run(jobs, on_progress=lambda _: None):
+        for result in one.results:
+            spans[result.metrics["worker"]].append((result.metrics["begun"], result.metrics["ended"]))
+    there = sum(max(end for _, end in told) - min(begin for begin, _ in told) for told in spans.values())
+    share = there / (tasks * TASK_S) - 1.0
     print(f"overhead: {tasks} tasks of {TASK_S:.0f} s on {workers} workers: {share:+.1%} (wanted: under 5 %)")
 
 
@@ -79,8 +94,11 @@ def speedup(trials: int, batch: int, repeats: int) -> None:
     ]
     warm = 2 * len(points)  # both workers have met every point, or nearly
     walls: dict[int, list[float]] = {1: [], 2: []}
+    # Engines divide the cores of PHYLOOP_THREADS among their workers.
+    share = threads_per_worker(2)
     for _ in range(repeats):
         for workers, seconds in walls.items():
+            os.environ[THREADS_VARIABLE] = str(workers * share)
             seconds.append(timed(workers, jobs, skip=warm))
     one, two = (statistics.median(seconds) for seconds in walls.values())
     print(
