@@ -112,6 +112,8 @@ class _Round:
 
     def add(self, numbers: NDArray[np.float32]) -> None:
         """See `fl.upward.Sending.add`."""
+        if not len(numbers):
+            return
         rows = slice(self._encoded, self._encoded + len(numbers))
         bits = self._scheme.encode_rows(numbers, rows=rows, devices=self._senders[rows], context=self._context)
         self._waiting.append(bits)

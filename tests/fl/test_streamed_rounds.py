@@ -43,6 +43,7 @@ ROUNDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         },
         FADING,
     ),
+    "cpa, in blocks of which nobody sends": ({"aggregation": CPA, "participation": {"dropout": 0.98}}, FADING),
     "cpa, without a radio": ({"aggregation": CPA}, {"error_model": "error_free"}),
     "cpa, over a link of packets": (
         {"aggregation": CPA},
