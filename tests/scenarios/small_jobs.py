@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +23,11 @@ _DIGITS = ("learning.data=digits", "learning.partition={kind: iid}", "learning.n
 FAST: dict[str, tuple[str, ...]] = {
     "flmc-snr": _FLMC,
     "fedavg-digits": ("learning.rounds=3",),
-    "bitflip-mechanisms": ("learning.rounds=2", "link.probe_bits=1000"),
     "bitflip-moments": ("learning.rounds=3", "learning.draws=50"),
-    "attack-inversion": ("learning.rounds=1", "learning.num_devices=20"),
 }
 ALL: dict[str, tuple[str, ...]] = FAST | {
+    "bitflip-mechanisms": ("learning.rounds=2", "link.probe_bits=1000"),
+    "attack-inversion": ("learning.rounds=1", "learning.num_devices=20"),
     "flmc-epsilon": _FLMC,
     "flmc-quantizer": _FLMC,
     "flmc-rayleigh": _FLMC,
@@ -79,6 +79,16 @@ def digests(finished: Iterable[Finished]) -> dict[str, dict[str, str]]:
                 told[task] |= {f"ledger {name}": _digest(a) for name, a in account_arrays(result.account).items()}
                 told[task]["account"] = account_text(result.account)
     return told
+
+
+def differing(found: Mapping[str, Mapping[str, str]], expected: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Tasks and numbers of theirs that are not the same."""
+    return [
+        f"{task} {name}"
+        for task in sorted({*found, *expected})
+        for name in sorted({*found.get(task, {}), *expected.get(task, {})})
+        if found.get(task, {}).get(name) != expected.get(task, {}).get(name)
+    ]
 
 
 def _digest(array: np.ndarray | np.float64) -> str:
