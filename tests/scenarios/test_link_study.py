@@ -349,9 +349,7 @@ def test_a_damaged_batch_is_said_in_one_sentence(tmp_path: Path, damage: str) ->
     with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
         database.execute(f"UPDATE link_batches SET {damage}")
     database.close()
-    with pytest.raises(
-        ScenarioError, match=r"batch 0 of point .* differs from what was written.*run the scenario"
-    ):
+    with pytest.raises(ScenarioError, match=r"batch 0 of point .* differs from what was written.*run the scenario"):
         results(tmp_path / "run")
 
 
