@@ -154,6 +154,7 @@ class _Dispatch:
             try:
                 message = self._inbox.get(timeout=_LOOK_S)
             except queue.Empty:
+                self._on_progress(0)  # whoever watches hears that this process lives
                 if self._connection.client.status != "running":
                     self._start_again()
                 continue
