@@ -37,6 +37,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
+def named(text: str) -> Path:
+    """A path that was named. No text, as of a shell variable that is not set, would be the working directory."""
+    if not text:
+        raise typer.BadParameter("no text names no folder; name one, or leave the option out")
+    return Path(text)
+
+
 ScenarioArgument = Annotated[
     str, typer.Argument(metavar="SCENARIO", help="A YAML file, or the name of a library scenario.")
 ]
@@ -60,14 +68,15 @@ LevelOption = Annotated[
         help="What log.jsonl keeps and standard error tells: debug all, warning no progress, error no warnings.",
     ),
 ]
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")]
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", parser=named, help="The folder of a run.")]
 
 
 @app.command()
 def run(
     scenario: ScenarioArgument,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results [default: runs/NAME].")
+        Path | None,
+        typer.Option("--out", metavar="DIR", parser=named, help="Folder for the results [default: runs/NAME]."),
     ] = None,
     trials: TrialsOption = None,
     overrides: SetOption = None,
@@ -126,7 +135,8 @@ def run(
 def link(
     scenario: ScenarioArgument,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results [default: runs/NAME].")
+        Path | None,
+        typer.Option("--out", metavar="DIR", parser=named, help="Folder for the results [default: runs/NAME]."),
     ] = None,
     overrides: SetOption = None,
     seed: SeedOption = None,
@@ -174,7 +184,8 @@ def audit(
     ] = None,
     rounds: Annotated[int, typer.Option("--rounds", metavar="R", help="Rounds that one game lasts.")] = 1,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results [default: runs/NAME-audit].")
+        Path | None,
+        typer.Option("--out", metavar="DIR", parser=named, help="Folder for the results [default: runs/NAME-audit]."),
     ] = None,
     overrides: SetOption = None,
     seed: SeedOption = None,
@@ -201,7 +212,8 @@ def verify(
     listed: Annotated[bool, typer.Option("--list", help="Say what each card claims, and run none.")] = False,
     seed: SeedOption = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for verify.csv and verify.md.")
+        Path | None,
+        typer.Option("--out", metavar="DIR", parser=named, help="Folder for verify.csv and verify.md."),
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
@@ -284,7 +296,7 @@ def privacy(
 @app.command()
 def export(
     folder: FolderArgument,
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the CSV files go.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", parser=named, help="Where the CSV files go.")],
 ) -> None:
     """Write the tidy tables of a run, or link_points.csv of a link study."""
     from scenarios.commands import export_run

@@ -106,14 +106,15 @@ class _Log:
     def __init__(self, num_tasks: int, what: str) -> None:
         self._num_tasks, self._what = num_tasks, what
         self._total = self._done = self._restored = self._stored = 0
-        self._started = self._spoken = time.monotonic()
+        self._spoken = time.monotonic()
+        self._first: tuple[float, int] | None = None
 
     def as_progress(self) -> Progress:
         return Progress(start=self._start, advance=self._advance, restored=self._restore, stored=self._keep)
 
     def _start(self, total: int) -> None:
         self._total = total
-        self._started = self._spoken = time.monotonic()
+        self._spoken = time.monotonic()
 
     def _keep(self, tasks: int) -> None:
         self._stored += tasks
@@ -124,11 +125,16 @@ class _Log:
     def _advance(self, rounds: int) -> None:
         self._done += rounds
         now, to_do = time.monotonic(), self._total - self._restored
-        # The first rounds pay for loading and compiling: no guess before some share is done.
-        if now - self._spoken < _LOG_EVERY_S or self._done < 0.02 * to_do:
+        # The first rounds pay for loading and compiling: time counts behind them. No guess before some share is done.
+        if self._first is None and self._done:
+            self._first = now, self._done
+        if self._first is None or now - self._spoken < _LOG_EVERY_S or self._done < 0.02 * to_do:
+            return
+        since, before = self._first
+        if self._done == before:
             return
         self._spoken = now
-        left = (now - self._started) * (to_do - self._done) / self._done
+        left = (now - since) * (to_do - self._done) / (self._done - before)
         share = (self._restored + self._done) / self._total
         print(
             f"phyloop: {share:.0%} done, {self._stored} of {self._num_tasks} {self._what}, about {left:.0f} s left",

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
 from command import SMALL, write_scenario
+from typer.testing import CliRunner
 
+from scenarios.cli import app
 from scenarios.engine import InProcess
 from scenarios.loader import load_scenario
 from scenarios.plan import expand
+from scenarios.progress import shown_progress
 from scenarios.run import Progress, run_plan
 
 
@@ -27,3 +32,30 @@ def test_tasks_found_done_are_told_as_stored_before_the_first_is_computed(tmp_pa
     first, *rest = stored_tasks(tmp_path / "run", trials=2)
     assert (first, sum(rest)) == (8, 8)
     assert stored_tasks(tmp_path / "run", trials=2) == [16]
+
+
+def test_the_time_left_goes_by_rounds_behind_those_that_paid_for_compiling(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """100 s until the first 10 of 1000 rounds are heard, then 10 rounds a second: 40 s after 600."""
+    now = 0.0
+    monkeypatch.setattr("scenarios.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    with shown_progress(10) as progress:
+        progress.start(1000)
+        now = 100.0
+        for _ in range(60):
+            progress.advance(10)
+            now += 1.0
+    last = capsys.readouterr().err.splitlines()[-1]
+    share, left = re.findall(r"(\d+)% done.*about (\d+) s left", last)[0]
+    assert int(left) == pytest.approx(100 - int(share), abs=1)  # rounded to whole percents
+
+
+@pytest.mark.parametrize(
+    "command", [["run", "flmc-snr", "--out", ""], ["link", "link-uncoded", "--out", ""], ["status", ""]]
+)
+def test_an_empty_name_is_not_the_working_directory(command: list[str]) -> None:
+    told = CliRunner().invoke(app, command)
+    assert told.exit_code == 2
+    assert "no text names no folder" in " ".join(told.output.split())
