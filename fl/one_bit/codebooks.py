@@ -29,6 +29,8 @@ UNHEARD = 2
 MOST_POINTS = 512
 """Entries of the longest codeword."""
 
+MOST_SCALAR_POINTS = 256
+"""Points that `encode_scalar` tells apart: levels are bytes there."""
 _MASK_BITS = 32
 _LARGEST_TABLE = 1 << 16
 _DITHER = np.uint32(1 << 31)

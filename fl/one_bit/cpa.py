@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from fl.aggregation import SMALLEST_DEBIAS_FACTOR
 from fl.one_bit.base import Senders, checked_updates, joined_parts
-from fl.one_bit.codebooks import UNHEARD, Codebook, codeword_bits, encode_scalar, shared_uniforms, signed_histogram
+from fl.one_bit.codebooks import (
+    MOST_SCALAR_POINTS,
+    UNHEARD,
+    Codebook,
+    codeword_bits,
+    encode_scalar,
+    shared_uniforms,
+    signed_histogram,
+)
 from fl.one_bit.quantizers import Quantizer, ScalarQuantizer, Vectors
 from fl.one_bit.theory import Decode, decode_scale, flip_target, gain, keep_factor
 from fl.tasks.base import LearningError
@@ -112,7 +120,8 @@ class Cpa:
         updates = checked_updates(updates, devices=devices, num_values=self.num_values)
         key, blocks = context.keys(Purpose.CODEBOOK)[0], self.num_blocks
         only = self.quantizers[0]
-        if isinstance(only, ScalarQuantizer) and len(self.quantizers) == 1 and not self.dither:
+        few = self.codebook.num_points <= MOST_SCALAR_POINTS
+        if few and isinstance(only, ScalarQuantizer) and len(self.quantizers) == 1 and not self.dither:
             return encode_scalar(only, self.codebook, updates, radius=self.radius, key=key, devices=devices)[None]
         payload = np.empty((1, len(devices), -(-self.num_bits // 8)), np.uint8)
         for rows in self._rows(len(devices)):

@@ -10,6 +10,7 @@ from oracles import loop_cpa
 
 from fl.one_bit import codeword_kernels
 from fl.one_bit.codebooks import (
+    MOST_SCALAR_POINTS,
     UNHEARD,
     Codebook,
     codeword_bits,
@@ -18,6 +19,7 @@ from fl.one_bit.codebooks import (
     shared_uniforms,
     signed_histogram,
 )
+from fl.one_bit.cpa import Cpa
 from fl.one_bit.quantizers import ScalarQuantizer
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
@@ -180,6 +182,28 @@ def test_one_pass_from_updates_to_payload_is_quantising_drawing_and_packing() ->
             devices=DEVICES,
         )
         np.testing.assert_array_equal(found, np.packbits(bits, axis=1))
+
+
+def test_more_points_than_a_byte_tells_apart_are_quantised_all_the_same() -> None:
+    quantizer = ScalarQuantizer(gamma=1.0, rate_bits=8, form="coded")
+    assert len(quantizer.points) > MOST_SCALAR_POINTS
+    scheme = Cpa(
+        quantizers=(quantizer,),
+        codebook=Codebook(num_points=len(quantizer.points)),
+        radius=np.ones(64, np.float32),
+        epsilon=None,
+        decode="printed",
+        negative_bins="keep",
+        dither=False,
+    )
+    updates = np.random.default_rng(2).uniform(0.9, 1.0, (3, 64)).astype(np.float32)  # the highest levels
+    context = UplinkContext(seed=3, trials=(0,))
+    drawn = context.keys(Purpose.CODEBOOK)[0]
+    (levels,) = scheme.levels(updates, key=drawn, devices=DEVICES)
+    assert levels.max() == MOST_SCALAR_POINTS
+    bits = codeword_bits(scheme.codebook, levels, key=drawn, devices=DEVICES, stage=0)
+    sent = scheme.encode(updates, devices=DEVICES, context=context)
+    np.testing.assert_array_equal(sent[0], np.packbits(bits, axis=1))
 
 
 def test_shared_uniforms_are_uniform_and_no_codeword_depends_on_them() -> None:
