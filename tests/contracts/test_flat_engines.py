@@ -184,8 +184,8 @@ def test_noise_that_devices_share_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
     assert abs(coincidences()) < 4.0
     rows = FlatChannel.rows
 
-    def shared(self: FlatChannel, context: UplinkContext) -> Any:
-        channel_key, csi_key, device, gain = rows(self, context)
+    def shared(self: FlatChannel, context: UplinkContext, **some: int) -> Any:
+        channel_key, csi_key, device, gain = rows(self, context, **some)
         return channel_key, csi_key, device * np.uint32(0), gain
 
     monkeypatch.setattr(FlatChannel, "rows", shared)
