@@ -55,7 +55,13 @@ def modulation(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=WAVEFORMS, scope="module")
+LATER = {"single-carrier-impaired", "ofdm"}
+"""What is in them is in `ofdm-estimated`, too."""
+
+
+@pytest.fixture(
+    params=[pytest.param(one, marks=pytest.mark.slow) if one in LATER else one for one in WAVEFORMS], scope="module"
+)
 def waveform(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -41,7 +41,14 @@ ERRORS_OF_A_CHECK = 4.0
 """k: a measured mean lies within k standard errors; a correct program fails one check in 16 000, seeds are fixed."""
 
 
-@pytest.fixture(scope="module", params=CHANNELS)
+LATER = {"tdl-c, still", "cdl-d", "cdl-e, still", "rician, symbol", "nakagami, run"}
+"""Others of their kinds are among the quick tests."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(one, marks=pytest.mark.slow) if one in LATER else one for one in CHANNELS],
+)
 def name(request: pytest.FixtureRequest) -> str:
     """Of the module, so that all tests of a channel follow each other and share what is drawn."""
     return str(request.param)

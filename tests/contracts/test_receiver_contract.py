@@ -112,9 +112,15 @@ SETTINGS = [
 ]
 
 
+def in_turn(setting: Setting) -> Any:
+    """Every detector meets every constellation with two users; with three, the others are for the slow tests."""
+    quick = setting.users < 3 or setting.modulation == "16qam"
+    return setting if quick else pytest.param(setting, marks=pytest.mark.slow)
+
+
 @pytest.fixture(
     scope="module",
-    params=SETTINGS,
+    params=[in_turn(setting) for setting in SETTINGS],
     ids=lambda s: f"{s.modulation}-{s.detector}-{s.users}x{s.antennas}-{s.equalizer}",
 )
 def setting(request: pytest.FixtureRequest) -> Setting:

@@ -110,7 +110,9 @@ def test_shift_registers_are_sionnas(polynomials: tuple[str, ...], recursive: bo
     assert np.array_equal(tf.reshape(ours, [5, -1]), oracle(bits))
 
 
-@pytest.mark.parametrize(("rate", "block_bits", "noise"), [(1 / 2, 61, 0.95), (1 / 3, 61, 1.2)])
+@pytest.mark.parametrize(
+    ("rate", "block_bits", "noise"), [(1 / 2, 61, 0.95), pytest.param(1 / 3, 61, 1.2, marks=pytest.mark.slow)]
+)
 def test_turbo_words_and_decisions_are_sionnas(rate: float, block_bits: int, noise: float) -> None:
     from sionna.phy.fec.turbo import TurboDecoder, TurboEncoder
 
@@ -158,8 +160,11 @@ def test_no_ldpc_bit_is_lost_where_the_whole_code_word_is_sent() -> None:
 
 @pytest.mark.parametrize(
     ("block_bits", "coded_bits", "noise"),
-    [(16, 36, 0.85), (12, 50, 1.1), (24, 70, 1.0)],
-    ids=("shortened", "punctured", "repeated"),
+    [
+        pytest.param(16, 36, 0.85, id="shortened", marks=pytest.mark.slow),
+        pytest.param(12, 50, 1.1, id="punctured"),
+        pytest.param(24, 70, 1.0, id="repeated", marks=pytest.mark.slow),
+    ],
 )
 def test_polar_decisions_are_sionnas(block_bits: int, coded_bits: int, noise: float) -> None:
     from sionna.phy.fec.polar import Polar5GDecoder, Polar5GEncoder
@@ -237,6 +242,7 @@ def test_one_iteration_less_is_noticed(code: str, noise: float, few: int, more: 
     assert won - lost > ERRORS_OF_A_CHECK * np.sqrt(won + lost)
 
 
+@pytest.mark.slow
 def test_a_longer_list_is_noticed() -> None:
     bits = random_bits(400, 40)
     single, listed = (CodingConfig(code="polar5g", rate=0.5, list_size=size) for size in (1, 8))
@@ -246,7 +252,7 @@ def test_a_longer_list_is_noticed() -> None:
     assert won - lost > ERRORS_OF_A_CHECK * np.sqrt(won + lost)
 
 
-@pytest.mark.parametrize("code", ["ldpc5g", "polar5g", "turbo", "convolutional"])
+@pytest.mark.parametrize("code", ["ldpc5g", pytest.param("polar5g", marks=pytest.mark.slow), "turbo", "convolutional"])
 def test_half_a_decibel_is_noticed(code: str) -> None:
     coding = CodingConfig(code=code, rate=0.5, block_length=60)
     bits = random_bits(600, 60)

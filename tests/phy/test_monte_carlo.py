@@ -233,7 +233,7 @@ def runs(rate: float, packets_per_batch: int, target: int, *, number: int) -> ND
     return np.array(rows)
 
 
-@pytest.mark.parametrize("packets_per_batch", [2, 12])
+@pytest.mark.parametrize("packets_per_batch", [pytest.param(2, marks=pytest.mark.slow), 12])
 def test_bit_and_packet_error_rates_are_unbiased_where_the_plain_ratio_is_not(packets_per_batch: int) -> None:
     found = runs(0.05, packets_per_batch, 5, number=4000)
     off = (found.mean(axis=0) - 1.0) / (found.std(axis=0, ddof=1) / np.sqrt(len(found)))

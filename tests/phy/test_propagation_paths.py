@@ -124,7 +124,13 @@ def sionna_cdl(letter: str, keys: NDArray[np.uint32], *, num_antennas: int, spee
     return found
 
 
-@pytest.mark.parametrize(("letter", "speed_m_s"), [("A", SPEED_M_S), ("C", 0.0), ("D", SPEED_M_S), ("E", 0.0)])
+@pytest.mark.parametrize(
+    ("letter", "speed_m_s"),
+    [
+        ("A", SPEED_M_S),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("C", 0.0), ("D", SPEED_M_S), ("E", 0.0))),
+    ],
+)
 def test_a_clustered_delay_line_is_sionnas_read_backwards(letter: str, speed_m_s: float) -> None:
     keys = some_keys(5)
     ours = taps(

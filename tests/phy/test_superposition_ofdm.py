@@ -326,6 +326,7 @@ def test_a_trial_has_the_same_numbers_in_any_batch(link: dict[str, Any]) -> None
         assert np.array_equal(part.energy_j, whole.energy_j[rows])
 
 
+@pytest.mark.slow
 def test_a_payload_of_several_chunks_arrives_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same numbers however the grid is cut: channel, weights and offsets go on over the cut."""
     from phy.superposition_ofdm import link as module
