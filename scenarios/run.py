@@ -135,7 +135,17 @@ def run_plan(
     if whole is not None:
         report, failed = whole
         progress.stored(len(every))
-        return RunOutcome(planned=len(every), computed=0, found=len(every), failed=failed, report=report, whole=True)
+        with Store.open_existing(folder) as store:
+            notices = silent_trials(store, plan, task_ids=ids)
+        return RunOutcome(
+            planned=len(every),
+            computed=0,
+            found=len(every),
+            failed=failed,
+            report=report,
+            notices=notices,
+            whole=True,
+        )
     with Store.open(folder, scenario_name=name) as store, logged(folder, level=options.log_level):
         statuses = store.statuses(every)
         done = {one for one, status in statuses.items() if status == "done" or not options.retry_failed}

@@ -55,6 +55,7 @@ time_t time(time_t *found) {
 BACK_S = -3 * 86400
 
 
+@pytest.mark.slow
 def test_a_clock_set_back_amid_a_run_changes_nothing(
     learning: Outcome, run: Path, tmp_path: Path, tally: Callable[[str], Tally]
 ) -> None:

@@ -259,6 +259,7 @@ def carried_out(folder: Path, *, trials: int) -> dict[str, str]:
     return {path.name: path.read_text() for path in paths}
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_tables_of_an_undisturbed_one(tmp_path: Path) -> None:
     carried_out(tmp_path / "resumed", trials=2)
     resumed, whole = (carried_out(tmp_path / name, trials=5) for name in ("resumed", "whole"))

@@ -96,6 +96,7 @@ def test_running_again_computes_nothing_and_changes_no_number(finished: Path, tm
     assert exported(finished, tmp_path / "after") == before
 
 
+@pytest.mark.slow
 def test_more_trials_add_only_the_missing_ones_and_equal_a_fresh_run(tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path)
     few = phyloop("run", scenario, "--out", tmp_path / "grown", "--trials", "2")
@@ -136,6 +137,7 @@ def least_cpu_seconds(*command: str | Path) -> float:
     return min(seconds)
 
 
+@pytest.mark.slow
 def test_help_and_check_cost_little_more_than_the_libraries_they_read(tmp_path: Path) -> None:
     # About a second on a free core: NumPy, SciPy and pydantic alone take 0.6 of it, `check flmc-snr` 1.9 times that,
     # and TensorFlow alone would take some five times them. A ratio holds on slow and busy machines too.

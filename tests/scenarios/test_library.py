@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,24 @@ def test_the_library_holds_a_link_without_a_code() -> None:
     assert "link-uncoded" in STUDIES
 
 
-@pytest.mark.parametrize("name", STUDIES)
+LATER = {
+    "fedavg-bursts",
+    "flmc-analog-ofdm",
+    "flmc-bursts",
+    "flmc-coded-ofdm",
+    "flmc-error-models",
+    "flmc-rayleigh",
+    "link-coded-tdl",
+    "link-noma-sic",
+}
+"""Those that compile for a minute: for the slow tests."""
+
+
+def later(name: str) -> Any:
+    return pytest.param(name, marks=pytest.mark.slow) if name in LATER else name
+
+
+@pytest.mark.parametrize("name", [later(name) for name in STUDIES])
 def test_a_library_study_is_measured_to_its_report(name: str, tmp_path: Path) -> None:
     tiny = ("measure.values=[0, 20]", "measure.bits_per_batch=128", "link.packet_size_bytes=16")
     loaded = load_scenario(name, overrides=tiny)
@@ -62,7 +80,7 @@ def test_a_library_study_is_measured_to_its_report(name: str, tmp_path: Path) ->
     assert outcome.report.html.stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in FETCHED])
+@pytest.mark.parametrize("name", [later(name) for name in NAMES if name not in FETCHED])
 def test_a_library_scenario_runs_to_its_report(name: str, tmp_path: Path) -> None:
     overrides = tiny(name)
     trials = 2 if set(FLMC) <= set(overrides) else 1

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from command import SMALL, write_scenario
 from known_engine import Known
+from undigested import forget_digests
 
 from fl.results import TrialResult
 from scenarios import commands
@@ -160,6 +161,7 @@ def test_a_report_that_does_not_show_what_is_asked_for_is_written(change: str, t
         with sqlite3.connect(folder / DATABASE) as database:
             for table in ("reports", "planned", "attempts"):
                 database.execute(f"DROP TABLE {table}")
+            forget_digests(database)
         database.close()
     engine = Known()
     second = run((loaded, expand(loaded)), folder, engine)

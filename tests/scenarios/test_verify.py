@@ -76,6 +76,7 @@ def test_half_a_decibel_of_power_is_caught(name: str, error_db: float, monkeypat
     assert ("FAIL: too low" if error_db > 0 else "FAIL: too high") in failures(name)
 
 
+@pytest.mark.slow
 def test_one_decoder_iteration_less_is_caught() -> None:
     assert failures("ldpc-five-iterations", "link.coding.iterations=4") == ["FAIL: too high"]
     assert failures("ldpc-five-iterations", "link.coding.iterations=6") == ["FAIL: too low"]
@@ -86,6 +87,7 @@ def test_another_rule_at_the_check_nodes_is_caught() -> None:
     assert [check.verdict for check in found] == ["FAIL: too high"]
 
 
+@pytest.mark.slow
 def test_a_shorter_list_is_caught() -> None:
     assert "FAIL: too high" in failures("polar-128-64", "link.coding.list_size=2")
 
