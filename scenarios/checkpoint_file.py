@@ -17,6 +17,7 @@ import stat
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
@@ -122,7 +123,7 @@ def read_about(path: Path) -> Mapping[str, Any]:
         return dict(_header(file, os.fstat(file.fileno()).st_size)[0]["about"])
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> BufferedReader:
     # A link could lead anywhere, and a pipe would be waited for.
     number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(number).st_mode):
@@ -165,7 +166,7 @@ def _check_sum(file: IO[bytes], size: int) -> None:
 class _Reader:
     """Arrays one after the other, `left` bytes of them in all."""
 
-    def __init__(self, file: IO[bytes], *, left: int) -> None:
+    def __init__(self, file: BufferedReader, *, left: int) -> None:
         self._file, self.left = file, left
 
     def rebuilt(self, value: Any, *, depth: int) -> Any:
@@ -190,7 +191,7 @@ class _Reader:
         flat = np.empty(count, kind)
         if count:
             raw = flat.data.cast("B")
-            if self._file.readinto(raw) != len(raw):  # type: ignore[attr-defined]
+            if self._file.readinto(raw) != len(raw):
                 raise ValueError("an array larger than the file")
             self.left -= len(raw)
         return flat.astype(flat.dtype.newbyteorder("="), copy=False).reshape(shape)

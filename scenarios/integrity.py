@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from math import isnan
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from scenarios.damage import damaged, telling_damage
 from scenarios.database import look, unpack_series
@@ -174,10 +174,10 @@ def _rows_of(database: sqlite3.Connection, part: Part) -> Iterator[tuple[int, Ro
             yield task, metric_row(*row) if part == "metrics" else tuple(row), True
 
 
-def is_sound(head: Sequence[object], data: object) -> bool:
+def is_sound(head: Sequence[Any], data: Any) -> bool:
     """Whether the bytes of an array are those that its head names."""
     _, dtype, shape, crc32, _ = head
     try:
-        return unpack_series(dtype, shape, crc32, data) is not None  # type: ignore[arg-type]
+        return unpack_series(dtype, shape, crc32, data) is not None
     except (TypeError, ValueError):
         return False

@@ -38,7 +38,7 @@ def limit_threads() -> None:
 
     Libraries of linear algebra that are loaded already are told; the others find it in the environment.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     variables = thread_variables(available_threads())
     os.environ.update({name: value for name, value in variables.items() if name != THREADS_VARIABLE})

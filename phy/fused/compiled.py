@@ -49,7 +49,7 @@ if not _config.CACHE_DIR:
     _config.CACHE_DIR = str(_writable_folder())
 
 
-class _SelfContained(JITCodeLibrary):  # type: ignore[misc]
+class _SelfContained(JITCodeLibrary):
     """Machine code that calls its own copies of stages.
 
     LLVM links all calls of a name to the copy that is loaded first. A stage that was compiled alone, or for another
@@ -65,7 +65,7 @@ class _SelfContained(JITCodeLibrary):  # type: ignore[misc]
                 function.linkage = "internal"
 
 
-class _KernelCompiler(Compiler):  # type: ignore[misc]
+class _KernelCompiler(Compiler):
     """Numba's compiler, into a library of the kind above."""
 
     def define_pipelines(self) -> Any:

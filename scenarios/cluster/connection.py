@@ -107,7 +107,7 @@ class _Running:
     def close(self) -> None:
         """Leave the scheduler, which then takes back what we asked for."""
         with suppress(OSError):
-            self.client.close(timeout=_STOP_S)  # type: ignore[no-untyped-call]
+            self.client.close(timeout=_STOP_S)
 
     def _look(self) -> None:
         """Refuse workers that would compute other numbers; those that come later refuse orders themselves."""
@@ -158,7 +158,7 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Con
     try:
         with (
             dask.config.set(settings),
-            LocalCluster(  # type: ignore[no-untyped-call]
+            LocalCluster(
                 n_workers=number,
                 threads_per_worker=1,
                 memory_limit="auto" if worker_bytes is None else worker_bytes,
@@ -183,7 +183,7 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Con
 
 
 def _client(where: str | LocalCluster, *, timeout_s: float) -> Client:
-    return Client(where, timeout=timeout_s, set_as_default=False)  # type: ignore[no-untyped-call]
+    return Client(where, timeout=timeout_s, set_as_default=False)
 
 
 async def _stop(nannies: list[Nanny]) -> None:

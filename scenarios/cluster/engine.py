@@ -175,7 +175,7 @@ class _Dispatch:
     # --- out --------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        self._connection.client.subscribe_topic(self._name, self._hear)  # type: ignore[no-untyped-call]
+        self._connection.client.subscribe_topic(self._name, self._hear)
 
     def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
         """Called by dask in a thread of its own."""
@@ -198,7 +198,7 @@ class _Dispatch:
             key = f"{self._name}-{next(self._keys)}"
             flight.future = self._connection.client.submit(self._work, order, key=key, pure=False)
             self._flights[flight.ticket] = flight
-            flight.future.add_done_callback(partial(self._landed, flight.ticket))  # type: ignore[no-untyped-call]
+            flight.future.add_done_callback(partial(self._landed, flight.ticket))
 
     def _landed(self, ticket: int, future: Future[Any]) -> None:
         """Called by dask in a thread of its own."""
@@ -226,7 +226,7 @@ class _Dispatch:
     def _land(self, flight: _Flight) -> Finished | None:
         """What came of a job; None if it is handed out again. Raises what the job raised, or _SchedulerLostError."""
         future = flight.future
-        if future is None or future.cancelled():  # type: ignore[no-untyped-call]
+        if future is None or future.cancelled():
             raise _SchedulerLostError
         try:
             answer: Answer = future.result()
@@ -234,12 +234,12 @@ class _Dispatch:
             del self._flights[flight.ticket]
             return self._dropped(flight, losses=error.allowed_failures + 1)
         except Exception as error:
-            if future.cancelled() or self._connection.client.status != "running":  # type: ignore[no-untyped-call]
+            if future.cancelled() or self._connection.client.status != "running":
                 raise _SchedulerLostError from error
             raise
         self._advance(_Heard(ticket=flight.ticket, computed=answer["computed"], restored=answer["restored"]))
         del self._flights[flight.ticket]
-        future.release()  # type: ignore[no-untyped-call]
+        future.release()
         job, results = flight.job, tuple(result_from(sent) for sent in answer["results"])
         left = Job(point=job.point, trials=tuple(answer["left"])) if answer["left"] else None
         if left is not None:

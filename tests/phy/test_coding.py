@@ -148,6 +148,7 @@ def test_ldpc_words_and_decisions_are_sionnas(check_update: str, noise: float) -
     assert np.array_equal(right, (oracle.numpy() == bits).all(axis=1))
 
 
+@pytest.mark.slow
 def test_no_ldpc_bit_is_lost_where_the_whole_code_word_is_sent() -> None:
     # Rate 1/5 with ten full columns: nothing is punctured, and Sionna's pruning would leave an empty graph.
     coding = CodingConfig(code="ldpc5g", rate=1 / 5, block_length=2080, iterations=10)

@@ -133,6 +133,7 @@ def test_lmmse_errs_by_its_posterior_variance(users: int, wrong_db: float) -> No
     assert (abs(off) < ERRORS_OF_A_CHECK) == (wrong_db == 0.0)
 
 
+@pytest.mark.slow
 def test_lmmse_beats_least_squares_and_the_wrong_statistics_do_not_help() -> None:
     least, _ = squared_errors("ls", channel=MOVING, noise_power=0.1)
     right, _ = squared_errors("lmmse", channel=MOVING, noise_power=0.1)

@@ -140,6 +140,7 @@ def test_a_clustered_delay_line_is_sionnas_read_backwards(letter: str, speed_m_s
     np.testing.assert_allclose(ours, theirs, atol=1e-5)  # as above
 
 
+@pytest.mark.slow
 def test_clusters_leave_antennas_correlated_as_the_angles_at_the_server_say() -> None:
     """E[h_0 conj(h_d)] = sum over rays of P exp(-i pi d sin(zenith) sin(azimuth)), half a wavelength apart."""
     from sionna.phy.channel.tr38901 import CDL, Antenna

@@ -189,6 +189,7 @@ def test_estimates_approach_the_channel_as_pilots_grow_strong(estimator: str) ->
     assert errors[-1] < 1e-7
 
 
+@pytest.mark.slow
 def test_linear_mmse_estimates_align_better_than_least_squares() -> None:
     x = np.ones((60, 4, 100))
     error = []

@@ -108,6 +108,7 @@ def test_more_trials_add_only_the_missing_ones_and_equal_a_fresh_run(tmp_path: P
     assert exported(tmp_path / "grown", tmp_path / "a") == exported(tmp_path / "fresh", tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_another_seed_gives_other_numbers(finished: Path, tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path)
     assert phyloop("run", scenario, "--out", tmp_path / "run", "--seed", "8").returncode == 0
