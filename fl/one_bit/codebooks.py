@@ -119,14 +119,38 @@ def signed_histogram(
     are counted in whole numbers; others are added in single precision over the devices of one call: hand in some
     hundred at once.
     """
-    from fl.one_bit.codeword_kernels import agreeing
+    from fl.one_bit.codeword_kernels import add_agreement
 
-    out = agreeing(codeword_law(codebook, key=key, stage=stage), received, worth=worth, devices=devices)
-    # b v is +1 where the two are equal, so that sum a b v = 2 sum over equal ones a - sum over heard ones a.
-    out *= 2.0
+    law = codeword_law(codebook, key=key, stage=stage)
     heard = received != UNHEARD
-    out -= _weighed(heard, worth) if not heard.all() else worth.sum(dtype=np.float64)
+    everybody = bool(heard.all())
+    less = np.array([worth.sum(dtype=np.float64) if everybody else 0.0])
+    out = np.zeros((codebook.num_points, received.shape[1]))
+    add_agreement(law, received, packed=False, worth=worth, step=len(worth), less=less, devices=devices, out=out)
+    if not everybody:
+        out -= _weighed(heard, worth)
     return out
+
+
+def add_signed_histograms(
+    codebook: Codebook,
+    payload: NDArray[np.uint8],
+    *,
+    worth: NDArray[np.float32],
+    key: Key,
+    devices: NDArray[np.int64],
+    step: int,
+    out: NDArray[np.float64],
+) -> None:
+    """Add the `signed_histogram` of every `step` devices, stage 0, to `out` `[n, num_blocks]`, bit for bit.
+
+    `payload` `[K, ceil(num_blocks / 8)]` holds packed bits, all of which arrived.
+    """
+    from fl.one_bit.codeword_kernels import add_agreement
+
+    law = codeword_law(codebook, key=key, stage=0)
+    less = np.array([worth[at : at + step].sum(dtype=np.float64) for at in range(0, len(worth), step)])
+    add_agreement(law, payload, packed=True, worth=worth, step=step, less=less, devices=devices, out=out)
 
 
 def _weighed(chosen: NDArray[Any], worth: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -28,6 +28,9 @@ _SIXTEEN, _LOW = np.uint32(16), np.uint32(0xFFFF)
 _ONE = np.uint32(1)
 _GATHER = np.uint64(0x8040201008040201)
 """Times eight bytes of 0 or 1, it has them side by side in its highest byte (on a little-endian machine)."""
+_COPIES, _OWN_BIT = np.uint64(0x0101010101010101), np.uint64(0x0102040810204080)
+"""A byte times the first has itself in all eight; the second leaves each a bit of its own, the highest first."""
+_CARRY = np.uint64(0x7F7F7F7F7F7F7F7F)
 
 # Divisions stay divisions here: a level must not depend on whether it was found in a kernel. What is called takes after
 # its caller, so both are exact.
@@ -172,6 +175,14 @@ def _pack(eights: Any, payload: Any) -> None:
         payload[i] = np.uint8(np.uint64(eights[i] * _GATHER) >> np.uint64(56))
 
 
+@stage
+def _unpack(payload: Any, eights: Any) -> None:
+    """Inverse of `_pack`."""
+    for i in range(len(payload)):
+        own = np.uint64(np.uint64(np.uint64(payload[i]) * _COPIES) & _OWN_BIT)
+        eights[i] = np.uint64(np.uint64(np.uint64(own + _CARRY) >> np.uint64(7)) & _COPIES)
+
+
 @kernel
 def _fill_masks(law: Any, devices: Any, out: Any, first: Any, last: Any) -> None:
     """Rows `first` to `last` of `out` `[num_words, rows, blocks]`."""
@@ -225,34 +236,42 @@ def _fill_payload(law: Any, grid: Any, updates: Any, radius: Any, devices: Any, 
             _pack(eights, out[row, start // 8 : (stop + 7) // 8])
 
 
-@kernel
-def _agree(law: Any, received: Any, worth: Any, devices: Any, counted: Any, out: Any, first: Any, last: Any) -> None:
+@_exact_kernel
+def _agree(law: Any, heard: Any, groups: Any, devices: Any, out: Any, first: Any, last: Any) -> Any:
     """Tiles `first` to `last` of `out` `[n, blocks]`: rows one after the other, so that sums are rounded in one way."""
-    rows, blocks = received.shape
+    (received, packed), (worth, counted, less, step), blocks = heard, groups, out.shape[1]
     words, left = np.empty(TILE, np.uint32), np.empty(TILE, np.uint32)
     masks = np.empty(TILE * ((law.num_points + MASK_BITS - 1) // MASK_BITS), np.uint32)
-    turned, bits = np.empty(TILE, np.uint32), np.full(TILE, UNHEARD, np.uint8)
+    turned, eights = np.empty(TILE, np.uint32), np.zeros(TILE // 8, np.uint64)
+    bits = eights.view(np.uint8)
     counts = np.zeros((law.num_points, TILE), np.uint32)
     sums = np.zeros((law.num_points, TILE), np.float32)
     for tile in range(first, last):
         start = tile * TILE
         here = min(TILE, blocks - start)
-        counts[:], sums[:] = np.uint32(0), np.float32(0.0)
-        for row in range(rows):
-            _copy(received[row, start : start + here], bits)
-            _draw_masks(law, devices[row], start // 2, words, left, masks)
-            for word in range(len(masks) // TILE):
-                _turn(masks[TILE * word : TILE * (word + 1)], bits, turned)
-                begin = word * MASK_BITS
-                for point in range(begin, min(begin + MASK_BITS, law.num_points)):
-                    if counted:
-                        _count(turned, np.uint32(point - begin), counts[point])
-                    else:
-                        _weigh(turned, np.uint32(point - begin), worth[row], sums[point])
-        for point in range(law.num_points):
-            for i in range(here):
-                total = np.float64(counts[point, i]) * np.float64(worth[0]) if counted else np.float64(sums[point, i])
-                out[point, start + i] = total
+        for group in range(len(counted)):
+            begin, end = group * step, min((group + 1) * step, len(worth))
+            counts[:], sums[:] = np.uint32(0), np.float32(0.0)
+            for row in range(begin, end):
+                if packed:
+                    _unpack(received[row, start // 8 : (start + here + 7) // 8], eights)
+                else:
+                    _copy(received[row, start : start + here], bits)
+                _draw_masks(law, devices[row], start // 2, words, left, masks)
+                for word in range(len(masks) // TILE):
+                    _turn(masks[TILE * word : TILE * (word + 1)], bits, turned)
+                    lowest = word * MASK_BITS
+                    for point in range(lowest, min(lowest + MASK_BITS, law.num_points)):
+                        if counted[group]:
+                            _count(turned, np.uint32(point - lowest), counts[point])
+                        else:
+                            _weigh(turned, np.uint32(point - lowest), worth[row], sums[point])
+            equal = np.float64(worth[begin])
+            for point in range(law.num_points):
+                for i in range(here):
+                    total = np.float64(counts[point, i]) * equal if counted[group] else np.float64(sums[point, i])
+                    # b v is +1 where the two are equal: sum a b v = 2 sum over equal ones a - sum over heard ones a.
+                    out[point, start + i] += 2.0 * total - less[group]
 
 
 def draw_masks(law: Law, *, devices: NDArray[np.int64], num_blocks: int) -> NDArray[np.uint32]:
@@ -291,20 +310,29 @@ def payload_of(
     return out
 
 
-def agreeing(
-    law: Law, received: NDArray[np.uint8], *, worth: NDArray[np.float32], devices: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """sum_k a_k over the devices whose bit arrived and equals entry l, `[n, num_blocks]`.
+def add_agreement(
+    law: Law,
+    received: NDArray[np.uint8],
+    *,
+    packed: bool,
+    worth: NDArray[np.float32],
+    step: int,
+    less: NDArray[np.float64],
+    devices: NDArray[np.int64],
+    out: NDArray[np.float64],
+) -> None:
+    """Add 2 sum_k a_k, over the devices whose bit arrived and equals entry l, to `out` `[n, num_blocks]`.
 
-    `received` `[K, num_blocks]` is 1, 0 or `UNHEARD`. Equal worths a are counted in whole numbers; others are added in
-    single precision, row after row.
+    `received` is `[K, num_blocks]` of 1, 0 or `UNHEARD`, or `packed` bits `[K, ceil(num_blocks / 8)]`, all of which
+    arrived. `step` devices at a time make one sum, which is added with `less` of it taken off: equal worths a are
+    counted in whole numbers, others added in single precision, row after row.
     """
-    bits, amounts, numbers = read_only(received), read_only(worth), _numbers(devices)
-    counted = bool((worth == worth[0]).all())
-    out = np.empty((law.num_points, received.shape[1]))
-    tiles = -(-received.shape[1] // TILE)
-    _spread(lambda first, last: _agree(law, bits, amounts, numbers, counted, out, first, last), tiles)
-    return out
+    heard = (read_only(received), packed)
+    starts = np.arange(0, len(worth), step)
+    counted = np.minimum.reduceat(worth, starts) == np.maximum.reduceat(worth, starts)
+    groups = (read_only(worth), read_only(counted), read_only(less), step)
+    numbers = _numbers(devices)
+    _spread(lambda first, last: _agree(law, heard, groups, numbers, out, first, last), -(-out.shape[1] // TILE))
 
 
 def _numbers(devices: NDArray[np.int64]) -> NDArray[np.uint32]:

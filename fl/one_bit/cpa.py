@@ -15,6 +15,7 @@ from fl.one_bit.codebooks import (
     MOST_SCALAR_POINTS,
     UNHEARD,
     Codebook,
+    add_signed_histograms,
     codeword_bits,
     encode_scalar,
     shared_uniforms,
@@ -229,6 +230,37 @@ class Cpa:
     def add(
         self,
         sums: Sums,
+        payload: NDArray[np.uint8],
+        *,
+        devices: NDArray[np.int64],
+        share: NDArray[np.float64],
+        worth: NDArray[np.float32],
+        known: NDArray[np.bool_] | None,
+        key: NDArray[np.uint32],
+    ) -> None:
+        """Add packed bits `[K, num_bytes]` to the sums, `rows_at_once` devices at a time."""
+        known = None if known is None or known.all() else known
+        if known is None and len(self.quantizers) == 1 and not self.dither:
+            add_signed_histograms(
+                self.codebook, payload, worth=worth, key=key, devices=devices, step=self.rows_at_once, out=sums.bins[0]
+            )
+            for rows in self._rows(len(devices)):
+                sums.heard[:] += share[rows].sum()
+            return
+        for rows in self._rows(len(devices)):
+            self._add_unpacked(
+                sums,
+                np.unpackbits(payload[rows], axis=1, count=self.num_bits),
+                devices=devices[rows],
+                share=share[rows],
+                worth=worth[rows],
+                known=None if known is None else known[rows],
+                key=key,
+            )
+
+    def _add_unpacked(
+        self,
+        sums: Sums,
         bits: NDArray[np.uint8],
         *,
         devices: NDArray[np.int64],
@@ -237,7 +269,7 @@ class Cpa:
         known: NDArray[np.bool_] | None,
         key: NDArray[np.uint32],
     ) -> None:
-        """Add the bits `[K, num_bits]` of at most `rows_at_once` devices to the sums."""
+        """`add` for bits `[K, num_bits]`, of any stages and dither, with those that did not arrive."""
         stages, blocks = len(self.quantizers), self.num_blocks
         if known is None or known.all():
             known = None
@@ -309,21 +341,19 @@ class CpaGathering:
     def _add_waiting(self, multiple: int) -> None:
         """Add as many as there are whole multiples of."""
         payload, known = joined_parts(self._waiting, num_bits=self._cpa.num_bits)
-        there, step = payload.shape[1], self._cpa.rows_at_once
+        there = payload.shape[1]
         take = there // multiple * multiple
-        for first in range(0, take, step):
-            rows = slice(first, min(first + step, take))
-            mine = slice(self._done, self._done + rows.stop - rows.start)
-            self._cpa.add(
-                self._sums,
-                np.unpackbits(payload[0, rows], axis=1, count=self._cpa.num_bits),
-                devices=self._senders.devices[mine],
-                share=self._senders.weights[mine],
-                worth=self._worth[mine],
-                known=None if known is None else known[rows],
-                key=self._key,
-            )
-            self._done = mine.stop
+        mine = slice(self._done, self._done + take)
+        self._cpa.add(
+            self._sums,
+            payload[0, :take],
+            devices=self._senders.devices[mine],
+            share=self._senders.weights[mine],
+            worth=self._worth[mine],
+            known=None if known is None else known[:take],
+            key=self._key,
+        )
+        self._done = mine.stop
         rest = slice(take, there)
         self._waiting = (
             [(payload[:, rest].copy(), None if known is None else known[rest].copy())] if take < there else []
