@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.fused.compiled import inlined, kernel, spliced, stage
+from phy.fused.packet_bits import count_label_errors, fill_bytes, fill_labels
 from phy.fused.packet_fades import PATHS, WAVES, draw_waves, tap_paths, waves_room
 from phy.fused.packet_lines import (
     CHANNEL,
@@ -314,32 +315,50 @@ def _carry(
     _carry_rows(plan, points, rows, noise_power, soft, labels, decided, llrs, energies, first, last, scratch)
 
 
+class Carried(NamedTuple):
+    """What arrived of packets.
+
+    - `hard` `[rows, ceil(num_bits / 8)]` uint8: bits decided symbol by symbol, packed, padding zero;
+    - `llrs` ln P(1) / P(0) `[rows, num_symbols * bits_per_symbol]` float32, empty unless asked for;
+    - `errors` `[rows, bits_per_symbol]` int32: wrong bits by place in the label, the first bit first;
+    - `energies` `[3, rows]`: transmitted, pilots and prefixes included; received signal and noise at data symbols, mean
+      over antennas.
+    """
+
+    hard: NDArray[np.uint8]
+    llrs: NDArray[np.float32]
+    errors: NDArray[np.int32]
+    energies: NDArray[np.float64]
+
+
 def carry_packets(
     rows: AirRows,
-    labels: NDArray[np.uint8],
+    coded: NDArray[np.uint8],
     *,
+    num_bits: int,
     plan: PacketPlan,
     points: Mapping,
     noise_power: float,
     soft: bool,
     threads: int,
-) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.float64]]:
-    """Labels `[rows, num_symbols]` uint8 through the air.
-
-    Returns the labels decided, the LLRs ln P(1) / P(0) `[rows, num_symbols * bits_per_symbol]` (empty unless `soft`),
-    and energies `[3, rows]`: transmitted, pilots and prefixes included; received signal and noise at data symbols, mean
-    over antennas.
-    """
-    decided = np.empty_like(labels)
-    llrs = np.empty((len(labels), labels.shape[1] * points.bits_per_symbol if soft else 0), np.float32)
-    energies = np.empty((_NUM_ENERGIES, len(labels)))
+) -> Carried:
+    """The first `num_bits` of packed bits `coded` `[rows, num_bytes]` through the air, with LLRs where `soft`."""
+    count, bits = len(coded), points.bits_per_symbol
+    labels = np.empty((count, num_bits // bits), np.uint8)
+    decided, hard = np.empty_like(labels), np.empty((count, -(-num_bits // 8)), np.uint8)
+    llrs = np.empty((count, labels.shape[1] * bits if soft else 0), np.float32)
+    errors, energies = np.empty((count, bits), np.int32), np.empty((_NUM_ENERGIES, count))
     power = np.float32(noise_power)
-    run_tasks(
-        lambda first, last: _carry(plan, points, rows, power, soft, labels, decided, llrs, energies, first, last),
-        num_tasks=len(labels),
-        threads=threads,
-    )
-    return decided, llrs, energies
+
+    def run(first: int, last: int) -> None:
+        mine = slice(first, last)
+        fill_labels(coded[mine], bits_per_symbol=bits, out=labels[mine])
+        _carry(plan, points, rows, power, soft, labels, decided, llrs, energies, first, last)
+        fill_bytes(decided[mine], bits_per_symbol=bits, num_bits=num_bits, out=hard[mine])
+        count_label_errors(labels[mine], decided[mine], out=errors[mine])
+
+    run_tasks(run, num_tasks=count, threads=threads)
+    return Carried(hard, llrs, errors, energies)
 
 
 @stage

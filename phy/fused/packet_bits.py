@@ -1,4 +1,4 @@
-"""Packed bits and labels of symbols, row by row, in kernels."""
+"""Packed bits and labels of symbols, row by row, in kernels, in the caller's thread."""
 
 from __future__ import annotations
 
@@ -8,21 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.fused.compiled import kernel, read_only
-from phy.fused.workers import run_tasks
-
-_SYMBOLS_OF_A_THREAD = 1 << 18
-"""Symbols that one thread is done with before another one would have started."""
-
-
-def _worth(num_symbols: int, threads: int) -> int:
-    return min(threads, max(num_symbols // _SYMBOLS_OF_A_THREAD, 1))
 
 
 @kernel
-def _to_labels(packed: Any, bits_per_symbol: Any, labels: Any, first: Any, last: Any) -> None:
+def _to_labels(packed: Any, bits_per_symbol: Any, labels: Any) -> None:
     bits, mask = np.uint32(bits_per_symbol), np.uint32((1 << bits_per_symbol) - 1)
     num_symbols, num_bytes = labels.shape[1], packed.shape[1]
-    for row in range(first, last):
+    for row in range(len(labels)):
         if bits_per_symbol == 2:
             for byte in range(num_symbols // 4):
                 word = np.uint32(packed[row, byte])
@@ -41,10 +33,10 @@ def _to_labels(packed: Any, bits_per_symbol: Any, labels: Any, first: Any, last:
 
 
 @kernel
-def _to_bytes(labels: Any, bits_per_symbol: Any, num_bits: Any, packed: Any, first: Any, last: Any) -> None:
+def _to_bytes(labels: Any, bits_per_symbol: Any, num_bits: Any, packed: Any) -> None:
     num_bytes, num_symbols = packed.shape[1], labels.shape[1]
     tail = np.uint8(0xFF << (8 * num_bytes - num_bits))
-    for row in range(first, last):
+    for row in range(len(labels)):
         if bits_per_symbol == 2:
             for byte in range(num_symbols // 4 if num_symbols // 4 < num_bytes else num_bytes):
                 word = np.uint32(0)
@@ -67,9 +59,9 @@ def _to_bytes(labels: Any, bits_per_symbol: Any, num_bits: Any, packed: Any, fir
 
 
 @kernel
-def _count_errors(sent: Any, decided: Any, errors: Any, first: Any, last: Any) -> None:
+def _count_errors(sent: Any, decided: Any, errors: Any) -> None:
     places = errors.shape[1]
-    for row in range(first, last):
+    for row in range(len(sent)):
         for place in range(places):
             shift, wrong = np.uint8(places - 1 - place), np.int32(0)
             for i in range(sent.shape[1]):
@@ -77,38 +69,18 @@ def _count_errors(sent: Any, decided: Any, errors: Any, first: Any, last: Any) -
             errors[row, place] = wrong
 
 
-def labels_of(packed: NDArray[np.uint8], *, num_symbols: int, bits_per_symbol: int, threads: int) -> NDArray[np.uint8]:
+def fill_labels(packed: NDArray[np.uint8], *, bits_per_symbol: int, out: NDArray[np.uint8]) -> None:
     """Packed bits `[rows, num_bytes]` to labels `[rows, num_symbols]`, first bit highest; zeros where bits run out."""
-    missing = -(-num_symbols * bits_per_symbol // 8) - packed.shape[1]
+    missing = -(-out.shape[1] * bits_per_symbol // 8) - packed.shape[1]
     whole = read_only(np.pad(packed, ((0, 0), (0, missing))) if missing > 0 else packed)
-    labels = np.empty((len(packed), num_symbols), np.uint8)
-    run_tasks(
-        lambda first, last: _to_labels(whole, bits_per_symbol, labels, first, last),
-        num_tasks=len(packed),
-        threads=_worth(labels.size, threads),
-    )
-    return labels
+    _to_labels(whole, bits_per_symbol, out)
 
 
-def bytes_of(labels: NDArray[np.uint8], *, num_bits: int, bits_per_symbol: int, threads: int) -> NDArray[np.uint8]:
+def fill_bytes(labels: NDArray[np.uint8], *, bits_per_symbol: int, num_bits: int, out: NDArray[np.uint8]) -> None:
     """The first `num_bits` bits of labels, packed `[rows, ceil(num_bits / 8)]`, padding zero."""
-    packed = np.empty((len(labels), -(-num_bits // 8)), np.uint8)
-    run_tasks(
-        lambda first, last: _to_bytes(labels, bits_per_symbol, num_bits, packed, first, last),
-        num_tasks=len(labels),
-        threads=_worth(labels.size, threads),
-    )
-    return packed
+    _to_bytes(labels, bits_per_symbol, num_bits, out)
 
 
-def label_errors(
-    sent: NDArray[np.uint8], decided: NDArray[np.uint8], *, bits_per_symbol: int, threads: int
-) -> NDArray[np.int32]:
+def count_label_errors(sent: NDArray[np.uint8], decided: NDArray[np.uint8], *, out: NDArray[np.int32]) -> None:
     """Wrong bits by place in the label, `[rows, bits_per_symbol]`, the first bit first."""
-    errors = np.empty((len(sent), bits_per_symbol), np.int32)
-    run_tasks(
-        lambda first, last: _count_errors(sent, decided, errors, first, last),
-        num_tasks=len(sent),
-        threads=_worth(sent.size, threads),
-    )
-    return errors
+    _count_errors(sent, decided, out)

@@ -11,7 +11,6 @@ from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.frontends.resource_grid import Grid
 from phy.fused.compiled import read_only
 from phy.fused.packet_air import AirRows, carry_packets, mean_powers
-from phy.fused.packet_bits import bytes_of, label_errors, labels_of
 from phy.fused.packet_codec import packet_codec
 from phy.fused.packet_plan import PacketPlan, plan_grid, plan_single_carrier
 from phy.fused.symbols import mapping
@@ -54,33 +53,29 @@ class FusedPacketChain:
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
     ) -> Arrival:
         """See `PacketChain.send`."""
-        bits, threads = self.bits_per_symbol, self._threads
-        coded = self._codec.encode(payload[:, 0])
-        labels = labels_of(coded, num_symbols=self._num_symbols, bits_per_symbol=bits, threads=threads)
         keys = (departure.channel_key[:, 0], departure.csi_key[:, 0], departure.noise_key)
-        decided, llrs, energy = carry_packets(
+        heard = carry_packets(
             AirRows(
                 keys=read_only(np.concatenate(keys, axis=1)),
                 amplitude=read_only(departure.amplitude[:, 0]),
                 gain=read_only(departure.gain[:, 0]),
                 start_s=read_only(departure.start_s),
             ),
-            labels,
+            self._codec.encode(payload[:, 0]),
+            num_bits=self.coded_bits,
             plan=self._plan,
             points=self._points,
             noise_power=float(departure.noise_power),
             soft=self._codec.soft or self._combine,
-            threads=threads,
+            threads=self._threads,
         )
+        hard, llrs = heard.hard, heard.llrs
         if earlier_llrs is not None:
-            total = llrs + earlier_llrs[:, 0]
-            hard = np.packbits(total > 0.0, axis=1)
-        else:
-            total, hard = llrs, bytes_of(decided, num_bits=self.coded_bits, bits_per_symbol=bits, threads=threads)
-        received, accepted = self._codec.decode(hard, total)
-        errors = label_errors(labels, decided, bits_per_symbol=bits, threads=threads)
-        kept = llrs[:, None] if self._combine else None
-        return Arrival(received[:, None], accepted[:, None], errors[:, None], energy[..., None], kept)
+            llrs = llrs + earlier_llrs[:, 0]
+            hard = np.packbits(llrs > 0.0, axis=1)
+        received, accepted = self._codec.decode(hard, llrs)
+        kept = heard.llrs[:, None] if self._combine else None
+        return Arrival(received[:, None], accepted[:, None], heard.errors[:, None], heard.energies[..., None], kept)
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
         """See `PacketChain.mean_power`."""

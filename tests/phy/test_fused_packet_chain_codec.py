@@ -11,7 +11,7 @@ import tensorflow as tf
 from phy.coding import build_codec
 from phy.coding.crc import PacketCrc
 from phy.config import CRC_BITS, CodingConfig
-from phy.fused.packet_bits import bytes_of, label_errors, labels_of
+from phy.fused.packet_bits import count_label_errors, fill_bytes, fill_labels
 from phy.fused.packet_codec import packet_codec
 from phy.fused.packet_crc import PackedCrc
 
@@ -61,10 +61,12 @@ def test_labels_are_the_bits_in_their_order(bits_per_symbol: int) -> None:
     num_symbols = 37
     stream = bits(num_symbols * bits_per_symbol)
     weights = 1 << np.arange(bits_per_symbol)[::-1]
-    labels = labels_of(np.packbits(stream, axis=1), num_symbols=num_symbols, bits_per_symbol=bits_per_symbol, threads=2)
+    labels = np.empty((ROWS, num_symbols), np.uint8)
+    fill_labels(np.packbits(stream, axis=1), bits_per_symbol=bits_per_symbol, out=labels)
     np.testing.assert_array_equal(labels, stream.reshape(ROWS, num_symbols, bits_per_symbol) @ weights)
     for num_bits in (stream.shape[1], stream.shape[1] - 3):
-        back = bytes_of(labels, num_bits=num_bits, bits_per_symbol=bits_per_symbol, threads=2)
+        back = np.empty((ROWS, -(-num_bits // 8)), np.uint8)
+        fill_bytes(labels, bits_per_symbol=bits_per_symbol, num_bits=num_bits, out=back)
         np.testing.assert_array_equal(back, np.packbits(stream[:, :num_bits], axis=1))
 
 
@@ -73,5 +75,6 @@ def test_wrong_bits_are_counted_by_their_place_in_the_label(bits_per_symbol: int
     one, other = (np.random.default_rng(n).integers(0, 1 << bits_per_symbol, (ROWS, 50), np.uint8) for n in (1, 2))
     places = np.arange(bits_per_symbol)[::-1]
     expected = ((one ^ other)[..., None] >> places & 1).sum(axis=1)
-    found = label_errors(one, other, bits_per_symbol=bits_per_symbol, threads=2)
+    found = np.empty((ROWS, bits_per_symbol), np.int32)
+    count_label_errors(one, other, out=found)
     np.testing.assert_array_equal(found, expected)
