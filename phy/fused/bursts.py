@@ -45,9 +45,13 @@ def _count(
             for start in range(begin, end, 8):
                 errors = np.uint64(0)
                 if end - start >= 8:
+                    wrong = np.uint64(0)
                     for k in range(8):
-                        wrong = np.uint64(sent[row, start + k] ^ received[row, start + k])
-                        errors |= wrong << np.uint64(56 - 8 * k)
+                        wrong |= np.uint64(sent[row, start + k] ^ received[row, start + k])
+                    if wrong != np.uint64(0):
+                        for k in range(8):
+                            byte = np.uint64(sent[row, start + k] ^ received[row, start + k])
+                            errors |= byte << np.uint64(56 - 8 * k)
                 else:
                     for k in range(end - start):
                         wrong = np.uint64(sent[row, start + k] ^ received[row, start + k])
