@@ -1,6 +1,6 @@
 """What it costs to spread tasks over processes, and what it brings.
 
-    python benchmarks/scale_out.py                   # both, some minutes on a machine that does nothing else
+    python benchmarks/scale_out.py                   # both, ten minutes on a machine that does nothing else
     python benchmarks/scale_out.py overhead          # the engine around tasks of one second that only sleep
     python benchmarks/scale_out.py speedup           # flmc-snr with two workers against one
 
@@ -20,10 +20,11 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 
+from fl.results import TrialResult
 from phy.fused.workers import THREADS_VARIABLE
 from scenarios.cluster.engine import DaskEngine
 from scenarios.cluster.task import Told
-from scenarios.cluster.wire import Answer, Order
+from scenarios.cluster.wire import Answer, Order, packed
 from scenarios.engine import Job
 from scenarios.loader import load_scenario
 from scenarios.plan import expand
@@ -40,26 +41,15 @@ def asleep(order: Order) -> Answer:
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(left, 0.1))
         told.advance(1)
+    metrics = {"worker": float(os.getpid()), "begun": begun, "ended": time.monotonic()}
     return {
-        "results": [
-            {
-                "trial": trial,
-                "failure": None,
-                "metrics": {"worker": float(os.getpid()), "begun": begun, "ended": time.monotonic()},
-                "series": _NO_SERIES,
-                "account": None,
-            }
-            for trial in order["trials"]
-        ],
+        "results": packed([TrialResult(trial=trial, metrics=metrics, rounds={}) for trial in order["trials"]]),
         "seconds": TASK_S,
         "left": [],
         "computed": told.computed,
         "restored": 0,
         "incidents": [],
     }
-
-
-_NO_SERIES: dict[str, dict] = {name: {} for name in ("rounds", "link", "privacy", "bursts", "devices", "pictures")}
 
 
 def timed(workers: int, jobs: Sequence[Job], *, skip: int) -> float:
@@ -113,7 +103,7 @@ def main() -> None:
     parser.add_argument("what", nargs="*", choices=["overhead", "speedup", []], help="default: both")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tasks", type=int, default=60)
-    parser.add_argument("--trials", type=int, default=2000)
+    parser.add_argument("--trials", type=int, default=400)
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=3)
     chosen = parser.parse_args()

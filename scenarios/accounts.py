@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,14 +33,22 @@ def account_text(account: PrivacyAccount) -> str:
 
 def account_from(text: str, arrays: Mapping[str, NDArray[Any]]) -> PrivacyAccount:
     """What the two above were made of."""
-    plain = json.loads(text)
+    ledger, published = _parsed(text)
     return PrivacyAccount(
-        ledger=Ledger.from_dict(plain["ledger"], parameter=arrays["parameter"], uncredited=arrays.get("uncredited")),
-        published=tuple(
-            Claim(**{**one, "epsilon": float(one["epsilon"]), "assumptions": tuple(one["assumptions"])})
-            for one in plain["published"]
-        ),
+        ledger=Ledger.from_dict(ledger, parameter=arrays["parameter"], uncredited=arrays.get("uncredited")),
+        published=published,
     )
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> tuple[dict[str, Any], tuple[Claim, ...]]:
+    """Trials of a point mostly share their text."""
+    plain = json.loads(text)
+    published = (
+        Claim(**{**one, "epsilon": float(one["epsilon"]), "assumptions": tuple(one["assumptions"])})
+        for one in plain["published"]
+    )
+    return plain["ledger"], tuple(published)
 
 
 def _number(value: float) -> float | str:

@@ -153,8 +153,12 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Con
         "distributed.worker.memory.target": False,
         "distributed.worker.memory.spill": False,
         "distributed.worker.memory.pause": False,
+        # Looks at all threads a hundred times a second, for a page that nobody opens.
+        "distributed.worker.profile.enabled": False,
     }
     kept = dict(os.environ)
+    # Dask prefers what the environment says to its own settings, and ours may hold the threads of all workers together.
+    os.environ.update(variables)
     try:
         with (
             dask.config.set(settings),
@@ -183,7 +187,9 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Con
 
 
 def _client(where: str | LocalCluster, *, timeout_s: float) -> Client:
-    return Client(where, timeout=timeout_s, set_as_default=False)
+    # Workers of ours can be reached: their answers need not pass the scheduler, which would seal them once more.
+    own = isinstance(where, LocalCluster)
+    return Client(where, timeout=timeout_s, set_as_default=False, direct_to_workers=own)
 
 
 async def _stop(nannies: list[Nanny]) -> None:

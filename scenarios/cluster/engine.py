@@ -27,7 +27,7 @@ from scenarios.cluster.wire import (
     incident_from,
     physics_digest,
     plain_policy,
-    result_from,
+    unpacked,
     written,
 )
 from scenarios.engine import LATEST_S, Finished, Job
@@ -240,7 +240,7 @@ class _Dispatch:
         self._advance(_Heard(ticket=flight.ticket, computed=answer["computed"], restored=answer["restored"]))
         del self._flights[flight.ticket]
         future.release()
-        job, results = flight.job, tuple(result_from(sent) for sent in answer["results"])
+        job, results = flight.job, unpacked(answer["results"])
         left = Job(point=job.point, trials=tuple(answer["left"])) if answer["left"] else None
         if left is not None:
             self._again.append(_Flight(ticket=next(self._tickets), job=left))

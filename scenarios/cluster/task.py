@@ -11,7 +11,7 @@ from distributed import Worker, get_worker
 
 from phy.fused.workers import THREADS_VARIABLE
 from scenarios.cluster.compatibility import refuse_other_versions, versions
-from scenarios.cluster.wire import Answer, Order, physics_digest, plain, plain_incident, policy_from, scenario_from
+from scenarios.cluster.wire import Answer, Order, packed, physics_digest, plain_incident, policy_from, scenario_from
 from scenarios.engine import Job, compute, start_tensorflow
 from scenarios.errors import ScenarioError
 from scenarios.plan import Point
@@ -42,7 +42,7 @@ def run_order(order: Order) -> Answer:
         latest_s=order["latest_s"],
     )
     return {
-        "results": [plain(result) for result in finished.results],
+        "results": packed(finished.results),
         "seconds": finished.seconds,
         "left": [] if finished.left is None else list(finished.left.trials),
         "computed": told.computed,

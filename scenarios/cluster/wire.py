@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -20,6 +22,9 @@ from scenarios.identity import physics_json
 from scenarios.loader import resolved_data, validate_quickly
 from scenarios.schema import Scenario
 from scenarios.store import SERIES_TABLES
+
+ACCOUNT = "account"
+"""Stands for the arrays of a privacy account."""
 
 
 class PlainPolicy(TypedDict):
@@ -51,21 +56,22 @@ class Order(TypedDict):
     every_s: float
 
 
-class PlainAccount(TypedDict):
-    """A privacy account: see `scenarios.accounts`."""
+class PackedResults(TypedDict):
+    """Results of trials in a few large arrays: of many small ones each would cost the worker a moment on the wire.
 
-    text: str
-    arrays: dict[str, NDArray[Any]]
+    - `trials`, `failures`, `metrics`, `accounts` (text, see `scenarios.accounts`): one each;
+    - `layouts`: (table, name, dtype, shape) of the arrays of a trial, in their order, the account's under `ACCOUNT`;
+      `layout` says which of these each trial has;
+    - `numbers`: by dtype the numbers of all arrays one after the other.
+    """
 
-
-class PlainResult(TypedDict):
-    """A trial's result as it is stored; `series[table][name]` are arrays of int64 or float64."""
-
-    trial: int
-    failure: str | None
-    metrics: dict[str, float]
-    series: dict[str, dict[str, NDArray[Any]]]
-    account: PlainAccount | None
+    trials: list[int]
+    failures: list[str | None]
+    metrics: list[dict[str, float]]
+    accounts: list[str | None]
+    layouts: list[tuple[tuple[str, str, str, tuple[int, ...]], ...]]
+    layout: list[int]
+    numbers: dict[str, NDArray[Any]]
 
 
 class PlainIncident(TypedDict):
@@ -83,7 +89,7 @@ class Answer(TypedDict):
     computed, and found in checkpoints, and exceptions that failed trials.
     """
 
-    results: list[PlainResult]
+    results: PackedResults
     seconds: float
     left: list[int]
     computed: int
@@ -121,18 +127,56 @@ def policy_from(sent: PlainPolicy | None) -> CheckpointPolicy | None:
     return CheckpointPolicy(folder=Path(sent["folder"]), rounds=sent["rounds"], minutes=sent["minutes"])
 
 
-def plain(result: TrialResult) -> PlainResult:
-    """A result without what is not stored (`on_air`)."""
-    account = result.account
+def packed(results: Sequence[TrialResult]) -> PackedResults:
+    """Results without what is not stored (`on_air`)."""
+    known: dict[tuple[tuple[str, str, str, tuple[int, ...]], ...], int] = {}
+    layout, flat = [], defaultdict(list)
+    for result in results:
+        arrays = [
+            (table, name, np.asarray(array))
+            for table in (*SERIES_TABLES, ACCOUNT)
+            for name, array in (account_arrays(result.account) if table == ACCOUNT else getattr(result, table)).items()
+        ]
+        shapes = tuple((table, name, array.dtype.str, array.shape) for table, name, array in arrays)
+        layout.append(known.setdefault(shapes, len(known)))
+        for _, _, array in arrays:
+            flat[array.dtype.str].append(array.reshape(-1))
     return {
-        "trial": int(result.trial),
-        "failure": result.failure,
-        "metrics": {name: float(value) for name, value in result.metrics.items()},
-        "series": {table: _arrays(getattr(result, table)) for table in SERIES_TABLES},
-        "account": None
-        if account is None
-        else {"text": account_text(account), "arrays": _arrays(account_arrays(account))},
+        "trials": [int(result.trial) for result in results],
+        "failures": [result.failure for result in results],
+        "metrics": [{name: float(value) for name, value in result.metrics.items()} for result in results],
+        "accounts": [None if result.account is None else account_text(result.account) for result in results],
+        "layouts": list(known),
+        "layout": layout,
+        "numbers": {dtype: np.concatenate(parts) for dtype, parts in flat.items()},
     }
+
+
+def unpacked(sent: PackedResults) -> tuple[TrialResult, ...]:
+    """The results that `packed` was given; their arrays are views, so that one result keeps the numbers of all."""
+    results, taken = [], dict.fromkeys(sent["numbers"], 0)
+    for place, trial in enumerate(sent["trials"]):
+        series: dict[str, dict[str, NDArray[Any]]] = {table: {} for table in (*SERIES_TABLES, ACCOUNT)}
+        for table, name, dtype, shape in sent["layouts"][sent["layout"][place]]:
+            start = taken[dtype]
+            taken[dtype] += prod(shape)
+            series[table][name] = sent["numbers"][dtype][start : taken[dtype]].reshape(shape)
+        text = sent["accounts"][place]
+        results.append(
+            TrialResult(
+                trial=trial,
+                metrics=sent["metrics"][place],
+                account=None if text is None else account_from(text, series[ACCOUNT]),
+                failure=sent["failures"][place],
+                rounds=series["rounds"],
+                link=series["link"],
+                privacy=series["privacy"],
+                bursts=series["bursts"],
+                devices=series["devices"],
+                pictures=series["pictures"],
+            )
+        )
+    return tuple(results)
 
 
 def plain_incident(incident: Incident) -> PlainIncident:
@@ -143,25 +187,3 @@ def plain_incident(incident: Incident) -> PlainIncident:
 def incident_from(sent: PlainIncident) -> Incident:
     """The incident that `plain_incident` was made of."""
     return Incident(trials=tuple(sent["trials"]), reason=sent["reason"], trace=sent["trace"])
-
-
-def result_from(sent: PlainResult) -> TrialResult:
-    """The result that `plain` was made of."""
-    account, series = sent["account"], sent["series"]
-    return TrialResult(
-        trial=sent["trial"],
-        metrics=sent["metrics"],
-        account=None if account is None else account_from(account["text"], account["arrays"]),
-        failure=sent["failure"],
-        rounds=series["rounds"],
-        link=series["link"],
-        privacy=series["privacy"],
-        bursts=series["bursts"],
-        devices=series["devices"],
-        pictures=series["pictures"],
-    )
-
-
-def _arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    # Whole arrays of their own: a view would be sent with all that it looks into.
-    return {name: np.array(array, order="C") for name, array in arrays.items()}

@@ -12,7 +12,7 @@ import numpy as np
 from fl.results import TrialResult
 from fl.tasks.base import LearningError
 from scenarios.cluster.task import Told
-from scenarios.cluster.wire import Answer, Order, plain, scenario_from
+from scenarios.cluster.wire import Answer, Order, packed, scenario_from
 
 MARK = "PHYLOOP_TEST_MARK"
 """Environment variable of workers: a file that says that something has happened already."""
@@ -30,7 +30,7 @@ def draw(order: Order) -> Answer:
         metrics = {"mse": float(numbers.mean()), "nothing": float("nan")}
         results.append(TrialResult(trial=trial, metrics=metrics, rounds={"amplitude": numbers}))
     return {
-        "results": [plain(result) for result in results],
+        "results": packed(results),
         "seconds": 0.0,
         "left": [],
         "computed": told.computed,

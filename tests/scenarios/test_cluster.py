@@ -15,11 +15,12 @@ from dask_processes import PATIENCE_S, running_cluster
 from fake_runs import make_trial
 
 import scenarios.cluster.engine as engine_module
+from fl.results import TrialResult
 from fl.tasks.base import LearningError
 from scenarios.cluster.choice import refuse_impossible
 from scenarios.cluster.compatibility import SOURCE, refuse_other_versions, source_digest, versions
 from scenarios.cluster.engine import DaskEngine
-from scenarios.cluster.wire import PlainResult, physics_digest, plain, result_from, scenario_from, written
+from scenarios.cluster.wire import packed, physics_digest, scenario_from, unpacked, written
 from scenarios.engine import Finished, Job
 from scenarios.errors import ScenarioError
 from scenarios.loader import library_names, load_scenario
@@ -46,7 +47,8 @@ def test_a_result_arrives_with_every_bit_whatever_its_arrays_are_like() -> None:
     )
     for array in sent.rounds.values():
         array.setflags(write=False)
-    arrived = result_from(plain(sent))
+    # Between others: numbers of all trials travel side by side.
+    _, arrived, _ = unpacked(packed([make_trial(2, metrics={}), sent, make_trial(4, metrics={})]))
     assert arrived.trial == 3
     assert arrived.failure == "diverged"
     assert arrived.account is None
@@ -131,8 +133,8 @@ def single_trials(plan: Plan, trials: int = 4) -> list[Job]:
     return [Job(point=point, trials=(trial,)) for trial in range(trials) for point in plan.points]
 
 
-def by_task(finished: list[Finished]) -> dict[tuple[int, int], PlainResult]:
-    told = {(one.job.point.index, result.trial): plain(result) for one in finished for result in one.results}
+def by_task(finished: list[Finished]) -> dict[tuple[int, int], TrialResult]:
+    told = {(one.job.point.index, result.trial): result for one in finished for result in one.results}
     assert len(told) == sum(len(one.results) for one in finished)
     return told
 
@@ -155,8 +157,8 @@ def test_jobs_come_back_whole_in_any_order_and_few_are_out_at_a_time(address: st
     assert sum(rounds) == len(jobs) * 20
     for (_, trial), result in by_task(finished).items():
         expected = np.random.default_rng([7, trial]).normal(size=20)
-        assert result["series"]["rounds"]["amplitude"].tobytes() == expected.tobytes()
-        assert np.isnan(result["metrics"]["nothing"])
+        assert result.rounds["amplitude"].tobytes() == expected.tobytes()
+        assert np.isnan(result.metrics["nothing"])
     assert len(by_task(finished)) == len(jobs)
 
 
@@ -176,7 +178,7 @@ def test_the_job_of_a_killed_worker_is_computed_by_another(address: str, plan: P
 def test_a_job_that_kills_every_worker_has_failed_and_the_others_go_on(address: str, plan: Plan) -> None:
     jobs = [Job(point=plan.points[0], trials=(trial,)) for trial in range(6)]
     finished = by_task(list(DaskEngine(scheduler=address, work=cluster_work.die_always).run(jobs, on_progress=print)))
-    told = {trial: result["failure"] for (_, trial), result in finished.items()}
+    told = {trial: result.failure for (_, trial), result in finished.items()}
     assert told.pop(3) == "the worker was lost 2 times; likely out of memory"
     assert told == dict.fromkeys((0, 1, 2, 4, 5))
 
