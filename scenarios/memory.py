@@ -11,7 +11,6 @@ from scenarios.errors import ScenarioError
 
 OPTION = "--memory-limit"
 _UNITS = {
-    "": 1,
     "B": 1,
     "KB": 10**3,
     "MB": 10**6,
