@@ -13,7 +13,8 @@ runs, so that shares add up to the whole:
 - Python: everything else, checks, copies and the calls themselves.
 
 Shares are of processor time of all threads, so that other work on the machine hardly counts, and of wall time. Calls
-inside worker threads belong to the stage that waits for them. `--functions` shows the costliest functions of Python
+inside worker threads belong to the stage that waits for them, and crews of devices train one after the other here, so
+that TensorFlow can be told from what calls it. `--functions` shows the costliest functions of Python
 by cProfile as well.
 """
 
@@ -29,7 +30,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -115,6 +116,23 @@ class Stopwatches:
         return timed
 
 
+class InTurn:
+    """A pool of threads that has none."""
+
+    def __init__(self, threads: int) -> None:
+        del threads
+
+    def __enter__(self) -> InTurn:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        del error
+
+    def map(self, function: Callable[[Any], Any], some: Iterable[Any]) -> list[Any]:
+        """See `concurrent.futures.Executor.map`."""
+        return [function(one) for one in some]
+
+
 @contextmanager
 def watched(watches: Stopwatches) -> Iterator[None]:
     """Stopwatches around all stages; modules are as they were afterwards."""
@@ -149,6 +167,7 @@ def watched(watches: Stopwatches) -> Iterator[None]:
                     put(module, name, replaced[id(value)])
                 elif isinstance(value, CPUDispatcher) and value.signatures:
                     put(module, name, watches.around(value, "kernels"))
+    put(importlib.import_module("fl.local.trainer"), "ThreadPoolExecutor", InTurn)
     for name in ("TFE_Py_Execute", "TFE_Py_FastPathExecute"):
         put(pywrap_tfe, name, watches.around(getattr(pywrap_tfe, name), "TensorFlow"))
     try:
