@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 UNHEARD = 2
 """Stands for a bit that did not arrive."""
 
+MASK_BITS = 32
+"""Entries of a codeword that one word of its mask holds."""
+
 MOST_POINTS = 512
 """Entries of the longest codeword."""
 
 MOST_SCALAR_POINTS = 256
 """Points that `encode_scalar` tells apart: levels are bytes there."""
-_MASK_BITS = 32
+
 _LARGEST_TABLE = 1 << 16
 _DITHER = np.uint32(1 << 31)
 
@@ -172,7 +175,7 @@ def codewords(
     masks = draw_masks(codeword_law(codebook, key=key, stage=stage), devices=devices, num_blocks=num_blocks)
     out = np.empty((len(devices), num_blocks, codebook.num_points), np.int8)
     for point in range(codebook.num_points):
-        word, place = divmod(point, _MASK_BITS)
+        word, place = divmod(point, MASK_BITS)
         out[..., point] = 2 * ((masks[word] >> np.uint32(place)) & np.uint32(1)).astype(np.int8) - 1
     return out
 
@@ -182,7 +185,7 @@ def shared_uniforms(*, key: Key, devices: NDArray[np.int64], num_blocks: int, di
     from fl.one_bit.codeword_kernels import draw_masks
 
     out = np.empty((len(devices), num_blocks, dimension), np.float32)
-    coins = Codebook(num_points=_MASK_BITS, balanced=False)
+    coins = Codebook(num_points=MASK_BITS, balanced=False)
     for axis in range(dimension):
         law = codeword_law(coins, key=key, stage=int(_DITHER) + axis)
         words = draw_masks(law, devices=devices, num_blocks=num_blocks)[0]
@@ -205,7 +208,7 @@ def codeword_law(codebook: Codebook, *, key: Key, stage: int) -> Law:
     n = codebook.num_points
     listed = _listed(codebook) if codebook.balanced else None
     if not codebook.balanced:
-        kind, draws = COINS, -(-n // _MASK_BITS)
+        kind, draws = COINS, -(-n // MASK_BITS)
     elif listed is not None:
         kind, draws = LISTED, 1
     else:
@@ -225,6 +228,6 @@ def codeword_law(codebook: Codebook, *, key: Key, stage: int) -> Law:
 def _listed(codebook: Codebook) -> NDArray[np.uint32] | None:
     """Masks of all balanced words, or None if they are too many to list."""
     n, plus = codebook.num_points, codebook.num_plus
-    if n > _MASK_BITS or comb(n, plus) >= _LARGEST_TABLE:
+    if n > MASK_BITS or comb(n, plus) >= _LARGEST_TABLE:
         return None
     return np.array([sum(1 << point for point in word) for word in combinations(range(n), plus)], np.uint32)

@@ -12,17 +12,14 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.one_bit.codebooks import MASK_BITS
 from phy.fused.compiled import kernel, read_only, stage
 from phy.fused.random import threefry
 from phy.fused.workers import available_threads, run_tasks
 
 TILE, _HALF_TILE = 128, 64
-MASK_BITS = 32
 COINS, LISTED, IN_TURN = range(3)
 """How masks are drawn: word by word, picked from a list, entry by entry."""
-
-UNHEARD = 2
-"""Stands for a bit that did not arrive."""
 
 _SIXTEEN, _LOW = np.uint32(16), np.uint32(0xFFFF)
 _ONE = np.uint32(1)
