@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config import FedAvgConfig
+from fl.exchange import digital_link
 from fl.results import LINK_COUNTS
 from phy.config import LinkConfig
 from phy.link import Reception
@@ -27,6 +28,7 @@ class Slots:
         links = [link] if config.downlink == "ideal" else [link, config.downlink]
         self._shared = some is not None and all(exchangeable(one) for one in links)
         self.count = some if some is not None and self._shared else config.num_devices
+        self._meet = not digital_link(link).plain
 
     def seat(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Seats of some devices, ascending."""
@@ -39,8 +41,13 @@ class Slots:
         return owners
 
     def empty(self, devices: NDArray[np.int64]) -> tuple[int, ...]:
-        """Seats on which nobody sends when `devices` do."""
-        return tuple(int(seat) for seat in np.setdiff1d(np.arange(self.count), self.seat(devices)))
+        """Seats of which the link has to know that nobody sends on them when `devices` do.
+
+        None where every device has resources of its own: a million of them would be listed for nobody, round by round.
+        """
+        if not self._meet:
+            return ()
+        return tuple(np.setdiff1d(np.arange(self.count), self.seat(devices)).tolist())
 
     def spread(self, values: NDArray[np.float32], seat: NDArray[np.int64]) -> NDArray[np.float32]:
         """Rows of those who send on their seats, `[count, M]`; zeros elsewhere."""
