@@ -7,11 +7,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unicodedata import category
 
 KeyPath = tuple[str | int, ...]
 """The way to a value: keys of mappings and indices of lists, from the top of the file."""
+
+
+class Mark(NamedTuple):
+    """Where a value was written; an override from the command line has no line."""
+
+    file: Path | str
+    line: int | None
 
 
 # Not frozen: Python itself writes __traceback__ and __context__ of an exception on its way up.
@@ -112,9 +119,7 @@ def value_at(document: Any, path: KeyPath) -> Any:
     return document
 
 
-def mark_of(
-    path: KeyPath, marks: Mapping[KeyPath, tuple[Path | str, int | None]]
-) -> tuple[Path | str | None, int | None]:
+def mark_of(path: KeyPath, marks: Mapping[KeyPath, Mark]) -> tuple[Path | str | None, int | None]:
     """Where `path`, or else the nearest mapping around it, was written."""
     for length in range(len(path), -1, -1):
         if path[:length] in marks:

@@ -8,30 +8,21 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from .errors import KeyPath, ScenarioError, listing, value_at
+from .errors import KeyPath, Mark, ScenarioError, listing, value_at
 from .explain import explain
+from .overrides import OVERRIDE, override, parse_override, unsweep
 from .schema import Scenario
-from .schema_keys import schema_keys, unknown_key
 from .shorthand import SECTIONS, is_another, named_section, normalise
-from .yaml_marks import parse_yaml, read_yaml
+from .yaml_marks import read_yaml
 
 LIBRARY = Path(__file__).parent / "library"
-OVERRIDE = "--set"
-"""What errors name in place of a file for an override."""
 MAX_BASES = 16
 _SUFFIXES = (".yaml", ".yml")
-
-
-class Mark(NamedTuple):
-    """Where a value was written; an override from the command line has no line."""
-
-    file: Path | str
-    line: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,11 +50,11 @@ def load_scenario(
     path = find_source(source)
     document, marks = _load_merged(path, ())
     for text in overrides:
-        dotted_path, value, lines = _parse_override(text)
-        _override(document, marks, path=dotted_path, value=value, name=OVERRIDE, lines=lines)
+        dotted_path, value, lines = parse_override(text)
+        override(document, marks, path=dotted_path, value=value, name=OVERRIDE, lines=lines)
     for name, number in (("trials", trials), ("seed", seed)):
         if number is not None:
-            _override(document, marks, path=name, value=number, name=f"--{name}", lines=((),))
+            override(document, marks, path=name, value=number, name=f"--{name}", lines=((),))
     normalise(document)
     scenario = validate(document, marks=marks)
     return LoadedScenario(scenario=scenario, document=document, marks=marks, source=path)
@@ -73,7 +64,7 @@ def unswept(loaded: LoadedScenario, paths: Sequence[str]) -> LoadedScenario:
     """The same scenario whose sweep leaves `paths`, and what lies below them, as they are at the root."""
     document, marks = deepcopy(loaded.document), dict(loaded.marks)
     for path in paths:
-        _unsweep(document, marks, path=path, name=str(loaded.source))
+        unsweep(document, marks, path=path, name=str(loaded.source))
     return replace(loaded, document=document, marks=marks)
 
 
@@ -181,9 +172,6 @@ def _unknown_name(name: str) -> Path:
     )
 
 
-# --- bases ------------------------------------------------------------------------------------
-
-
 def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], dict[KeyPath, Mark]]:
     """A file over its base, its base's base, and so on; `chain` are the files that led here."""
     data, lines = read_yaml(path)
@@ -259,147 +247,3 @@ def _by_key(marks: Mapping[KeyPath, Mark], path: KeyPath) -> dict[str | int, lis
         if len(at) > depth and at[:depth] == path:
             found.setdefault(at[depth], []).append(at)
     return found
-
-
-def _forget(marks: dict[KeyPath, Mark], path: KeyPath) -> None:
-    for key in [key for key in marks if key[: len(path)] == path]:
-        del marks[key]
-
-
-# --- overrides --------------------------------------------------------------------------------
-
-
-def _parse_override(text: str) -> tuple[str, Any, Collection[KeyPath]]:
-    path, sign, value = text.partition("=")
-    path = path.strip()
-    if not sign or not path:
-        missing = "has no value" if path else "names no key"
-        raise ScenarioError(
-            problem=f"the override {missing}",
-            remedy="write dotted.path=value, for example learning.rounds=500",
-            file=OVERRIDE,
-            key=path or None,
-        )
-    key = schema_keys().get(path)
-    if key is None or key.indexed:
-        known = [one for one, entry in schema_keys().items() if not entry.indexed]
-        raise ScenarioError(
-            problem="the override names an unknown key",
-            remedy=unknown_key(path, among=known),
-            file=OVERRIDE,
-            key=path,
-        )
-    try:
-        marked = parse_yaml(value, file=OVERRIDE)
-    except ScenarioError as error:  # a line of a command line helps nobody, the key does
-        raise replace(error, line=None, key=path, value=value) from None
-    if marked is None:
-        raise ScenarioError(problem="the override has no value", remedy=f"write {path}=value", file=OVERRIDE, key=path)
-    return path, marked.data, marked.lines
-
-
-def _override(
-    document: dict[str, Any],
-    marks: dict[KeyPath, Mark],
-    *,
-    path: str,
-    value: Any,
-    name: str,
-    lines: Collection[KeyPath],
-) -> None:
-    parts: KeyPath = tuple(path.split("."))
-    if path != "sweep":
-        _unsweep(document, marks, path=path, name=name)
-    _forget(marks, parts)
-    marks.update({(*parts, *below): Mark(name, None) for below in lines})
-    set_path(document, path, value)
-
-
-def set_path(document: dict[str, Any], path: str, value: Any) -> None:
-    """Set a dotted path, making mappings of what is left out, `none` or a bare name on the way.
-
-    Changes `document` itself; the mappings on the way are copied, for points of a plan share them.
-    """
-    *parents, leaf = path.split(".")
-    here = document
-    for depth, part in enumerate(parents):
-        inner = here.get(part)
-        section = tuple(parents[: depth + 1])
-        if section in SECTIONS:
-            inner = named_section(section, {} if inner is None else inner, algorithm=here.get("algorithm"))
-        here[part] = here = dict(inner) if isinstance(inner, dict) else {}
-    here[leaf] = value
-
-
-def _unsweep(document: dict[str, Any], marks: dict[KeyPath, Mark], *, path: str, name: str) -> None:
-    """Take `path` and what lies below it out of the sweep: the user's last word wins."""
-    sweep = document.get("sweep")
-    if isinstance(sweep, dict):
-        _unsweep_block(sweep, marks, ("sweep",), path, name)
-    elif isinstance(sweep, list):
-        kept = []
-        for number, block in enumerate(sweep):
-            # A block that only swept this path has nothing left to say; one that was empty keeps its point.
-            if not isinstance(block, dict) or not block:
-                kept.append(number)
-                continue
-            _unsweep_block(block, marks, ("sweep", number), path, name)
-            if block:
-                kept.append(number)
-        document["sweep"] = [sweep[number] for number in kept]
-        _renumber(marks, ("sweep",), kept)
-
-
-def _unsweep_block(block: dict[str, Any], marks: dict[KeyPath, Mark], at: KeyPath, path: str, name: str) -> None:
-    zips = block.get("zip")
-    groups: list[tuple[KeyPath, Any]] = [(at, block)]
-    if isinstance(zips, list):
-        groups += [((*at, "zip", number), group) for number, group in enumerate(zips)]
-    else:
-        groups.append(((*at, "zip"), zips))
-    for here, group in groups:
-        if not isinstance(group, dict):
-            continue  # whatever it is, the checks of the sweep will say
-        above = next((one for one in group if path.startswith(one + ".")), None)
-        if above is not None:
-            raise ScenarioError(
-                problem=f"{above} is swept as a whole", remedy=f"override {above} itself", file=name, key=path
-            )
-        for swept in [one for one in group if one == path or one.startswith(path + ".")]:
-            del group[swept]
-            if group is not block:
-                kept = _first_rows(list(group.values()))
-                for other in group if kept is not None else ():
-                    group[other] = [group[other][number] for number in kept or ()]
-                    _renumber(marks, (*here, other), kept or [])
-    if isinstance(zips, dict) and not zips:
-        del block["zip"]
-    elif isinstance(zips, list) and not all(zips):
-        kept = [number for number, group in enumerate(zips) if group != {}]
-        block["zip"] = [zips[number] for number in kept]
-        _renumber(marks, (*at, "zip"), kept)
-        if not kept:
-            del block["zip"]
-
-
-def _first_rows(lists: list[Any]) -> list[int] | None:
-    """Rows to keep of lists walked together: without the removed one they may meet the same values again."""
-    if not lists or not all(isinstance(one, list) and len(one) == len(lists[0]) for one in lists):
-        return None
-    first: dict[str, int] = {}
-    for number, row in enumerate(zip(*lists, strict=True)):
-        first.setdefault(json.dumps(row, sort_keys=True), number)
-    return list(first.values())
-
-
-def _renumber(marks: dict[KeyPath, Mark], at: KeyPath, kept: list[int]) -> None:
-    """Follow a list at `at` of which only the items `kept` are left."""
-    depth = len(at)
-    items = {key: mark for key, mark in marks.items() if key[:depth] == at and len(key) > depth}
-    new_number = {old: new for new, old in enumerate(kept)}
-    for key in items:
-        del marks[key]
-    for key, mark in items.items():
-        number = key[depth]
-        if isinstance(number, int) and number in new_number:
-            marks[(*at, new_number[number], *key[depth + 1 :])] = mark

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from .consistency import Conflict, check_consistency, find_conflicts, resolve_auto
-from .errors import KeyPath, ScenarioError, mark_of, shorten
+from .errors import KeyPath, Mark, ScenarioError, mark_of, shorten
 from .explain import explain
 from .identity import canonical_json, physics_json
-from .loader import LoadedScenario, Mark, set_path, validate_quickly
+from .loader import LoadedScenario, validate_quickly
+from .overrides import set_path
 from .schema import Scenario
 from .schema_keys import schema_keys, unknown_key
 from .shorthand import normalise

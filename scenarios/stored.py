@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scenarios.errors import KeyPath, ScenarioError, dotted
-from scenarios.loader import LoadedScenario, Mark, validate
+from scenarios.errors import KeyPath, Mark, ScenarioError, dotted
+from scenarios.loader import LoadedScenario, validate
 from scenarios.store import Store
 from scenarios.yaml_marks import MAX_BYTES, MAX_DEPTH, MAX_DIGITS, MAX_KEY, MAX_KEYS, MAX_NODES, UNSHOWN
 

@@ -26,7 +26,8 @@ from scenarios.link_study.config import Axis
 from scenarios.link_study.level import LABELS, PLAIN_LABELS
 from scenarios.link_study.plan import Curve, LinkPlan, said, swept_keys
 from scenarios.link_study.results import CurveResult, PointResult
-from scenarios.loader import OVERRIDE, LoadedScenario
+from scenarios.loader import LoadedScenario
+from scenarios.overrides import OVERRIDE
 from scenarios.schema import FigureConfig
 
 if TYPE_CHECKING:
