@@ -1,0 +1,34 @@
+"""Scenarios of federated averaging from what they say of learning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fl.config import FedAvgConfig
+from scenarios.loader import load_scenario, validate_quickly
+from scenarios.plan import Plan, expand
+from scenarios.schema import Scenario
+from scenarios.shorthand import normalise
+
+FEDAVG = "name: a\nlearning:\n  algorithm: fedavg\n  upload: update\n"
+
+
+def scenario(learning: dict[str, Any] | None = None, **parts: Any) -> Scenario:
+    document = {"name": "a", "learning": {"algorithm": "fedavg", "upload": "update", **(learning or {})}, **parts}
+    normalise(document)
+    return validate_quickly(document)
+
+
+def with_scheme(**scheme: Any) -> Scenario:
+    return scenario({"aggregation": scheme})
+
+
+def learnt(made: Scenario) -> FedAvgConfig:
+    assert isinstance(made.learning, FedAvgConfig)
+    return made.learning
+
+
+def planned(text: str, folder: Path) -> Plan:
+    (folder / "s.yaml").write_text(text)
+    return expand(load_scenario(folder / "s.yaml"))
