@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from fl.checkpoints import NO_CHECKPOINTS, Checkpoints, State, kept_number, kept_rows, resumed
 from fl.config import FedAvgConfig
 from fl.convergence import Convergence
-from fl.federation import DivergedError, Federation, RoundReport
+from fl.divergence import DivergedError
+from fl.federation import Federation, RoundReport
 from fl.one_bit.theory import coded_snr_of_run_db
 from fl.results import OnAir, TrialResult
 from fl.rounds import SPENT

@@ -19,6 +19,8 @@ from fl.checkpoints import State, kept_array
 from fl.codecs import build_codec
 from fl.config import FedAvgConfig, LocalConfig
 from fl.data import ImageData, load_images
+from fl.device_blocks import devices_in_a_block
+from fl.divergence import DivergedError, check_finite
 from fl.exchange import Exchange, digital_link
 from fl.local import LocalTrainer, evaluate
 from fl.mechanisms import build_protection
@@ -30,9 +32,9 @@ from fl.participation import Participants, draw_participants
 from fl.partition import Partition, partition
 from fl.personal import PersonalModels, hold_out, personal_local_config
 from fl.protection import NoProtection
+from fl.round_tally import RoundTally, Trained
 from fl.slots import Slots
-from fl.tasks.base import LearningError
-from fl.update_kernels import add_weighted_rows, look_at_rows, subtract_rows
+from fl.update_kernels import subtract_rows
 from fl.upward import Upward, check_range
 from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
@@ -40,13 +42,6 @@ from phy.config import LinkConfig
 from phy.gains import device_gains
 from phy.random import Purpose, generator
 from privacy.config import UploadPrivacy
-
-_DIVERGED = 1e18
-"""Beyond this squares overflow single precision, in which devices train."""
-
-_BLOCK_BYTES, _FEWEST_IN_A_BLOCK = 1 << 24, 64
-"""Updates that a round holds at once where it need not hold all [B]; more are held than the caches, and the allocator,
-like, where there are fewer devices than are trained together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +221,7 @@ class Federation:
             otherwise=np.zeros_like(self.weights) if config.upload == "update" else self.weights,
             context=context,
         )
-        seen, sent = _Seen(num_values=self.model.num_parameters), 0
+        seen, sent = RoundTally(num_values=self.model.num_parameters), 0
         for rows in self._blocks(len(who.devices)):
             trained, numbers = self._train(who, rows, start, round_index=round_index)
             mine = slice(sent, sent + len(numbers))
@@ -258,16 +253,14 @@ class Federation:
 
     def _blocks(self, count: int) -> Iterator[slice]:
         """Devices whose updates are in memory at once: as many as fit, or all where they have to meet."""
-        fit = max(_BLOCK_BYTES // (4 * self.model.num_parameters), _FEWEST_IN_A_BLOCK)
-        step = 1 << fit.bit_length() - 1
-        if not self._up.in_blocks or self._attackers.meet:
-            step = max(count, 1)
+        meet = not self._up.in_blocks or self._attackers.meet
+        step = max(count, 1) if meet else devices_in_a_block(self.model.num_parameters)
         for first in range(0, max(count, 1), step):
             yield slice(first, min(first + step, count))
 
     def _train(
         self, who: Participants, rows: slice, start: NDArray[np.float32], *, round_index: int
-    ) -> tuple[_Trained, NDArray[np.float32]]:
+    ) -> tuple[Trained, NDArray[np.float32]]:
         """Train some of the devices: what is to be told of them, and the numbers `[S, M]` of those who send.
 
         Raises LearningError for a model that is not finite.
@@ -285,7 +278,7 @@ class Federation:
             self.personal.keep(trained.weights, devices=devices)
         base = start if start.ndim == 1 else start[rows][sends]
         own = trained.weights if sends.all() else trained.weights[sends]
-        told = _Trained(loss=trained.loss, clipped_share=trained.clipped_share, squares=squares[sends])
+        told = Trained(loss=trained.loss, clipped_share=trained.clipped_share, squares=squares[sends])
         return told, subtract_rows(own, base) if config.upload == "update" else own
 
     def spent_up(self, round_index: int) -> bool:
@@ -303,7 +296,7 @@ class Federation:
             round_index=round_index,
         )
 
-    def _aggregation_error(self, seen: _Seen, found: NDArray[np.float32]) -> dict[str, float]:
+    def _aggregation_error(self, seen: RoundTally, found: NDArray[np.float32]) -> dict[str, float]:
         """How far the server's update is from the mean of those that devices computed, Lang et al. 2023, Section V.
 
         Empty where models are sent, NaN where nobody sent anything.
@@ -354,10 +347,6 @@ class Federation:
         return evaluate(self.model, self.weights, x, y, scale=self.data.scale, shift=self.data.shift)
 
 
-class DivergedError(LearningError):
-    """Training went where numbers end: the trial has failed, others need not."""
-
-
 def _placed(link: LinkConfig, *, config: FedAvgConfig, seed: int, trial: int) -> LinkConfig:
     """A downlink whose devices stand where they stand on the way up: its own streams would place them anew."""
     if link.channel.cell is None:
@@ -365,69 +354,6 @@ def _placed(link: LinkConfig, *, config: FedAvgConfig, seed: int, trial: int) ->
     gains = device_gains(link.channel, num_devices=config.num_devices, seed=seed, trials=(trial,))[0]
     channel = link.channel.model_copy(update={"gain": tuple(float(gain) for gain in gains), "cell": None})
     return link.model_copy(update={"channel": channel})
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Trained:
-    """Of devices that trained: loss and share of clipped gradients, and ||w||^2 of those who send."""
-
-    loss: NDArray[np.float64]
-    clipped_share: NDArray[np.float64]
-    squares: NDArray[np.float64]
-
-
-class _Seen:
-    """What a round tells of its devices, added up as they pass: in their order, so that blocks change no bit."""
-
-    def __init__(self, *, num_values: int) -> None:
-        self._total, self._weight, self.any = np.zeros(num_values), 0.0, False
-        self._trained: list[_Trained] = []
-        self._samples: list[NDArray[np.float64]] = []
-
-    def note(
-        self,
-        trained: _Trained,
-        numbers: NDArray[np.float32],
-        *,
-        weights: NDArray[np.float64],
-        samples: NDArray[np.float64],
-    ) -> None:
-        """Devices with so many `samples`, and the numbers of those who send, with weights q."""
-        self._trained.append(trained)
-        self._samples.append(samples)
-        if len(numbers):
-            add_weighted_rows(numbers, weights, out=self._total)
-            self._weight += float(weights.sum())
-            self.any = True
-
-    def mean(self) -> NDArray[np.float32]:
-        """sum_k q_k x_k / sum_k q_k, `[M]`; zeros where nobody sent."""
-        return np.asarray(self._total / self._weight if self._weight else self._total, np.float32)
-
-    def told(self) -> dict[str, float]:
-        """Numbers of the round."""
-        samples = np.concatenate(self._samples)
-
-        def averaged(parts: list[NDArray[np.float64]]) -> float:
-            return float(np.average(np.concatenate(parts), weights=samples))
-
-        return {
-            "train_loss": averaged([one.loss for one in self._trained]),
-            "clipped_gradients": averaged([one.clipped_share for one in self._trained]),
-            "model_norm": float(np.sqrt(max(one.squares.max(initial=0.0) for one in self._trained))),
-        }
-
-
-def check_finite(weights: NDArray[np.float32], *, devices: NDArray[np.int64] | None) -> NDArray[np.float64]:
-    """||w||^2 of the rows of `weights` `[K, M]`; DivergedError for NaN, infinity or numbers beyond `_DIVERGED`."""
-    bad, squares = look_at_rows(weights, limit=_DIVERGED)
-    if bad.any():
-        whose = "the server's model" if devices is None else f"the model of device {devices[int(np.argmax(bad))]}"
-        raise DivergedError(
-            f"{whose} has diverged or is not a number; lower local.learning_rate, or set receiver_limit where bits "
-            "arrive wrong"
-        )
-    return squares
 
 
 def downlink_seed(seed: int) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from fl.config import FedAvgConfig
 from fl.config.scheme import CpaScheme, ProbitScheme, SignScheme
+from fl.device_blocks import devices_in_a_block
 from phy.config import LinkConfig
-
-_BLOCK_BYTES, _FEWEST_IN_A_BLOCK = 1 << 24, 64
 
 
 def held_at_once(config: FedAvgConfig) -> str | None:
@@ -32,8 +31,7 @@ def devices_at_once(config: FedAvgConfig, *, count: int, num_values: int) -> int
     """Devices, of `count` that train in a round, whose updates of `num_values` numbers are in memory at once."""
     if held_at_once(config) is not None:
         return count
-    fit = max(_BLOCK_BYTES // (4 * num_values), _FEWEST_IN_A_BLOCK)
-    return min(count, 1 << fit.bit_length() - 1)
+    return min(count, devices_in_a_block(num_values))
 
 
 def bits_in_parts(config: FedAvgConfig, link: LinkConfig) -> bool:

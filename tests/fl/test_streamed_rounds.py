@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl import federation
+from fl import device_blocks, federation
 from fl.choices import choose_for_each
 from fl.config import FedAvgConfig
-from fl.federation import DivergedError, Federation, RoundReport
+from fl.divergence import DivergedError
+from fl.federation import Federation, RoundReport
 from fl.footprint import bytes_per_trial, held_at_once
 from fl.local.linear import linear_steps
 from fl.one_bit.stochastic_bits import SignSums
@@ -78,8 +79,8 @@ def two_rounds(learning: dict[str, Any], link: dict[str, Any]) -> tuple[np.ndarr
 def test_blocks_change_no_bit_of_a_round(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     whole, reports = two_rounds(*ROUNDS[name])
     for rows in (64, 16):
-        monkeypatch.setattr(federation, "_BLOCK_BYTES", 4 * 650 * rows)
-        monkeypatch.setattr(federation, "_FEWEST_IN_A_BLOCK", 1)
+        monkeypatch.setattr(device_blocks, "_BLOCK_BYTES", 4 * 650 * rows)
+        monkeypatch.setattr(device_blocks, "_FEWEST_IN_A_BLOCK", 1)
         trial = build(*ROUNDS[name])
         blocks = [block.stop - block.start for block in trial._blocks(DEVICES)]
         assert len(blocks) == -(-DEVICES // rows)
@@ -100,8 +101,8 @@ def test_blocks_change_no_bit_of_a_round(monkeypatch: pytest.MonkeyPatch, name: 
 
 
 def test_all_come_at_once_where_updates_have_to_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(federation, "_BLOCK_BYTES", 4 * 650 * 16)
-    monkeypatch.setattr(federation, "_FEWEST_IN_A_BLOCK", 1)
+    monkeypatch.setattr(device_blocks, "_BLOCK_BYTES", 4 * 650 * 16)
+    monkeypatch.setattr(device_blocks, "_FEWEST_IN_A_BLOCK", 1)
     for learning in (
         {"aggregation": {"name": "median"}},
         {"aggregation": {"name": "jopeq"}},
@@ -111,7 +112,7 @@ def test_all_come_at_once_where_updates_have_to_meet(monkeypatch: pytest.MonkeyP
 
 
 def test_a_round_holds_no_more_updates_than_a_block_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(federation, "_BLOCK_BYTES", 4 * 650 * 64)
+    monkeypatch.setattr(device_blocks, "_BLOCK_BYTES", 4 * 650 * 64)
     tallest, train = [], federation.LocalTrainer.train
 
     def watched(self: Any, weights: np.ndarray, **told: Any) -> Any:
@@ -125,7 +126,7 @@ def test_a_round_holds_no_more_updates_than_a_block_of_them(monkeypatch: pytest.
 
 
 def test_a_device_that_diverges_in_a_later_block_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(federation, "_BLOCK_BYTES", 4 * 650 * 64)
+    monkeypatch.setattr(device_blocks, "_BLOCK_BYTES", 4 * 650 * 64)
     trial, train = build(*ROUNDS["cpa"]), federation.LocalTrainer.train
 
     def diverging(self: Any, weights: np.ndarray, **told: Any) -> Any:

@@ -1,0 +1,28 @@
+"""Models that went where numbers end."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.tasks.base import LearningError
+from fl.update_kernels import look_at_rows
+
+_DIVERGED = 1e18
+"""Beyond this squares overflow single precision, in which devices train."""
+
+
+class DivergedError(LearningError):
+    """Training went where numbers end: the trial has failed, others need not."""
+
+
+def check_finite(weights: NDArray[np.float32], *, devices: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    """||w||^2 of the rows of `weights` `[K, M]`; DivergedError for NaN, infinity or numbers beyond `_DIVERGED`."""
+    bad, squares = look_at_rows(weights, limit=_DIVERGED)
+    if bad.any():
+        whose = "the server's model" if devices is None else f"the model of device {devices[int(np.argmax(bad))]}"
+        raise DivergedError(
+            f"{whose} has diverged or is not a number; lower local.learning_rate, or set receiver_limit where bits "
+            "arrive wrong"
+        )
+    return squares
