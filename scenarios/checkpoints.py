@@ -127,10 +127,12 @@ class TaskCheckpoints:
                 old.unlink(missing_ok=True)
         except OSError as error:
             self._say_that_nothing_is_kept(error)
+        else:
+            seconds = round(time.monotonic() - self._asked_s, 3)
+            fields = event("checkpoint-saved", rounds=rounds_done, trials=list(self.trials), seconds=seconds)
+            _log.debug("checkpoint of trials %s after %d rounds", _told(self.trials), rounds_done, extra=fields)
         self._last_s = time.monotonic()
         took_s = self._last_s - self._asked_s
-        fields = event("checkpoint-saved", rounds=rounds_done, trials=list(self.trials), seconds=round(took_s, 3))
-        _log.debug("checkpoint of trials %s after %d rounds", _told(self.trials), rounds_done, extra=fields)
         self._pause_s = max(60.0 * self.policy.minutes, took_s * (1.0 / _MOST_OF_THE_TIME - 1.0))
 
     def _leave_aside(self, path: Path, why: str) -> None:

@@ -136,7 +136,7 @@ def test_a_disk_that_refuses_is_told_of_once_and_leaves_nothing_half_written(
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
-        with caplog.at_level(logging.WARNING, logger="phyloop"):
+        with caplog.at_level(logging.DEBUG, logger="phyloop"):
             for rounds_done in (4, 6):
                 kept.save(rounds_done, {"x": np.zeros(100_000)})
     finally:
