@@ -49,8 +49,9 @@ def _look(values: Any, limit: Any, beyond: Any, squares: Any, first: Any, last: 
 
 
 @kernel
-def _subtract(values: Any, base: Any, out: Any, first: Any, last: Any) -> None:
+def _subtract(values: Any, base: Any, limit: Any, beyond: Any, squares: Any, out: Any, first: Any, last: Any) -> None:
     for row in range(first, last):
+        beyond[row], squares[row] = _beyond(values[row], limit), _square(values[row])
         _less(values[row], base[min(row, len(base) - 1)], out[row])
 
 
@@ -70,12 +71,22 @@ def look_at_rows(values: NDArray[np.float32], *, limit: float) -> tuple[NDArray[
     return beyond > 0, squares
 
 
+def look_and_subtract_rows(
+    values: NDArray[np.float32], base: NDArray[np.float32], *, limit: float
+) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float32]]:
+    """`look_at_rows` of `values` `[K, M]`, and these less `base`, `[M]` or `[K, M]`."""
+    rows, start = read_only(values), read_only(base if base.ndim == 2 else base[None])
+    seen, out = len(values), np.empty(rows.shape, np.float32)
+    beyond, squares = np.zeros(seen, np.int64), np.zeros(seen)
+    _spread(
+        lambda first, last: _look_and_subtract(rows, start, np.float32(limit), beyond, squares, out, first, last), seen
+    )
+    return beyond > 0, squares, out
+
+
 def subtract_rows(values: NDArray[np.float32], base: NDArray[np.float32]) -> NDArray[np.float32]:
     """`values` `[K, M]` less `base`, `[M]` or `[K, M]`."""
-    rows, start = read_only(values), read_only(base if base.ndim == 2 else base[None])
-    out = np.empty(rows.shape, np.float32)
-    _spread(lambda first, last: _subtract(rows, start, out, first, last), len(rows))
-    return out
+    return look_and_subtract_rows(values, base, limit=np.inf)[2]
 
 
 def add_weighted_rows(values: NDArray[np.float32], weights: NDArray[np.float64], *, out: NDArray[np.float64]) -> None:

@@ -164,9 +164,13 @@ def _train(
     total, moving = np.empty((classes, size), np.float32), np.zeros((classes, size), np.float32)
     biases, start_biases = np.zeros(classes, np.float32), np.zeros(classes, np.float32)
     bias_total, bias_moving = np.zeros(classes, np.float32), np.zeros(classes, np.float32)
+    shared = len(task.start) == 1
+    if shared:
+        _turned(task.start[0, :cells], anchor)
     for device in range(first, last):
-        start = task.start[min(device, len(task.start) - 1)]
-        _turned(start[:cells], anchor)
+        start = task.start[0 if shared else device]
+        if not shared:
+            _turned(start[:cells], anchor)
         weights[:] = anchor
         if bias:
             start_biases[:] = start[cells:]

@@ -121,16 +121,28 @@ def checked_updates(
     updates: NDArray[np.floating[Any]], *, devices: NDArray[np.int64], num_values: int
 ) -> NDArray[np.float32]:
     """`updates` `[K, num_values]` as float32. Raises LearningError for another shape, NaN or infinity."""
+    from fl.update_kernels import look_at_rows
+
+    single = shaped_updates(updates, devices=devices, num_values=num_values)
+    refuse_infinite(~look_at_rows(single, limit=np.inf)[0], devices=devices)
+    return single
+
+
+def shaped_updates(
+    updates: NDArray[np.floating[Any]], *, devices: NDArray[np.int64], num_values: int
+) -> NDArray[np.float32]:
+    """`updates` `[K, num_values]` as float32. Raises LearningError for another shape."""
     if updates.shape != (len(devices), num_values):
         raise LearningError(
             f"updates of shape {updates.shape} do not fit {len(devices)} devices of {num_values} numbers each"
         )
-    from fl.update_kernels import look_at_rows
+    return updates.astype(np.float32, copy=False)
 
-    single = updates.astype(np.float32, copy=False)
-    good = ~look_at_rows(single, limit=np.inf)[0]
-    if not good.all():
+
+def refuse_infinite(finite: NDArray[np.bool_], *, devices: NDArray[np.int64]) -> None:
+    """Raises LearningError for the first device, of `[K]`, whose update is not `finite`."""
+    if not finite.all():
         raise LearningError(
-            f"the update of device {devices[int(np.argmin(good))]} has NaN or infinity in it; lower local.learning_rate"
+            f"the update of device {devices[int(np.argmin(finite))]} has NaN or infinity in it; "
+            "lower local.learning_rate"
         )
-    return single

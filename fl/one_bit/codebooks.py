@@ -93,8 +93,11 @@ def encode_scalar(
     radius: NDArray[np.float32],
     key: Key,
     devices: NDArray[np.int64],
-) -> NDArray[np.uint8]:
-    """Packed `codeword_bits` `[K, ceil(M / 8)]` of stage 0 at the levels of updates `[K, M]` over `radius` `[M]`."""
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Packed `codeword_bits` `[K, ceil(M / 8)]` of stage 0 at the levels of updates `[K, M]` over `radius` `[M]`.
+
+    And whether all numbers of a device are finite, `[K]`.
+    """
     from fl.one_bit.codeword_kernels import payload_of
 
     return payload_of(

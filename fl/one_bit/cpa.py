@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.aggregation import SMALLEST_DEBIAS_FACTOR
-from fl.one_bit.base import Senders, checked_updates, joined_parts
+from fl.one_bit.base import Senders, checked_updates, joined_parts, refuse_infinite, shaped_updates
 from fl.one_bit.codebooks import (
     MOST_SCALAR_POINTS,
     UNHEARD,
@@ -118,12 +118,15 @@ class Cpa:
         self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
     ) -> NDArray[np.uint8]:
         """See `Scheme.encode`."""
-        updates = checked_updates(updates, devices=devices, num_values=self.num_values)
+        updates = shaped_updates(updates, devices=devices, num_values=self.num_values)
         key, blocks = context.keys(Purpose.CODEBOOK)[0], self.num_blocks
         only = self.quantizers[0]
         few = self.codebook.num_points <= MOST_SCALAR_POINTS
         if few and isinstance(only, ScalarQuantizer) and len(self.quantizers) == 1 and not self.dither:
-            return encode_scalar(only, self.codebook, updates, radius=self.radius, key=key, devices=devices)[None]
+            packed, finite = encode_scalar(only, self.codebook, updates, radius=self.radius, key=key, devices=devices)
+            refuse_infinite(finite, devices=devices)
+            return packed[None]
+        updates = checked_updates(updates, devices=devices, num_values=self.num_values)
         payload = np.empty((1, len(devices), -(-self.num_bits // 8)), np.uint8)
         for rows in self._rows(len(devices)):
             bits = np.empty((rows.stop - rows.start, self.num_bits), np.uint8)

@@ -13,6 +13,7 @@ from fl.one_bit.codebooks import (
     MOST_SCALAR_POINTS,
     UNHEARD,
     Codebook,
+    add_signed_histograms,
     codeword_bits,
     codeword_law,
     codewords,
@@ -173,7 +174,7 @@ def test_one_pass_from_updates_to_payload_is_quantising_drawing_and_packing() ->
         updates[1, 4:900] = np.nextafter(radius[4:900] * np.float32(quantizer.spacing / 2), rng.choice([-1, 1], 896))
         levels = quantizer.indices((updates / radius)[..., None])
         bits = codeword_bits(codebook, levels, key=key(), devices=DEVICES, stage=0)
-        found = codeword_kernels.payload_of(
+        found, finite = codeword_kernels.payload_of(
             codeword_law(codebook, key=key(), stage=0),
             updates,
             radius=radius,
@@ -182,6 +183,31 @@ def test_one_pass_from_updates_to_payload_is_quantising_drawing_and_packing() ->
             devices=DEVICES,
         )
         np.testing.assert_array_equal(found, np.packbits(bits, axis=1))
+        assert finite.all()
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_one_pass_tells_whose_numbers_are_not_finite(number: float) -> None:
+    quantizer, updates = ScalarQuantizer(gamma=1.0, rate_bits=1, form="coded"), np.zeros((3, 1301), np.float32)
+    updates[1, 1300] = number
+    law = codeword_law(Codebook(num_points=3), key=key(), stage=0)
+    given = {"radius": np.ones(1301, np.float32), "spacing": quantizer.spacing, "nearest": True, "devices": DEVICES}
+    assert codeword_kernels.payload_of(law, updates, **given)[1].tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("num_points", [3, 9, 33])
+def test_sums_over_packed_bits_are_those_over_bytes_group_by_group(num_points: int) -> None:
+    codebook, devices, rng = Codebook(num_points=num_points), np.arange(300), np.random.default_rng(7)
+    bits = rng.integers(0, 2, (300, 1301), np.uint8)
+    worth = rng.normal(size=300).astype(np.float32)
+    worth[:128] = 0.1  # one group of three is counted
+    expected, found = (np.full((num_points, 1301), 0.5) for _ in range(2))
+    for first in range(0, 300, 128):
+        some = slice(first, first + 128)
+        expected += signed_histogram(codebook, bits[some], worth=worth[some], key=key(), devices=devices[some], stage=0)
+    packed = np.packbits(bits, axis=1)
+    add_signed_histograms(codebook, packed, worth=worth, key=key(), devices=devices, step=128, out=found)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_more_points_than_a_byte_tells_apart_are_quantised_all_the_same() -> None:
