@@ -49,7 +49,9 @@ def _look(values: Any, limit: Any, beyond: Any, squares: Any, first: Any, last: 
 
 
 @kernel
-def _subtract(values: Any, base: Any, limit: Any, beyond: Any, squares: Any, out: Any, first: Any, last: Any) -> None:
+def _look_and_subtract(
+    values: Any, base: Any, limit: Any, beyond: Any, squares: Any, out: Any, first: Any, last: Any
+) -> None:
     for row in range(first, last):
         beyond[row], squares[row] = _beyond(values[row], limit), _square(values[row])
         _less(values[row], base[min(row, len(base) - 1)], out[row])
