@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scenarios.amounts import byte_size, duration
 from scenarios.consistency import find_warnings
 from scenarios.errors import ScenarioError
 from scenarios.figure_check import check_figures
@@ -136,7 +137,7 @@ def check_scenario(
     from scenarios.computed_by import computed_by, links_on_air
     from scenarios.describe import describe, listings
     from scenarios.estimate import estimate
-    from scenarios.limits import gigabytes, refuse_disk, refuse_memory
+    from scenarios.limits import refuse_disk, refuse_memory
     from scenarios.own_code import functions_of
     from scenarios.run import RUNS
 
@@ -164,13 +165,13 @@ def check_scenario(
     if engine := computed_by(links_on_air(point.scenario for point in plan.points)):
         console.print(f"symbols computed by {engine}", highlight=False)
     console.print(
-        f"about {_duration(cost.seconds)} on 2 cores (good to a factor of two), "
+        f"about {duration(cost.seconds)} on 2 cores (good to a factor of two), "
         f"{cost.memory_bytes / 1e9:.1f} GB memory, {cost.disk_bytes / 1e6:.0f} MB on disk",
         highlight=False,
     )
     console.print(
-        f"one task at most: {_duration(cost.task_seconds)}, {cost.task_memory_bytes / 1e9:.1f} GB memory with the "
-        f"libraries (of {gigabytes(space.limit.limit_bytes)}), {gigabytes(cost.task_disk_bytes)} on disk",
+        f"one task at most: {duration(cost.task_seconds)}, {cost.task_memory_bytes / 1e9:.1f} GB memory with the "
+        f"libraries (of {byte_size(space.limit.limit_bytes)}), {byte_size(cost.task_disk_bytes)} on disk",
         highlight=False,
     )
     for function in functions_of(plan):
@@ -186,12 +187,6 @@ def check_scenario(
         console.print(f"\n{listing.title}", highlight=False)
         # A table cut to a narrow window loses digits: let long lines wrap instead.
         Console(width=max(console.width, 1000), soft_wrap=True).print(table)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def list_library() -> None:

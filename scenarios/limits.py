@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fl.footprint import held_at_once
+from scenarios.amounts import byte_size
 from scenarios.engine import BATCH_BYTES
 from scenarios.errors import ScenarioError
 from scenarios.estimate import COMPILED_BYTES, LIBRARIES_BYTES, MAIN_PROCESS_BYTES, disk_bytes_of_task, process_bytes
@@ -55,17 +56,17 @@ def refuse_memory(scenarios: Iterable[Scenario], room: Room, *, file: Path) -> N
         return
     whole = room.limit.limit_bytes
     if room.workers == 1:
-        has, remedy = f"{room.limit.said_by} is {gigabytes(whole)}", ""
+        has, remedy = f"{room.limit.said_by} is {byte_size(whole)}", ""
         total = needed
     else:
         has = (
-            f"{room.limit.said_by} of {gigabytes(whole)} leaves each of {room.workers} {gigabytes(room.process_bytes)}"
+            f"{room.limit.said_by} of {byte_size(whole)} leaves each of {room.workers} {byte_size(room.process_bytes)}"
         )
         remedy = ", take fewer --workers"
         total = MAIN_PROCESS_BYTES + room.workers * needed
     why = None if largest is None else held_at_once(largest.learning)
     raise ScenarioError(
-        problem=f"one trial needs about {gigabytes(needed)} of memory, {has}{'' if why is None else f': {why}'}",
+        problem=f"one trial needs about {byte_size(needed)} of memory, {has}{'' if why is None else f': {why}'}",
         remedy=f"make the model or the number of devices smaller{remedy}, or give it {OPTION} "
         f"{-(-total // 10**8) / 10:.1f}GB if there is that much",
         file=file,
@@ -80,15 +81,7 @@ def refuse_disk(counts: Iterable[tuple[Scenario, int]], folder: Path, *, file: P
     free = shutil.disk_usage(next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())).free
     if needed + _DISK_KEPT_FREE > free:
         raise ScenarioError(
-            problem=f"the results need about {gigabytes(needed)} of disk, {folder} has {gigabytes(free)} free",
+            problem=f"the results need about {byte_size(needed)} of disk, {folder} has {byte_size(free)} free",
             remedy="free some, choose another disk with --out, or take fewer trials or rounds",
             file=file,
         )
-
-
-def gigabytes(number: int) -> str:
-    """Bytes as a reader takes them in: `1.2 GB`, `35 MB`, `4 kB`."""
-    for unit, size in (("GB", 10**9), ("MB", 10**6)):
-        if number >= size:
-            return f"{number / size:.{1 if number < 10 * size else 0}f} {unit}"
-    return f"{-(-number // 1000)} kB"

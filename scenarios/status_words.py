@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from scenarios.amounts import byte_size, duration
+from scenarios.errors import printable
 from scenarios.status import Status, read_status
 
 
@@ -18,7 +20,7 @@ def show_status(folder: Path, *, as_json: bool) -> None:
         return
     for line in in_words(status):
         # Names and reasons may come from others' folders: nothing of them may steer a terminal.
-        print("".join(one if one.isprintable() else "?" for one in line))
+        print(printable(line))
 
 
 def in_words(status: Status) -> Iterator[str]:
@@ -35,7 +37,7 @@ def in_words(status: Status) -> Iterator[str]:
         parts.append(f"{status.left} left{share}")
     yield ", ".join(parts)
     if status.rate_per_minute is not None:
-        left = "" if status.left_s is None else f", about {_duration(status.left_s)} left"
+        left = "" if status.left_s is None else f", about {duration(status.left_s)} left"
         yield f"{status.rate_per_minute:.3g} {status.unit} a minute{left}"
     if status.num_in_hand:
         others = status.num_in_hand - len(status.in_hand)
@@ -49,8 +51,8 @@ def in_words(status: Status) -> Iterator[str]:
     if status.elsewhere:
         yield f"{status.elsewhere} {status.unit} here belong to other settings of this scenario"
     yield (
-        f"{_bytes(status.bytes['all'])} on disk, of it {_bytes(status.bytes['store'])} results and "
-        f"{_bytes(status.bytes['log'])} log"
+        f"{byte_size(status.bytes['all'])} on disk, of it {byte_size(status.bytes['store'])} results and "
+        f"{byte_size(status.bytes['log'])} log"
     )
     if status.state in ("killed", "interrupted", "failed") and status.command is not None:
         yield f"go on with: {status.command}"
@@ -63,7 +65,7 @@ def _state(status: Status) -> str:
     if status.state == "running":
         who = "an unknown process" if status.held_by is None else f"process {status.held_by}"
         where = "" if status.host is None else f" on {status.host}"
-        life = "" if status.sign_of_life_s is None else f", last heard of {_duration(status.sign_of_life_s)} ago"
+        life = "" if status.sign_of_life_s is None else f", last heard of {duration(status.sign_of_life_s)} ago"
         return f"running since {status.started_at}{number}, in {who}{where}{life}"
     if status.state == "killed":
         return f"killed: nobody computes; the last run began at {status.started_at}{number} and did not end"
@@ -73,13 +75,3 @@ def _state(status: Status) -> str:
 def _share(status: Status) -> int:
     """Percent of the plan that is finished, rounded down: what is left is never nothing."""
     return 100 * (status.done + status.failed + status.skipped) // max(status.planned or 0, 1)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _bytes(number: int) -> str:
-    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB" if number >= 1e5 else f"{number} B"

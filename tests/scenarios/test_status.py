@@ -267,7 +267,7 @@ def test_text_of_others_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.C
     database.close()
     show_status(tmp_path / "run", as_json=False)
     told = capsys.readouterr().out
-    assert "?[2Jgone?" in told
+    assert r"\x1b[2Jgone\x07" in told
     assert "\x1b" not in told
 
 
