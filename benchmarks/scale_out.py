@@ -101,11 +101,11 @@ def main() -> None:
     """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", choices=["overhead", "speedup", []], help="default: both")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--tasks", type=int, default=60)
-    parser.add_argument("--trials", type=int, default=400)
-    parser.add_argument("--batch", type=int, default=100)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2, help="of overhead; speed-up is that of two")
+    parser.add_argument("--tasks", type=int, default=60, help="of overhead, a second each")
+    parser.add_argument("--trials", type=int, default=400, help="of every point of flmc-snr")
+    parser.add_argument("--batch", type=int, default=100, help="trials that a worker takes at once")
+    parser.add_argument("--repeats", type=int, default=3, help="turns of one worker and of two")
     chosen = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)
     if not chosen.what or "overhead" in chosen.what:
