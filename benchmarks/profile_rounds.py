@@ -64,7 +64,7 @@ NUMPY = (
     "fl.codecs.parts:decode_in_parts",
     "fl.bit_flips:flip_bits",
     "fl.bit_flips:count_differences",
-    "fl.federation:check_finite",
+    "fl.divergence:check_finite",
     "fl.exchange:believe",
     "phy.power:decide_amplitude",
     "phy.random:round_keys",

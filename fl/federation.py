@@ -20,7 +20,7 @@ from fl.codecs import build_codec
 from fl.config import FedAvgConfig, LocalConfig
 from fl.data import ImageData, load_images
 from fl.device_blocks import devices_in_a_block
-from fl.divergence import DivergedError, check_finite
+from fl.divergence import DivergedError, check_finite, checked_updates_from
 from fl.exchange import Exchange, digital_link
 from fl.local import LocalTrainer, evaluate
 from fl.mechanisms import build_protection
@@ -34,7 +34,6 @@ from fl.personal import PersonalModels, hold_out, personal_local_config
 from fl.protection import NoProtection
 from fl.round_tally import RoundTally, Trained
 from fl.slots import Slots
-from fl.update_kernels import subtract_rows
 from fl.upward import Upward, check_range
 from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
@@ -273,13 +272,15 @@ class Federation:
             round_index=round_index,
             steps=who.steps[rows] if late else None,
         )
-        squares = check_finite(trained.weights, devices=devices)
+        if config.upload == "update":
+            base = start if start.ndim == 1 else start[rows]
+            squares, numbers = checked_updates_from(trained.weights, base, devices=devices)
+        else:
+            squares, numbers = check_finite(trained.weights, devices=devices), trained.weights
         if self.personal is not None:
             self.personal.keep(trained.weights, devices=devices)
-        base = start if start.ndim == 1 else start[rows][sends]
-        own = trained.weights if sends.all() else trained.weights[sends]
         told = Trained(loss=trained.loss, clipped_share=trained.clipped_share, squares=squares[sends])
-        return told, subtract_rows(own, base) if config.upload == "update" else own
+        return told, numbers if sends.all() else numbers[sends]
 
     def spent_up(self, round_index: int) -> bool:
         """Whether one of those who would send in this round has nothing left of the budget for the run."""

@@ -86,11 +86,6 @@ def look_and_subtract_rows(
     return beyond > 0, squares, out
 
 
-def subtract_rows(values: NDArray[np.float32], base: NDArray[np.float32]) -> NDArray[np.float32]:
-    """`values` `[K, M]` less `base`, `[M]` or `[K, M]`."""
-    return look_and_subtract_rows(values, base, limit=np.inf)[2]
-
-
 def add_weighted_rows(values: NDArray[np.float32], weights: NDArray[np.float64], *, out: NDArray[np.float64]) -> None:
     """`out` `[M]` += sum_k q_k x_k of `values` `[K, M]`, row after row: blocks of rows change no bit."""
     rows, amounts = read_only(values), read_only(weights)
