@@ -87,6 +87,13 @@ class Scheme(Protocol):
         ...
 
 
+def aggregated(scheme: Scheme, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
+    """`Scheme.aggregate` of a scheme that gathers: all bits are one block."""
+    gathering = scheme.gather(senders)
+    gathering.add(payload, known=senders.known)
+    return gathering.update()
+
+
 class WholeRound:
     """A `Gathering` of a scheme that needs all bits at once."""
 

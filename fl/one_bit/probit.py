@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from fl.aggregation import SMALLEST_DEBIAS_FACTOR
 from fl.config.scheme import ProbitScheme
-from fl.one_bit.base import Senders, checked_updates
+from fl.one_bit.base import Senders, aggregated, checked_updates
 from fl.one_bit.probit_bound import BoundForm, adapted_bound, dp_bound, privacy_loss
-from fl.one_bit.stochastic_bits import SignGathering, SignSums, mean_sign, stochastic_bits
+from fl.one_bit.stochastic_bits import SignGathering, SignSums, stochastic_bits
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.random import Purpose
@@ -127,9 +127,7 @@ class Probit:
 
     def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Scheme.aggregate`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR`."""
-        weights, worth = senders.weights, self._worth(senders.factor)
-        mean = mean_sign(payload, num_values=self.num_values, weights=weights, worth=worth, known=senders.known)
-        return mean.astype(np.float32)
+        return aggregated(self, payload, senders)
 
     def gather(self, senders: Senders) -> SignGathering:
         """See `Scheme.gather`."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fl.checkpoints import State, kept_array
 from fl.config.scheme import CpaScheme, ProbitScheme
 from fl.models.federated import Piece
-from fl.one_bit.base import Gathering, Scheme, Senders
+from fl.one_bit.base import Gathering, Scheme, Senders, aggregated
 from fl.one_bit.cpa import CpaGathering
 from fl.one_bit.cpa_build import build_cpa
 from fl.one_bit.probit import build_probit
@@ -104,9 +104,7 @@ class EveryRound:
 
     def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Scheme.aggregate`."""
-        gathering = self.gather(senders)
-        gathering.add(payload, known=senders.known)
-        return gathering.update()
+        return aggregated(self, payload, senders)
 
     def gather(self, senders: Senders) -> Gathering:
         """See `Scheme.gather`."""

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from fl.aggregation import SMALLEST_DEBIAS_FACTOR
 from fl.config.scheme import SignScheme
-from fl.one_bit.base import Senders, checked_updates
-from fl.one_bit.stochastic_bits import SignGathering, SignSums, mean_sign, stochastic_bits
+from fl.one_bit.base import Senders, aggregated, checked_updates
+from fl.one_bit.stochastic_bits import SignGathering, SignSums, stochastic_bits
 from fl.one_bit.theory import flip_target, keep_factor
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
@@ -74,9 +74,7 @@ class SignVote:
 
     def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Scheme.aggregate`; `factor` is no matter to a majority, and kept as in `fl.one_bit.cpa` for a mean."""
-        weights, worth = senders.weights, self._worth(senders)
-        mean = mean_sign(payload, num_values=self.num_values, weights=weights, worth=worth, known=senders.known)
-        return self.step_of(mean)
+        return aggregated(self, payload, senders)
 
     def gather(self, senders: Senders) -> SignGathering:
         """See `Scheme.gather`."""

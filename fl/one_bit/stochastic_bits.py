@@ -71,36 +71,30 @@ def stochastic_bits(
     return out
 
 
-def mean_sign(
-    payload: NDArray[np.uint8],
-    *,
-    num_values: int,
-    weights: NDArray[np.float64],
-    worth: NDArray[np.float64],
-    known: NDArray[np.bool_] | None = None,
-) -> NDArray[np.float64]:
-    """sum_k w_k a_k c_ki / sum_k w_k over the devices k whose bit i arrived, `[num_values]` float64.
-
-    `payload` `[1, K, ceil(num_values / 8)]` uint8; `weights` w and `worth` a `[K]`; `known` `[K, num_values]`, None:
-    all. Zero where nothing arrived. The sums are exact, so that their order, and the chunks, do not matter. Raises
-    LearningError for shapes that do not fit, or weights or worth that are not finite.
-    """
-    sums = SignSums(num_values=num_values, weights=weights, worth=worth)
-    _check(payload, count=len(weights), num_values=num_values, weights=weights, worth=worth, known=known)
-    sums.add(payload, known=known)
-    return sums.mean()
-
-
 class SignSums:
-    """`mean_sign` while bits come in, block after block of devices in the order of `weights` and `worth`."""
+    """sum_k w_k a_k c_ki / sum_k w_k over the devices k whose bit i arrived, while bits come in, block after block.
+
+    Devices come in the order of `weights` w and `worth` a, `[K]` both. The sums are exact, so that their order, and the
+    blocks, do not matter. Raises LearningError for weights or worth that do not fit or are not finite.
+    """
 
     def __init__(self, *, num_values: int, weights: NDArray[np.float64], worth: NDArray[np.float64]) -> None:
+        if weights.ndim != 1 or worth.shape != weights.shape:
+            raise LearningError(
+                f"weights {weights.shape} and factors {worth.shape} differ; give each device one of each"
+            )
+        if not (np.isfinite(weights).all() and np.isfinite(worth).all() and (weights >= 0.0).all()):
+            raise LearningError("a weight or a factor is negative or not a number; give shares that sum to 1")
         self._num_values, self._done = num_values, 0
         self._amounts, self._shares = _on_a_grid(weights * worth), _on_a_grid(weights)
         self._total, self._heard = np.zeros(num_values), np.zeros(num_values)
 
     def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
-        """Bits `[1, D, ceil(num_values / 8)]` of the next D devices, of which `known` `[D, num_values]` arrived."""
+        """Bits `[1, D, ceil(num_values / 8)]` uint8 of the next D devices, of which `known` `[D, num_values]` arrived.
+
+        Raises LearningError for shapes that do not fit.
+        """
+        self._check(payload, known)
         count, num_values = payload.shape[1], self._num_values
         mine = slice(self._done, self._done + count)
         amounts, shares = self._amounts[mine], self._shares[mine]
@@ -119,9 +113,22 @@ class SignSums:
         self._done = mine.stop
 
     def mean(self) -> NDArray[np.float64]:
-        """sum_k w_k a_k c_ki / sum_k w_k, zero where nothing arrived."""
+        """The mean of what was added, `[num_values]` float64; zero where nothing arrived."""
         heard = self._heard
         return np.divide(self._total, heard, out=np.zeros(self._num_values), where=heard > 0.0)
+
+    def _check(self, payload: NDArray[np.uint8], known: NDArray[np.bool_] | None) -> None:
+        num_bytes, left = -(-self._num_values // 8), len(self._shares) - self._done
+        count = payload.shape[1] if payload.ndim == 3 else 0
+        if payload.dtype != np.uint8 or payload.shape != (1, count, num_bytes) or count > left:
+            raise LearningError(
+                f"a payload {payload.shape} of {payload.dtype} does not fit {self._num_values} bits a device; it must "
+                f"be (1, devices, {num_bytes}) of uint8, of {left} devices at most"
+            )
+        if known is not None and known.shape != (count, self._num_values):
+            raise LearningError(
+                f"what is known of the bits has shape {known.shape}; it must be {(count, self._num_values)}, bit by bit"
+            )
 
 
 class SignGathering:
@@ -180,29 +187,6 @@ def _on_a_grid(amounts: NDArray[np.float64]) -> NDArray[np.float64]:
     digits = min(_WORTH_BITS, _EXACT_BITS - (len(amounts) - 1).bit_length())
     step = 2.0 ** (int(np.frexp(largest)[1]) - digits)
     return np.asarray(np.rint(amounts / step) * step)
-
-
-def _check(
-    payload: NDArray[np.uint8],
-    *,
-    count: int,
-    num_values: int,
-    weights: NDArray[np.float64],
-    worth: NDArray[np.float64],
-    known: NDArray[np.bool_] | None,
-) -> None:
-    expected = (1, count, -(-num_values // 8))
-    if payload.dtype != np.uint8 or payload.shape != expected or weights.shape != (count,) or worth.shape != (count,):
-        raise LearningError(
-            f"a payload {payload.shape} of {payload.dtype} with weights {weights.shape} and factors {worth.shape} does "
-            f"not fit {num_values} bits a device; it must be {expected} of uint8, with one weight and factor per device"
-        )
-    if known is not None and known.shape != (count, num_values):
-        raise LearningError(
-            f"what is known of the bits has shape {known.shape}; it must be {(count, num_values)}, bit by bit"
-        )
-    if not (np.isfinite(weights).all() and np.isfinite(worth).all() and (weights >= 0.0).all()):
-        raise LearningError("a weight or a factor is negative or not a number; give shares that sum to 1")
 
 
 def _sign(values: Any) -> Any:

@@ -13,6 +13,7 @@ from fl.bit_flips import flip_bits
 from fl.config.scheme import SignScheme
 from fl.one_bit.base import Senders
 from fl.one_bit.sign import SignVote, build_sign
+from fl.one_bit.stochastic_bits import SignSums
 from fl.tasks.base import LearningError
 from phy.channels import UplinkContext
 from phy.random import Purpose
@@ -132,3 +133,12 @@ def test_what_does_not_fit_is_refused() -> None:
         vote(scheme, np.zeros((2, 9), np.uint8), known=np.ones((2, 1), bool))
     with pytest.raises(LearningError, match="not a number"):
         vote(scheme, np.zeros((2, 9), np.uint8), weights=np.array([np.nan, 1.0]))
+    with pytest.raises(LearningError, match="give each device one of each"):
+        vote(scheme, np.zeros((2, 9), np.uint8), weights=np.ones(1))
+
+
+def test_more_devices_than_have_weights_are_refused() -> None:
+    sums, block = SignSums(num_values=9, weights=np.ones(3), worth=np.ones(3)), np.zeros((1, 2, 2), np.uint8)
+    sums.add(block, known=None)
+    with pytest.raises(LearningError, match="of 1 devices at most"):
+        sums.add(block, known=None)
