@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scenarios.integrity import has_table
+
 TABLES = (
     # Of run `run`: tasks (or points of a link study) planned, those of them found finished, those found failed and
     # computed again, those that are not needed after all, and those stored here that are no part of the plan.
@@ -107,12 +109,6 @@ def last_report(database: sqlite3.Connection) -> ReportNote | None:
         return None
     row = database.execute("SELECT made_from, files FROM reports").fetchone()
     return None if row is None else ReportNote(made_from=row[0], files=tuple(json.loads(row[1])))
-
-
-def has_table(database: sqlite3.Connection, name: str) -> bool:
-    """Whether the table is there."""
-    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-    return database.execute(query, (name,)).fetchone() is not None
 
 
 def below(folder: Path, files: Iterable[Path]) -> tuple[str, ...]:

@@ -18,9 +18,10 @@ from typing import Any, Literal
 from scenarios.database import DATABASE, LOCK, check_identity
 from scenarios.errors import ScenarioError
 from scenarios.heartbeat import read_heartbeat
+from scenarios.integrity import has_table
 from scenarios.log import LOG, OLDER
 from scenarios.onlooker import looking
-from scenarios.run_notes import Planned, has_table, planned_by
+from scenarios.run_notes import Planned, planned_by
 
 RECENT_S = 300.0
 """The rate is that of the last so many seconds of a run that goes on."""
