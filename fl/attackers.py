@@ -37,7 +37,7 @@ class Attackers:
     @property
     def meet(self) -> bool:
         """Whether what an attacker sends depends on what others would send."""
-        return self._config is not None and self._config.kind in ("zero-gradient", "duplicate")
+        return self._config is not None and self._config.uses_honest_updates
 
     def labels(self, data: ImageData, held: Partition) -> ImageData:
         """The images with the labels that devices train on."""

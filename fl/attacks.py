@@ -29,7 +29,7 @@ NUMBER_KINDS = ("gaussian", "sign-flip", "zero-gradient", "duplicate", "scale")
 
 _NUMBERS_AT_ONCE = 1 << 18
 
-_NEEDS_HONEST = {"zero-gradient": "answers", "duplicate": "copies"}
+_TO_HONEST = {"zero-gradient": "answers", "duplicate": "copies"}
 
 
 def choose_attackers(config: AttackConfig, *, num_devices: int, seed: int, trial: int) -> NDArray[np.bool_]:
@@ -56,9 +56,9 @@ def choose_attackers(config: AttackConfig, *, num_devices: int, seed: int, trial
         raise LearningError(
             f"attack.factor {config.factor:g} leaves signs as they are; make it negative, or the kind scale"
         )
-    if config.kind in _NEEDS_HONEST and attackers.all():
+    if config.uses_honest_updates and attackers.all():
         raise LearningError(
-            f"all {num_devices} devices attack, but {config.kind} {_NEEDS_HONEST[config.kind]} honest ones; leave at "
+            f"all {num_devices} devices attack, but {config.kind} {_TO_HONEST[config.kind]} honest ones; leave at "
             "least one"
         )
     return attackers

@@ -169,6 +169,11 @@ class AttackConfig(Frozen):
             raise ValueError("name the attackers by share or by devices, one of both")
         return self
 
+    @property
+    def uses_honest_updates(self) -> bool:
+        """Whether what attackers send is made of what honest devices would send in the same round."""
+        return self.kind in ("zero-gradient", "duplicate")
+
 
 class PersonalConfig(Frozen):
     """Personalised learning, PRoBit: h_m(w; w_t) = f_m(w) + lam/2 ||w - w_t||^2, a model of its own on every device.

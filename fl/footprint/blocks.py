@@ -20,7 +20,7 @@ def held_at_once(config: FedAvgConfig) -> str | None:
         return "every device keeps a personal model; leave personal out"
     if config.downlink != "ideal":
         return "every device keeps the model that it last heard; write downlink: ideal"
-    if config.attack is not None and config.attack.kind in ("zero-gradient", "duplicate"):
+    if config.attack is not None and config.attack.uses_honest_updates:
         return f"attackers of kind {config.attack.kind} look at all updates; choose another kind"
     if config.local.optimizer == "adam" or config.local.momentum > 0.0:
         return "every device keeps its momentum; write optimizer: gd, or momentum: 0"

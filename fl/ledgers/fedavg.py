@@ -55,7 +55,7 @@ def fedavg_account(
     form = upload_form(config, privacy=privacy, num_values=num_values)
     account = _account(form, config=config, link=link, privacy=privacy, sent=sent, result=result)
     ledger = replace(account.ledger, sampled=sampled_share(config, link=link, privacy=privacy))
-    if config.attack is not None and config.attack.kind in ("zero-gradient", "duplicate"):
+    if config.attack is not None and config.attack.uses_honest_updates:
         ledger = replace(ledger, assumptions=(*ledger.assumptions, TOLD_BY_ATTACKERS))
     return replace(account, ledger=ledger)
 
