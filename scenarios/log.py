@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from scenarios.plain_files import open_plain
 from scenarios.short_paths import short_path
 
 LOG = "log.jsonl"
@@ -43,9 +44,20 @@ def logger(part: str) -> logging.Logger:
     return logging.getLogger(f"{_OURS}.{part}")
 
 
+def our_logger() -> logging.Logger:
+    """The logger of the whole program."""
+    return logging.getLogger(_OURS)
+
+
 def event(name: str, /, **fields: object) -> dict[str, Any]:
     """`extra=event("task-failed", trial=3)`: the name of what happened, and plain values that belong to it."""
     return {_FIELDS: {"event": name, **fields}}
+
+
+def fields_of(record: logging.LogRecord) -> Mapping[str, Any]:
+    """What `event` gave a record; nothing for one of a library."""
+    fields: Mapping[str, Any] = getattr(record, _FIELDS, {})
+    return fields
 
 
 @contextmanager
@@ -55,7 +67,7 @@ def logged(folder: Path, *, level: str = USUAL) -> Iterator[None]:
     What `telling` heard before goes in first. A disk that refuses the log stops nothing.
     """
     file = LogFile(folder)
-    ours, root = logging.getLogger(_OURS), logging.getLogger()
+    ours, root = our_logger(), logging.getLogger()
     before = ours.level
     file.setLevel(LEVELS[level])
     ours.setLevel(min(LEVELS[level], before or logging.CRITICAL))
@@ -77,7 +89,7 @@ def telling(*, level: str = USUAL, traces: bool = False) -> Iterator[None]:
     Level error leaves out warnings; of a library only warnings and errors are told at any level; `traces` shows the
     traceback of what failed. What is told before `logged` knows its folder goes there later.
     """
-    root, ours = logging.getLogger(), logging.getLogger(_OURS)
+    root, ours = logging.getLogger(), our_logger()
     told, early = StandardError(traces=traces), Early()
     told.setLevel(logging.DEBUG if level == "debug" else max(LEVELS[level], logging.WARNING))
     before, form = ours.level, warnings.formatwarning
@@ -116,7 +128,7 @@ class LogFile(logging.Handler):
 
     def _write(self, line: bytes) -> None:
         if self._descriptor is None:
-            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._descriptor = open_plain(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             self._torn = self._ends_torn()
         if os.fstat(self._descriptor).st_size + len(line) > self._max_bytes:
             self._path.replace(self._path.with_name(OLDER))
@@ -157,7 +169,7 @@ class StandardError(logging.Handler):
         """Print a record on whatever standard error is now, which a progress bar replaces."""
         if not is_told(record):
             return
-        fields = getattr(record, _FIELDS, {})
+        fields = fields_of(record)
         if fields.get("quiet"):
             return
         name = str(fields.get("event", ""))
@@ -203,7 +215,7 @@ def is_told(record: logging.LogRecord) -> bool:
 
 def as_fields(record: logging.LogRecord) -> dict[str, Any]:
     """The object of a line: UTC time, level, event, logger, the sentence, and the record's own fields."""
-    fields: Mapping[str, Any] = getattr(record, _FIELDS, {})
+    fields = fields_of(record)
     known = {
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),

@@ -19,6 +19,7 @@ from fl.results import TrialResult
 from scenarios.checkpoints import CheckpointPolicy
 from scenarios.cluster.compatibility import versions
 from scenarios.cluster.connection import Connection, own_workers, running_scheduler, to_standard_error
+from scenarios.cluster.flight import Flight, Heard, Landed, Logged
 from scenarios.cluster.task import run_order
 from scenarios.cluster.wire import (
     Answer,
@@ -30,6 +31,7 @@ from scenarios.cluster.wire import (
     unpacked,
     written,
 )
+from scenarios.cluster.worker_log import level_wanted, log_again
 from scenarios.engine import LATEST_S, Finished, Job
 from scenarios.interruption import stop_if_asked
 
@@ -92,36 +94,6 @@ class _SchedulerLostError(Exception):
     """The scheduler was lost with what it had."""
 
 
-@dataclass(kw_only=True)
-class _Flight:
-    """A job in the hands of the scheduler.
-
-    How many trial-rounds of it were told, how often a worker began it, and how often the scheduler gave it up.
-    """
-
-    ticket: int
-    job: Job
-    future: Future[Any] | None = None
-    computed: int = 0
-    restored: int = 0
-    begun: int = 0
-    dropped: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Landed:
-    ticket: int
-    future: Future[Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Heard:
-    ticket: int
-    computed: int
-    restored: int
-    begun: bool = False
-
-
 class _Dispatch:
     """One run: what is handed out, and what came of it."""
 
@@ -137,10 +109,10 @@ class _Dispatch:
         self._connection, self._work, self._checkpoints = connection, work, checkpoints
         self._on_progress, self._on_restored = on_progress, on_restored
         self._name = f"phyloop-{uuid.uuid4().hex[:12]}"
-        self._inbox: queue.SimpleQueue[_Landed | _Heard] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Landed | Heard | Logged] = queue.SimpleQueue()
         self._tickets, self._keys = count(), count()
-        self._flights: dict[int, _Flight] = {}
-        self._again: deque[_Flight] = deque()
+        self._flights: dict[int, Flight] = {}
+        self._again: deque[Flight] = deque()
         self._texts: dict[int, tuple[str, str]] = {}
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Finished]:
@@ -158,8 +130,11 @@ class _Dispatch:
                 if self._connection.client.status != "running":
                     self._start_again()
                 continue
-            if isinstance(message, _Heard):
+            if isinstance(message, Heard):
                 self._advance(message)
+                continue
+            if isinstance(message, Logged):
+                log_again(message.record)
                 continue
             flight = self._flights.get(message.ticket)
             if flight is None or flight.future is not message.future:
@@ -180,8 +155,11 @@ class _Dispatch:
     def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
         """Called by dask in a thread of its own."""
         said = event[1]
+        if "record" in said:
+            self._inbox.put(Logged(record=said["record"]))
+            return
         self._inbox.put(
-            _Heard(ticket=said["ticket"], computed=said["computed"], restored=said["restored"], begun=said["begun"])
+            Heard(ticket=said["ticket"], computed=said["computed"], restored=said["restored"], begun=said["begun"])
         )
 
     def _hand_out(self, waiting: Iterator[Job]) -> None:
@@ -191,7 +169,7 @@ class _Dispatch:
             if self._again:
                 flight = self._again.popleft()
             elif (job := next(waiting, None)) is not None:
-                flight = _Flight(ticket=next(self._tickets), job=job)
+                flight = Flight(ticket=next(self._tickets), job=job)
             else:
                 return
             order = self._order(flight.ticket, flight.job, workers)
@@ -202,7 +180,7 @@ class _Dispatch:
 
     def _landed(self, ticket: int, future: Future[Any]) -> None:
         """Called by dask in a thread of its own."""
-        self._inbox.put(_Landed(ticket=ticket, future=future))
+        self._inbox.put(Landed(ticket=ticket, future=future))
 
     def _order(self, ticket: int, job: Job, workers: int) -> Order:
         point = job.point
@@ -219,11 +197,12 @@ class _Dispatch:
             "topic": self._name,
             "ticket": ticket,
             "every_s": max(_TOLD_EVERY_S, workers / _HEARD_PER_S),
+            "log_level": level_wanted(),
         }
 
     # --- back -------------------------------------------------------------------------------------
 
-    def _land(self, flight: _Flight) -> Finished | None:
+    def _land(self, flight: Flight) -> Finished | None:
         """What came of a job; None if it is handed out again. Raises what the job raised, or _SchedulerLostError."""
         future = flight.future
         if future is None or future.cancelled():
@@ -237,13 +216,13 @@ class _Dispatch:
             if future.cancelled() or self._connection.client.status != "running":
                 raise _SchedulerLostError from error
             raise
-        self._advance(_Heard(ticket=flight.ticket, computed=answer["computed"], restored=answer["restored"]))
+        self._advance(Heard(ticket=flight.ticket, computed=answer["computed"], restored=answer["restored"]))
         del self._flights[flight.ticket]
         future.release()
         job, results = flight.job, unpacked(answer["results"])
         left = Job(point=job.point, trials=tuple(answer["left"])) if answer["left"] else None
         if left is not None:
-            self._again.append(_Flight(ticket=next(self._tickets), job=left))
+            self._again.append(Flight(ticket=next(self._tickets), job=left))
         return Finished(
             job=Job(point=job.point, trials=tuple(result.trial for result in results)),
             results=results,
@@ -252,7 +231,7 @@ class _Dispatch:
             incidents=tuple(incident_from(sent) for sent in answer["incidents"]),
         )
 
-    def _dropped(self, flight: _Flight, *, losses: int) -> Finished | None:
+    def _dropped(self, flight: Flight, *, losses: int) -> Finished | None:
         """The scheduler gave a job up, whose worker was lost so often: it has failed if the worker was at work on it.
 
         Dask counts a loss against every job that the worker had, those that waited behind the guilty one too.
@@ -270,7 +249,7 @@ class _Dispatch:
         self._flights.clear()
         self._listen()
 
-    def _advance(self, heard: _Heard) -> None:
+    def _advance(self, heard: Heard) -> None:
         """A job that is computed again after its worker was lost tells its rounds again: only what is new counts."""
         flight = self._flights.get(heard.ticket)
         if flight is None:

@@ -12,6 +12,7 @@ from distributed import Worker, get_worker
 from phy.fused.workers import THREADS_VARIABLE
 from scenarios.cluster.compatibility import refuse_other_versions, versions
 from scenarios.cluster.wire import Answer, Order, packed, physics_digest, plain_incident, policy_from, scenario_from
+from scenarios.cluster.worker_log import PlainRecord, sending
 from scenarios.engine import Job, compute, start_tensorflow
 from scenarios.errors import ScenarioError
 from scenarios.plan import Point
@@ -34,13 +35,14 @@ def run_order(order: Order) -> Answer:
     told = Told(order)
     _start()
     job = Job(point=Point(index=0, settings={}, scenario=scenario), trials=tuple(order["trials"]))
-    finished = compute(
-        job,
-        on_progress=told.advance,
-        on_restored=told.restore,
-        checkpoints=policy_from(order["checkpoints"]),
-        latest_s=order["latest_s"],
-    )
+    with sending(told.log, level=order["log_level"]):
+        finished = compute(
+            job,
+            on_progress=told.advance,
+            on_restored=told.restore,
+            checkpoints=policy_from(order["checkpoints"]),
+            latest_s=order["latest_s"],
+        )
     return {
         "results": packed(finished.results),
         "seconds": finished.seconds,
@@ -52,7 +54,7 @@ def run_order(order: Order) -> Answer:
 
 
 class Told:
-    """Tells the client that an order is begun and, now and then, how many trial-rounds of it are done.
+    """Tells the client that an order is begun, what is logged, and now and then how many trial-rounds are done.
 
     Ends the work where nobody waits for it any more.
     """
@@ -73,6 +75,10 @@ class Told:
         """Hear of `rounds` more that were found in checkpoints. Raises NobodyWaitsError."""
         self.restored += rounds
         self._tell()
+
+    def log(self, record: PlainRecord) -> None:
+        """Hear what was logged."""
+        self._worker.log_event(self._order["topic"], {"record": record})
 
     def _tell(self) -> None:
         task = self._worker.state.tasks.get(self._key)

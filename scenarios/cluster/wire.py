@@ -42,7 +42,8 @@ class Order(TypedDict):
     - `trials`: their numbers within the point;
     - `latest_s`, `checkpoints`: see `scenarios.engine.compute`;
     - `versions`: see `scenarios.cluster.compatibility`;
-    - `topic`, `ticket`, `every_s`: where rounds are told, under which number, and how seldom.
+    - `topic`, `ticket`, `every_s`: where rounds are told, under which number, and how seldom;
+    - `log_level`: from which level on records of the log are told there, too.
     """
 
     scenario: str
@@ -54,6 +55,7 @@ class Order(TypedDict):
     topic: str
     ticket: int
     every_s: float
+    log_level: int
 
 
 class PackedResults(TypedDict):

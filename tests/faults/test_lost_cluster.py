@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -14,7 +15,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from harness import COMMAND, ENVIRONMENT, PATIENCE_S, Outcome, Tally, stored
+from harness import COMMAND, ENVIRONMENT, LEARNING, PATIENCE_S, Outcome, Tally, stored, undisturbed_run
+
+from scenarios.checkpoints import CHECKPOINTS
+from scenarios.log import LOG
+
+LONG = LEARNING.replace("trials: 2", "trials: 1").replace("rounds: 60", "rounds: 900").replace(", 8, 10, 12]", "]")
+"""Two tasks, one for each worker, of many checkpoints."""
 
 LONG_S = 3 * PATIENCE_S
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,6 +85,40 @@ def test_the_run_killed_amid_its_workers_goes_on_in_one_process(
     assert last.returncode == 0, said
     row.compare(before, stored(run))
     row.finish(run, learning)
+
+
+@pytest.mark.slow
+def test_workers_go_on_inside_the_tasks_in_which_workers_were_killed(
+    run: Path, tmp_path: Path, tally: Callable[[str], Tally]
+) -> None:
+    row = tally("SIGKILL of a run with workers, inside tasks")
+    (tmp_path / "long").mkdir()
+    long = undisturbed_run(tmp_path / "long", LONG)
+    process = start(long, run, "--workers", "2")
+    deadline = time.monotonic() + LONG_S
+    while process.poll() is None and len(kept_rounds(run)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    workers = workers_of(process)
+    process.kill()
+    process.communicate()
+    psutil.wait_procs(workers, timeout=60)
+    kept = kept_rounds(run)
+    assert len(kept) == 2, "a task was done before it could be killed"
+    assert not stored(run)
+    row.injected += 1
+    last = start(long, run, "--workers", "2")
+    _, said = last.communicate(timeout=LONG_S)
+    assert last.returncode == 0, said
+    log = [json.loads(line) for line in (run / LOG).read_text().splitlines()]
+    assert {line["file"][:32]: line["rounds"] for line in log if line["event"] == "checkpoint-taken"} == kept
+    assert not (run / CHECKPOINTS).exists()
+    row.finish(run, long)
+
+
+def kept_rounds(run: Path) -> dict[str, int]:
+    """Rounds of the newest checkpoint of each task."""
+    found = sorted((path.name[:32], int(path.name.split(".")[1])) for path in (run / CHECKPOINTS).glob("*.ckpt"))
+    return dict(found)
 
 
 @contextmanager

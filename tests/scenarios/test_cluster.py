@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import random
 import time
 from collections.abc import Iterator
@@ -21,9 +23,11 @@ from scenarios.cluster.choice import refuse_impossible
 from scenarios.cluster.compatibility import SOURCE, refuse_other_versions, source_digest, versions
 from scenarios.cluster.engine import DaskEngine
 from scenarios.cluster.wire import packed, physics_digest, scenario_from, unpacked, written
+from scenarios.cluster.worker_log import PlainRecord, log_again, sending
 from scenarios.engine import Finished, Job
 from scenarios.errors import ScenarioError
 from scenarios.loader import library_names, load_scenario
+from scenarios.log import as_fields, event, logger
 from scenarios.plan import Plan, expand
 from scenarios.run_options import RunOptions
 from scenarios.store import SERIES_TABLES
@@ -107,6 +111,22 @@ def test_cores_are_divided_among_workers_and_sums_have_one_thread(monkeypatch: p
     told = thread_variables(4)
     assert told["TF_NUM_INTRAOP_THREADS"] == told["OPENBLAS_NUM_THREADS"] == told["OMP_NUM_THREADS"] == "1"
     assert told["PHYLOOP_THREADS"] == told["NUMBA_NUM_THREADS"] == told["TF_NUM_INTEROP_THREADS"] == "4"
+
+
+def test_what_a_worker_logs_is_logged_again_with_its_time_and_fields(caplog: pytest.LogCaptureFixture) -> None:
+    sent: list[PlainRecord] = []
+    there = logger("checkpoint")
+    with sending(sent.append, level=logging.INFO):
+        there.debug("less than anybody wants")
+        there.warning("%s is left aside", Path("a.ckpt"), extra=event("checkpoint-refused", file=Path("a.ckpt")))
+    there.warning("of no order")
+    first = as_fields(caplog.records[0])
+    caplog.clear()
+    for record in list(sent):
+        log_again(json.loads(json.dumps(record)))
+    assert [as_fields(one) for one in caplog.records] == [{**first, "file": "a.ckpt"}]
+    assert first["says"] == "a.ckpt is left aside"
+    assert first["logger"] == "phyloop.checkpoint"
 
 
 # --- a scheduler and two workers ------------------------------------------------------------------
