@@ -122,8 +122,8 @@ def test_what_a_worker_logs_is_logged_again_with_its_time_and_fields(caplog: pyt
     there.warning("of no order")
     first = as_fields(caplog.records[0])
     caplog.clear()
-    for record in list(sent):
-        log_again(json.loads(json.dumps(record)))
+    for record in json.loads(json.dumps(sent)):
+        log_again(record)
     assert [as_fields(one) for one in caplog.records] == [{**first, "file": "a.ckpt"}]
     assert first["says"] == "a.ckpt is left aside"
     assert first["logger"] == "phyloop.checkpoint"
