@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flmc_setting import SEED, metric, paper_config, paper_link, trajectory
+from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_link, trajectory
 from scipy.special import expit
 
 from fl.config import LogisticConfig
 from fl.rounds import run_trials
 from fl.tasks import build_task
 from fl.tasks.logistic import reference_chain, standardised_data
+from phy.config import CsiError
 from phy.random import Purpose, generator
 from privacy import PrivacyConfig
 
@@ -137,3 +138,21 @@ def test_every_scheme_runs_end_to_end(scheme: str) -> None:
         assert (metric(results, name) > 0).all()
     assert ("amplitude" in results[0].rounds) == (scheme not in ("noiseless", "exact"))
     assert bool(results[0].link) == (scheme == "digital-orthogonal")
+
+
+@pytest.mark.parametrize("scheme", ["analog", "noiseless"])
+def test_a_trial_has_the_same_numbers_in_any_batch(scheme: str) -> None:
+    """Beside the other tests of this task, whose reference chain takes seconds to draw."""
+    config = paper_config(scheme, task=TASK, rounds=6, burn_in=2, step_size="auto")
+    link = paper_link(
+        scheme,
+        channel={"gain": 1.0, "fading": "rayleigh"},
+        power={"policy": "truncated-inversion", "cutoff_db": -6.0},
+        csi=CsiError(error_variance=0.05),
+        probe_bits=64,
+    )
+    whole, *parts = (
+        run_trials(config, link=link, privacy=None, seed=SEED, trials=trials) for trials in ((0, 1, 2), (0,), (1, 2))
+    )
+    for one, other in zip(whole, [*parts[0], *parts[1]], strict=True):
+        assert_same_bits(one, other)

@@ -12,7 +12,6 @@ import phy.channels
 import phy.flat_sionna
 import phy.fused.flat
 from fl.codecs import one_bit_kernel
-from fl.config import LogisticConfig
 from fl.results import TrialResult
 from fl.rounds import run_trials
 from fl.tasks.gaussian_linear import GaussianLinear
@@ -87,22 +86,6 @@ class TestBatches:
         parts = [
             *run(scheme, range(150), learning=short, **HARSH),
             *run(scheme, range(150, 301), learning=short, **HARSH),
-        ]
-        for one, other in zip(whole, parts, strict=True):
-            assert_same_bits(one, other)
-
-    @pytest.mark.parametrize("scheme", ["analog", "noiseless"])
-    def test_logistic_regression_is_no_exception(self, scheme: str) -> None:
-        learning = {
-            "task": LogisticConfig(prior_variance=0.5),
-            "rounds": 6,
-            "burn_in": 2,
-            "step_size": "auto",
-        }
-        whole = run(scheme, TRIALS[:3], learning=learning, **HARSH)
-        parts = [
-            *run(scheme, TRIALS[:1], learning=learning, **HARSH),
-            *run(scheme, TRIALS[1:3], learning=learning, **HARSH),
         ]
         for one, other in zip(whole, parts, strict=True):
             assert_same_bits(one, other)
@@ -224,8 +207,18 @@ class TestRenaming:
             # The mean over devices is taken in another order.
             np.testing.assert_allclose(one.rounds["amplitude"], other.rounds["amplitude"], rtol=1e-12)
 
-    @pytest.mark.parametrize("policy", ["inversion", "truncated-inversion", "fixed"])
-    @pytest.mark.parametrize("scheme", ["digital", "analog"])
+    @pytest.mark.parametrize(
+        ("scheme", "policy"),
+        [
+            ("digital", "truncated-inversion"),
+            ("digital", "fixed"),
+            ("analog", "inversion"),
+            # Which policy, and whether bits or amplitudes, are nothing to each other.
+            pytest.param("digital", "inversion", marks=pytest.mark.slow),
+            pytest.param("analog", "truncated-inversion", marks=pytest.mark.slow),
+            pytest.param("analog", "fixed", marks=pytest.mark.slow),
+        ],
+    )
     def test_superposed_devices_give_the_same_samples(
         self, scheme: str, policy: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
