@@ -62,7 +62,9 @@ def test_a_device_that_cannot_hold_anything_out_is_named() -> None:
         hold_out(whole, test_share=1.0, generator=rng())
 
 
-@pytest.mark.parametrize("kind", ["linear", "mlp", "dropout", "cnn", "residual", "unknown"])
+@pytest.mark.parametrize(
+    "kind", ["linear", "mlp", "dropout", "cnn", pytest.param("residual", marks=pytest.mark.slow), "unknown"]
+)
 def test_scores_are_those_of_one_device_at_a_time(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data, whole = images(SIZES)
     model = network(kind)

@@ -253,7 +253,10 @@ def test_a_longer_list_is_noticed() -> None:
     assert won - lost > ERRORS_OF_A_CHECK * np.sqrt(won + lost)
 
 
-@pytest.mark.parametrize("code", ["ldpc5g", pytest.param("polar5g", marks=pytest.mark.slow), "turbo", "convolutional"])
+@pytest.mark.parametrize(
+    "code",
+    ["ldpc5g", "convolutional", *(pytest.param(code, marks=pytest.mark.slow) for code in ("polar5g", "turbo"))],
+)
 def test_half_a_decibel_is_noticed(code: str) -> None:
     coding = CodingConfig(code=code, rate=0.5, block_length=60)
     bits = random_bits(600, 60)

@@ -216,7 +216,7 @@ def test_antennas_combine_as_the_closed_form_says() -> None:
     assert abs(standard_errors_off(rates, ((1 - mu) / 2) ** 2 * (2 + mu))) < 4
 
 
-@pytest.mark.parametrize("policy", ["fixed", "inversion"])
+@pytest.mark.parametrize("policy", [pytest.param("fixed", marks=pytest.mark.slow), "inversion"])
 def test_a_probe_errs_as_often_as_the_payload(policy: str) -> None:
     # Coded packets over fades that last the round: another packet length or power would have another error rate.
     config = link(

@@ -11,7 +11,7 @@ from radio import ERRORS_OF_A_CHECK, standard_errors_off
 from phy.config import OfdmConfig
 
 
-@pytest.mark.parametrize("degrees", [15.0, 45.0])
+@pytest.mark.parametrize("degrees", [pytest.param(15.0, marks=pytest.mark.slow), 45.0])
 def test_a_residual_phase_shrinks_the_sum_as_theory_says(degrees: float) -> None:
     """E exp(j phi) = exp(-s^2/2), Var exp(j phi) = 1 - exp(-s^2), one phase for each device and round."""
     num_devices, spread = 5, np.deg2rad(degrees)

@@ -35,7 +35,7 @@ def block_errors(ebno_db: float, *, iterations: int, blocks: int) -> int:
     return sum(int(batch(noise_power)) for _ in range(blocks // 1000))
 
 
-@pytest.mark.parametrize(("iterations", "agrees"), [(5, True), (4, False)])
+@pytest.mark.parametrize(("iterations", "agrees"), [(5, True), pytest.param(4, False, marks=pytest.mark.slow)])
 def test_sionnas_chain_has_the_rate_that_the_card_cites(iterations: int, agrees: bool) -> None:
     (expected,) = load_card("ldpc-five-iterations").config.expect
     assert isinstance(expected, Published)
