@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import sys
 from enum import StrEnum
@@ -42,6 +43,11 @@ def named(text: str) -> Path:
     """A path that was named. No text, as of a shell variable that is not set, would be the working directory."""
     if not text:
         raise typer.BadParameter("no text names no folder; name one, or leave the option out")
+    try:
+        (Path(text) / "results.sqlite-journal").lstat()  # as long as any name in a run folder
+    except OSError as error:  # of what else may be wrong whoever uses it says a sentence
+        if error.errno == errno.ENAMETOOLONG:
+            raise typer.BadParameter(f"{len(text)} characters are more than a name may have; name another") from error
     return Path(text)
 
 

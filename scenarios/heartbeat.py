@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.clock import utc_now
+from scenarios.plain_files import open_plain
 
 PROGRESS = "progress.json"
 EVERY_S = 2.0
@@ -113,7 +114,7 @@ class Heartbeat:
 def read_heartbeat(folder: Path) -> Mapping[str, Any] | None:
     """What the file says; None without one, or if it is not what this version writes."""
     try:
-        with (folder / PROGRESS).open(encoding="utf-8") as file:
+        with os.fdopen(open_plain(folder / PROGRESS), encoding="utf-8") as file:
             content = json.loads(file.read(1 << 20))
     except (OSError, ValueError, RecursionError):
         return None

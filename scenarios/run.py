@@ -22,6 +22,7 @@ from scenarios.limits import room as make_room
 from scenarios.link_study.store import holds_link_study
 from scenarios.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.log import logged
+from scenarios.plain_files import RESOLVED, refuse_replaced
 from scenarios.plan import Plan
 from scenarios.provenance import collect_provenance
 from scenarios.published import without_others
@@ -33,7 +34,6 @@ from scenarios.run_options import AS_USUAL, RunOptions
 from scenarios.store import Store
 
 RUNS = Path("runs")
-RESOLVED = "scenario.yaml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +116,7 @@ def run_plan(
     Raises ScenarioError for a folder that cannot be used, and for tasks that do not fit into `room` (what is free, if
     None) or on the disk.
     """
+    refuse_replaced(folder)
     if holds_link_study(folder):
         raise ScenarioError(
             file=folder,

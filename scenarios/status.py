@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from scenarios.heartbeat import read_heartbeat
 from scenarios.integrity import has_table
 from scenarios.log import LOG, OLDER
 from scenarios.onlooker import looking
+from scenarios.plain_files import open_plain
 from scenarios.run_notes import Planned, planned_by
 
 RECENT_S = 300.0
@@ -101,7 +103,7 @@ def holder(folder: Path) -> tuple[bool, int | None]:
     The lock says so, not the number in it, which outlives its process and may be that of another by now.
     """
     try:
-        with (folder / LOCK).open(encoding="ascii", errors="replace") as lock:
+        with os.fdopen(open_plain(folder / LOCK), encoding="ascii", errors="replace") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -256,7 +258,7 @@ def _time(text: str) -> datetime:
 def _error_of_run(folder: Path) -> LastError | None:
     """Why the last run ended, as the log tells it."""
     try:
-        with (folder / LOG).open("rb") as file:
+        with os.fdopen(open_plain(folder / LOG), "rb") as file:
             file.seek(-min(_TAIL_BYTES, file.seek(0, 2)), 2)
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:

@@ -14,7 +14,8 @@ from scenarios.run_options import RunOptions
 WORKERS, SCHEDULER = "--workers", "--scheduler"
 _PER_CORE = 4
 """Worker processes per core at most: more only wait for each other, in 0.5 GB each."""
-_ADDRESS = re.compile(r"(tcp|tls)://[^\s/:]+(:\d{1,5})")
+_ADDRESS = re.compile(r"(?:tcp|tls)://[^\s/:]+:([0-9]{1,5})")
+_LAST_PORT = 65535
 
 
 class ClusterLostError(Exception):
@@ -37,7 +38,10 @@ def refuse_impossible(options: RunOptions) -> None:
             problem=f"must lie between 1 and {most}, {_PER_CORE} per core of this machine",
             remedy=f"write {WORKERS} {min(max(options.workers, 1), count_cpus())}, or use a cluster with {SCHEDULER}",
         )
-    if options.scheduler is not None and not _ADDRESS.fullmatch(options.scheduler):
+    if options.scheduler is None:
+        return
+    address = _ADDRESS.fullmatch(options.scheduler)
+    if address is None or not 1 <= int(address[1]) <= _LAST_PORT:
         raise ScenarioError(
             key=SCHEDULER,
             value=options.scheduler,

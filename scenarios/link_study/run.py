@@ -22,9 +22,10 @@ from scenarios.link_study.results import PointResult, is_silent, result_of
 from scenarios.link_study.store import LinkStore
 from scenarios.loader import LoadedScenario
 from scenarios.log import USUAL, event, logged, logger
+from scenarios.plain_files import RESOLVED, refuse_replaced
 from scenarios.provenance import collect_provenance
 from scenarios.report import ReportPaths
-from scenarios.run import RESOLVED, RUNS
+from scenarios.run import RUNS
 from scenarios.run_log import tell_end, tell_report, tell_start
 from scenarios.run_notes import Planned
 
@@ -79,6 +80,7 @@ def run_study(
     """
     added = found = timed = 0
     name = loaded.scenario.name
+    refuse_replaced(folder)
     with LinkStore.open_study(folder, scenario_name=name) as store, logged(folder, level=log_level):
         text = resolved_study_yaml(loaded)
         store.save_scenario(yaml=text, root=study_root(loaded))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -105,9 +106,17 @@ def test_a_line_that_was_cut_short_spoils_no_other(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_refuses_the_log_stops_nothing(tmp_path: Path) -> None:
-    (tmp_path / LOG).symlink_to("/dev/full")  # every write fails as on a full disk
-    with logged(tmp_path):
-        logger("run").error("nowhere to go")
+    (tmp_path / LOG).write_text("full")
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4, usual[1]))  # every write fails as on a full disk
+    try:
+        with logged(tmp_path):
+            logger("run").error("nowhere to go")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert (tmp_path / LOG).read_text() == "full"
     with logged(tmp_path / "gone"):
         logger("run").error("nowhere to go")
     assert not (tmp_path / "gone").exists()

@@ -1,0 +1,99 @@
+"""Run folders in which something else stands where a run keeps a file: nothing outside is written, nothing hangs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from scenarios.cli import named
+from scenarios.database import DATABASE, LOCK, take_lock
+from scenarios.errors import ScenarioError
+from scenarios.heartbeat import PROGRESS, read_heartbeat
+from scenarios.log import LOG, logged, logger
+from scenarios.plain_files import RESOLVED, open_plain, refuse_replaced
+from scenarios.status import holder
+
+IN_PLACE = (DATABASE, f"{DATABASE}-wal", LOCK)
+
+
+def replace(path: Path, *, kind: str, leading_to: Path) -> None:
+    """A link, a pipe or a folder at `path`."""
+    if kind == "link":
+        path.symlink_to(leading_to)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_a_run_writes_through_nothing_that_stands_in_the_place_of_its_files(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    folder, precious = tmp_path / "run", tmp_path / "precious"
+    folder.mkdir()
+    precious.write_text("keep me")
+    replace(folder / name, kind=kind, leading_to=precious)
+    with pytest.raises(ScenarioError, match=f"{name}: is a {kind} where a run keeps a plain file; move it away"):
+        refuse_replaced(folder)
+
+
+def test_what_a_run_replaces_as_a_whole_may_be_a_link_and_no_folder(tmp_path: Path) -> None:
+    (tmp_path / RESOLVED).symlink_to(tmp_path / "elsewhere.yaml")
+    refuse_replaced(tmp_path)
+    (tmp_path / RESOLVED).unlink()
+    (tmp_path / RESOLVED).mkdir()
+    with pytest.raises(ScenarioError, match=f"{RESOLVED}: is a folder"):
+        refuse_replaced(tmp_path)
+
+
+def test_a_folder_as_a_run_leaves_it_is_not_refused(tmp_path: Path) -> None:
+    for name in (*IN_PLACE, RESOLVED):
+        (tmp_path / name).touch()
+    refuse_replaced(tmp_path)
+    refuse_replaced(tmp_path / "not there")
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_a_log_goes_into_a_plain_file_or_nowhere(tmp_path: Path, kind: str) -> None:
+    folder, precious = tmp_path / "run", tmp_path / "precious"
+    folder.mkdir()
+    precious.write_text("keep me")
+    replace(folder / LOG, kind=kind, leading_to=precious)
+    with logged(folder):
+        logger("run").error("an event")
+    assert precious.read_text() == "keep me"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_status_waits_for_no_pipe_and_follows_no_link(tmp_path: Path, kind: str) -> None:
+    folder, held = tmp_path / "run", tmp_path / "held"
+    folder.mkdir()
+    with take_lock(held):
+        for name in (PROGRESS, LOCK):
+            replace(folder / name, kind=kind, leading_to=held)
+        assert read_heartbeat(folder) is None
+        assert holder(folder) == (False, None)
+
+
+def test_nothing_but_a_plain_file_is_opened(tmp_path: Path) -> None:
+    before = set(Path("/proc/self/fd").iterdir()) if sys.platform == "linux" else None
+    for path in (Path("/dev/zero"), tmp_path):
+        with pytest.raises(OSError, match="no plain file"):
+            open_plain(path)
+    assert before is None or set(Path("/proc/self/fd").iterdir()) == before
+
+
+@pytest.mark.parametrize("text", ["a" * 256, "/".join(["a" * 200] * 21)])
+def test_a_name_longer_than_a_name_may_be_is_bad_input(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match=f"{len(text)} characters are more than a name may have"):
+        named(text)
+
+
+def test_a_long_name_that_may_be_is_a_folder(tmp_path: Path) -> None:
+    assert named(str(tmp_path / ("a" * 255))) == tmp_path / ("a" * 255)
