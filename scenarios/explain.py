@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .errors import KeyPath, ScenarioError, dotted, flow, listing, mark_of, needs_quotes, value_at
+from .errors import KeyPath, Mark, ScenarioError, dotted, flow, listing, mark_of, needs_quotes, value_at
 from .schema_keys import SECTIONS, TAGS, schema_keys, unknown_key
 
 # Unions, whose every member complains: what the user may write, and an example.
@@ -107,7 +107,7 @@ def explain(
     error: ValidationError,
     *,
     document: dict[str, Any],
-    marks: Mapping[KeyPath, tuple[Path | str, int | None]],
+    marks: Mapping[KeyPath, Mark],
     prefer: Collection[KeyPath] = (),
 ) -> ScenarioError:
     """The first error (by line) as a ScenarioError, with a count of the others.
@@ -161,7 +161,7 @@ def _told(
     item: dict[str, Any],
     *,
     document: dict[str, Any],
-    marks: Mapping[KeyPath, tuple[Path | str, int | None]],
+    marks: Mapping[KeyPath, Mark],
     prefer: Collection[KeyPath],
 ) -> ScenarioError:
     kind = item["type"]
@@ -187,7 +187,7 @@ def _told(
 def _blamed(
     path: KeyPath,
     problem: str,
-    marks: Mapping[KeyPath, tuple[Path | str, int | None]],
+    marks: Mapping[KeyPath, Mark],
     prefer: Collection[KeyPath],
 ) -> KeyPath:
     """The written key that a sentence about several keys speaks of first, swept ones before others."""
