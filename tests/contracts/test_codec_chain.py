@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,8 @@ CODES: dict[str, Coding] = {
 }
 PACKETS = ((1, 1, None), (7, 2, "crc6"), (100, 4, "crc24a"), (1000, 6, "crc16"))
 LONG = (20_000, 8, "crc24a")
+SIBLINGS = {"successive-cancellation", "ldpc5g-minsum", "ldpc5g-repeated"}
+"""Their encoders meet packets of every length in `polar5g`, `ldpc5g` and `fused-ldpc5g-repeated`."""
 # Noise at which a packet of 100 bits is a matter of luck.
 NOISE = {
     "none": 0.4,
@@ -82,7 +86,14 @@ def on_air(coded: Any, *, noise: float = 0.0, seed: int = 5) -> Any:
     return tf.constant(2.0 * received / np.float32(noise**2))
 
 
-@pytest.mark.parametrize("packet", PACKETS, ids=lambda packet: f"{packet[0]}-bits")
+def lengths() -> Iterator[Any]:
+    """Codes and packets; of siblings only those of the packet that other tests have traced."""
+    for name, packet in product(CODES, PACKETS):
+        later = name in SIBLINGS and packet != PACKETS[2]
+        yield pytest.param(name, packet, id=f"{name}-{packet[0]}-bits", marks=[pytest.mark.slow] if later else [])
+
+
+@pytest.mark.parametrize(("name", "packet"), lengths(), scope="module")
 def test_without_noise_every_packet_comes_back(name: str, packet: tuple[int, int, str | None]) -> None:
     codec = codec_of(name, packet)
     encode, decode = traced(codec)
