@@ -7,6 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from scenarios.engine import InProcess
+from scenarios.loader import load_scenario
+from scenarios.plan import expand
+from scenarios.run import Progress, run_plan
+
 ENVIRONMENT = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
 COMMAND = (sys.executable, "-c", "from scenarios.cli import main; main()")
 
@@ -45,6 +50,13 @@ def phyloop(*arguments: str | Path, cwd: Path | None = None, timeout: float = 60
         timeout=timeout,
         check=False,
     )
+
+
+def run_here(scenario: Path, folder: Path) -> None:
+    """What `run` does, in this process: where it is not the command that is tested, it need not load TensorFlow."""
+    loaded = load_scenario(str(scenario))
+    outcome = run_plan(loaded, expand(loaded), folder=folder, engine=InProcess(), progress=Progress())
+    assert outcome.failed == 0
 
 
 def start_phyloop(*arguments: str | Path) -> subprocess.Popen[str]:

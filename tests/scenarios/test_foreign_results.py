@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from command import phyloop, write_scenario
+from command import run_here, write_scenario
 from undigested import forget_digests
 
 from scenarios.commands import export_run, report_run
@@ -24,7 +24,7 @@ report: {figures: [{x: link.power.snr_max_db, y: mse}]}
 
 def test_report_and_export_refuse_tasks_that_are_of_no_plan_and_leave_the_page_as_it_is(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    assert phyloop("run", write_scenario(tmp_path, TINY), "--out", run).returncode == 0
+    run_here(write_scenario(tmp_path, TINY), run)
     report_run(run)
     page = (run / "report.html").read_bytes()
     database = sqlite3.connect(run / DATABASE)

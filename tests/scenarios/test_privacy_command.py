@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import phyloop
+from command import phyloop, run_here, write_scenario
 from fake_runs import make_plan
 from undigested import forget_digests
 
@@ -48,9 +48,7 @@ sweep:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("privacy")
-    (folder / "private.yaml").write_text(PRIVATE)
-    done = phyloop("run", folder / "private.yaml", "--out", folder / "out")
-    assert done.returncode == 0, done.stderr
+    run_here(write_scenario(folder, PRIVATE), folder / "out")
     return folder / "out"
 
 
