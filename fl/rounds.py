@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -147,6 +147,32 @@ def by_trial(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {name: np.ascontiguousarray(np.swapaxes(values, 0, 1)) for name, values in arrays.items()}
 
 
+def of_trials(arrays: Mapping[str, NDArray[Any]], *, ended: NDArray[np.int64]) -> list[dict[str, NDArray[Any]]]:
+    """What each trial keeps of arrays `[num_trials, num_rounds, ...]`: its first `ended` `[num_trials]` rounds.
+
+    Where all trials agree to the last bit they share one array, which is read-only: what nothing draws is then copied,
+    packed and stored once.
+    """
+    kept: list[dict[str, NDArray[Any]]] = [{} for _ in ended]
+    for name, values in arrays.items():
+        if len(values) > 1 and _all_alike(values):
+            shared = {int(rounds): values[0, :rounds].copy() for rounds in set(ended.tolist())}
+            for array in shared.values():
+                array.setflags(write=False)
+            for one, rounds in zip(kept, ended.tolist(), strict=True):
+                one[name] = shared[rounds]
+        else:
+            for one, row, rounds in zip(kept, values, ended.tolist(), strict=True):
+                one[name] = row[:rounds].copy()
+    return kept
+
+
+def _all_alike(values: NDArray[Any]) -> bool:
+    """Whether all rows of contiguous 8-byte numbers are the same bytes; the last column tells at once."""
+    words = values.reshape(len(values), -1).view(np.int64)
+    return bool((words[:, -1:] == words[0, -1:]).all() and (words == words[0]).all()) if words.size else False
+
+
 class _Record:
     """Arrays over rounds and trials, filled as the rounds pass."""
 
@@ -271,11 +297,13 @@ class _Record:
             silent |= ~self._rounds["num_active"].any(axis=0)
         # A trial's numbers side by side, or every one of them would be fetched from another line of memory.
         rounds, link, privacy_spent = (by_trial(arrays) for arrays in (self._rounds, self._link, spent))
+        ended = np.minimum(self._failed_at, self._stopped_at)
+        kept_rounds, kept_link, kept_spent = (of_trials(some, ended=ended) for some in (rounds, link, privacy_spent))
+        metrics = {name: values.tolist() for name, values in summary.items()}
         out = []
         for row, trial in enumerate(trials):
-            ended = int(min(self._failed_at[row], self._stopped_at[row]))
             failure = self._failure(row, silent=bool(silent[row]))
-            measured = {name: float(values[row]) for name, values in summary.items()}
+            measured = {name: float(values[row]) for name, values in metrics.items()}
             if allowance is not None:
                 # A trial that stopped before there were samples has no metrics of them.
                 measured = {name: value for name, value in measured.items() if not np.isnan(value)}
@@ -284,12 +312,12 @@ class _Record:
                 TrialResult(
                     trial=trial,
                     metrics={} if failure else measured,
-                    rounds={name: values[row, :ended].copy() for name, values in rounds.items()},
-                    link={name: values[row, :ended].copy() for name, values in link.items()},
-                    privacy={name: values[row, :ended].copy() for name, values in privacy_spent.items()},
+                    rounds=kept_rounds[row],
+                    link=kept_link[row],
+                    privacy=kept_spent[row],
                     bursts={} if self._bursts is None else self._bursts.of_trial(row),
-                    on_air=OnAir(rounds={name: float(values[row, ended]) for name, values in rounds.items()})
-                    if ended == self._failed_at[row] < self._num_rounds
+                    on_air=OnAir(rounds={name: float(values[row, ended[row]]) for name, values in rounds.items()})
+                    if ended[row] == self._failed_at[row] < self._num_rounds
                     else OnAir(),
                     failure=failure,
                 )

@@ -41,14 +41,15 @@ def run_trials(
     """
     from fl.budgets.found import settled
     from fl.exchange import digital_link
-    from fl.ledgers import account_of
+    from fl.ledgers import accounts_of
 
     if isinstance(privacy, SchemeBudget):
         learning = settled(learning, link=digital_link(link), privacy=privacy)
     results = _run(
         learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round, checkpoints=checkpoints
     )
-    return [replace(one, account=account_of(learning, link=link, privacy=privacy, result=one)) for one in results]
+    accounts = accounts_of(learning, link=link, privacy=privacy, results=results)
+    return [replace(one, account=account) for one, account in zip(results, accounts, strict=True)]
 
 
 def _run(

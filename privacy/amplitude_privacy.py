@@ -123,20 +123,24 @@ class RoundPrivacy:
         [1e-10, 0.5], within 1e-2 above. Raises PrivacyError for an amplitude that is negative or not finite.
         """
         values = _amplitudes(amplitude)
-        if self.kind == "analog":
-            return analog_delta(
-                self.config.epsilon,
-                amplitude=values,
-                dimension=self.dimension,
-                gradient_bound=self.gradient_bound,
-                noise_power=self.noise_power,
-                tail=self.config.analog_tail,
-            )
         if values.size == 0 or self.config.epsilon >= self.loss_bound():
             return np.zeros(values.shape)
         rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
-        spent = [self._row(row) for row in rows]
-        return np.asarray(spent, dtype=np.float64).reshape(values.shape)
+        # Trials side by side mostly send at the same amplitudes.
+        other = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
+        return self._spent(rows[other])[np.cumsum(other) - 1].reshape(values.shape)
+
+    def _spent(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.kind == "digital":
+            return np.array([self._row(row) for row in rows])
+        return analog_delta(
+            self.config.epsilon,
+            amplitude=rows,
+            dimension=self.dimension,
+            gradient_bound=self.gradient_bound,
+            noise_power=self.noise_power,
+            tail=self.config.analog_tail,
+        )
 
     def _row(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
         distinct, where = np.unique(row, return_inverse=True)

@@ -161,15 +161,24 @@ def lost_where_gradients_are(estimate: NDArray[np.float64], gradients: NDArray[n
     return np.where(lost[:, None], np.nan, estimate) if lost.any() else estimate
 
 
-def observe(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
-    """What power control decided, `[num_trials]` each; `active_cap` as a code of `CAP_NAMES`."""
-    codes = np.array([CAP_NAMES.index(name) for name in decision.limit_names] + [0], float)
-    return {
-        "amplitude": decision.amplitude,
-        "peak_amplitude": decision.peak_amplitude,
-        "active_cap": codes[decision.limit],
-        "num_active": decision.active.sum(axis=1).astype(float),
-    }
+class Observer:
+    """What power control decided, as numbers per trial; told again where the decision is that of the last round."""
+
+    def __init__(self) -> None:
+        self._last: tuple[AmplitudeDecision, dict[str, NDArray[np.float64]]] | None = None
+
+    def observe(self, decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
+        """`[num_trials]` each; `active_cap` as a code of `CAP_NAMES`."""
+        if self._last is None or self._last[0] is not decision:
+            codes = np.array([CAP_NAMES.index(name) for name in decision.limit_names] + [0], float)
+            told = {
+                "amplitude": decision.amplitude,
+                "peak_amplitude": decision.peak_amplitude,
+                "active_cap": codes[decision.limit],
+                "num_active": decision.active.sum(axis=1).astype(float),
+            }
+            self._last = (decision, told)
+        return dict(self._last[1])
 
 
 def spent(
@@ -202,6 +211,7 @@ class OverTheAir(Forgetful):
         self._eta = eta[:, None]
         self._codec = StochasticOneBit(slope=config.quantizer_slope) if config.scheme == "digital" else None
         self._attackers = _attackers(config)
+        self._observer = Observer()
 
     def round(
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
@@ -219,7 +229,7 @@ class OverTheAir(Forgetful):
         together = None if heard.airtime_s is None else round_airtime(heard.airtime_s, one_after_another=False)
         return RoundOutcome(
             theta=theta - self._eta * estimate,
-            observed=observe(heard.decision)
+            observed=self._observer.observe(heard.decision)
             | {"num_active": heard.num_active.mean(axis=1)}
             | spent(together, heard.energy_j)
             | self._attackers.told(context),
@@ -253,6 +263,7 @@ class DetectedSigns:
         self._eta = eta[:, None]
         self._codec = StochasticOneBit(slope=config.quantizer_slope)
         self._attackers = _attackers(config)
+        self._observer = Observer()
         self._probe_bits = link.probe_bits
         self._packet_bits = 8 * link.packet_size_bytes
 
@@ -278,7 +289,7 @@ class DetectedSigns:
         estimate = lost_where_gradients_are(estimate, gradients)
         return RoundOutcome(
             theta=theta - self._eta * estimate,
-            observed=observe(heard.decision)
+            observed=self._observer.observe(heard.decision)
             | spent(heard.round_airtime_s, heard.counts.energy_j)
             | self._attackers.told(context),
             counts=heard.counts,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fl.config import BitDistanceConfig, FedAvgConfig, FlipMomentsConfig, FlmcConfig, ReconstructionConfig
 from fl.ledgers.fedavg import fedavg_account
 from fl.ledgers.flmc import flmc_account
@@ -11,9 +13,34 @@ from fl.results import PrivacyAccount, TrialResult
 from phy.config import LinkConfig
 from privacy.config import AmplitudeBudget, AnyPrivacyConfig, BitFlippingConfig, GaussianConfig, PrivacyConfig
 
+Learning = FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig | ReconstructionConfig
+
+
+def accounts_of(
+    learning: Learning, *, link: LinkConfig, privacy: AnyPrivacyConfig | None, results: Sequence[TrialResult]
+) -> list[PrivacyAccount | None]:
+    """`account_of` every trial; trials of FLMC that released the same have one account together."""
+    accounts: list[PrivacyAccount | None] = []
+    before: TrialResult | None = None
+    for result in results:
+        if before is not None and isinstance(learning, FlmcConfig) and _same_amplitudes(result, before):
+            accounts.append(accounts[-1])
+        else:
+            accounts.append(account_of(learning, link=link, privacy=privacy, result=result))
+        before = result
+    return accounts
+
+
+def _same_amplitudes(one: TrialResult, other: TrialResult) -> bool:
+    """Whether two trials share all that an account of FLMC is made of."""
+    if one.on_air.rounds or other.on_air.rounds:
+        return False
+    same_peaks = one.rounds.get("peak_amplitude") is other.rounds.get("peak_amplitude")
+    return same_peaks and one.privacy.get("delta_spent") is other.privacy.get("delta_spent")
+
 
 def account_of(
-    learning: FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig | ReconstructionConfig,
+    learning: Learning,
     *,
     link: LinkConfig,
     privacy: AnyPrivacyConfig | None,
