@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import resource
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -210,9 +211,9 @@ def test_a_folder_of_another_scenario_is_refused_untouched(finished: Path, tmp_p
     assert {p: p.read_bytes() for p in finished.rglob("*") if p.is_file()} == before
 
 
-def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+def test_a_store_of_a_newer_version_is_refused(finished: Path, tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path)
-    assert phyloop("run", scenario, "--out", tmp_path / "run", "--trials", "1").returncode == 0
+    shutil.copytree(finished, tmp_path / "run")
     with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
         database.execute("UPDATE meta SET value = '999' WHERE key = 'store_version'")
         database.execute("PRAGMA user_version = 999")
@@ -222,9 +223,8 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     assert "newer" in result.stderr
 
 
-def test_a_damaged_store_is_said_in_one_sentence(tmp_path: Path) -> None:
-    scenario = write_scenario(tmp_path)
-    assert phyloop("run", scenario, "--out", tmp_path / "run", "--trials", "1").returncode == 0
+def test_a_damaged_store_is_said_in_one_sentence(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "run")
     path = tmp_path / "run" / DATABASE
     data = bytearray(path.read_bytes())
     data[4096 : 8 * 4096] = bytes(7 * 4096)
