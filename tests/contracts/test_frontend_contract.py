@@ -12,7 +12,8 @@ from phy.config import ChannelConfig, CsiError, CsiEstimation, LinkConfig, OfdmC
 from phy.frontends import build_frontend
 from phy.seams import Frontend, Launch, Observation
 
-ROWS, USERS, ANTENNAS, NUM_SYMBOLS = 8, 2, 2, 70
+ROWS, USERS, ANTENNAS, NUM_SYMBOLS = 64, 2, 2, 70
+"""Rows for the law of large numbers: another number for the other tests would be compiled anew."""
 
 CHANNELS = {
     "rayleigh": ChannelConfig(fading="rayleigh", coherence="packet"),
@@ -86,7 +87,15 @@ def compiled(frontend: Frontend) -> Any:
     return call
 
 
-@pytest.fixture(params=CASES, ids=["-".join(case) for case in CASES], scope="module")
+LATER = {("frequency", "rayleigh", "perfect"), ("time", "by symbol", "error"), ("time", "tdl moving", "ls")}
+"""Their channel and knowledge are met in the other domain, and their domain with others."""
+
+
+@pytest.fixture(
+    params=[pytest.param(case, marks=pytest.mark.slow) if case in LATER else case for case in CASES],
+    ids=["-".join(case) for case in CASES],
+    scope="module",
+)
 def case(request: pytest.FixtureRequest) -> tuple[Frontend, Any]:
     frontend = build(*request.param)
     return frontend, compiled(frontend)
@@ -170,7 +179,7 @@ def test_powers_and_keys_trace_nothing_anew(case: tuple[Frontend, Any]) -> None:
 
 def test_received_is_channel_times_symbol_up_to_noise_and_what_is_not_known(case: tuple[Frontend, Any]) -> None:
     _, observe = case
-    sent = launch(rows=64)._replace(noise_power=np.float32(1e-4))
+    sent = launch()._replace(noise_power=np.float32(1e-4))
     got = observe(sent)
     left = got.received - np.einsum("ruan,run->ran", got.channel, sent.symbols)
     power = (np.abs(np.einsum("ruan,run->ran", got.channel, sent.symbols)) ** 2).mean()
@@ -191,9 +200,12 @@ def test_mean_power_is_a_positive_number_for_every_user(case: tuple[Frontend, An
     assert (power > 0.0).all()
 
 
-@pytest.mark.parametrize("num_symbols", [1, 48, 49])
-@pytest.mark.parametrize("waveform", ["single", "frequency", "time"])
+@pytest.mark.parametrize(
+    ("waveform", "num_symbols"),
+    [("single", 1), *((domain, num_symbols) for domain in ("frequency", "time") for num_symbols in (1, 48, 49))],
+)
 def test_packets_of_any_length_go_through(waveform: str, num_symbols: int) -> None:
+    """One symbol, and on a grid of 48 data elements a slot filled to its end and one more."""
     observe = compiled(build(waveform, "rayleigh", "perfect", num_symbols=num_symbols))
     sent = launch(num_symbols=num_symbols)._replace(noise_power=np.float32(0.0))
     got = observe(sent)
