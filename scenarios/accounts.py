@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -28,7 +29,14 @@ def account_text(account: PrivacyAccount) -> str:
     """Everything but the columns; an infinite epsilon is written as a word, which JSON has no number for."""
     # Not `asdict`, which copies every value, deeply: claims hold plain ones.
     claims = [{**vars(claim), "epsilon": _number(claim.epsilon)} for claim in account.published]
-    return json.dumps({"ledger": account.ledger.to_dict(), "published": claims}, sort_keys=True, allow_nan=False)
+    # Pickled, because 1, 1.0 and True are equal and have other texts.
+    return _text(pickle.dumps({"ledger": account.ledger.to_dict(), "published": claims}))
+
+
+@lru_cache(maxsize=16)
+def _text(pickled: bytes) -> str:
+    """Trials of a point mostly share their text."""
+    return json.dumps(pickle.loads(pickled), sort_keys=True, allow_nan=False)
 
 
 def account_from(text: str, arrays: Mapping[str, NDArray[Any]]) -> PrivacyAccount:

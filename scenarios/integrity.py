@@ -8,7 +8,7 @@ scenario, the runs) have one each. Stores from before there were digests are rea
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from math import isnan
 from pathlib import Path
@@ -24,7 +24,8 @@ Part = Literal["task", "point", "metrics", "account"] | ArrayTable
 
 ARRAY_TABLES: tuple[ArrayTable, ...] = ("rounds", "link", "privacy", "bursts", "devices", "pictures", "ledger")
 PARTS: tuple[Part, ...] = ("task", "point", "metrics", "account", *ARRAY_TABLES)
-"""In the order of their digests in a row of `checks`; parts to come are appended, for rows of before are shorter."""
+"""In the order of their digests, joined, in a row of `checks` (a part without rows: that of none); parts to come are
+appended, for rows of before are shorter."""
 TASK_COLUMNS = "task_id, trial, status, failure, seconds, finished_at"
 HEAD_COLUMNS = "name, dtype, shape, crc32, total"
 RUN_COLUMNS = "id, command, provenance, started_at"
@@ -41,7 +42,7 @@ def digest(rows: Iterable[Row]) -> bytes:
     return blake2b("\n".join(map(repr, rows)).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
-_OF_NO_ROWS = digest(())
+OF_NO_ROWS = digest(())
 
 
 def metric_row(name: object, value: object) -> Row:
@@ -49,11 +50,6 @@ def metric_row(name: object, value: object) -> Row:
     if isinstance(value, float):
         return (name, None if isnan(value) else value + 0.0)
     return (name, value)
-
-
-def join_digests(rows: Mapping[Part, Sequence[Row]]) -> bytes:
-    """A row of `checks` from the rows of every part; a part without rows has the digest of none."""
-    return b"".join(digest(some) if (some := rows.get(part)) else _OF_NO_ROWS for part in PARTS)
 
 
 def part_of(digests: bytes, part: Part) -> bytes | None:

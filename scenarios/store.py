@@ -20,18 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.results import PrivacyAccount, TrialResult
-from scenarios.accounts import account_arrays, account_from, account_text
+from scenarios.accounts import account_from
 from scenarios.clock import utc_now
 from scenarios.damage import DamagedStoreError, damaged, is_damage
 from scenarios.database import (
     DATABASE,
     LOCK,
     YOUNG_TABLES,
-    Packed,
     check_identity,
     connect,
     create_database,
-    pack_series,
     take_lock,
     unpack_series,
 )
@@ -47,9 +45,7 @@ from scenarios.integrity import (
     digest,
     examine,
     has_table,
-    join_digests,
     known_record,
-    metric_row,
     note_record,
     part_of,
 )
@@ -67,6 +63,7 @@ from scenarios.run_notes import (
     put_aside,
     read_attempts,
 )
+from scenarios.task_rows import insert_tasks, rows_of_tasks
 
 CHUNK = 500
 """Task ids per query: well below SQLite's limit on bound values (999 before version 3.32)."""
@@ -246,46 +243,12 @@ class Store:
         again = [task_id for task_id, status in known.items() if replace_failed and status == "failed"]
         if kept := known.keys() - set(again):
             raise ValueError(f"task {min(kept)} is already stored; a finished task is never overwritten")
-        last: dict[str, dict[tuple[str, str], tuple[bytes, Packed]]] = {
-            table: {} for table in (*SERIES_TABLES, "ledger")
-        }
-        packed = {  # compressed before the transaction, which then is short
-            task_id: {
-                **{name: pack_series(getattr(result, name), last=last[name]) for name in SERIES_TABLES},
-                "ledger": pack_series(account_arrays(result.account), last=last["ledger"]),
-            }
-            for task_id, result in results.items()
-        }
-        now, share = utc_now(), float(seconds / max(len(results), 1))
-        text = canonical_json(physics)
-        parts = {task_id: _parts(task_id, result, text, share, now) for task_id, result in results.items()}
-        digests = {task_id: _digests(parts[task_id], packed[task_id]) for task_id in results}
+        now, text = utc_now(), canonical_json(physics)
+        # Packed before the transaction, which then is short.
+        rows = rows_of_tasks(results, physics=text, seconds=float(seconds / max(len(results), 1)), finished_at=now)
         with self._transaction() as database:
-            database.execute("INSERT OR IGNORE INTO points (physics) VALUES (?)", (text,))
-            (point,) = database.execute("SELECT id FROM points WHERE physics = ?", (text,)).fetchone()
             put_aside(database, again, tables=("metrics", *SERIES_TABLES, "ledger", "accounts", "checks"), now=now)
-            (first,) = database.execute("SELECT coalesce(max(id), 0) + 1 FROM tasks").fetchone()
-            numbers = {task_id: first + place for place, task_id in enumerate(results)}
-            database.executemany(
-                f"INSERT INTO tasks (id, {TASK_COLUMNS}, point) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [(task, *parts[task_id]["task"][0], point) for task_id, task in numbers.items()],
-            )
-            database.executemany(  # SQLite keeps NaN as NULL; `read_metrics` turns it back
-                "INSERT INTO metrics VALUES (?, ?, ?)",
-                [(task, *row) for task_id, task in numbers.items() for row in parts[task_id]["metrics"]],
-            )
-            for table in (*SERIES_TABLES, "ledger"):
-                database.executemany(
-                    f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    [(task, *row) for task_id, task in numbers.items() for row in packed[task_id][table]],
-                )
-            database.executemany(
-                "INSERT INTO accounts VALUES (?, ?, ?)",
-                [(task, *row) for task_id, task in numbers.items() for row in parts[task_id]["account"]],
-            )
-            database.executemany(
-                "INSERT INTO checks VALUES (?, ?)", [(task, digests[task_id]) for task_id, task in numbers.items()]
-            )
+            insert_tasks(database, rows, physics=text)
 
     def read_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskRecord]:
         """Records of those of `task_ids` that are stored, in the order asked for."""
@@ -515,23 +478,6 @@ class Store:
             if isinstance(error, sqlite3.OperationalError):
                 raise _unwritable(self.folder / DATABASE, error) from error
             raise
-
-
-def _parts(task_id: str, result: TrialResult, physics: str, seconds: float, finished_at: str) -> dict[Part, list[Row]]:
-    """The rows of a task but for its arrays, as they are digested and stored."""
-    status = "done" if result.failure is None else "failed"
-    text = None if result.account is None else account_text(result.account)
-    return {
-        "task": [(task_id, result.trial, status, result.failure, seconds, finished_at)],
-        "point": [(physics,)],
-        "metrics": [metric_row(name, float(value)) for name, value in result.metrics.items()],
-        "account": [] if text is None else [(text, zlib.crc32(text.encode()))],
-    }
-
-
-def _digests(parts: Mapping[Part, Sequence[Row]], packed: Mapping[Any, list[tuple[object, ...]]]) -> bytes:
-    heads = {table: [(*row[:4], row[5]) for row in rows] for table, rows in packed.items()}
-    return join_digests({**parts, **heads})
 
 
 def canonical_json(value: object) -> str:

@@ -1,0 +1,67 @@
+"""What trials side by side have in common is kept once: arrays, delta per round, rows of the store."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fl.results import TrialResult
+from fl.rounds import of_trials
+from privacy import PrivacyConfig, RoundPrivacy
+from scenarios.integrity import PARTS, part_of
+from scenarios.task_rows import TaskRows, rows_of_tasks
+
+ROUNDS = 40
+
+
+def test_trials_share_an_array_only_where_every_bit_of_it_is_the_same() -> None:
+    draws = np.random.default_rng(5).standard_normal((3, ROUNDS))
+    nearly = np.full((3, ROUNDS), 0.0)
+    nearly[1, 7] = -0.0
+    arrays = {"draws": draws, "nearly": nearly, "same": np.full((3, ROUNDS), np.nan)}
+    ended = np.array([ROUNDS, 11, ROUNDS])
+    kept = of_trials(arrays, ended=ended)
+    for row, one in enumerate(kept):
+        for name, values in arrays.items():
+            assert one[name].tobytes() == values[row, : ended[row]].tobytes(), name
+    assert kept[0]["same"] is kept[2]["same"]
+    assert not kept[0]["same"].flags.writeable
+    for name in ("draws", "nearly"):
+        assert not np.shares_memory(kept[0][name], kept[2][name])
+
+
+def test_trials_at_the_same_amplitudes_spend_what_each_spends_alone() -> None:
+    one, other = np.full(ROUNDS, 0.3), np.linspace(0.0, 3.0, ROUNDS)
+    rows = np.stack([one, one, other, one, other, other])
+    for kind in ("analog", "digital"):
+        bound = RoundPrivacy(
+            config=PrivacyConfig(epsilon=5.0, delta=0.01),
+            kind=kind,
+            dimension=5,
+            gradient_bound=30.0,
+            quantizer_slope=0.05,
+            num_devices=20,
+            noise_power=1.0,
+        )
+        alone = np.stack([bound.delta_spent(row) for row in rows])
+        assert bound.delta_spent(rows).tobytes() == alone.tobytes()
+        assert np.ptp(alone) > 0.0
+
+
+def test_rows_of_a_task_do_not_depend_on_the_tasks_before_it() -> None:
+    shared, counts = np.full(ROUNDS, 0.5), np.arange(8).reshape(4, 2)
+    results = {
+        f"task {trial}": TrialResult(
+            trial=trial,
+            metrics={"mse": trial / 7.0},
+            rounds={"same": shared, "drawn": np.random.default_rng(trial).standard_normal(ROUNDS)},
+            link={"bits": counts if trial % 2 else counts + 1},
+        )
+        for trial in range(4)
+    }
+    together = rows_of_tasks(results, physics="{}", seconds=0.5, finished_at="now")
+    for task_id, result in results.items():
+        (alone,) = rows_of_tasks({task_id: result}, physics="{}", seconds=0.5, finished_at="now").values()
+        found: TaskRows = together[task_id]
+        assert found == alone
+        for part in PARTS:
+            assert part_of(found.digests, part) == part_of(alone.digests, part), part
