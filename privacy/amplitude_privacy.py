@@ -128,7 +128,7 @@ class RoundPrivacy:
         rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
         # Trials side by side mostly send at the same amplitudes.
         other = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
-        return self._spent(rows[other])[np.cumsum(other) - 1].reshape(values.shape)
+        return np.asarray(self._spent(rows[other])[np.cumsum(other) - 1].reshape(values.shape))
 
     def _spent(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.kind == "digital":
