@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 
 _BLOCKS_PER_THREAD = 4
@@ -37,11 +37,28 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 
 
 def run_tasks(run: Callable[[int, int], None], *, num_tasks: int, threads: int) -> None:
-    """Call `run(first, last)` until tasks 0 to `num_tasks` - 1 are done, on `threads` threads."""
+    """Call `run(first, last)` until tasks 0 to `num_tasks` - 1 are done, on `threads` threads, the caller's among them.
+
+    Returns, or raises what a call raised, once no call is going on.
+    """
     blocks = min(num_tasks, threads * _BLOCKS_PER_THREAD)
     if threads == 1 or blocks < 2:
         run(0, num_tasks)
         return
     bounds = [num_tasks * block // blocks for block in range(blocks + 1)]
-    for done in _pool(threads, os.getpid()).map(run, bounds[:-1], bounds[1:]):
-        assert done is None
+    turns = iter(range(blocks))  # each number is handed out once, whoever asks for it
+
+    def work() -> None:
+        for block in turns:
+            run(bounds[block], bounds[block + 1])
+
+    pool = _pool(threads - 1, os.getpid())
+    others = [pool.submit(work) for _ in range(min(threads, blocks) - 1)]
+    try:
+        work()
+    finally:
+        # One that has not begun by now would find nothing left.
+        begun = [other for other in others if not other.cancel()]
+        wait(begun)
+    for other in begun:
+        other.result()
