@@ -65,6 +65,8 @@ class BitPipe:
         on_air = protection.air_bytes(-(-num_bits // 8))
         self.air_bits = num_bits if protection.block_bits == 1 else 8 * on_air
         self._uplink: DigitalUplink = compile_digital(link, num_devices=num_devices, num_bits=self.air_bits)
+        # Asked once: whether an object has all that a protocol names takes as long as a small round.
+        self._parted = self._uplink if isinstance(self._uplink, PartedUplink) else None
 
     def state(self) -> State:
         """What the radio keeps from round to round; protections keep nothing."""
@@ -94,7 +96,7 @@ class BitPipe:
     @property
     def in_parts(self) -> bool:
         """Whether devices may be sent for part by part: nobody's bits depend on who else sends."""
-        return isinstance(self._uplink, PartedUplink) and self.protection.block_bits == 1
+        return self._parted is not None and self.protection.block_bits == 1
 
     def carry_part(
         self,
@@ -109,11 +111,11 @@ class BitPipe:
 
         Raises LearningError unless `in_parts`.
         """
-        if not isinstance(self._uplink, PartedUplink):
+        if self._parted is None:
             raise LearningError("devices of this link depend on each other; send all of them at once")
         part = plan.of(slice(first_device, first_device + payload.shape[1]))
         covered = tamper(self.protection.cover(payload, plan=part, context=context))
-        heard = self._uplink.send_part(covered, first_device=first_device, context=context, caps={})
+        heard = self._parted.send_part(covered, first_device=first_device, context=context, caps={})
         return self.protection.uncover(heard.payload, num_bytes=payload.shape[-1], context=context), heard
 
     def joined(self, parts: Sequence[Reception]) -> Reception:

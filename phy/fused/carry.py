@@ -80,6 +80,12 @@ def _ungroup(words: Any, received: Any, points: Any, num_groups: Any) -> None:
             received[3 * i + 2] = np.uint8(words[i])
 
 
+@stage
+def _mask(source: Any, mask: Any, target: Any, count: Any) -> None:
+    for i in range(count):
+        target[i] = np.uint8(source[i] ^ mask[i])
+
+
 @inlined
 def _receive(x: Any, y: Any, lanes: Any, i: Any) -> Any:
     """Symbol i as it stands before the decision."""
@@ -151,8 +157,7 @@ def _carry(
             groups_here = (bytes_here + points.bytes_per_group - 1) // points.bytes_per_group
             if scrambled:
                 draw_words(keys[6:8], device, first_byte // 8, pairs, (bytes_here + 7) // 8)
-            for i in range(bytes_here):
-                sent[i] = rows.payload[row, first_byte + i] ^ mask[i]
+            _mask(rows.payload[row, first_byte:], mask, sent, bytes_here)
             for i in range(bytes_here, groups_here * points.bytes_per_group):
                 sent[i] = np.uint8(0)
             ends_here = first_byte + bytes_here == num_bytes
@@ -177,8 +182,7 @@ def _carry(
                 shift = np.uint32((per_group - 1 - place) * points.bits_per_symbol)
                 _pass_through(words, lanes, shift, points, sums, count)
             _ungroup(words[_DECIDED:], got, points, groups_here)
-            for i in range(bytes_here):
-                received[row, first_byte + i] = got[i] ^ mask[i]
+            _mask(got, mask, received[row, first_byte:], bytes_here)
             if ends_here:
                 received[row, num_bytes - 1] &= tail
 
