@@ -29,7 +29,7 @@ def test_the_caller_works_beside_the_others() -> None:
     who: set[int] = set()
     both = threading.Barrier(2, timeout=10.0)
 
-    def run(first: int, last: int) -> None:
+    def run(first: int, _: int) -> None:
         if first < 2:  # the first two of eight blocks meet, so that two threads must be at work
             both.wait()
         who.add(threading.get_ident())
@@ -42,7 +42,7 @@ def test_the_caller_works_beside_the_others() -> None:
 def test_tasks_may_have_tasks_of_their_own() -> None:
     done: list[int] = []
     run_tasks(
-        lambda first, last: run_tasks(lambda low, high: done.extend(range(low, high)), num_tasks=3, threads=2),
+        lambda _first, _last: run_tasks(lambda low, high: done.extend(range(low, high)), num_tasks=3, threads=2),
         num_tasks=16,
         threads=2,
     )
@@ -53,7 +53,7 @@ def test_tasks_may_have_tasks_of_their_own() -> None:
 def test_an_error_is_raised_once_nobody_works_any_more(culprit: str) -> None:
     caller, at_work = threading.get_ident(), []
 
-    def run(first: int, last: int) -> None:
+    def run(first: int, _: int) -> None:
         mine = threading.get_ident() == caller
         at_work.append(first)
         time.sleep(0.01)
