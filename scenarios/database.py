@@ -201,7 +201,9 @@ def _refuse_broken_name(path: Path, database: sqlite3.Connection, scenario_name:
 
 def take_lock(path: Path) -> IO[str]:
     """Hold `path` until closed; ScenarioError naming the process that has it. Never deleted: that races."""
-    lock = path.open("a+", encoding="ascii", errors="replace")
+    # A link in its place would have what it leads to emptied.
+    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    lock = os.fdopen(number, "a+", encoding="ascii", errors="replace")
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -97,3 +97,12 @@ def test_a_name_longer_than_a_name_may_be_is_bad_input(text: str) -> None:
 
 def test_a_long_name_that_may_be_is_a_folder(tmp_path: Path) -> None:
     assert named(str(tmp_path / ("a" * 255))) == tmp_path / ("a" * 255)
+
+
+def test_no_link_is_taken_for_the_lock_whoever_asks_for_it(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("keep me")
+    (tmp_path / LOCK).symlink_to(precious)
+    with pytest.raises(OSError, match="symbolic link"):
+        take_lock(tmp_path / LOCK)
+    assert precious.read_text() == "keep me"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from fl.results import TrialResult
 from fl.tasks.base import LearningError
 from scenarios.cluster.choice import refuse_impossible
 from scenarios.cluster.compatibility import SOURCE, refuse_other_versions, source_digest, versions
+from scenarios.cluster.connection import own_workers
 from scenarios.cluster.engine import DaskEngine
 from scenarios.cluster.wire import packed, physics_digest, scenario_from, unpacked, written
 from scenarios.cluster.worker_log import PlainRecord, log_again, sending
@@ -98,6 +100,7 @@ def test_a_worker_that_knows_less_than_we_ask_is_refused() -> None:
         (RunOptions(workers=100_000), "4 per core"),
         (RunOptions(scheduler="127.0.0.1:8786"), "write tcp://HOST:PORT"),
         (RunOptions(scheduler="tcp://127.0.0.1"), "write tcp://HOST:PORT"),
+        (RunOptions(scheduler="tcp://127.0.0.1:99999"), "write tcp://HOST:PORT"),
     ],
 )
 def test_options_that_cannot_be_are_refused_in_a_sentence(options: RunOptions, told: str) -> None:
@@ -111,6 +114,16 @@ def test_cores_are_divided_among_workers_and_sums_have_one_thread(monkeypatch: p
     told = thread_variables(4)
     assert told["TF_NUM_INTRAOP_THREADS"] == told["OPENBLAS_NUM_THREADS"] == told["OMP_NUM_THREADS"] == "1"
     assert told["PHYLOOP_THREADS"] == told["NUMBA_NUM_THREADS"] == told["TF_NUM_INTEROP_THREADS"] == "4"
+
+
+def test_workers_keep_to_their_share_of_what_the_environment_grants(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("PHYLOOP_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
+    for name in names:
+        monkeypatch.setenv(name, "8")
+    with own_workers(2) as connection:
+        told = connection.client.run(lambda: [os.environ.get(name) for name in names])
+    assert list(told.values()) == [["4", "4", "1"]] * 2
+    assert {os.environ[name] for name in names} == {"8"}
 
 
 def test_what_a_worker_logs_is_logged_again_with_its_time_and_fields(caplog: pytest.LogCaptureFixture) -> None:
