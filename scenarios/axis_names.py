@@ -125,6 +125,7 @@ AXES: dict[str, str] = {
     "wasserstein2": "2-Wasserstein distance to the posterior",
     "variance_ratio": "sample variance / posterior variance",
     "amplitude": "receive amplitude $A$",
+    "active_cap": "cap in force most often",
     "snr_db": "received SNR [dB]",
     "bit_error_rate": "bit error rate",
     "packet_error_rate": "packet error rate",
