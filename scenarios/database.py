@@ -235,8 +235,8 @@ _PROBED = 64
 _STORED_BLOCK = 0xFFFF
 
 
-LastSeries = dict[tuple[str, str], tuple[NDArray[Any], bytes, tuple[object, ...]]]
-"""By name and dtype: an array, its bytes, and its row."""
+LastSeries = dict[tuple[str, str], tuple[NDArray[Any], bytes, tuple[object, ...], bool]]
+"""By name and dtype: an array, its bytes, its row, and whether the row's bytes are fewer."""
 
 
 def pack_series(series: Mapping[str, NDArray[Any]], *, last: LastSeries | None = None) -> list[tuple[object, ...]]:
@@ -254,7 +254,7 @@ def pack_series(series: Mapping[str, NDArray[Any]], *, last: LastSeries | None =
         before = None if last is None else last.get((name, kind))
         raw = before[1] if before is not None and before[0] is array else array.astype(kind, copy=False).tobytes()
         again = before is not None and before[1] == raw and before[0].shape == array.shape
-        if before is not None and again and len(before[2][4]) < len(raw):  # type: ignore[arg-type]
+        if before is not None and again and before[3]:
             rows.append(before[2])
             continue
         total = int(array.sum()) if kind == "<i8" else None
@@ -263,7 +263,7 @@ def pack_series(series: Mapping[str, NDArray[Any]], *, last: LastSeries | None =
         data = _undeflated(raw) if as_it_is else zlib.compress(raw, 1)
         rows.append((name, kind, _shape_text(array.shape), zlib.crc32(raw), data, total))
         if last is not None:
-            last[name, kind] = (array, raw, rows[-1])
+            last[name, kind] = (array, raw, rows[-1], len(data) < len(raw))
     return rows
 
 

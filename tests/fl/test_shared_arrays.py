@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from fl.results import TrialResult
 from fl.rounds import of_trials
+from fl.run import run_trials
 from privacy import PrivacyConfig, RoundPrivacy
+from scenarios.accounts import account_text
 from scenarios.integrity import PARTS, part_of
+from scenarios.loader import load_scenario
+from scenarios.plan import expand
 from scenarios.task_rows import TaskRows, rows_of_tasks
 
 ROUNDS = 40
@@ -65,3 +70,24 @@ def test_rows_of_a_task_do_not_depend_on_the_tasks_before_it() -> None:
         assert found == alone
         for part in PARTS:
             assert part_of(found.digests, part) == part_of(alone.digests, part), part
+
+
+@pytest.mark.parametrize("fading", ["awgn", "rayleigh"])
+def test_an_account_of_several_trials_is_that_of_each_alone(fading: str) -> None:
+    scenario = expand(load_scenario("flmc-snr")).points[0].scenario
+    changes = {} if fading == "awgn" else {"fading": fading, "coherence": "round"}
+    channel = scenario.link.channel.model_copy(update=changes)
+    given = {
+        "link": scenario.link.model_copy(update={"channel": channel}),
+        "privacy": scenario.privacy,
+        "seed": scenario.seed,
+    }
+    learning = scenario.learning.model_copy(update={"rounds": 6, "burn_in": 3})
+    together = run_trials(learning, trials=(0, 1, 2), **given)
+    accounts = [one.account for one in together]
+    assert all(account is not None for account in accounts)
+    assert (accounts[0] is accounts[2]) == (fading == "awgn")
+    for one in together:
+        (alone,) = run_trials(learning, trials=(one.trial,), **given)
+        assert account_text(one.account) == account_text(alone.account)
+        assert one.account.ledger.parameter.tobytes() == alone.account.ledger.parameter.tobytes()
