@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.fused.compiled import kernel, read_only, stage
-from phy.fused.random import threefry
+from phy.fused.threefry import draw_lanes, positions, threefry
 from phy.fused.workers import available_threads, run_tasks
 
 LEVELS = 10
@@ -16,21 +16,24 @@ LEVELS = 10
 
 TIE_STREAM = np.uint32(1 << 31)
 
-_BLOCKS = 32
+_BLOCKS = 64
 """Blocks of 64 bits that are worked on together."""
 
 _ALL, _ONE = np.uint32(0xFFFFFFFF), np.uint32(1)
 
 
 @stage
-def _compare(key0: Any, key1: Any, device: Any, start: Any, one: Any, below: Any, tied: Any) -> None:
+def _compare(
+    key0: Any, key1: Any, device: Any, start: Any, one: Any, words: Any, below: Any, tied: Any, blocks: Any
+) -> None:
     """One digit of blocks whose counters lie `LEVELS` apart from `start` on; `one`: the threshold's digit, in all bits.
 
     `below` and `tied` `[2, _BLOCKS]` hold the first and the second halves of the blocks.
     """
     less0, less1, even0, even1 = below[0], below[1], tied[0], tied[1]
-    for i in range(_BLOCKS):
-        word0, word1 = threefry(key0, key1, np.uint32(start + np.uint32(LEVELS) * np.uint32(i)), device)
+    draw_lanes((key0, key1), positions(device, start, LEVELS), words, 0, _BLOCKS, blocks)
+    for i in range(blocks):
+        word0, word1 = words[i], words[_BLOCKS + i]
         less0[i] |= np.uint32(even0[i] & np.uint32(np.uint32(~word0) & one))
         less1[i] |= np.uint32(even1[i] & np.uint32(np.uint32(~word1) & one))
         even0[i] &= np.uint32(~np.uint32(word0 ^ one))
@@ -41,6 +44,7 @@ def _compare(key0: Any, key1: Any, device: Any, start: Any, one: Any, below: Any
 def _flip(streams: Any, thresholds: Any, lines: Any, num_bytes: Any, payload: Any, first: Any, last: Any) -> None:
     """Rows `first` to `last`: the line of `payload` that each stands for, `num_bytes` of it."""
     below, tied = np.empty((2, _BLOCKS), np.uint32), np.empty((2, _BLOCKS), np.uint32)
+    drawn = np.empty(2 * _BLOCKS, np.uint32)
     for row in range(first, last):
         key0, key1, device = streams[row, 0], streams[row, 1], streams[row, 2]
         leading = np.uint32(thresholds[row] >> np.uint64(32))
@@ -50,12 +54,12 @@ def _flip(streams: Any, thresholds: Any, lines: Any, num_bytes: Any, payload: An
         sure = _ALL if leading >> np.uint32(LEVELS) else np.uint32(0)
         for begin in range(0, num_bytes, 8 * _BLOCKS):
             below[:], tied[:] = sure, np.uint32(~sure)
-            start = np.uint32(begin // 8 * LEVELS)
+            start, blocks = np.uint32(begin // 8 * LEVELS), min(_BLOCKS, (num_bytes - begin + 7) // 8)
             for level in range(LEVELS):
                 digit = np.uint32(np.uint32(leading >> np.uint32(LEVELS - 1 - level)) & _ONE)
                 one = np.uint32(np.uint32(0) - digit)
-                _compare(key0, key1, device, np.uint32(start + np.uint32(level)), one, below, tied)
-            for i in range(min(_BLOCKS, (num_bytes - begin + 7) // 8)):
+                _compare(key0, key1, device, np.uint32(start + np.uint32(level)), one, drawn, below, tied, blocks)
+            for i in range(blocks):
                 for half in range(2):
                     flips, open_ = below[half, i], tied[half, i]
                     at = begin + 8 * i + 4 * half

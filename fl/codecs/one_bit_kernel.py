@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.fused.compiled import kernel, read_only
-from phy.fused.random import threefry
+from phy.fused.threefry import threefry
 from phy.fused.workers import available_threads, run_tasks
 
 _VALUES_OF_A_THREAD = 1 << 14

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.one_bit.codebooks import MASK_BITS
-from phy.fused.compiled import kernel, read_only, stage
-from phy.fused.random import threefry
+from phy.fused.compiled import exact_kernel, kernel, read_only, shifted_left, shifted_right, stage
+from phy.fused.threefry import draw_lanes, positions
 from phy.fused.workers import available_threads, run_tasks
 
 _TILE, _HALF_TILE, _SPAN = 128, 64, 512
@@ -32,10 +32,6 @@ _GATHER = np.uint64(0x8040201008040201)
 _COPIES, _OWN_BIT = np.uint64(0x0101010101010101), np.uint64(0x0102040810204080)
 """A byte times the first has itself in all eight; the second leaves each a bit of its own, the highest first."""
 _CARRY = np.uint64(0x7F7F7F7F7F7F7F7F)
-
-# Divisions stay divisions here: a level must not depend on whether it was found in a kernel. What is called takes after
-# its caller, so both are exact.
-_exact_kernel = numba.njit(cache=True, nogil=True, error_model="numpy", boundscheck=False)
 
 
 class Law(NamedTuple):
@@ -64,22 +60,17 @@ def _scaled(word: Any, count: Any) -> Any:
 def _draw_words(key0: Any, key1: Any, device: Any, pair: Any, tiles: Any, out: Any) -> None:
     """Words of 64 counters per tile from `pair` on, all first ones of a tile before all second ones."""
     for tile in range(tiles):
-        at, start = np.uint64(_TILE * tile), np.uint32(pair + np.uint32(_HALF_TILE * tile))
-        for i in range(_HALF_TILE):
-            one, other = threefry(key0, key1, np.uint32(start + np.uint32(i)), device)
-            out[at + np.uint64(i)] = one
-            out[at + np.uint64(_HALF_TILE + i)] = other
+        at = _TILE * tile
+        counters = positions(device, np.uint32(pair + np.uint32(_HALF_TILE * tile)), 1)
+        draw_lanes((key0, key1), counters, out, at, at + _HALF_TILE, _HALF_TILE)
 
 
 @stage
 def _draw_scaled(key0: Any, key1: Any, device: Any, pair: Any, count: Any, tiles: Any, out: Any) -> None:
     """The same scaled to 0 .. count - 1."""
-    for tile in range(tiles):
-        at, start = np.uint64(_TILE * tile), np.uint32(pair + np.uint32(_HALF_TILE * tile))
-        for i in range(_HALF_TILE):
-            one, other = threefry(key0, key1, np.uint32(start + np.uint32(i)), device)
-            out[at + np.uint64(i)] = _scaled(one, count)
-            out[at + np.uint64(_HALF_TILE + i)] = _scaled(other, count)
+    _draw_words(key0, key1, device, pair, tiles, out)
+    for i in range(_TILE * tiles):
+        out[i] = _scaled(out[i], count)
 
 
 @stage
@@ -89,7 +80,7 @@ def _take_turns(words: Any, left: Any, masks: Any, first: Any, place: Any, count
     for i in range(count):
         plus = np.uint32(words[i] < left[i])
         left[i] -= plus
-        masks[at + np.uint64(i)] |= np.uint32(plus << place)
+        masks[at + np.uint64(i)] |= shifted_left(plus, place)
 
 
 @stage
@@ -147,7 +138,7 @@ def _pick(masks: Any, levels: Any, bits: Any, count: Any) -> None:
 def _pick_narrow(masks: Any, levels: Any, bits: Any, count: Any) -> None:
     """The same where one word holds a mask, so that nothing is gathered."""
     for i in range(count):
-        bits[i] = np.uint8(np.uint32(masks[i] >> np.uint32(levels[i])) & _ONE)
+        bits[i] = np.uint8(shifted_right(masks[i], np.uint32(levels[i])) & _ONE)
 
 
 @stage
@@ -166,7 +157,7 @@ def _count(turned: Any, places: Any, counts: Any, first: Any, count: Any) -> Non
     for place in range(places):
         at, shift = np.uint64(first + _SPAN * place), np.uint32(place)
         for i in range(count):
-            counts[at + np.uint64(i)] += np.uint32(np.uint32(turned[i] >> shift) & _ONE)
+            counts[at + np.uint64(i)] += np.uint32(shifted_right(turned[i], shift) & _ONE)
 
 
 @stage
@@ -174,7 +165,7 @@ def _weigh(turned: Any, places: Any, worth: Any, sums: Any, first: Any, count: A
     for place in range(places):
         at, shift = np.uint64(first + _SPAN * place), np.uint32(place)
         for i in range(count):
-            sums[at + np.uint64(i)] += np.float32(np.int32(np.uint32(turned[i] >> shift) & _ONE)) * worth
+            sums[at + np.uint64(i)] += np.float32(np.int32(shifted_right(turned[i], shift) & _ONE)) * worth
 
 
 @stage
@@ -183,7 +174,8 @@ def _copy(source: Any, target: Any) -> None:
         target[i] = source[i]
 
 
-@_exact_kernel
+# A level must not depend on whether it was found in a kernel. What is called takes after its caller, so both are exact.
+@exact_kernel
 def _quantise(updates: Any, radius: Any, spacing: Any, half: Any, most: Any, round_to_nearest: Any, levels: Any) -> Any:
     """`fl.one_bit.quantizers.ScalarQuantizer.indices` of updates over radii, to the last bit.
 
@@ -248,7 +240,7 @@ def _fill_bits(law: Any, levels: Any, devices: Any, out: Any, first: Any, last: 
             _copy(bits[:here], out[row, start : start + here])
 
 
-@_exact_kernel
+@exact_kernel
 def _fill_payload(
     law: Any, grid: Any, updates: Any, radius: Any, devices: Any, out: Any, beyond: Any, first: Any, last: Any
 ) -> Any:
@@ -274,7 +266,7 @@ def _fill_payload(
             _pack(eights, out[row, start // 8 : (stop + 7) // 8])
 
 
-@_exact_kernel
+@exact_kernel
 def _agree(law: Any, heard: Any, groups: Any, devices: Any, out: Any, first: Any, last: Any) -> Any:
     """Spans `first` to `last` of `out` `[n, blocks]`: rows one after the other, so that sums are rounded in one way."""
     (received, packed), (worth, counted, less, step), blocks = heard, groups, out.shape[1]

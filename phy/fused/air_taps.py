@@ -13,20 +13,17 @@ from typing import Any
 import numpy as np
 
 from phy.fused.compiled import inlined, stage
-from phy.fused.random import complex_normal, draw_normals, threefry
 from phy.fused.taps import (
-    CONSTANT,
     KNOWN_IMAG,
     KNOWN_REAL,
-    NAKAGAMI,
     OF_TAPS,
     SMALLEST_POWER,
     TAP_IMAG,
     TAP_REAL,
     TILE,
-    draw_taps,
-    nakagami_tap,
+    draw_known,
 )
+from phy.fused.threefry import devices, positions
 
 _WIDTH = TILE + 16
 ADDED_REAL, ADDED_IMAG, SENT_POWER, ACTIVE = (i * _WIDTH for i in range(4))
@@ -57,51 +54,15 @@ def added_at_positions(
 ) -> None:
     """Coefficients of taps number `first` on of one device, `count` of them, behind `OF_TAPS`.
 
-    `keys` `[>= 4]` uint32 are those of taps and of channel knowledge.
+    `keys` are those of `draw_known`.
     """
-    draw_taps(law, keys[0:2], device, first, 1, lanes, count)
-    if law.perfect_csi:
-        lanes[KNOWN_REAL : KNOWN_REAL + count] = _ZERO
-        lanes[KNOWN_IMAG : KNOWN_IMAG + count] = _ZERO
-    else:
-        draw_normals(keys[2:4], device, first, 1, lanes, KNOWN_REAL, KNOWN_IMAG, count)
+    draw_known(law, keys, positions(device, first, 1), lanes, count)
     for i in range(count):
         real, imag, power, sends = _added(law, gain, level, jamming, lanes, i)
         lanes[OF_TAPS + ADDED_REAL + i] = real
         lanes[OF_TAPS + ADDED_IMAG + i] = imag
         lanes[OF_TAPS + SENT_POWER + i] = power
         lanes[OF_TAPS + ACTIVE + i] = sends
-
-
-@stage
-def _draw_normals(key: Any, first: Any, lanes: Any, real_at: Any, imag_at: Any, count: Any) -> None:
-    """CN(0, 1) of devices `first` to `first + count`, each at its position 0."""
-    key0, key1 = np.uint32(key[0]), np.uint32(key[1])
-    for i in range(count):
-        word0, word1 = threefry(key0, key1, np.uint32(0), np.uint32(np.uint32(first) + np.uint32(i)))
-        real, imag = complex_normal(word0, word1)
-        lanes[real_at + i] = real
-        lanes[imag_at + i] = imag
-
-
-@stage
-def _draw_taps(law: Any, key: Any, first: Any, lanes: Any, count: Any) -> None:
-    """The first tap, of unit mean power, of devices `first` to `first + count`."""
-    if law.fading == CONSTANT:
-        lanes[TAP_REAL : TAP_REAL + count] = _ONE
-        lanes[TAP_IMAG : TAP_IMAG + count] = _ZERO
-    elif law.fading == NAKAGAMI:
-        key0, key1 = np.uint32(key[0]), np.uint32(key[1])
-        for i in range(count):
-            word0, word1 = threefry(key0, key1, np.uint32(0), np.uint32(np.uint32(first) + np.uint32(i)))
-            real, imag = nakagami_tap(word0, word1, law.pieces)
-            lanes[TAP_REAL + i] = real
-            lanes[TAP_IMAG + i] = imag
-    else:
-        _draw_normals(key, first, lanes, TAP_REAL, TAP_IMAG, count)
-        for i in range(count):
-            lanes[TAP_REAL + i] = law.fixed_part + law.scattered_part * lanes[TAP_REAL + i]
-            lanes[TAP_IMAG + i] *= law.scattered_part
 
 
 @stage
@@ -112,12 +73,7 @@ def added_by_devices(
 
     `gains` and `jamming` are of all devices; `count` is at most `TILE`.
     """
-    _draw_taps(law, keys[0:2], first, lanes, count)
-    if law.perfect_csi:
-        lanes[KNOWN_REAL : KNOWN_REAL + count] = _ZERO
-        lanes[KNOWN_IMAG : KNOWN_IMAG + count] = _ZERO
-    else:
-        _draw_normals(keys[2:4], first, lanes, KNOWN_REAL, KNOWN_IMAG, count)
+    draw_known(law, keys, devices(first), lanes, count)
     for i in range(count):
         device = first + i
         real, imag, power, sends = _added(law, gains[device], level, jamming[device], lanes, i)

@@ -27,6 +27,48 @@ def _popcount(word: Any) -> Any:
     return np.int64(np.uint64(np.uint64(x * np.uint64(0x0101010101010101)) >> np.uint64(56)))
 
 
+@inlined
+def _half(line: Any, at: Any) -> Any:
+    high = np.uint64(line[at]) << np.uint64(24) | np.uint64(line[at + np.uint64(1)]) << np.uint64(16)
+    return high | np.uint64(line[at + np.uint64(2)]) << np.uint64(8) | np.uint64(line[at + np.uint64(3)])
+
+
+@inlined
+def _eight(line: Any, start: Any) -> Any:
+    """Eight bytes from `start` on, the first of them highest: LLVM makes one load of it, if no place can be below 0."""
+    at = np.uint64(start)
+    return _half(line, at) << np.uint64(32) | _half(line, at + np.uint64(4))
+
+
+@inlined
+def _few(sent: Any, received: Any, start: Any, end: Any) -> Any:
+    """Wrong ones among the bits of up to eight bytes, the first of them highest, zero beyond."""
+    errors = np.uint64(0)
+    for k in range(end - start):
+        wrong = np.uint64(sent[start + k] ^ received[start + k])
+        errors |= wrong << np.uint64(56 - 8 * k)
+    return errors
+
+
+@inlined
+def _note(errors: Any, before: Any, masks: Any, phase: Any, found: Any) -> Any:
+    """Runs that end in a word and places in the label, into `found`; wrong bits are returned.
+
+    `before` are the 64 bits in front of the word.
+    """
+    run = errors
+    for back in range(1, MAX_RUN):
+        shifted = np.uint64(errors >> np.uint64(back)) | np.uint64(before << np.uint64(64 - back))
+        run = np.uint64(run & shifted)
+        if run == np.uint64(0):
+            break
+        found[_RUNS + back] += _popcount(run)
+    if masks.shape[0] > 1:
+        for place in range(masks.shape[0]):
+            found[_LABELS + place] += _popcount(np.uint64(errors & masks[phase, place]))
+    return _popcount(errors)
+
+
 @kernel
 def _count(
     sent: Any, received: Any, num_bits: Any, packet_bytes: Any, masks: Any, sums: Any, first: Any, last: Any
@@ -39,40 +81,22 @@ def _count(
         row, span = task // spans, task % spans
         found = sums[row, span]
         found[:] = 0
+        sent_here, received_here = sent[row], received[row]
         for packet in range(span * per_span, min((span + 1) * per_span, packets)):
             begin, end = packet * packet_bytes, min((packet + 1) * packet_bytes, num_bytes)
             in_packet, before = np.int64(0), np.uint64(0)
-            for start in range(begin, end, 8):
-                errors = np.uint64(0)
-                if end - start >= 8:
-                    wrong = np.uint64(0)
-                    for k in range(8):
-                        wrong |= np.uint64(sent[row, start + k] ^ received[row, start + k])
-                    if wrong != np.uint64(0):
-                        for k in range(8):
-                            byte = np.uint64(sent[row, start + k] ^ received[row, start + k])
-                            errors |= byte << np.uint64(56 - 8 * k)
-                else:
-                    for k in range(end - start):
-                        wrong = np.uint64(sent[row, start + k] ^ received[row, start + k])
-                        errors |= wrong << np.uint64(56 - 8 * k)
-                if start + 8 >= num_bytes and num_bits - 8 * start < 64:
-                    errors &= ~(_ALL >> np.uint64(num_bits - 8 * start))
+            # The last word of a packet may hold fewer than 64 bits.
+            last_word = begin + (end - begin - 1) // 8 * 8
+            for start in range(begin, last_word, 8):
+                errors = np.uint64(_eight(sent_here, start) ^ _eight(received_here, start))
                 if errors != np.uint64(0):
-                    in_packet += _popcount(errors)
-                    # Places where 2, 3, ... errors in a row end; `before` are the 64 bits in front of this word.
-                    run = errors
-                    for back in range(1, MAX_RUN):
-                        shifted = np.uint64(errors >> np.uint64(back)) | np.uint64(before << np.uint64(64 - back))
-                        run = np.uint64(run & shifted)
-                        if run == np.uint64(0):
-                            break
-                        found[_RUNS + back] += _popcount(run)
-                    if places > 1:
-                        phase = (start * 8) % places
-                        for place in range(places):
-                            found[_LABELS + place] += _popcount(np.uint64(errors & masks[phase, place]))
+                    in_packet += _note(errors, before, masks, start * 8 % places, found)
                 before = errors
+            errors = _few(sent_here, received_here, last_word, end)
+            if end == num_bytes and num_bits - 8 * last_word < 64:
+                errors &= ~(_ALL >> np.uint64(num_bits - 8 * last_word))
+            if errors != np.uint64(0):
+                in_packet += _note(errors, before, masks, last_word * 8 % places, found)
             found[_ERRORS] += in_packet
             found[_WRONG_PACKETS] += in_packet > 0
             if (packet + 1) * packet_bytes * 8 <= num_bits:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import inlined, kernel, stage
+from phy.fused.compiled import inlined, kernel, shifted_left, shifted_right, stage
 from phy.fused.random import draw_normals, draw_words
 from phy.fused.symbols import Mapping, decide, decide_signs, modulate, modulate_signs
 from phy.fused.taps import (
@@ -31,6 +31,7 @@ from phy.fused.taps import (
     draw_coefficients,
     expand,
 )
+from phy.fused.threefry import positions
 from phy.fused.workers import run_tasks
 
 _TILES_OF_A_TASK = 64
@@ -101,20 +102,20 @@ def _pass_through(words: Any, lanes: Any, shift: Any, points: Any, energies: Any
     sent, faded, noise = _ZERO, _ZERO, _ZERO
     if points.bits_per_symbol > 2:
         for i in range(count):
-            x, y = modulate(np.uint32(np.uint32(words[i] >> shift) & points.label_mask), points)
+            x, y = modulate(np.uint32(shifted_right(words[i], shift) & points.label_mask), points)
             energy = x * x + y * y
             sent += energy * lanes[OF_SYMBOLS + SENT_POWER + i]
             faded += energy * lanes[OF_SYMBOLS + FADED_POWER + i]
             real, imag = _receive(x, y, lanes, i)
-            words[_DECIDED + i] |= np.uint32(decide(real, imag, points) << shift)
+            words[_DECIDED + i] |= shifted_left(decide(real, imag, points), shift)
     else:
         for i in range(count):
-            x, y = modulate_signs(np.uint32(words[i] >> shift), points)
+            x, y = modulate_signs(shifted_right(words[i], shift), points)
             energy = x * x + y * y
             sent += energy * lanes[OF_SYMBOLS + SENT_POWER + i]
             faded += energy * lanes[OF_SYMBOLS + FADED_POWER + i]
             real, imag = _receive(x, y, lanes, i)
-            words[_DECIDED + i] |= np.uint32(decide_signs(real, imag, points) << shift)
+            words[_DECIDED + i] |= shifted_left(decide_signs(real, imag, points), shift)
     for i in range(count):
         noise += lanes[NOISE_REAL + i] * lanes[NOISE_REAL + i] + lanes[NOISE_IMAG + i] * lanes[NOISE_IMAG + i]
     energies[SENT] += sent
@@ -178,7 +179,8 @@ def _carry(
                     draw_coefficients(law, keys, device, gain, level, start, per_group, lanes, OF_SYMBOLS, count)
                 elif place == 0 or num_taps > 1:
                     expand(first_tap, law.block_symbols, base + place, per_group, lanes, count)
-                draw_normals(keys[4:6], device, base + place, per_group, lanes, NOISE_REAL, NOISE_IMAG, count)
+                at = positions(device, base + place, per_group)
+                draw_normals(keys[4:6], at, lanes, NOISE_REAL, NOISE_IMAG, count)
                 shift = np.uint32((per_group - 1 - place) * points.bits_per_symbol)
                 _pass_through(words, lanes, shift, points, sums, count)
             _ungroup(words[_DECIDED:], got, points, groups_here)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from phy.config import ChannelConfig
 from phy.fused.compiled import inlined, stage
-from phy.fused.random import complex_normal, cosine_and_sine, phasor, threefry
+from phy.fused.random import complex_normal, cosine_and_sine, phasor
+from phy.fused.threefry import threefry
 from phy.propagation.correlation import LOS_ANGLE_TURNS
 from phy.propagation.tdl import FLAT_WAVES, TDL_WAVES, Profile, flat_profile, tdl_profile
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from phy.fused.compiled import stage
 from phy.fused.packet_plan import ROOM
-from phy.fused.random import complex_normal, threefry
+from phy.fused.random import complex_normal
 from phy.fused.symbols import decide, decide_signs, modulate, modulate_signs
+from phy.fused.threefry import draw_lanes, positions
 
 # Numbers of numpy: a kernel would be compiled once for every Python number that it is called with.
 CHANNEL, NOISE, KNOWN, SYMBOL, MATCHED = (np.int64(2 * lane * ROOM) for lane in range(5))
@@ -32,13 +33,8 @@ _FAINTEST = np.float32(1e-30)
 @stage
 def draw_line(key: Any, antenna: Any, first: Any, lanes: Any, lane: Any, count: Any) -> None:
     """CN(0, 1) at positions from `first` on into a lane. In two loops: Threefry alone fills the registers."""
-    key0, key1, out = np.uint32(key[0]), np.uint32(key[1]), np.uint64(lane)
-    row, start = np.uint32(antenna), np.uint32(first)
-    words = lanes.view(np.uint32)
-    for i in range(count):
-        word0, word1 = threefry(key0, key1, np.uint32(start + np.uint32(i)), row)
-        words[_WORDS + i] = word0
-        words[_WORDS + ROOM + i] = word1
+    words, out = lanes.view(np.uint32), np.uint64(lane)
+    draw_lanes(key, positions(antenna, first, 1), words, _WORDS, _WORDS + ROOM, count)
     for i in range(count):
         real, imag = complex_normal(words[_WORDS + i], words[_WORDS + ROOM + i])
         lanes[out + np.uint64(i)] = real

@@ -1,6 +1,6 @@
 """The random numbers of `phy.random` inside kernels: the same words, Gaussians equal to within float32 rounding.
 
-Word pair number c of a device is Threefry-2x32-20 of (key, (c, device)), as `phy.random.threefry` has it, so both
+Word pair number c of a device is Threefry of (key, (c, device)), as `phy.random.threefry` has it, so both
 engines meet the same fades and the same noise, and neither depends on threads, chunks or order.
 """
 
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.fused.compiled import inlined, kernel, stage
+from phy.fused.threefry import draw_lanes, positions, threefry
 from phy.fused.workers import run_tasks
 
-_PARITY = np.uint32(0x1BD11BDA)
 _STEP = np.float32(2.0**-32)
 _SQRT_HALF = np.int32(0x3F3504F3)
 """Bits of sqrt(1/2) as float32."""
@@ -30,41 +30,6 @@ _S9, _S11 = np.float32(1.0 / 362880.0), np.float32(-1.0 / 39916800.0)
 _HALF, _QUARTER, _ONE, _ZERO = np.float32(0.5), np.float32(0.25), np.float32(1.0), np.float32(0.0)
 
 _PAIRS_OF_A_TASK = 1 << 14
-
-
-@inlined
-def _mix(x0: Any, x1: Any, bits: Any) -> Any:
-    x0 = np.uint32(x0 + x1)
-    x1 = np.uint32(np.uint32(x1 << np.uint32(bits)) | np.uint32(x1 >> np.uint32(32 - bits)))
-    return x0, np.uint32(x1 ^ x0)
-
-
-@inlined
-def _mix_even(x0: Any, x1: Any) -> Any:
-    x0, x1 = _mix(x0, x1, 13)
-    x0, x1 = _mix(x0, x1, 15)
-    x0, x1 = _mix(x0, x1, 26)
-    return _mix(x0, x1, 6)
-
-
-@inlined
-def _mix_odd(x0: Any, x1: Any) -> Any:
-    x0, x1 = _mix(x0, x1, 17)
-    x0, x1 = _mix(x0, x1, 29)
-    x0, x1 = _mix(x0, x1, 16)
-    return _mix(x0, x1, 24)
-
-
-@inlined
-def threefry(key0: Any, key1: Any, counter0: Any, counter1: Any) -> Any:
-    """Threefry-2x32-20 of one key and one counter, all uint32: two words."""
-    key2 = np.uint32(np.uint32(key0 ^ key1) ^ _PARITY)
-    x0, x1 = _mix_even(np.uint32(counter0 + key0), np.uint32(counter1 + key1))
-    x0, x1 = _mix_odd(np.uint32(x0 + key1), np.uint32(x1 + key2 + np.uint32(1)))
-    x0, x1 = _mix_even(np.uint32(x0 + key2), np.uint32(x1 + key0 + np.uint32(2)))
-    x0, x1 = _mix_odd(np.uint32(x0 + key0), np.uint32(x1 + key1 + np.uint32(3)))
-    x0, x1 = _mix_even(np.uint32(x0 + key1), np.uint32(x1 + key2 + np.uint32(4)))
-    return np.uint32(x0 + key2), np.uint32(x1 + key0 + np.uint32(5))
 
 
 @inlined
@@ -109,19 +74,13 @@ def complex_normal(word0: Any, word1: Any) -> Any:
 
 
 @stage
-def draw_normals(
-    key: Any, device: Any, first: Any, stride: Any, out: Any, real_at: Any, imag_at: Any, count: Any
-) -> None:
-    """CN(0, 1) of one device at positions first, first + stride, ..., `count` of them, into the flat float32 `out`.
+def draw_normals(key: Any, counters: Any, out: Any, real_at: Any, imag_at: Any, count: Any) -> None:
+    """CN(0, 1) of `count` counters, as `phy.fused.threefry.draw_lanes` takes them, into the flat float32 `out`.
 
     Real parts from `real_at` on, imaginary ones from `imag_at` on. In two loops: Threefry alone fills the registers.
     """
-    key0, key1 = np.uint32(key[0]), np.uint32(key[1])
     words = out.view(np.uint32)
-    for i in range(count):
-        word0, word1 = threefry(key0, key1, np.uint32(np.uint32(first) + np.uint32(stride) * np.uint32(i)), device)
-        words[real_at + i] = word0
-        words[imag_at + i] = word1
+    draw_lanes(key, counters, words, real_at, imag_at, count)
     for i in range(count):
         real, imag = complex_normal(words[real_at + i], words[imag_at + i])
         out[real_at + i] = real
@@ -152,7 +111,7 @@ def _fill_normals(keys: Any, devices: Any, out: Any, num_values: Any, start: Any
     """Rows `first` to `last` of the flat `out`, for each its real parts, then its imaginary ones."""
     for row in range(first, last):
         real_at = 2 * row * num_values
-        draw_normals(keys[row], devices[row], start, 1, out, real_at, real_at + num_values, num_values)
+        draw_normals(keys[row], positions(devices[row], start, 1), out, real_at, real_at + num_values, num_values)
 
 
 def random_bits(

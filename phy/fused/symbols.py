@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phy.config import BITS_PER_SYMBOL
-from phy.fused.compiled import inlined
+from phy.fused.compiled import inlined, shifted_left, shifted_right
 
 _HALF, _ZERO = np.float32(0.5), np.float32(0.0)
 
@@ -89,7 +89,7 @@ def _level_of(gray: Any, flip: Any) -> Any:
 @inlined
 def modulate(label: Any, points: Any) -> Any:
     """(real, imaginary) part of the symbol of a label, float32."""
-    real = _level_of(_even_bits(np.uint32(label >> points.real_shift)), points.flip)
+    real = _level_of(_even_bits(shifted_right(label, points.real_shift)), points.flip)
     x = (points.top - np.float32(np.int32(real))) * points.spacing
     if points.imag_mask == np.uint32(0):
         return x, _ZERO
@@ -100,7 +100,7 @@ def modulate(label: Any, points: Any) -> Any:
 @inlined
 def modulate_signs(label: Any, points: Any) -> Any:
     """`modulate` where an axis has one bit: BPSK and QPSK."""
-    real = np.uint32(np.uint32(label >> points.real_shift) & np.uint32(1))
+    real = np.uint32(shifted_right(label, points.real_shift) & np.uint32(1))
     imag = np.uint32(label & np.uint32(1))
     y = (_HALF - np.float32(np.int32(imag))) * points.spacing
     return (_HALF - np.float32(np.int32(real))) * points.spacing, _ZERO if points.imag_mask == np.uint32(0) else y
@@ -116,12 +116,12 @@ def _nearest(value: Any, points: Any) -> Any:
 @inlined
 def decide(real: Any, imag: Any, points: Any) -> Any:
     """Label of the constellation point nearest to an equalised symbol."""
-    label = np.uint32(_spread_bits(_nearest(real, points)) << points.real_shift)
+    label = shifted_left(_spread_bits(_nearest(real, points)), points.real_shift)
     return np.uint32(label | np.uint32(_spread_bits(_nearest(imag, points)) & points.imag_mask))
 
 
 @inlined
 def decide_signs(real: Any, imag: Any, points: Any) -> Any:
     """`decide` where an axis has one bit: the quadrant, or the half plane."""
-    label = np.uint32(np.uint32(real < _ZERO) << points.real_shift)
+    label = shifted_left(np.uint32(real < _ZERO), points.real_shift)
     return np.uint32(label | np.uint32(np.uint32(imag < _ZERO) & points.imag_mask))

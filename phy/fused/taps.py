@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from phy.channels import FlatChannel
 from phy.fused.compiled import inlined, stage
-from phy.fused.random import cosine_and_sine, draw_normals, negative_log, threefry
+from phy.fused.random import cosine_and_sine, draw_normals, negative_log
+from phy.fused.threefry import draw_lanes, positions
 from phy.propagation.nakagami import amplitude_pieces
 
 CONSTANT, _RAYLEIGH, _RICIAN, NAKAGAMI = range(4)
@@ -35,6 +36,7 @@ OF_SYMBOLS = OF_TAPS + _COEFFICIENTS
 NUM_LANES = OF_SYMBOLS + _COEFFICIENTS
 
 SMALLEST_POWER = np.float32(1e-30)
+_ENDLESS = 1 << 31
 _PIECES = 256
 _PIECES_PER_NEPER = np.float32(_PIECES / (32.0 * np.log(2.0)))
 _HALF, _ZERO, _ONE, _TINY = np.float32(0.5), np.float32(0.0), np.float32(1.0), np.float32(2.0**-31)
@@ -72,7 +74,7 @@ def tap_law(channel: FlatChannel) -> TapLaw:
         csi_std=np.float32(numbers.csi_std),
         cutoff=np.float32(numbers.cutoff if spec.policy == "truncated-inversion" else 0.0),
         noise_std=np.float32(numbers.noise_std),
-        block_symbols=numbers.block_symbols,
+        block_symbols=numbers.block_symbols if channel.varies else _ENDLESS,
         pieces=amplitude_pieces(1.0 if m is None else m),
     )
 
@@ -94,24 +96,37 @@ def nakagami_tap(word0: Any, word1: Any, pieces: Any) -> Any:
 
 
 @stage
-def draw_taps(law: Any, key: Any, device: Any, first: Any, stride: Any, lanes: Any, count: Any) -> None:
-    """Taps of unit mean power at positions first, first + stride, ..."""
-    key0, key1 = np.uint32(key[0]), np.uint32(key[1])
+def draw_taps(law: Any, key: Any, counters: Any, lanes: Any, count: Any) -> None:
+    """Taps of unit mean power of `count` counters, as `phy.fused.threefry.draw_lanes` takes them."""
     if law.fading == CONSTANT:
         lanes[TAP_REAL : TAP_REAL + count] = _ONE
         lanes[TAP_IMAG : TAP_IMAG + count] = _ZERO
     elif law.fading == NAKAGAMI:
+        words = lanes.view(np.uint32)
+        draw_lanes(key, counters, words, TAP_REAL, TAP_IMAG, count)
         for i in range(count):
-            position = np.uint32(np.uint32(first) + np.uint32(stride) * np.uint32(i))
-            word0, word1 = threefry(key0, key1, position, device)
-            real, imag = nakagami_tap(word0, word1, law.pieces)
+            real, imag = nakagami_tap(words[TAP_REAL + i], words[TAP_IMAG + i], law.pieces)
             lanes[TAP_REAL + i] = real
             lanes[TAP_IMAG + i] = imag
     else:
-        draw_normals(key, device, first, stride, lanes, TAP_REAL, TAP_IMAG, count)
+        draw_normals(key, counters, lanes, TAP_REAL, TAP_IMAG, count)
         for i in range(count):
             lanes[TAP_REAL + i] = law.fixed_part + law.scattered_part * lanes[TAP_REAL + i]
             lanes[TAP_IMAG + i] *= law.scattered_part
+
+
+@stage
+def draw_known(law: Any, keys: Any, counters: Any, lanes: Any, count: Any) -> None:
+    """`draw_taps` and the errors of unit power in what is known of them.
+
+    `keys` `[>= 4]` uint32 are those of taps and of channel knowledge.
+    """
+    draw_taps(law, keys[0:2], counters, lanes, count)
+    if law.perfect_csi:
+        lanes[KNOWN_REAL : KNOWN_REAL + count] = _ZERO
+        lanes[KNOWN_IMAG : KNOWN_IMAG + count] = _ZERO
+    else:
+        draw_normals(keys[2:4], counters, lanes, KNOWN_REAL, KNOWN_IMAG, count)
 
 
 @stage
@@ -120,14 +135,9 @@ def draw_coefficients(
 ) -> None:
     """Coefficients of taps number first, first + stride, ..., `count` of them, from `lanes[at]` on.
 
-    `keys` `[>= 4]` uint32 are those of taps and of channel knowledge.
+    `keys` are those of `draw_known`.
     """
-    draw_taps(law, keys[0:2], device, first, stride, lanes, count)
-    if law.perfect_csi:
-        lanes[KNOWN_REAL : KNOWN_REAL + count] = _ZERO
-        lanes[KNOWN_IMAG : KNOWN_IMAG + count] = _ZERO
-    else:
-        draw_normals(keys[2:4], device, first, stride, lanes, KNOWN_REAL, KNOWN_IMAG, count)
+    draw_known(law, keys, positions(device, first, stride), lanes, count)
     cutoff, inverts = law.cutoff * gain * gain, law.inverts
     for i in range(count):
         real, imag = gain * lanes[TAP_REAL + i], gain * lanes[TAP_IMAG + i]
