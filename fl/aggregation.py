@@ -23,11 +23,10 @@ _FEWEST_COLUMNS = 256
 
 def sum_from_superposition(heard: Superposition, *, num_devices: int) -> NDArray[np.float64]:
     """Estimate of sum_k x_k, `[num_trials, num_symbols]`: Re(y) / A times K / K_a, Zhang et al. 2022 (14)."""
-    amplitude = heard.decision.amplitude[:, None]
-    scale = num_devices / np.maximum(heard.num_active, 1)
-    audible = (amplitude > 0) & (heard.num_active > 0)
-    estimate = heard.received.real / np.where(audible, amplitude, 1.0) * scale
-    return np.where(audible, estimate, 0.0)
+    # Here, because numba takes a while to import.
+    from fl.aggregation_kernel import estimated_sums
+
+    return estimated_sums(heard.received, heard.decision.amplitude, heard.num_active, num_devices=num_devices)
 
 
 def sum_of_devices(

@@ -142,35 +142,32 @@ def _within(
     return outcome
 
 
-def by_trial(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Arrays `[num_rounds, num_trials, ...]` as `[num_trials, num_rounds, ...]`."""
-    return {name: np.ascontiguousarray(np.swapaxes(values, 0, 1)) for name, values in arrays.items()}
-
-
 def of_trials(arrays: Mapping[str, NDArray[Any]], *, ended: NDArray[np.int64]) -> list[dict[str, NDArray[Any]]]:
-    """What each trial keeps of arrays `[num_trials, num_rounds, ...]`: its first `ended` `[num_trials]` rounds.
+    """What each trial keeps of arrays `[num_rounds, num_trials, ...]`: its first `ended` `[num_trials]` rounds.
 
     Where all trials agree to the last bit they share one array, which is read-only: what nothing draws is then copied,
     packed and stored once.
     """
     kept: list[dict[str, NDArray[Any]]] = [{} for _ in ended]
     for name, values in arrays.items():
-        if len(values) > 1 and _all_alike(values):
-            shared = {int(rounds): values[0, :rounds].copy() for rounds in set(ended.tolist())}
+        if len(ended) > 1 and _all_alike(values):
+            shared = {rounds: values[:rounds, 0].copy() for rounds in set(ended.tolist())}
             for array in shared.values():
                 array.setflags(write=False)
             for one, rounds in zip(kept, ended.tolist(), strict=True):
                 one[name] = shared[rounds]
         else:
-            for one, row, rounds in zip(kept, values, ended.tolist(), strict=True):
+            # A trial's numbers side by side, or every one of them would be fetched from another line of memory.
+            rows = np.ascontiguousarray(np.swapaxes(values, 0, 1))
+            for one, row, rounds in zip(kept, rows, ended.tolist(), strict=True):
                 one[name] = row[:rounds].copy()
     return kept
 
 
 def _all_alike(values: NDArray[Any]) -> bool:
-    """Whether all rows of contiguous 8-byte numbers are the same bytes; the last column tells at once."""
-    words = values.reshape(len(values), -1).view(np.int64)
-    return bool((words[:, -1:] == words[0, -1:]).all() and (words == words[0]).all()) if words.size else False
+    """Whether all columns of contiguous 8-byte numbers are the same bytes; the last row tells at once."""
+    words = values.reshape(*values.shape[:2], -1).view(np.int64)
+    return bool((words[-1:] == words[-1:, :1]).all() and (words == words[:, :1]).all()) if words.size else False
 
 
 class _Record:
@@ -295,10 +292,10 @@ class _Record:
         silent = np.zeros(len(trials), bool)
         if "num_active" in self._rounds:
             silent |= ~self._rounds["num_active"].any(axis=0)
-        # A trial's numbers side by side, or every one of them would be fetched from another line of memory.
-        rounds, link, privacy_spent = (by_trial(arrays) for arrays in (self._rounds, self._link, spent))
         ended = np.minimum(self._failed_at, self._stopped_at)
-        kept_rounds, kept_link, kept_spent = (of_trials(some, ended=ended) for some in (rounds, link, privacy_spent))
+        kept_rounds, kept_link, kept_spent = (
+            of_trials(some, ended=ended) for some in (self._rounds, self._link, spent)
+        )
         metrics = {name: values.tolist() for name, values in summary.items()}
         out = []
         for row, trial in enumerate(trials):
@@ -316,7 +313,7 @@ class _Record:
                     link=kept_link[row],
                     privacy=kept_spent[row],
                     bursts={} if self._bursts is None else self._bursts.of_trial(row),
-                    on_air=OnAir(rounds={name: float(values[row, ended[row]]) for name, values in rounds.items()})
+                    on_air=OnAir(rounds={name: float(values[ended[row], row]) for name, values in self._rounds.items()})
                     if ended[row] == self._failed_at[row] < self._num_rounds
                     else OnAir(),
                     failure=failure,

@@ -138,27 +138,33 @@ def _within(caps: Mapping[str, ArrayLike], budget: ArrayLike | None) -> Mapping[
     return caps if budget is None else {**caps, "budget": budget}
 
 
-def clipped_gradients(task: PosteriorTask, theta: NDArray[np.float64], bound: float) -> NDArray[np.float64]:
-    """Local gradients clipped per entry to |g| <= l, Zhang et al. 2022 (13), `[num_trials, num_devices, m]`."""
+@dataclass(frozen=True)
+class Gradients:
+    """Local gradients `[num_trials, num_devices, m]`, and the trials `[num_trials]` of which one holds NaN."""
+
+    values: NDArray[np.float64]
+    lost: NDArray[np.bool_]
+
+
+def clipped_gradients(task: PosteriorTask, theta: NDArray[np.float64], bound: float) -> Gradients:
+    """Local gradients clipped per entry to |g| <= l, Zhang et al. 2022 (13)."""
     # Here, because numba takes a while to import.
     from fl.algorithms.flmc_kernels import clipped
 
-    return clipped(task.gradients(theta), bound)
+    return Gradients(*clipped(task.gradients(theta), bound))
 
 
-def encodable(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The gradients with a number for NaN, which no codec takes; see `lost_where_gradients_are`."""
+def encodable(told: NDArray[np.float64], gradients: Gradients) -> NDArray[np.float64]:
+    """What devices tell, with a number for NaN, which no codec takes; see `lost_where_gradients_are`."""
     from fl.algorithms.flmc_kernels import rows_with_nan
 
-    return np.where(np.isnan(gradients), 0.0, gradients) if rows_with_nan(gradients).any() else gradients
+    lost = gradients.lost if told is gradients.values else rows_with_nan(told)
+    return np.where(np.isnan(told), 0.0, told) if lost.any() else told
 
 
-def lost_where_gradients_are(estimate: NDArray[np.float64], gradients: NDArray[np.float64]) -> NDArray[np.float64]:
+def lost_where_gradients_are(estimate: NDArray[np.float64], gradients: Gradients) -> NDArray[np.float64]:
     """The estimate `[num_trials, m]`, NaN for trials with a gradient that is NaN: a bit cannot tell so."""
-    from fl.algorithms.flmc_kernels import rows_with_nan
-
-    lost = rows_with_nan(gradients)
-    return np.where(lost[:, None], np.nan, estimate) if lost.any() else estimate
+    return np.where(gradients.lost[:, None], np.nan, estimate) if gradients.lost.any() else estimate
 
 
 class Observer:
@@ -221,7 +227,7 @@ class OverTheAir(Forgetful):
         payload, jammers = self._sent(gradients, context), None
         if self._attackers.jam:
             jammers = self._attackers.who(context)
-            amplitudes = self._codec.decode(payload, num_values=gradients.shape[2]) if self._codec else payload
+            amplitudes = self._codec.decode(payload, num_values=self._task.dimension) if self._codec else payload
             payload = self._attackers.symbols(amplitudes, context=context)
         heard = self._uplink.superpose(payload, context=context, caps=_within(self._caps, budget), jammers=jammers)
         estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)
@@ -235,13 +241,13 @@ class OverTheAir(Forgetful):
             | self._attackers.told(context),
         )
 
-    def _sent(self, gradients: NDArray[np.float64], context: UplinkContext) -> NDArray[Any]:
+    def _sent(self, gradients: Gradients, context: UplinkContext) -> NDArray[Any]:
         """Amplitudes, or packed bits."""
-        told = self._attackers.gradients(gradients, context=context)
+        told = self._attackers.gradients(gradients.values, context=context)
         if self._codec is None:
             return told
-        payload = self._codec.encode(encodable(told), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
-        return self._attackers.bits(payload, num_bits=gradients.shape[2], context=context)
+        payload = self._codec.encode(encodable(told, gradients), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
+        return self._attackers.bits(payload, num_bits=self._task.dimension, context=context)
 
 
 class DetectedSigns:
@@ -277,8 +283,8 @@ class DetectedSigns:
                 self._probe_bits, context=context, caps=_within(self._caps, budget)
             ).bit_error_rate
         gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
-        told = self._attackers.gradients(gradients, context=context)
-        payload = self._codec.encode(encodable(told), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
+        told = self._attackers.gradients(gradients.values, context=context)
+        payload = self._codec.encode(encodable(told, gradients), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
         payload = self._attackers.bits(payload, num_bits=self._task.dimension, context=context)
         heard = self._uplink.send(payload, context=context, caps=_within(self._caps, budget))
         signs = self._codec.decode(heard.payload, num_values=self._task.dimension)
@@ -321,7 +327,7 @@ class ServerLangevin(Forgetful):
         """See `Algorithm.round`."""
         del budget  # nothing is sent
         gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
-        total = self._attackers.gradients(gradients, context=context).sum(axis=1)
+        total = self._attackers.gradients(gradients.values, context=context).sum(axis=1)
         noise = real_normals(context.keys(Purpose.LANGEVIN_NOISE), num_values=self._task.dimension)
         return RoundOutcome(
             theta=theta - self._eta * total + np.sqrt(2.0 * self._eta) * noise, observed=self._attackers.told(context)

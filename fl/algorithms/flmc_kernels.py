@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,19 @@ from phy.fused.compiled import kernel, read_only
 
 
 @kernel
-def _clip(values: Any, bound: Any, out: Any) -> None:
-    for i in range(len(values)):
-        value = values[i]
-        # Written so that NaN stays what it is.
-        if value > bound:
-            value = bound
-        if value < -bound:
-            value = -bound
-        out[i] = value
+def _clip(values: Any, bound: Any, out: Any, lost: Any) -> None:
+    for row in range(len(values)):
+        found = False
+        for i in range(values.shape[1]):
+            value = values[row, i]
+            found |= np.isnan(value)
+            # Written so that NaN stays what it is.
+            if value > bound:
+                value = bound
+            if value < -bound:
+                value = -bound
+            out[row, i] = value
+        lost[row] = found
 
 
 @kernel
@@ -40,11 +45,12 @@ def _all_below(values: Any, limit: Any, out: Any) -> None:
         out[row] = below
 
 
-def clipped(values: NDArray[np.float64], bound: float) -> NDArray[np.float64]:
-    """Values clipped to |v| <= `bound` > 0, of the same shape; NaN stays NaN."""
-    out = np.empty(values.shape)
-    _clip(read_only(values).reshape(-1), float(bound), out.reshape(-1))
-    return out
+def clipped(values: NDArray[np.float64], bound: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Values clipped to |v| <= `bound` > 0, of the same shape, and `rows_with_nan` of them; NaN stays NaN."""
+    out, lost = np.empty(values.shape), np.empty(len(values), np.bool_)
+    flat = (len(values), prod(values.shape[1:]))
+    _clip(read_only(values).reshape(flat), float(bound), out.reshape(flat), lost)
+    return out, lost
 
 
 def rows_with_nan(values: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -59,5 +65,5 @@ def rows_below(values: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
 
 def _of_rows(kernel_of_rows: Any, values: NDArray[np.float64], *limit: float) -> NDArray[np.bool_]:
     out = np.empty(len(values), np.bool_)
-    kernel_of_rows(read_only(values).reshape(len(values), int(np.prod(values.shape[1:]))), *limit, out)
+    kernel_of_rows(read_only(values).reshape(len(values), prod(values.shape[1:])), *limit, out)
     return out

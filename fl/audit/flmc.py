@@ -181,7 +181,8 @@ class FlmcGame:
         attacks = self._attackers.who(context)
         signs: NDArray[np.float64] = np.where(worlds | (~audited if self._air is not None else attacks), 1.0, -1.0)
         gradients = np.full(shape, _BEYOND * self._config.gradient_bound) * signs[..., None]
-        clipped = clipped_gradients(_WorstGradients(gradients), np.zeros(shape[::2]), self._config.gradient_bound)
+        told_of, bound = _WorstGradients(gradients), self._config.gradient_bound
+        clipped = clipped_gradients(told_of, np.zeros(shape[::2]), bound).values
         if attacks.any():
             # Attackers see the audited device at +l in either world.
             told = self._attackers.gradients(np.abs(clipped), context=context)

@@ -63,3 +63,16 @@ def unpack_rows(payload: NDArray[np.uint8], *, bits: int, num_values: int, dtype
         lambda first, last: _unpack(given, bits, out, first, last), num_tasks=len(given), threads=available_threads()
     )
     return out
+
+
+@kernel
+def _all_between(values: Any, low: Any, high: Any) -> Any:
+    inside = True
+    for value in values:
+        inside &= low <= value <= high
+    return inside
+
+
+def all_between(values: NDArray[np.floating[Any]], low: np.floating[Any], high: np.floating[Any]) -> bool:
+    """Whether all values, of the type of the limits, are between them or equal to one; NaN is not."""
+    return bool(_all_between(read_only(values).reshape(-1), low, high))

@@ -37,6 +37,9 @@ def encode_in_parts(
         raise LearningError(
             f"values to encode have shape {values.shape}; a codec takes [num_trials, num_devices, num_values]"
         )
+    # Here, because numba takes a while to import.
+    from fl.codecs.packing_kernel import all_between
+
     num_values = values.shape[-1]
     payload = np.empty((*values.shape[:2], _num_bytes(num_values, bits)), np.uint8)
     clipped = np.zeros(values.shape[:2], np.int64)
@@ -44,8 +47,7 @@ def encode_in_parts(
     for columns, stored in _parts(values.shape, bits):
         with np.errstate(over="ignore"):
             part = values[..., columns].astype(dtype, copy=False)
-        # Written so that NaN takes the slow way too.
-        if not (low <= part.min(initial=0.0) and part.max(initial=0.0) <= high):
+        if not all_between(part, low, high):
             _refuse_what_is_not_finite(values[..., columns], first=columns.start)
             clipped += np.count_nonzero((part < low) | (part > high), axis=-1)
             part = np.clip(part, low, high)

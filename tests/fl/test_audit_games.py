@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fl import protection
+from fl.algorithms.flmc import Gradients
 from fl.audit.attack import Audited, audit
 from fl.audit.build import build_game
 from fl.audit.flmc import FlmcGame
@@ -176,7 +177,10 @@ def test_receiver_noise_that_is_credited_but_absent_is_caught(scheme: str, monke
 
 
 def test_gradients_that_are_not_clipped_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fl.audit.flmc.clipped_gradients", lambda task, theta, _: task.gradients(theta))
+    nothing_lost = np.zeros(1, bool)
+    monkeypatch.setattr(
+        "fl.audit.flmc.clipped_gradients", lambda task, theta, _: Gradients(task.gradients(theta), nothing_lost)
+    )
     found = play_flmc("analog")
     assert found.result.epsilon_lower > tightest(found)
 

@@ -16,7 +16,9 @@ for place, odd in enumerate(ODD):
 @pytest.mark.parametrize("bound", [0.5, 1e-300, np.inf])
 @pytest.mark.parametrize("values", [NUMBERS, NUMBERS[::2], NUMBERS.transpose(1, 0, 2), NUMBERS[:0]])
 def test_clipping_is_that_of_numpy(values: np.ndarray, bound: float) -> None:
-    assert clipped(values, bound).tobytes() == np.clip(values, -bound, bound).tobytes()
+    found, lost = clipped(values, bound)
+    assert found.tobytes() == np.clip(values, -bound, bound).tobytes()
+    assert lost.tolist() == np.isnan(values).any(axis=(1, 2)).tolist()
 
 
 @pytest.mark.parametrize("values", [NUMBERS, NUMBERS[:, 0], NUMBERS[:0], NUMBERS[:, :0]])

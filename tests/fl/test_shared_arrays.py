@@ -22,9 +22,11 @@ def test_trials_share_an_array_only_where_every_bit_of_it_is_the_same() -> None:
     draws = np.random.default_rng(5).standard_normal((3, ROUNDS))
     nearly = np.full((3, ROUNDS), 0.0)
     nearly[1, 7] = -0.0
-    arrays = {"draws": draws, "nearly": nearly, "same": np.full((3, ROUNDS), np.nan)}
+    same = np.repeat(np.arange(float(ROUNDS))[None], 3, axis=0)
+    same[:, 5] = np.nan
+    arrays = {"draws": draws, "nearly": nearly, "same": same}
     ended = np.array([ROUNDS, 11, ROUNDS])
-    kept = of_trials(arrays, ended=ended)
+    kept = of_trials({name: np.ascontiguousarray(values.T) for name, values in arrays.items()}, ended=ended)
     for row, one in enumerate(kept):
         for name, values in arrays.items():
             assert one[name].tobytes() == values[row, : ended[row]].tobytes(), name
