@@ -172,3 +172,30 @@ def draw_lanes(key: Any, counters: Any, words: Any, first_at: Any, second_at: An
         word0, word1 = threefry(key0, key1, _plus(place_a, place_step, k), _plus(row_a, row_step, k))
         words[one_a + i] = word0
         words[two_a + i] = word1
+
+
+@stage
+def draw_listed(key: Any, places: Any, rows: Any, words: Any, first_at: Any, second_at: Any, count: Any) -> None:
+    """`draw_lanes` of the counters (`places[i]`, `rows[i]`), `count` of them, given as uint32.
+
+    Both lists, and the room for words, are as long as the next multiple of 32: up to there words without use are drawn.
+    """
+    key0, key1, one_a, two_a = np.uint32(key[0]), np.uint32(key[1]), np.uint64(first_at), np.uint64(second_at)
+    run = (count + 4 * _VECTOR - 1) // (4 * _VECTOR) * _VECTOR
+    apart = np.uint64(run)
+    one_b, one_c, one_d = one_a + apart, one_a + apart + apart, one_a + apart + apart + apart
+    two_b, two_c, two_d = two_a + apart, two_a + apart + apart, two_a + apart + apart + apart
+    for k in range(run):
+        a = np.uint64(k)
+        b, c, d = a + apart, a + apart + apart, a + apart + apart + apart
+        x, y = threefry_of_four(
+            key0, key1, (places[a], places[b], places[c], places[d]), (rows[a], rows[b], rows[c], rows[d])
+        )
+        words[one_a + a] = x[0]
+        words[one_b + a] = x[1]
+        words[one_c + a] = x[2]
+        words[one_d + a] = x[3]
+        words[two_a + a] = y[0]
+        words[two_b + a] = y[1]
+        words[two_c + a] = y[2]
+        words[two_d + a] = y[3]

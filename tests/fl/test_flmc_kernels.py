@@ -32,6 +32,29 @@ def test_stochastic_signs_are_words_held_against_the_logistic_function(num_value
     np.testing.assert_array_equal(found, np.packbits(expected, axis=-1))
 
 
+def test_words_next_to_their_threshold_fall_on_the_side_that_double_precision_says() -> None:
+    """Thresholds 3 to 7000 words above and below each word, of 2^32: single precision tells 2^8 at best."""
+    keys = round_keys(1, TRIALS, Purpose.LOCAL_TRAINING, 4)
+    words = words_of(keys, num_values=1000).astype(float)
+    off = np.random.default_rng(7).choice([-7000.0, -300.0, -30.0, -3.0, 3.0, 30.0, 300.0, 7000.0], words.shape)
+    share = np.clip(words + off, 2.0**16, 2.0**32 - 2.0**16) / 2.0**32
+    values = np.log(share / (1.0 - share)) / 0.05
+    expected = words >= expit(0.05 * values) * 2.0**32
+    assert 0.4 < expected.mean() < 0.6
+    found = StochasticOneBit(slope=0.05).encode(values, keys=keys).payload
+    np.testing.assert_array_equal(found, np.packbits(expected, axis=-1))
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 5e-324, 1e300, -1e300, 700.0, -700.0])
+def test_signs_of_numbers_of_any_size_are_those_of_double_precision(value: float) -> None:
+    keys = round_keys(1, TRIALS, Purpose.LOCAL_TRAINING, 4)
+    values = np.full((len(TRIALS), DEVICES, 301), value)
+    expected = words_of(keys, num_values=301) >= expit(values) * 2.0**32
+    np.testing.assert_array_equal(
+        StochasticOneBit(slope=1.0).encode(values, keys=keys).payload, np.packbits(expected, axis=-1)
+    )
+
+
 def test_values_in_several_parts_draw_the_words_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = round_keys(1, TRIALS, Purpose.LOCAL_TRAINING, 4)
     values = np.random.default_rng(2).standard_normal((len(TRIALS), DEVICES, 500))
