@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from pace import fastest_s
 from radio import ERRORS_OF_A_CHECK
 
 from phy.fused import ldpc_decoder
@@ -149,16 +149,6 @@ def test_no_block_at_all_is_no_problem() -> None:
     plan = plan_ldpc(100, 200, bits_per_symbol=2)
     assert LdpcDecoder(plan=plan, iterations=5).decode(np.zeros((0, 200), np.float32))[0].shape == (0, 100)
     assert LdpcEncoder(plan).encode(np.zeros((0, 100), np.uint8)).shape == (0, 200)
-
-
-def fastest_s(call: Any, *, repeats: int = 15) -> float:
-    """Shortest time of a call [s]: what else the machine does can only add to it."""
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 @pytest.mark.parametrize(("block_bits", "coded_bits"), [(8448, 16896), (100, 200)])
