@@ -30,7 +30,7 @@ import peers
 import round_costs
 from chains import EVERY, FEW, LDPC_N, Chain, Rival, digital
 from ldpc import FRAMES, POINTS, received, sionna_decoder
-from timing import interleaved_rates, markdown_table, median_ratio, print_table
+from timing import SLOW_TURNS, interleaved_rates, markdown_table, median_ratio, print_table
 
 from phy.fused.workers import available_threads
 
@@ -145,7 +145,7 @@ def every_chain(report: Report, *, quick: bool, binary: Path | None) -> None:
     missing = [name for name in ("scikit-commpy", "pyldpc") if name not in here]
     report.table(("chain", *COLUMNS.values(), *RATIOS.values()), rows)
     report.say(
-        f"Medians of {repeats} turns in one run (of calls above half a second: 2). "
+        f"Medians of {repeats} turns in one run (of calls above half a second: {SLOW_TURNS}). "
         + (f"{' and '.join(missing)}: not installed. " if missing else "")
         + ("AFF3CT: not given." if binary is None else f"AFF3CT: {binary}.")
     )

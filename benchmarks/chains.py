@@ -32,7 +32,7 @@ CARRIED = {"fused": 3 << 23, "sionna": 3 << 19, "plain": 3 << 19}
 LDPC_K, LDPC_N, LDPC_ITERATIONS = 4096, 8192, 20
 LDPC_BLOCKS = {"fused": 768, "sionna": 32, "plain": 32}
 TRELLIS_K, TRELLIS_BLOCKS = 1024, {"sionna": 32, "plain": 32}
-OFDM_BITS, OFDM_PACKETS = 1728, {"fused": 1024, "sionna": 256}
+OFDM_BITS, OFDM_PACKETS = 1728, {"fused": 4096, "sionna": 256}
 ADDING_DEVICES, ADDED_SYMBOLS, ADDING_ROUNDS = 20, 1 << 15, {"fused": 16, "sionna": 4, "plain": 4}
 
 

@@ -53,8 +53,12 @@ def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
         print("  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]))
 
 
+SLOW_TURNS = 3
+"""Of calls that take long."""
+
+
 def interleaved_rates(
-    calls: Mapping[str, Callable[[], float]], *, repeats: int, slow_s: float = 0.5, of_slow: int = 2
+    calls: Mapping[str, Callable[[], float]], *, repeats: int, slow_s: float = 0.5, of_slow: int = SLOW_TURNS
 ) -> dict[str, list[float]]:
     """What each call tells of itself, in turns: two to warm up, then `repeats`.
 
