@@ -46,7 +46,7 @@ def encode_in_parts(
     low, high = dtype(limits[0]), dtype(limits[1])
     for columns, stored in _parts(values.shape, bits):
         with np.errstate(over="ignore"):
-            part = values[..., columns].astype(dtype, copy=False)
+            part: Floats = values[..., columns].astype(dtype, copy=False)
         if not all_between(part, low, high):
             _refuse_what_is_not_finite(values[..., columns], first=columns.start)
             clipped += np.count_nonzero((part < low) | (part > high), axis=-1)
