@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -40,15 +42,15 @@ def test_words_drawn_four_at_once_are_those_drawn_alone(count: int) -> None:
     from phy.fused.threefry import devices, draw_lanes, draw_listed, positions
 
     @kernel
-    def along(key, out, count):  # type: ignore[no-untyped-def]
+    def along(key: Any, out: Any, count: Any) -> None:
         draw_lanes(key, positions(np.uint32(9), np.uint32(2**32 - 50), np.uint32(7)), out, 1, 1 + 1100, count)
 
     @kernel
-    def across(key, out, count):  # type: ignore[no-untyped-def]
+    def across(key: Any, out: Any, count: Any) -> None:
         draw_lanes(key, devices(np.uint32(5)), out, 1, 1 + 1100, count)
 
     @kernel
-    def listed(key, places, rows, out, count):  # type: ignore[no-untyped-def]
+    def listed(key: Any, places: Any, rows: Any, out: Any, count: Any) -> None:
         draw_listed(key, places, rows, out, 0, 1100, count)
 
     key, numbers = KEYS[0], np.arange(count, dtype=np.uint32)
