@@ -31,7 +31,7 @@ def _compare(
     `below` and `tied` `[2, _BLOCKS]` hold the first and the second halves of the blocks.
     """
     less0, less1, even0, even1 = below[0], below[1], tied[0], tied[1]
-    draw_lanes((key0, key1), positions(device, start, LEVELS), words, 0, _BLOCKS, blocks)
+    draw_lanes((key0, key1), positions(device, start, LEVELS), words, np.int64(0), np.int64(_BLOCKS), blocks)
     for i in range(blocks):
         word0, word1 = words[i], words[_BLOCKS + i]
         less0[i] |= np.uint32(even0[i] & np.uint32(np.uint32(~word0) & one))

@@ -80,7 +80,7 @@ def _add_with_one_tap(symbols: Any, real: Any, imag: Any, power: Any, count: Any
 @stage
 def _finish(symbols: Any, noise: Any, noise_key: Any, noise_std: Any, base: Any, received: Any, count: Any) -> None:
     """Noise on the sums, and both parts of each side by side into `received`."""
-    draw_normals(noise_key, positions(_RECEIVER, base, 1), noise, 0, _WIDTH, count)
+    draw_normals(noise_key, positions(_RECEIVER, base, 1), noise, np.int64(0), np.int64(_WIDTH), count)
     for i in range(count):
         received[2 * (base + i)] = symbols[SUM_REAL + i] + noise_std * noise[i]
         received[2 * (base + i) + 1] = symbols[SUM_IMAG + i] + noise_std * noise[_WIDTH + i]

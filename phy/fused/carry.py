@@ -180,7 +180,7 @@ def _carry(
                 elif place == 0 or num_taps > 1:
                     expand(first_tap, law.block_symbols, base + place, per_group, lanes, count)
                 at = positions(device, base + place, per_group)
-                draw_normals(keys[4:6], at, lanes, NOISE_REAL, NOISE_IMAG, count)
+                draw_normals(keys[4:6], at, lanes, np.int64(NOISE_REAL), np.int64(NOISE_IMAG), count)
                 shift = np.uint32((per_group - 1 - place) * points.bits_per_symbol)
                 _pass_through(words, lanes, shift, points, sums, count)
             _ungroup(words[_DECIDED:], got, points, groups_here)

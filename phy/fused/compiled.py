@@ -6,6 +6,7 @@ once in plain threads: no threading layer to configure, and none that a fork cou
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import tempfile
@@ -52,9 +53,8 @@ if not _config.CACHE_DIR:
 class _SelfContained(JITCodeLibrary):
     """Machine code that calls its own copies of stages.
 
-    LLVM links all calls of a name to the copy that is loaded first. A stage that was compiled alone, or for another
-    kernel, adds up in another order: sums would differ in their last bits between the process that compiles a kernel
-    and those that load it, and with what they loaded before.
+    LLVM links all calls of a name to the copy that is loaded first. A stage that was compiled for another kernel may
+    add up in another order: sums would differ in their last bits with the kernels that were loaded before.
     """
 
     def _optimize_final_module(self) -> None:
@@ -75,30 +75,73 @@ class _KernelCompiler(Compiler):
         return super().define_pipelines()
 
 
+class _NoEnvironment:
+    """Takes what numba tells of the Python objects that a function uses; a part uses none."""
+
+    def set_env(self, *_: Any) -> None:
+        pass
+
+
+class _Part(JITCodeLibrary):
+    """Code that kernels link in, as it was written: LLVM works on it in each of them, and nowhere else.
+
+    Numba would optimise every function alone too, and make machine code of it. That took two thirds of the time.
+    """
+
+    is_inlined = False
+    """Else it stays a function of its own, however short."""
+
+    @property
+    def codegen(self) -> Any:
+        return _NoEnvironment()
+
+    def get_pointer_to_function(self, _name: str) -> Any:
+        # Who calls a part from Python calls what stands here with an object of numba's: a TypeError.
+        return ctypes.cast(ctypes.pythonapi.PyObject_Call, ctypes.c_void_p).value
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._verify_declare_only_symbols()
+        for function in self._final_module.functions:
+            if function.linkage.name == "external" and not function.is_declaration and not self.is_inlined:
+                function.add_function_attribute("noinline")
+        self._finalized = True
+
+
+class _PartCompiler(Compiler):
+    """Numba's compiler, into a library of the kind above, without the ways in from Python and C."""
+
+    def define_pipelines(self) -> Any:
+        state = self.state
+        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.is_inlined = state.flags.forceinline
+        state.flags.no_cpython_wrapper = True
+        state.flags.no_cfunc_wrapper = True
+        return super().define_pipelines()
+
+
+def _compiled(function: Callable[..., Any], compiler: type[Compiler], **options: Any) -> Any:
+    return _njit(nogil=True, error_model="numpy", boundscheck=False, pipeline_class=compiler, **options)(function)
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """A function called from Python: compiled at its first call, its machine code found on disk later."""
-    return _njit(
-        cache=True,
-        nogil=True,
-        error_model="numpy",
-        boundscheck=False,
-        fastmath=_FASTMATH,
-        pipeline_class=_KernelCompiler,
-    )(function)
+    return _compiled(function, _KernelCompiler, cache=True, fastmath=_FASTMATH)
 
 
 def exact_kernel(function: Callable[..., Any]) -> Any:
     """A kernel that rounds as NumPy does: sums in the order they are written, divisions that stay divisions."""
-    return _njit(cache=True, nogil=True, error_model="numpy", boundscheck=False, pipeline_class=_KernelCompiler)(
-        function
-    )
+    return _compiled(function, _KernelCompiler, cache=True)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """A function that becomes part of the kernel that calls it, where LLVM can turn its loop into vectors."""
-    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=_FASTMATH, forceinline=True)(
-        function
-    )
+    return _compiled(function, _PartCompiler, fastmath=_FASTMATH, forceinline=True)
 
 
 def stage(function: Callable[..., Any]) -> Any:
@@ -106,7 +149,15 @@ def stage(function: Callable[..., Any]) -> Any:
 
     It may not allocate: it counts no references to arrays, which costs as much as the arithmetic of a short loop.
     """
-    return _njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=_FASTMATH, _nrt=False)(function)
+    return _compiled(function, _PartCompiler, fastmath=_FASTMATH, _nrt=False)
+
+
+def spliced(function: Callable[..., Any]) -> Any:
+    """A function that is written into the kernel that calls it before anything is compiled.
+
+    For what chooses between stages and takes many arguments: as a function of its own it would compile for longer.
+    """
+    return _compiled(function, _PartCompiler, fastmath=_FASTMATH, inline="always")
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -114,15 +165,6 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = np.ascontiguousarray(array).view()
     view.setflags(write=False)
     return view
-
-
-def spliced(function: Callable[..., Any]) -> Any:
-    """A function that is written into the kernel that calls it before anything is compiled.
-
-    For what chooses between stages and takes many arguments: compiled by itself first, as `inlined` is, it would take
-    as long again.
-    """
-    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=_FASTMATH, inline="always")(function)
 
 
 @inlined

@@ -34,7 +34,7 @@ _FAINTEST = np.float32(1e-30)
 def draw_line(key: Any, antenna: Any, first: Any, lanes: Any, lane: Any, count: Any) -> None:
     """CN(0, 1) at positions from `first` on into a lane. In two loops: Threefry alone fills the registers."""
     words, out = lanes.view(np.uint32), np.uint64(lane)
-    draw_lanes(key, positions(antenna, first, 1), words, _WORDS, _WORDS + ROOM, count)
+    draw_lanes(key, positions(antenna, first, 1), words, np.int64(_WORDS), np.int64(_WORDS + ROOM), count)
     for i in range(count):
         real, imag = complex_normal(words[_WORDS + i], words[_WORDS + ROOM + i])
         lanes[out + np.uint64(i)] = real

@@ -79,12 +79,13 @@ def draw_normals(key: Any, counters: Any, out: Any, real_at: Any, imag_at: Any, 
 
     Real parts from `real_at` on, imaginary ones from `imag_at` on. In two loops: Threefry alone fills the registers.
     """
-    words = out.view(np.uint32)
+    words, one, two = out.view(np.uint32), np.uint64(real_at), np.uint64(imag_at)
     draw_lanes(key, counters, words, real_at, imag_at, count)
-    for i in range(count):
-        real, imag = complex_normal(words[real_at + i], words[imag_at + i])
-        out[real_at + i] = real
-        out[imag_at + i] = imag
+    for k in range(count):
+        i = np.uint64(k)
+        real, imag = complex_normal(words[one + i], words[two + i])
+        out[one + i] = real
+        out[two + i] = imag
 
 
 @stage

@@ -103,13 +103,13 @@ def draw_taps(law: Any, key: Any, counters: Any, lanes: Any, count: Any) -> None
         lanes[TAP_IMAG : TAP_IMAG + count] = _ZERO
     elif law.fading == NAKAGAMI:
         words = lanes.view(np.uint32)
-        draw_lanes(key, counters, words, TAP_REAL, TAP_IMAG, count)
+        draw_lanes(key, counters, words, np.int64(TAP_REAL), np.int64(TAP_IMAG), count)
         for i in range(count):
             real, imag = nakagami_tap(words[TAP_REAL + i], words[TAP_IMAG + i], law.pieces)
             lanes[TAP_REAL + i] = real
             lanes[TAP_IMAG + i] = imag
     else:
-        draw_normals(key, counters, lanes, TAP_REAL, TAP_IMAG, count)
+        draw_normals(key, counters, lanes, np.int64(TAP_REAL), np.int64(TAP_IMAG), count)
         for i in range(count):
             lanes[TAP_REAL + i] = law.fixed_part + law.scattered_part * lanes[TAP_REAL + i]
             lanes[TAP_IMAG + i] *= law.scattered_part
@@ -126,7 +126,7 @@ def draw_known(law: Any, keys: Any, counters: Any, lanes: Any, count: Any) -> No
         lanes[KNOWN_REAL : KNOWN_REAL + count] = _ZERO
         lanes[KNOWN_IMAG : KNOWN_IMAG + count] = _ZERO
     else:
-        draw_normals(keys[2:4], counters, lanes, KNOWN_REAL, KNOWN_IMAG, count)
+        draw_normals(keys[2:4], counters, lanes, np.int64(KNOWN_REAL), np.int64(KNOWN_IMAG), count)
 
 
 @stage

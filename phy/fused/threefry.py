@@ -13,6 +13,10 @@ import numpy as np
 from phy.fused.compiled import inlined, stage
 
 _PARITY = np.uint32(0x1BD11BDA)
+# Numbers of NumPy: a function is compiled anew for every Python number that it is called with.
+_BY_13, _BY_15, _BY_26, _BY_6 = (np.uint32(bits) for bits in (13, 15, 26, 6))
+_BY_17, _BY_29, _BY_16, _BY_24 = (np.uint32(bits) for bits in (17, 29, 16, 24))
+_WIDTH = np.uint32(32)
 _VECTOR = 8
 """Numbers in a vector: each of the four runs of a loop is a multiple, so that none ends in single steps."""
 
@@ -20,24 +24,24 @@ _VECTOR = 8
 @inlined
 def _mix(x0: Any, x1: Any, bits: Any) -> Any:
     x0 = np.uint32(x0 + x1)
-    x1 = np.uint32(np.uint32(x1 << np.uint32(bits)) | np.uint32(x1 >> np.uint32(32 - bits)))
+    x1 = np.uint32(np.uint32(x1 << bits) | np.uint32(x1 >> np.uint32(_WIDTH - bits)))
     return x0, np.uint32(x1 ^ x0)
 
 
 @inlined
 def _mix_even(x0: Any, x1: Any) -> Any:
-    x0, x1 = _mix(x0, x1, 13)
-    x0, x1 = _mix(x0, x1, 15)
-    x0, x1 = _mix(x0, x1, 26)
-    return _mix(x0, x1, 6)
+    x0, x1 = _mix(x0, x1, _BY_13)
+    x0, x1 = _mix(x0, x1, _BY_15)
+    x0, x1 = _mix(x0, x1, _BY_26)
+    return _mix(x0, x1, _BY_6)
 
 
 @inlined
 def _mix_odd(x0: Any, x1: Any) -> Any:
-    x0, x1 = _mix(x0, x1, 17)
-    x0, x1 = _mix(x0, x1, 29)
-    x0, x1 = _mix(x0, x1, 16)
-    return _mix(x0, x1, 24)
+    x0, x1 = _mix(x0, x1, _BY_17)
+    x0, x1 = _mix(x0, x1, _BY_29)
+    x0, x1 = _mix(x0, x1, _BY_16)
+    return _mix(x0, x1, _BY_24)
 
 
 @inlined
@@ -72,7 +76,7 @@ def _exclusive_or(x: Any, y: Any) -> Any:
 
 @inlined
 def _turn(x: Any, bits: Any) -> Any:
-    left, right = np.uint32(bits), np.uint32(32 - bits)
+    left, right = bits, np.uint32(_WIDTH - bits)
     a, b, c, d = np.uint32(x[0] << left), np.uint32(x[1] << left), np.uint32(x[2] << left), np.uint32(x[3] << left)
     e, f, g, h = np.uint32(x[0] >> right), np.uint32(x[1] >> right), np.uint32(x[2] >> right), np.uint32(x[3] >> right)
     return np.uint32(a | e), np.uint32(b | f), np.uint32(c | g), np.uint32(d | h)
@@ -86,18 +90,18 @@ def _mix_four(x0: Any, x1: Any, bits: Any) -> Any:
 
 @inlined
 def _mix_four_even(x0: Any, x1: Any) -> Any:
-    x0, x1 = _mix_four(x0, x1, 13)
-    x0, x1 = _mix_four(x0, x1, 15)
-    x0, x1 = _mix_four(x0, x1, 26)
-    return _mix_four(x0, x1, 6)
+    x0, x1 = _mix_four(x0, x1, _BY_13)
+    x0, x1 = _mix_four(x0, x1, _BY_15)
+    x0, x1 = _mix_four(x0, x1, _BY_26)
+    return _mix_four(x0, x1, _BY_6)
 
 
 @inlined
 def _mix_four_odd(x0: Any, x1: Any) -> Any:
-    x0, x1 = _mix_four(x0, x1, 17)
-    x0, x1 = _mix_four(x0, x1, 29)
-    x0, x1 = _mix_four(x0, x1, 16)
-    return _mix_four(x0, x1, 24)
+    x0, x1 = _mix_four(x0, x1, _BY_17)
+    x0, x1 = _mix_four(x0, x1, _BY_29)
+    x0, x1 = _mix_four(x0, x1, _BY_16)
+    return _mix_four(x0, x1, _BY_24)
 
 
 @inlined

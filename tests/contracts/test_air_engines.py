@@ -144,7 +144,12 @@ def test_more_devices_than_a_tile_have_each_a_tap_of_their_own() -> None:
 
 def test_coefficients_are_those_of_the_equation() -> None:
     """One tap, one estimate, by hand: A conj(h^) h / |h^|^2 of an honest device that inverts."""
+    from phy.fused.compiled import kernel
     from phy.fused.taps import NUM_LANES, OF_TAPS, tap_law
+
+    @kernel
+    def added(law: Any, keys: Any, gain: Any, level: Any, lanes: Any) -> None:
+        air_taps.added_at_positions(law, keys, np.uint32(1), gain, level, np.float32(0.0), 0, lanes, 8)
 
     config = link("analog", "rician per symbol", "fused")
     config = config.model_copy(update={"power": config.power.model_copy(update={"policy": "inversion"})})
@@ -152,7 +157,7 @@ def test_coefficients_are_those_of_the_equation() -> None:
     lanes = np.zeros(NUM_LANES, np.float32)
     keys = np.arange(6, dtype=np.uint32)
     level, gain = np.float32(1.5), np.float32(0.7)
-    air_taps.added_at_positions(tap_law(channel), keys, np.uint32(1), gain, level, np.float32(0.0), 0, lanes, 8)
+    added(tap_law(channel), keys, gain, level, lanes)
     h = gain * (lanes[air_taps.TAP_REAL :][:8] + 1j * lanes[air_taps.TAP_IMAG :][:8])
     error = lanes[air_taps.KNOWN_REAL :][:8] + 1j * lanes[air_taps.KNOWN_IMAG :][:8]
     known = h + gain * np.sqrt(0.05) * error

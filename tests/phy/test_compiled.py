@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
+from numba import float64, int64
 from numba.core.caching import NullCache
 
 from phy.fused.compiled import kernel, stage
@@ -37,6 +39,19 @@ def test_a_kernel_calls_its_own_copies_of_stages_whatever_was_loaded_before() ->
     np.testing.assert_array_equal(energies, np.tile([40, 40, 20, 40], (3, 1)))
     (overload,) = compiled.overloads.values()
     functions = {one.name: one.linkage.name for one in overload.library.get_defined_functions()}
-    assert [linkage for name, linkage in functions.items() if "_energies" in name] == ["internal"]
+    assert {linkage for name, linkage in functions.items() if "_energies" in name} == {"internal"}
     # What others may define too is the copy of whoever came first.
     assert set(functions.values()) == {"internal", "external"}
+
+
+def test_no_machine_code_is_made_of_a_stage_alone() -> None:
+    _energies.compile((float64[::1], float64[::1], int64))
+    alone = _energies.overloads[float64[::1], float64[::1], int64]
+    (name,) = [one.name for one in alone.library.get_defined_functions() if one.linkage.name == "external"]
+    assert name == alone.fndesc.llvm_func_name  # no ways in from Python or C
+    assert alone.target_context.codegen()._engine.get_function_address(name) == 0
+
+
+def test_a_stage_that_is_called_from_python_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="not callable"):
+        _energies(np.ones(40, np.float32), np.zeros(4, np.float32), 40)
