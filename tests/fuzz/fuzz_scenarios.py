@@ -14,7 +14,7 @@ from pathlib import Path
 import atheris
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+sys.path[:0] = [str(HERE), str(HERE.parent / "helpers"), str(HERE.parents[1])]
 
 with atheris.instrument_imports(include=["scenarios", "yaml", "fl.config", "privacy.config", "phy.config"]):
     from law import outcome, read_scenario

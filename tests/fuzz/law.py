@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import resource
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from pace import OwnTime
 
 from scenarios.describe import describe, listings
 from scenarios.errors import ScenarioError
@@ -29,16 +30,16 @@ def outcome(read: Callable[[], int]) -> str:
 
     Any other exception passes through. AssertionError for more than a second of computing, or 500 MB more than before.
     """
-    memory, started = _peak_bytes(), time.process_time()
+    memory = _peak_bytes()
     points, said = 0, ""
     try:
-        points = read()
+        with OwnTime() as own:
+            points = read()
     except ScenarioError as error:
         said = str(error)
         assert said.isprintable() or "\n" not in said, said
         assert len(said) < 5000, f"{len(said)} characters: {said[:200]}"
-    spent = time.process_time() - started
-    assert spent < SECONDS + SECONDS_PER_POINT * points, f"{spent:.1f} s for {points} points; {said[:200]}"
+    assert own.seconds < SECONDS + SECONDS_PER_POINT * points, f"{own.seconds:.1f} s for {points} points; {said[:200]}"
     assert _peak_bytes() - memory < BYTES
     return said
 

@@ -7,12 +7,12 @@ import hashlib
 import io
 import re
 import sys
-import time
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from fake_runs import PROVENANCE, ids_of, make_plan, make_trial, store_trials
+from pace import OwnTime
 from sentences import sentence_about
 
 from fl.models.code import check_digest, code_digest
@@ -162,9 +162,9 @@ def test_what_is_too_long_is_refused_at_once(text: str, words: str, tmp_path: Pa
 def test_nonsense_of_many_lines_is_told_by_its_first_within_a_second(tmp_path: Path) -> None:
     nonsense = "".join(f"  k{key}: 1\n" for key in range(990))
     text = "name: a\n" + "".join(f"{section}:\n{nonsense}" for section in ("link", "learning", "report", "measure"))
-    started = time.process_time()
-    assert sentence_about(text, tmp_path).startswith("s.yaml:3: link.k0 = 1: unknown key;")
-    assert time.process_time() - started < 1.0
+    with OwnTime() as own:
+        assert sentence_about(text, tmp_path).startswith("s.yaml:3: link.k0 = 1: unknown key;")
+    assert own.seconds < 1.0
 
 
 HOSTILE = ("=HYPERLINK(1)", HTML, "[/bold]", r"$\frac{$", "a|b", "%s{0}", "\\")
