@@ -72,6 +72,7 @@ class _KernelCompiler(Compiler):
         state = self.state
         state.library = _SelfContained(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
+        state.flags.no_cfunc_wrapper = True  # none is called from C
         return super().define_pipelines()
 
 
@@ -132,6 +133,11 @@ def _compiled(function: Callable[..., Any], compiler: type[Compiler], **options:
 def kernel(function: Callable[..., Any]) -> Any:
     """A function called from Python: compiled at its first call, its machine code found on disk later."""
     return _compiled(function, _KernelCompiler, cache=True, fastmath=_FASTMATH)
+
+
+def lean_kernel(function: Callable[..., Any]) -> Any:
+    """A kernel that allocates nothing and counts no references, as `stage` does not."""
+    return _compiled(function, _KernelCompiler, cache=True, fastmath=_FASTMATH, _nrt=False)
 
 
 def exact_kernel(function: Callable[..., Any]) -> Any:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import inlined, kernel
+from phy.fused.compiled import inlined, lean_kernel
 from phy.fused.ldpc_plan import LdpcPlan
 from phy.fused.workers import available_threads, run_tasks
 
@@ -92,6 +92,7 @@ class LdpcDecoder:
         llrs = np.ascontiguousarray(llrs, np.float32)
         bits = np.empty((num_frames, plan.block_bits), np.uint8)
         used = np.zeros(num_frames, np.int32)
+        lanes = _lanes(plan.lifting_size * frames)
 
         def run(first: int, last: int) -> None:
             _decode(
@@ -106,6 +107,13 @@ class LdpcDecoder:
                 min(last * frames, num_frames),
                 bits,
                 used,
+                (
+                    np.zeros(plan.num_columns * 2 * lanes, np.int8),
+                    np.empty(len(plan.column) * lanes, np.int8),
+                    np.empty(_SCRATCH, np.int8),
+                    np.empty(plan.coded_bits, np.int8),
+                    np.empty(frames, np.int8),
+                ),
             )
 
         run_tasks(run, num_tasks=-(-num_frames // frames), threads=available_threads())
@@ -282,7 +290,7 @@ def _decide(posteriors: Any, rotation: Any, size: Any, frames: Any, lanes: Any, 
             bits[first + np.uint64(bit)] = np.uint8(posteriors[start + np.uint64(bit) * step] < 0)
 
 
-@kernel
+@lean_kernel
 def _decode(
     llrs: Any,
     graph: Any,
@@ -295,16 +303,13 @@ def _decode(
     last_frame: Any,
     bits: Any,
     used: Any,
+    scratch: Any,
 ) -> None:
+    posteriors, messages, line, quantised, wrong = scratch
     block_bits = bits.shape[1]
     num_columns = len(graph.rotation)
     width = np.uint64(size * frames)
     lanes = np.uint64(-(-size * frames // _LANES_AT_ONCE) * _LANES_AT_ONCE)
-    posteriors = np.zeros(num_columns * 2 * np.int64(lanes), np.int8)
-    messages = np.empty(len(graph.column) * np.int64(lanes), np.int8)
-    scratch = np.empty(_SCRATCH, np.int8)
-    quantised = np.empty(llrs.shape[1], np.int8)
-    wrong = np.empty(frames, np.int8)
     for first in range(first_frame, last_frame, frames):
         present = min(frames, last_frame - first)
         posteriors[:] = 0
@@ -320,13 +325,13 @@ def _decode(
         open_frames = present
         for iteration in range(1, iterations + 1):
             offsets = graph.first_offset if iteration == 1 else graph.offset
-            _iterate(posteriors, messages, scratch, graph, offsets, width, lanes)
+            _iterate(posteriors, messages, line, graph, offsets, width, lanes)
             if not early_stop and iteration < iterations:
                 continue
             if iteration < iterations:
                 for frame in range(frames):
                     wrong[frame] = 0 if frame < present and used[first + frame] == 0 else -1
-                _check(posteriors, scratch, graph, size, frames, lanes, wrong)
+                _check(posteriors, line, graph, size, frames, lanes, wrong)
             for frame in range(present):
                 if used[first + frame] == 0 and (iteration == iterations or wrong[frame] >= 0):
                     _decide(

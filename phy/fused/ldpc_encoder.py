@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import inlined, kernel
+from phy.fused.compiled import inlined, lean_kernel
 from phy.fused.ldpc_plan import CORE_LAYERS, LdpcPlan
 
 _BITS_AT_ONCE = 128
@@ -33,6 +33,7 @@ class LdpcEncoder:
         plan = self.plan
         bits = np.ascontiguousarray(bits, np.uint8)
         coded = np.empty((len(bits), plan.coded_bits), np.uint8)
+        num_layers = len(plan.layer_start) - 1
         _encode(
             bits,
             plan.layer_start,
@@ -44,6 +45,8 @@ class LdpcEncoder:
             np.uint64(self._stride),
             np.uint64(plan.information_columns),
             coded,
+            np.zeros(plan.num_columns * 2 * self._stride, np.uint8),
+            np.empty(num_layers * self._stride, np.uint8),
         )
         return coded
 
@@ -118,7 +121,7 @@ def _solve_core(
     _store(sums, stride + doubled, word, third + doubled, size, stride)
 
 
-@kernel
+@lean_kernel
 def _encode(
     bits: Any,
     layer_start: Any,
@@ -130,11 +133,11 @@ def _encode(
     stride: Any,
     information: Any,
     coded: Any,
+    word: Any,
+    sums: Any,
 ) -> None:
     num_layers = len(layer_start) - 1
     doubled = stride + stride
-    word = np.zeros((information + np.uint64(num_layers)) * doubled, np.uint8)
-    sums = np.empty(np.uint64(num_layers) * stride, np.uint8)
     block_bits = np.uint64(bits.shape[1])
     for frame in range(len(bits)):
         given, sent = bits[frame], coded[frame]

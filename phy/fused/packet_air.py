@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import inlined, kernel, spliced, stage
+from phy.fused.compiled import inlined, lean_kernel, spliced
 from phy.fused.packet_bits import count_label_errors, fill_bytes, fill_labels
-from phy.fused.packet_fades import PATHS, WAVES, draw_waves, tap_paths, waves_room
+from phy.fused.packet_channel import NONE, ONE_VALUE, VECTOR, channel_line, fading_scratch, slot_taps, whole_vectors
+from phy.fused.packet_fades import WAVES, draw_waves
 from phy.fused.packet_lines import (
-    CHANNEL,
     KNOWN,
     NOISE,
-    NUM_LANES,
     add_noise_power,
     clear_matched,
     decide_line,
@@ -29,7 +28,6 @@ from phy.fused.packet_lines import (
     interpolate,
     know,
     know_all,
-    pass_between,
     place,
     respond,
     shrink,
@@ -39,28 +37,18 @@ from phy.fused.packet_lines import (
     wanted_modes,
     weigh,
 )
-from phy.fused.packet_nodes import MOST_NODES
 from phy.fused.packet_plan import GIVEN_ERROR, LEAST_SQUARES, LINE, MMSE, PERFECT, ROOM, PacketPlan
 from phy.fused.soft import llrs_of_line, normalise
 from phy.fused.symbols import Mapping
 from phy.fused.workers import run_tasks
 
 SENT, FADED, NOISE_ENERGY, _NUM_ENERGIES = range(4)
-_VECTOR = 16
-# Numbers of numpy: a stage would be compiled once for every Python number that it is called with.
-_NONE, _ONE_VALUE, _IMAGINARY, _PER_INSTANT, _ROOM = (np.int64(n) for n in (0, 1, PATHS, 2 * PATHS, ROOM))
-
-
-@inlined
-def _padded(count: Any) -> Any:
-    """Whole vectors, two at a time."""
-    return (count + _VECTOR - 1) // _VECTOR * _VECTOR
 
 
 @inlined
 def _drawn(count: Any) -> Any:
     """Whole vectors, for what is dear."""
-    return (count + _VECTOR // 2 - 1) // (_VECTOR // 2) * (_VECTOR // 2)
+    return (count + VECTOR // 2 - 1) // (VECTOR // 2) * (VECTOR // 2)
 
 
 class AirRows(NamedTuple):
@@ -74,47 +62,6 @@ class AirRows(NamedTuple):
     amplitude: NDArray[np.float32]
     gain: NDArray[np.float32]
     start_s: NDArray[np.float32]
-
-
-@spliced
-def _slot_taps(plan: Any, key: Any, waves: Any, start_s: Any, slot: Any, taps: Any, nodes: Any) -> None:
-    """Path gains of all antennas at the instants of a slot, and carriers at nodes; once where the channel is still."""
-    fades, plane = plan.fades, plan.plane
-    if fades.still and slot > 0:
-        return
-    tiles, each = (plane.width + LINE - 1) // LINE, 2 * PATHS * plane.instants
-    for antenna in range(fades.num_antennas):
-        first, at = slot * plane.instants, antenna * each
-        tap_paths(fades, key, waves, start_s, first, plane.instants, antenna, taps[at:], _IMAGINARY, _PER_INSTANT)
-        if len(plane.between) > 0:
-            for tile in range(tiles):
-                count = _padded(min(plane.width - tile * LINE, LINE))
-                for node in range(plane.instants):
-                    here, lane = at + 2 * PATHS * node, 2 * ROOM * ((antenna * tiles + tile) * MOST_NODES + node)
-                    respond(taps, here, here + PATHS, plane.response[tile], nodes, lane, count)
-
-
-@spliced
-def _channel_line(
-    plan: Any, key: Any, waves: Any, start_s: Any, taps: Any, nodes: Any, antenna: Any, slot: Any, row: Any, tile: Any,
-    lanes: Any, column: Any, count: Any,
-) -> None:  # fmt: skip
-    """h on a tile of a line, into its lane from `column` on."""
-    fades, plane = plan.fades, plan.plane
-    if plane.along_line:
-        # Instants run along the line, so that this tile is `count` of them.
-        first = slot * plane.width
-        here = min(count, plane.num_symbols - first)
-        tap_paths(fades, key, waves, start_s, first, here, antenna, lanes[CHANNEL:], _ROOM, _ONE_VALUE)
-        return
-    at = 2 * PATHS * (antenna * plane.instants + (0 if fades.still else row))
-    if len(plane.between) > 0:
-        place = 2 * ROOM * MOST_NODES * (antenna * ((plane.width + LINE - 1) // LINE) + tile)
-        pass_between(nodes, place, plane.between, row, lanes, CHANNEL + column, count)
-    elif plane.selective:
-        respond(taps, at, at + PATHS, plane.response[tile], lanes, CHANNEL + column, count)
-    else:
-        spread_tap(taps[at], taps[at + PATHS], lanes, CHANNEL + column, count)
 
 
 @spliced
@@ -151,7 +98,7 @@ def _know_line(
         if knowledge.error_per_carrier:
             draw_line(csi_key, antenna, first + tile * LINE, lanes, at, count)
         else:
-            draw_line(csi_key, antenna, first, lanes, at, _ONE_VALUE)
+            draw_line(csi_key, antenna, first, lanes, at, ONE_VALUE)
             spread_tap(lanes[at], lanes[at + ROOM], lanes, at, count)
         know(lanes, arrival, knowledge.error_std, column, count)
     elif knowledge.kind == LEAST_SQUARES:
@@ -163,7 +110,7 @@ def _know_line(
         )  # fmt: skip
     else:
         wanted_modes(knowledge.wanted, data_row, shrunk[antenna], modes)
-        respond(modes, _NONE, len(modes) // 2, knowledge.basis[tile], lanes, KNOWN + column, count)
+        respond(modes, NONE, len(modes) // 2, knowledge.basis[tile], lanes, KNOWN + column, count)
 
 
 @spliced
@@ -180,9 +127,10 @@ def _hear_pilots(
             count = min(plane.width - tile * LINE, LINE)
             first = (slot * plane.line_rows + row) * plane.width + tile * LINE
             for antenna in range(plan.fades.num_antennas):
-                _channel_line(
-                    plan, keys[0:2], waves, start_s, taps, nodes, antenna, slot, row, tile, lanes, _NONE, _padded(count)
-                )
+                channel_line(
+                    plan, keys[0:2], waves, start_s, taps, nodes, antenna, slot, row, tile, lanes, NONE,
+                    whole_vectors(count),
+                )  # fmt: skip
                 draw_line(keys[4:6], antenna, first, lanes, NOISE, _drawn(count))
                 start = 2 * plane.width * (pilots * antenna + pilot) + tile * LINE
                 hear_pilots(
@@ -220,12 +168,12 @@ def _doubt_line(
         add_noise_power(lanes, noise_power, column, count)
 
 
-@stage
-def _carry_rows(
+@lean_kernel
+def _carry(
     plan: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any, decided: Any, llrs: Any, energies: Any,
     first: Any, last: Any, scratch: Any,
 ) -> None:  # fmt: skip
-    """`_carry` in the arrays of `scratch`."""
+    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` only where `soft`."""
     plane, fades, knowledge = plan.plane, plan.fades, plan.knowledge
     lanes, waves, taps, nodes, known, shrunk, modes, amounts = scratch
     noise_std = np.sqrt(noise_power)
@@ -239,7 +187,7 @@ def _carry_rows(
             draw_waves(fades, keys[0:2], waves)
         for slot in range(plane.num_slots):
             if not plane.along_line:
-                _slot_taps(plan, keys[0:2], waves, start_s, slot, taps, nodes)
+                slot_taps(plan, keys[0:2], waves, start_s, slot, taps, nodes)
             if knowledge.kind == LEAST_SQUARES or knowledge.kind == MMSE:
                 _hear_pilots(plan, keys, waves, start_s, taps, nodes, arrival, noise_power, slot, known, shrunk, lanes)
             for first_row in range(0, data_rows, at_once):
@@ -251,7 +199,7 @@ def _carry_rows(
                     count = min((last_row - first_row) * width, plane.num_symbols - at)
                     if count <= 0:
                         break
-                    padded = _padded(count)
+                    padded = whole_vectors(count)
                     sent += place(labels[n, at:], points, lanes, count, padded)
                     clear_matched(lanes, padded)
                     for antenna in range(antennas):
@@ -260,13 +208,13 @@ def _carry_rows(
                             here = min(width, count - column)
                             if here <= 0:
                                 break
-                            _channel_line(
+                            channel_line(
                                 plan, keys[0:2], waves, start_s, taps, nodes, antenna, slot, row, tile, lanes, column,
-                                _padded(here),
+                                whole_vectors(here),
                             )  # fmt: skip
                             _know_line(
                                 plan, keys[2:4], arrival, antenna, slot, row, data_row, tile, known, shrunk, modes,
-                                lanes, column, _padded(here),
+                                lanes, column, whole_vectors(here),
                             )  # fmt: skip
                         _draw_noise(plan, keys[4:6], antenna, slot, first_row, last_row, tile, width, lanes, count)
                         silence_beyond(lanes, count, padded)
@@ -286,33 +234,18 @@ def _carry_rows(
         energies[NOISE_ENERGY, n] = noise_power * noise / antennas
 
 
-@spliced
-def _fading_scratch(plan: Any) -> Any:
-    plane, antennas = plan.plane, plan.fades.num_antennas
-    tiles = (plane.width + LINE - 1) // LINE if len(plane.between) > 0 else 0
-    return (
-        np.zeros(NUM_LANES, np.float32),
-        np.zeros(waves_room(antennas), np.float32),
-        np.zeros(2 * PATHS * plane.instants * antennas, np.float32),
-        np.zeros(2 * ROOM * MOST_NODES * tiles * antennas, np.float32),
-    )
-
-
-@kernel
-def _carry(
-    plan: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any, decided: Any, llrs: Any, energies: Any,
-    first: Any, last: Any,
-) -> None:  # fmt: skip
-    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` only where `soft`."""
+def _scratch(plan: PacketPlan) -> tuple[NDArray[Any], ...]:
+    """What a thread needs beside its results."""
     plane, antennas = plan.plane, plan.fades.num_antennas
     over, along = plan.knowledge.level.shape
-    lanes, waves, taps, nodes = _fading_scratch(plan)
-    # Whole vectors are read of a line.
-    known = np.zeros(2 * plane.width * len(plane.pilot_rows) * antennas + _VECTOR, np.float32)
-    shrunk = np.empty((antennas, over, along), np.complex64)
-    modes, amounts = np.zeros((along + 3) // 4 * 8, np.float32), np.empty((along + 3) // 4 * 4, np.float32)
-    scratch = (lanes, waves, taps, nodes, known, shrunk, modes, amounts)
-    _carry_rows(plan, points, rows, noise_power, soft, labels, decided, llrs, energies, first, last, scratch)
+    return (
+        *fading_scratch(plan),
+        # Whole vectors are read of a line.
+        np.zeros(2 * plane.width * len(plane.pilot_rows) * antennas + VECTOR, np.float32),
+        np.empty((antennas, over, along), np.complex64),
+        np.zeros((along + 3) // 4 * 8, np.float32),
+        np.empty((along + 3) // 4 * 4, np.float32),
+    )
 
 
 class Carried(NamedTuple):
@@ -353,54 +286,9 @@ def carry_packets(
     def run(first: int, last: int) -> None:
         mine = slice(first, last)
         fill_labels(coded[mine], bits_per_symbol=bits, out=labels[mine])
-        _carry(plan, points, rows, power, soft, labels, decided, llrs, energies, first, last)
+        _carry(plan, points, rows, power, soft, labels, decided, llrs, energies, first, last, _scratch(plan))
         fill_bytes(decided[mine], bits_per_symbol=bits, num_bits=num_bits, out=hard[mine])
         count_label_errors(labels[mine], decided[mine], out=errors[mine])
 
     run_tasks(run, num_tasks=count, threads=threads)
     return Carried(hard, llrs, errors, energies)
-
-
-@stage
-def _measure_rows(
-    plan: Any, keys: Any, start_s: Any, power: Any, first: Any, last: Any, lanes: Any, waves: Any, taps: Any, nodes: Any
-) -> None:
-    """`_mean_powers` in given scratch arrays."""
-    plane, fades = plan.plane, plan.fades
-    for n in range(first, last):
-        total, counted = 0.0, 0
-        if fades.kind == WAVES:
-            draw_waves(fades, keys[n], waves)
-        for slot in range(1 if fades.still else plane.num_slots):
-            if not plane.along_line:
-                _slot_taps(plan, keys[n], waves, start_s[n], slot, taps, nodes)
-            for row in range(1 if fades.still else plane.line_rows):
-                for tile in range((plane.width + LINE - 1) // LINE):
-                    count = min(plane.width - tile * LINE, LINE)
-                    if plane.along_line:
-                        count = min(count, plane.num_symbols - slot * plane.width)
-                    for antenna in range(fades.num_antennas):
-                        _channel_line(
-                            plan, keys[n], waves, start_s[n], taps, nodes, antenna, slot, row, tile, lanes, _NONE, count
-                        )
-                        for i in range(count):
-                            total += lanes[CHANNEL + i] ** 2 + lanes[CHANNEL + ROOM + i] ** 2
-                        counted += count
-        power[n] = total / counted
-
-
-@kernel
-def _mean_powers(plan: Any, keys: Any, start_s: Any, power: Any, first: Any, last: Any) -> None:
-    lanes, waves, taps, nodes = _fading_scratch(plan)
-    _measure_rows(plan, keys, start_s, power, first, last, lanes, waves, taps, nodes)
-
-
-def mean_powers(
-    keys: NDArray[np.uint32], start_s: NDArray[np.float32], *, plan: PacketPlan, threads: int
-) -> NDArray[np.float64]:
-    """Mean |h|^2 `[rows]` over the lines, carriers and antennas of a packet; `keys` `[rows, 2]`, `start_s` `[rows]`."""
-    power = np.empty(len(keys))
-    run_tasks(
-        lambda first, last: _mean_powers(plan, keys, start_s, power, first, last), num_tasks=len(keys), threads=threads
-    )
-    return power

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import kernel, read_only
+from phy.fused.compiled import lean_kernel, read_only
 
 
-@kernel
+@lean_kernel
 def _to_labels(packed: Any, bits_per_symbol: Any, labels: Any) -> None:
     bits, mask = np.uint32(bits_per_symbol), np.uint32((1 << bits_per_symbol) - 1)
     num_symbols, num_bytes = labels.shape[1], packed.shape[1]
@@ -32,7 +32,7 @@ def _to_labels(packed: Any, bits_per_symbol: Any, labels: Any) -> None:
             labels[row, i] = np.uint8(np.uint32(word >> np.uint32(16 - bit % 8 - bits)) & mask)
 
 
-@kernel
+@lean_kernel
 def _to_bytes(labels: Any, bits_per_symbol: Any, num_bits: Any, packed: Any) -> None:
     num_bytes, num_symbols = packed.shape[1], labels.shape[1]
     tail = np.uint8(0xFF << (8 * num_bytes - num_bits))
@@ -58,7 +58,7 @@ def _to_bytes(labels: Any, bits_per_symbol: Any, num_bits: Any, packed: Any) -> 
         packed[row, num_bytes - 1] &= tail
 
 
-@kernel
+@lean_kernel
 def _count_errors(sent: Any, decided: Any, errors: Any) -> None:
     places = errors.shape[1]
     for row in range(len(sent)):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.frontends.resource_grid import Grid
 from phy.fused.compiled import read_only
-from phy.fused.packet_air import AirRows, carry_packets, mean_powers
+from phy.fused.packet_air import AirRows, carry_packets
+from phy.fused.packet_channel import mean_powers
 from phy.fused.packet_codec import packet_codec
 from phy.fused.packet_plan import PacketPlan, plan_grid, plan_single_carrier
 from phy.fused.symbols import mapping

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import kernel, read_only
+from phy.fused.compiled import lean_kernel, read_only
 
 _TOP = np.uint32(1 << 31)
 
 
-@kernel
+@lean_kernel
 def _remainders(packed: Any, num_bits: Any, table: Any, out: Any) -> None:
     """Remainder of every row in the highest bits of `out` `[rows]` uint32; bits from `num_bits` on are zero."""
     for row in range(len(packed)):

@@ -117,8 +117,7 @@ def _waves(profile: Profile, num_waves: int) -> tuple[NDArray[np.float32], NDArr
     )
 
 
-@inlined
-def waves_room(num_antennas: Any) -> Any:
+def waves_room(num_antennas: int) -> int:
     """Length of the scratch array of `draw_waves`."""
     return _WEIGHTS + 2 * _ROOM * num_antennas
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import inlined, kernel, stage
+from phy.fused.compiled import inlined, lean_kernel, stage
 from phy.fused.threefry import draw_lanes, positions, threefry
 from phy.fused.workers import run_tasks
 
@@ -96,7 +96,7 @@ def draw_words(key: Any, device: Any, first: Any, words: Any, num_pairs: Any) ->
         words[2 * i], words[2 * i + 1] = threefry(key0, key1, np.uint32(np.uint32(first) + np.uint32(i)), device)
 
 
-@kernel
+@lean_kernel
 def _fill_words(keys: Any, devices: Any, words: Any, pairs_of_task: Any, first: Any, last: Any) -> None:
     """Tasks `first` to `last` of filling `words` `[rows, 2 pairs]` uint32; row r has `keys[r]` and `devices[r]`."""
     pairs = words.shape[1] // 2
@@ -107,7 +107,7 @@ def _fill_words(keys: Any, devices: Any, words: Any, pairs_of_task: Any, first: 
         draw_words(keys[row], devices[row], start, words[row, 2 * start :], count)
 
 
-@kernel
+@lean_kernel
 def _fill_normals(keys: Any, devices: Any, out: Any, num_values: Any, start: Any, first: Any, last: Any) -> None:
     """Rows `first` to `last` of the flat `out`, for each its real parts, then its imaginary ones."""
     for row in range(first, last):

@@ -34,7 +34,7 @@ def _taps(fades: Any, key: Any, start_s: Any, waves: Any, out: Any) -> None:
 
 def taps(fades: Fades, key: Any, start_s: float) -> Any:
     out = np.zeros((ANTENNAS, INSTANTS, 2, fades.padded_paths), np.float32)
-    _taps(fades, key, np.float32(start_s), np.zeros(waves_room.py_func(ANTENNAS), np.float32), out)
+    _taps(fades, key, np.float32(start_s), np.zeros(waves_room(ANTENNAS), np.float32), out)
     return np.moveaxis(out[:, :, 0] + 1j * out[:, :, 1], 1, 2)[:, : fades.num_paths]
 
 
