@@ -93,7 +93,7 @@ def lengths() -> Iterator[Any]:
         yield pytest.param(name, packet, id=f"{name}-{packet[0]}-bits", marks=[pytest.mark.slow] if later else [])
 
 
-@pytest.mark.parametrize(("name", "packet"), lengths(), scope="module")
+@pytest.mark.parametrize(("name", "packet"), [*lengths()], scope="module")
 def test_without_noise_every_packet_comes_back(name: str, packet: tuple[int, int, str | None]) -> None:
     codec = codec_of(name, packet)
     encode, decode = traced(codec)

@@ -11,6 +11,8 @@ from scipy import special, stats
 
 from phy import random as plain
 from phy.fused import random as fused
+from phy.fused.compiled import kernel
+from phy.fused.threefry import devices, draw_lanes, draw_listed, positions
 from phy.random import Purpose, round_keys
 
 KEYS = round_keys(2022, (0, 5), Purpose.NOISE, 3)
@@ -35,29 +37,29 @@ def test_normals_are_those_of_the_plain_generator_to_within_rounding() -> None:
     assert np.abs(drawn - expected).max() < 3e-6
 
 
+@kernel
+def _along(key: Any, out: Any, count: Any) -> None:
+    draw_lanes(key, positions(np.uint32(9), np.uint32(2**32 - 50), np.uint32(7)), out, 1, 1 + 1100, count)
+
+
+@kernel
+def _across(key: Any, out: Any, count: Any) -> None:
+    draw_lanes(key, devices(np.uint32(5)), out, 1, 1 + 1100, count)
+
+
+@kernel
+def _listed(key: Any, places: Any, rows: Any, out: Any, count: Any) -> None:
+    draw_listed(key, places, rows, out, 0, 1100, count)
+
+
 @pytest.mark.parametrize("count", [1, 31, 32, 33, 72, 255, 1000])
 def test_words_drawn_four_at_once_are_those_drawn_alone(count: int) -> None:
     """Along positions, across devices and from a list; nothing is written beside the words asked for."""
-    from phy.fused.compiled import kernel
-    from phy.fused.threefry import devices, draw_lanes, draw_listed, positions
-
-    @kernel
-    def along(key: Any, out: Any, count: Any) -> None:
-        draw_lanes(key, positions(np.uint32(9), np.uint32(2**32 - 50), np.uint32(7)), out, 1, 1 + 1100, count)
-
-    @kernel
-    def across(key: Any, out: Any, count: Any) -> None:
-        draw_lanes(key, devices(np.uint32(5)), out, 1, 1 + 1100, count)
-
-    @kernel
-    def listed(key: Any, places: Any, rows: Any, out: Any, count: Any) -> None:
-        draw_listed(key, places, rows, out, 0, 1100, count)
-
     key, numbers = KEYS[0], np.arange(count, dtype=np.uint32)
     steps = np.uint32(2**32 - 50) + numbers * np.uint32(7)
     for draw, counters in (
-        (along, (steps, np.full_like(numbers, 9))),
-        (across, (np.zeros_like(numbers), numbers + np.uint32(5))),
+        (_along, (steps, np.full_like(numbers, 9))),
+        (_across, (np.zeros_like(numbers), numbers + np.uint32(5))),
     ):
         out = np.zeros(2300, np.uint32)
         draw(key, out, count)
@@ -68,7 +70,7 @@ def test_words_drawn_four_at_once_are_those_drawn_alone(count: int) -> None:
     padded = -(-count // 32) * 32
     places, rows, out = np.zeros(padded, np.uint32), np.zeros(padded, np.uint32), np.zeros(2300, np.uint32)
     places[:count], rows[:count] = steps, numbers[::-1]
-    listed(key, places, rows, out, count)
+    _listed(key, places, rows, out, count)
     first, second = plain.threefry((key[0], key[1]), (steps, numbers[::-1]))
     assert np.array_equal(out[:count], first)
     assert np.array_equal(out[1100 : 1100 + count], second)
