@@ -77,7 +77,8 @@ def complex_normal(word0: Any, word1: Any) -> Any:
 def draw_normals(key: Any, counters: Any, out: Any, real_at: Any, imag_at: Any, count: Any) -> None:
     """CN(0, 1) of `count` counters, as `phy.fused.threefry.draw_lanes` takes them, into the flat float32 `out`.
 
-    Real parts from `real_at` on, imaginary ones from `imag_at` on. In two loops: Threefry alone fills the registers.
+    Real parts from `real_at` on, imaginary ones from `imag_at` on, both int64 of NumPy as there. In two loops: Threefry
+    alone fills the registers.
     """
     words, one, two = out.view(np.uint32), np.uint64(real_at), np.uint64(imag_at)
     draw_lanes(key, counters, words, real_at, imag_at, count)

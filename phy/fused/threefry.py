@@ -143,7 +143,8 @@ def _plus(start: Any, step: Any, times: Any) -> Any:
 def draw_lanes(key: Any, counters: Any, words: Any, first_at: Any, second_at: Any, count: Any) -> None:
     """Words of `count` counters: `positions(..)` or `devices(..)`.
 
-    First words stand in the flat uint32 `words` from `first_at` on, second ones from `second_at` on.
+    First words stand in the flat uint32 `words` from `first_at` on, second ones from `second_at` on: both int64 of
+    NumPy, because for every Python number that it is called with a stage is compiled anew.
     """
     key0, key1 = np.uint32(key[0]), np.uint32(key[1])
     place_a, place_step, row_a, row_step = counters
