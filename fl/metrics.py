@@ -24,12 +24,12 @@ class SampleMoments:
 
     def add(self, theta: NDArray[np.float64], *, counted: NDArray[np.bool_] | None = None) -> None:
         """One more sample `[num_trials, m]` of every trial, or of those `counted` `[num_trials]`."""
-        deviation = theta - self._posterior.mean
-        if counted is not None:
-            deviation = np.where(counted[:, None], deviation, 0.0)
-        self._count += 1.0 if counted is None else counted
-        self._sum += deviation
-        self._outer += deviation[:, :, None] * deviation[:, None, :]
+        # Here, because numba takes a while to import.
+        from fl.algorithms.flmc_kernels import add_moments
+
+        some = np.ones(len(theta), np.bool_) if counted is None else counted
+        self._count += some
+        add_moments(theta, self._posterior.mean, counted=some, sums=self._sum, outer=self._outer)
 
     def state(self) -> State:
         """The sums: of samples counted `[num_trials]`, of their deviations `[num_trials, m]`, of the outer products."""

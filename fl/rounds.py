@@ -198,15 +198,16 @@ class _Record:
 
     def note(self, index: int, outcome: RoundOutcome, task: PosteriorTask) -> NDArray[np.float64]:
         """Keep the round; returns the state to go on with (zero for trials that have failed)."""
-        from fl.algorithms.flmc_kernels import rows_below
+        # Here, because numba takes a while to import.
+        from fl.algorithms.flmc_kernels import distances
 
-        theta = outcome.theta
+        theta, target = outcome.theta, task.posterior.mean
         # Up to 1e100 the moments of the samples stay finite; far beyond any posterior all the same.
-        finite = rows_below(theta, _DIVERGED)
+        squared_error, finite = distances(theta, target, limit=_DIVERGED)
         if not finite.all():
             self._failed_at = np.where(finite, self._failed_at, np.minimum(self._failed_at, index))
             theta = np.where(finite[:, None], theta, 0.0)
-        squared_error = ((theta - task.posterior.mean) ** 2).sum(axis=1)
+            squared_error, _ = distances(theta, target, limit=_DIVERGED)
         for name, values in {"squared_error": squared_error, **outcome.observed}.items():
             self._row(self._rounds, name, values)[index] = values
         if outcome.counts is not None:

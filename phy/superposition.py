@@ -14,6 +14,7 @@ from phy.config import ImpairmentsConfig, LinkConfig
 from phy.jamming import jamming_amplitude, on_air
 from phy.link import Superposition, check_payload
 from phy.power import AmplitudeDecision, BlockGains, decide_amplitude
+from phy.remember import Remembered, constant
 
 
 class SuperpositionLink:
@@ -45,6 +46,7 @@ class SuperpositionLink:
             measure=chain.measure_gains,
         )
         self._last: tuple[BlockGains, Mapping[str, NDArray[np.float64]], AmplitudeDecision] | None = None
+        self._airtime_s = Remembered(self._airtime_of)
 
     def superpose(
         self,
@@ -73,13 +75,16 @@ class SuperpositionLink:
             received=arrivals.received,
             num_active=arrivals.num_active,
             decision=decision,
-            airtime_s=on_air(decision, jammers).astype(float) * (self.num_symbols * self.config.symbol_s),
+            airtime_s=self._airtime_s(decision.active if jammers is None else on_air(decision, jammers)),
             energy_j=arrivals.energy * self.config.symbol_s,
         )
 
+    def _airtime_of(self, sending: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return sending.astype(float) * (self.num_symbols * self.config.symbol_s)
+
     def _decide(self, gains: BlockGains, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
         """What power control decides; the last decision where channel and caps are those of the last round."""
-        values = {name: np.array(cap, float) for name, cap in caps.items()}
+        values = {name: constant(cap) for name, cap in caps.items()}
         last = self._last
         if last is not None and last[0] is gains and _same(last[1], values):
             return last[2]
@@ -95,7 +100,9 @@ class SuperpositionLink:
 
 def _same(first: Mapping[str, NDArray[np.float64]], second: Mapping[str, NDArray[np.float64]]) -> bool:
     """Whether names, their order and all values agree."""
-    return list(first) == list(second) and all(np.array_equal(first[name], second[name]) for name in first)
+    return list(first) == list(second) and all(
+        first[name] is second[name] or np.array_equal(first[name], second[name]) for name in first
+    )
 
 
 def clipping_reference(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +31,7 @@ from phy.link import AirUplink, DigitalUplink, Forgetful, known_bits, round_airt
 from phy.measurement import LinkCounts
 from phy.power import AmplitudeDecision
 from phy.random import Purpose, real_normals
+from phy.remember import Remembered, constant
 from privacy import AmplitudePrivacy, NoPrivacy, PrivacyConfig, RoundPrivacy
 
 
@@ -167,24 +169,15 @@ def lost_where_gradients_are(estimate: NDArray[np.float64], gradients: Gradients
     return np.where(gradients.lost[:, None], np.nan, estimate) if gradients.lost.any() else estimate
 
 
-class Observer:
-    """What power control decided, as numbers per trial; told again where the decision is that of the last round."""
-
-    def __init__(self) -> None:
-        self._last: tuple[AmplitudeDecision, dict[str, NDArray[np.float64]]] | None = None
-
-    def observe(self, decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
-        """`[num_trials]` each; `active_cap` as a code of `CAP_NAMES`."""
-        if self._last is None or self._last[0] is not decision:
-            codes = np.array([CAP_NAMES.index(name) for name in decision.limit_names] + [0], float)
-            told = {
-                "amplitude": decision.amplitude,
-                "peak_amplitude": decision.peak_amplitude,
-                "active_cap": codes[decision.limit],
-                "num_active": decision.active.sum(axis=1).astype(float),
-            }
-            self._last = (decision, told)
-        return dict(self._last[1])
+def observed(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
+    """What power control decided, `[num_trials]` each; `active_cap` as a code of `CAP_NAMES`."""
+    codes = np.array([CAP_NAMES.index(name) for name in decision.limit_names] + [0], float)
+    return {
+        "amplitude": decision.amplitude,
+        "peak_amplitude": decision.peak_amplitude,
+        "active_cap": codes[decision.limit],
+        "num_active": decision.active.sum(axis=1).astype(float),
+    }
 
 
 def spent(
@@ -213,11 +206,13 @@ class OverTheAir(Forgetful):
         privacy: AmplitudePrivacy,
     ) -> None:
         self.privacy = privacy
-        self._config, self._task, self._uplink, self._caps = config, task, uplink, caps
+        self._config, self._task, self._uplink = config, task, uplink
+        self._caps = {name: constant(cap) for name, cap in caps.items()}
         self._eta = eta[:, None]
         self._codec = StochasticOneBit(slope=config.quantizer_slope) if config.scheme == "digital" else None
         self._attackers = _attackers(config)
-        self._observer = Observer()
+        self._observed = Remembered(observed)
+        self._round_airtime_s = Remembered(partial(round_airtime, one_after_another=False))
 
     def round(
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
@@ -232,11 +227,11 @@ class OverTheAir(Forgetful):
         heard = self._uplink.superpose(payload, context=context, caps=_within(self._caps, budget), jammers=jammers)
         estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)
         estimate = lost_where_gradients_are(estimate, gradients)
-        together = None if heard.airtime_s is None else round_airtime(heard.airtime_s, one_after_another=False)
+        together = None if heard.airtime_s is None else self._round_airtime_s(heard.airtime_s)
         return RoundOutcome(
             theta=theta - self._eta * estimate,
-            observed=self._observer.observe(heard.decision)
-            | {"num_active": heard.num_active.mean(axis=1)}
+            observed=self._observed(heard.decision)
+            | {"num_active": _mean_of_columns(heard.num_active)}
             | spent(together, heard.energy_j)
             | self._attackers.told(context),
         )
@@ -248,6 +243,11 @@ class OverTheAir(Forgetful):
             return told
         payload = self._codec.encode(encodable(told, gradients), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
         return self._attackers.bits(payload, num_bits=self._task.dimension, context=context)
+
+
+def _mean_of_columns(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Mean of `[num_trials, n]` over its columns; of one column, the column."""
+    return np.asarray(counts[:, 0].astype(float) if counts.shape[1] == 1 else counts.mean(axis=1))
 
 
 class DetectedSigns:
@@ -269,7 +269,7 @@ class DetectedSigns:
         self._eta = eta[:, None]
         self._codec = StochasticOneBit(slope=config.quantizer_slope)
         self._attackers = _attackers(config)
-        self._observer = Observer()
+        self._observed = Remembered(observed)
         self._probe_bits = link.probe_bits
         self._packet_bits = 8 * link.packet_size_bytes
 
@@ -295,7 +295,7 @@ class DetectedSigns:
         estimate = lost_where_gradients_are(estimate, gradients)
         return RoundOutcome(
             theta=theta - self._eta * estimate,
-            observed=self._observer.observe(heard.decision)
+            observed=self._observed(heard.decision)
             | spent(heard.round_airtime_s, heard.counts.energy_j)
             | self._attackers.told(context),
             counts=heard.counts,

@@ -1,4 +1,4 @@
-"""What FLMC asks of every number of every trial in every round, each in one pass: comparisons alone, no arithmetic."""
+"""What FLMC asks of every number of every trial in every round, each in one pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import kernel, read_only
+from phy.fused.compiled import exact_kernel, kernel, read_only
 
 
 @kernel
@@ -36,13 +36,28 @@ def _any_nan(values: Any, out: Any) -> None:
         out[row] = found
 
 
-@kernel
-def _all_below(values: Any, limit: Any, out: Any) -> None:
+@exact_kernel
+def _distances(values: Any, targets: Any, limit: Any, squares: Any, below: Any) -> None:
     for row in range(len(values)):
-        below = True
+        total, small = 0.0, True
         for i in range(values.shape[1]):
-            below &= abs(values[row, i]) < limit
-        out[row] = below
+            value = values[row, i]
+            distance = value - targets[row, i]
+            total += distance * distance
+            small &= abs(value) < limit
+        squares[row], below[row] = total, small
+
+
+@exact_kernel
+def _add_moments(values: Any, targets: Any, counted: Any, sums: Any, outer: Any) -> None:
+    size = values.shape[1]
+    for row in range(len(values)):
+        if counted[row]:
+            for i in range(size):
+                distance = values[row, i] - targets[row, i]
+                sums[row, i] += distance
+                for j in range(size):
+                    outer[row, i, j] += distance * (values[row, j] - targets[row, j])
 
 
 def clipped(values: NDArray[np.float64], bound: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -55,15 +70,30 @@ def clipped(values: NDArray[np.float64], bound: float) -> tuple[NDArray[np.float
 
 def rows_with_nan(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether anything of `values[row]` is NaN, `[num_rows]`."""
-    return _of_rows(_any_nan, values)
-
-
-def rows_below(values: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
-    """Whether all of `values[row]` are below `limit` in magnitude, `[num_rows]`; NaN is not."""
-    return _of_rows(_all_below, values, float(limit))
-
-
-def _of_rows(kernel_of_rows: Any, values: NDArray[np.float64], *limit: float) -> NDArray[np.bool_]:
     out = np.empty(len(values), np.bool_)
-    kernel_of_rows(read_only(values).reshape(len(values), prod(values.shape[1:])), *limit, out)
+    _any_nan(read_only(values).reshape(len(values), prod(values.shape[1:])), out)
     return out
+
+
+def distances(
+    values: NDArray[np.float64], targets: NDArray[np.float64], *, limit: float
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """||v - t||^2 of the rows of `[num_rows, n]`, and whether all of a row of `values` are below `limit` in magnitude.
+
+    `[num_rows]` both; NaN is not below anything.
+    """
+    squares, below = np.empty(len(values)), np.empty(len(values), np.bool_)
+    _distances(read_only(values), read_only(targets), float(limit), squares, below)
+    return squares, below
+
+
+def add_moments(
+    values: NDArray[np.float64],
+    targets: NDArray[np.float64],
+    *,
+    counted: NDArray[np.bool_],
+    sums: NDArray[np.float64],
+    outer: NDArray[np.float64],
+) -> None:
+    """Add v - t of the `counted` `[num_rows]` rows to `sums` `[num_rows, n]`, its outer product to `outer`."""
+    _add_moments(read_only(values), read_only(targets), read_only(counted), sums, outer)

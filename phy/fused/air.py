@@ -8,6 +8,7 @@ are drawn side by side; else those of a tile, device by device.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,12 @@ from phy.fused.air_taps import ACTIVE, ADDED_IMAG, ADDED_REAL, SENT_POWER, added
 from phy.fused.compiled import kernel, read_only, stage
 from phy.fused.gains import measure_gains
 from phy.fused.random import draw_normals
-from phy.fused.taps import NUM_LANES, OF_SYMBOLS, TILE, expand, tap_law
+from phy.fused.taps import NUM_LANES, OF_SYMBOLS, TILE, TapLaw, expand, tap_law
 from phy.fused.threefry import positions
 from phy.fused.workers import available_threads, run_tasks
-from phy.power import BlockGains
+from phy.power import AmplitudeDecision, BlockGains
 from phy.random import RECEIVER, Purpose
+from phy.remember import Remembered
 
 _TILES_OF_A_TASK = 8
 _REAL, _COMPLEX, _BITS = range(3)
@@ -44,12 +46,12 @@ def _read_symbols(kind: Any, amplitudes: Any, bits: Any, base: Any, lanes: Any, 
             lanes[SYMBOL_IMAG + i] = _ZERO
     elif kind == _REAL:
         for i in range(count):
-            lanes[SYMBOL_REAL + i] = amplitudes[base + i]
+            lanes[SYMBOL_REAL + i] = np.float32(amplitudes[base + i])
             lanes[SYMBOL_IMAG + i] = _ZERO
     else:
         for i in range(count):
-            lanes[SYMBOL_REAL + i] = amplitudes[2 * (base + i)]
-            lanes[SYMBOL_IMAG + i] = amplitudes[2 * (base + i) + 1]
+            lanes[SYMBOL_REAL + i] = np.float32(amplitudes[2 * (base + i)])
+            lanes[SYMBOL_IMAG + i] = np.float32(amplitudes[2 * (base + i) + 1])
 
 
 @stage
@@ -99,6 +101,7 @@ def _superpose(
     amplitudes: Any,
     bits: Any,
     keys: Any,
+    noise_keys: Any,
     gains: Any,
     levels: Any,
     jamming: Any,
@@ -111,7 +114,8 @@ def _superpose(
 ) -> None:
     """Tasks `first` to `last`, each `_TILES_OF_A_TASK` tiles of one trial.
 
-    `keys` `[trials, 6]`: of taps, of channel knowledge and of noise; `energy` `[trials, spans, devices]`.
+    `keys` `[trials, 4]` of taps and of channel knowledge, `noise_keys` `[trials, 2]`; `amplitudes` float64; `energy`
+    `[trials, spans, devices]`.
     """
     spans, num_devices = energy.shape[1], energy.shape[2]
     one_tap = law.block_symbols >= num_symbols
@@ -150,7 +154,16 @@ def _superpose(
                     expand(first_tap, law.block_symbols, base, 1, taps, count)
                     _count_active(taps, active[trial], base, count)
                     spent[device] += _add(symbols, taps, count)
-            _finish(symbols, noise, keys[trial, 4:6], law.noise_std, base, received[trial], count)
+            _finish(symbols, noise, noise_keys[trial], law.noise_std, base, received[trial], count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfRun:
+    """What no round changes: gains and zeros `[num_trials, num_devices]`, keys of channels where these hold as long."""
+
+    gains: NDArray[np.float32]
+    nobody: NDArray[np.float32]
+    keys: NDArray[np.uint32] | None
 
 
 class FusedAir:
@@ -159,7 +172,9 @@ class FusedAir:
     def __init__(self, config: LinkConfig, *, threads: int | None = None) -> None:
         self._bits = config.modulation != "analog"
         self._threads = threads or available_threads()
-        self._gains: tuple[tuple[int, tuple[int, ...]], NDArray[np.float32]] | None = None
+        self._run: tuple[tuple[FlatChannel, int, tuple[int, ...]], _OfRun] | None = None
+        self._law = Remembered(_law_of)
+        self._levels = Remembered(_levels_of)
 
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
         """See `AirChain.measure_gains`."""
@@ -168,23 +183,20 @@ class FusedAir:
     def add_up(self, sent: OnAir, channel: FlatChannel, *, context: UplinkContext) -> Arrivals:
         """See `AirChain.add_up`."""
         num_trials, num_devices = sent.payload.shape[:2]
+        run = self._of_run(channel, context)
         kind, amplitudes, bits = self._payload(sent.payload)
-        purposes = (Purpose.CHANNEL, Purpose.CSI)
-        keys = [context.keys(purpose, same_every_round=channel.same_every_round) for purpose in purposes]
         spans = -(-channel.num_symbols // (TILE * _TILES_OF_A_TASK))
         received = np.empty((num_trials, 2 * channel.num_symbols), np.float32)
         active = np.zeros((num_trials, channel.num_symbols if channel.varies else 1), np.int64)
         energy = np.empty((num_trials, spans, num_devices))
         arrays = (
-            read_only(np.concatenate([*keys, context.keys(Purpose.NOISE)], axis=1)),
-            self._gains_of(channel, context),
-            read_only(sent.decision.level.astype(np.float32)),
-            read_only(np.zeros((num_trials, num_devices), np.float32) if sent.jamming is None else sent.jamming),
+            _channel_keys(channel, context) if run.keys is None else run.keys,
+            read_only(context.keys(Purpose.NOISE)),
+            run.gains,
+            self._levels(sent.decision),
+            run.nobody if sent.jamming is None else read_only(sent.jamming),
         )
-        law, num_symbols = tap_law(channel), channel.num_symbols
-        if not channel.varies:
-            # Where nothing fades, blocks are no shorter for what coherence says.
-            law = law._replace(block_symbols=num_symbols)
+        law, num_symbols = self._law(channel), channel.num_symbols
         run_tasks(
             lambda first, last: _superpose(
                 law,
@@ -202,22 +214,43 @@ class FusedAir:
             num_tasks=num_trials * spans,
             threads=self._threads,
         )
-        return Arrivals(received=received.view(np.complex64), num_active=active, energy=energy.sum(axis=1))
+        return Arrivals(
+            received=received.view(np.complex64),
+            num_active=active,
+            energy=energy[:, 0] if spans == 1 else energy.sum(axis=1),
+        )
 
-    def _gains_of(self, channel: FlatChannel, context: UplinkContext) -> NDArray[np.float32]:
-        """Gains `[num_trials, num_devices]`, which no round changes."""
-        whose = (context.seed, context.trials)
-        if self._gains is None or self._gains[0] != whose:
+    def _of_run(self, channel: FlatChannel, context: UplinkContext) -> _OfRun:
+        whose = (channel, context.seed, context.trials)
+        if self._run is None or self._run[0] != whose:
             gains = channel.rows(context)[3].reshape(len(context.trials), -1)
-            self._gains = (whose, read_only(gains))
-        return self._gains[1]
+            keys = _channel_keys(channel, context) if channel.same_every_round else None
+            run = _OfRun(gains=read_only(gains), nobody=read_only(np.zeros_like(gains)), keys=keys)
+            self._run = (whose, run)
+        return self._run[1]
 
-    def _payload(self, payload: NDArray[Any]) -> tuple[int, NDArray[np.float32], NDArray[np.uint8]]:
+    def _payload(self, payload: NDArray[Any]) -> tuple[int, NDArray[np.float64], NDArray[np.uint8]]:
         """(kind, amplitudes, bits), of which the kernel reads one; the other is empty, but has trials and devices."""
         nothing = (*payload.shape[:2], 0)
         if self._bits:
-            return _BITS, read_only(np.empty(nothing, np.float32)), read_only(payload)
+            return _BITS, read_only(np.empty(nothing)), read_only(payload)
         no_bits = read_only(np.empty(nothing, np.uint8))
         if np.iscomplexobj(payload):
-            return _COMPLEX, read_only(np.ascontiguousarray(payload, np.complex64).view(np.float32)), no_bits
-        return _REAL, read_only(payload.astype(np.float32, copy=False)), no_bits
+            return _COMPLEX, read_only(np.ascontiguousarray(payload, np.complex128).view(np.float64)), no_bits
+        return _REAL, read_only(payload.astype(np.float64, copy=False)), no_bits
+
+
+def _channel_keys(channel: FlatChannel, context: UplinkContext) -> NDArray[np.uint32]:
+    purposes = (Purpose.CHANNEL, Purpose.CSI)
+    keys = [context.keys(purpose, same_every_round=channel.same_every_round) for purpose in purposes]
+    return read_only(np.concatenate(keys, axis=1))
+
+
+def _law_of(channel: FlatChannel) -> TapLaw:
+    law = tap_law(channel)
+    # Where nothing fades, blocks are no shorter for what coherence says.
+    return law if channel.varies else law._replace(block_symbols=channel.num_symbols)
+
+
+def _levels_of(decision: AmplitudeDecision) -> NDArray[np.float32]:
+    return read_only(decision.level.astype(np.float32))

@@ -1,11 +1,11 @@
-"""Clipping and looking for lost numbers in one pass: bit by bit what NumPy does."""
+"""Clipping, looking for lost numbers, distances and their moments in one pass: what NumPy does in several."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from fl.algorithms.flmc_kernels import clipped, rows_below, rows_with_nan
+from fl.algorithms.flmc_kernels import add_moments, clipped, distances, rows_with_nan
 
 NUMBERS = np.random.default_rng(5).standard_normal((40, 3, 7))
 ODD = (np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 5e-324, 1e100, -1e100)
@@ -25,5 +25,24 @@ def test_clipping_is_that_of_numpy(values: np.ndarray, bound: float) -> None:
 def test_lost_and_diverged_rows_are_found(values: np.ndarray) -> None:
     flat = values.reshape(len(values), int(np.prod(values.shape[1:])))
     assert rows_with_nan(values).tolist() == np.isnan(flat).any(axis=1).tolist()
+    squares, below = distances(flat, np.zeros(flat.shape), limit=1e100)
     with np.errstate(invalid="ignore"):
-        assert rows_below(values, 1e100).tolist() == (np.abs(flat) < 1e100).all(axis=1).tolist()
+        assert below.tolist() == (np.abs(flat) < 1e100).all(axis=1).tolist()
+        # Fewer than eight numbers NumPy too adds one after the other.
+        few = flat[:, :7]
+        assert distances(few, np.ones(few.shape), limit=1.0)[0].tobytes() == ((few - 1.0) ** 2).sum(axis=1).tobytes()
+    assert squares.shape == below.shape == (len(values),)
+
+
+def test_moments_are_those_of_the_rows_that_count() -> None:
+    rng = np.random.default_rng(11)
+    targets, sums, outer = rng.standard_normal((6, 3)), np.zeros((6, 3)), np.zeros((6, 3, 3))
+    expected_sums, expected_outer = np.zeros((6, 3)), np.zeros((6, 3, 3))
+    for _ in range(5):
+        values, counted = rng.standard_normal((6, 3)), rng.random(6) < 0.5
+        add_moments(values, targets, counted=counted, sums=sums, outer=outer)
+        deviation = np.where(counted[:, None], values - targets, 0.0)
+        expected_sums += deviation
+        expected_outer += deviation[:, :, None] * deviation[:, None, :]
+    assert sums.tobytes() == expected_sums.tobytes()
+    assert outer.tobytes() == expected_outer.tobytes()
