@@ -18,6 +18,7 @@ from fl.tasks import PosteriorTask, build_task
 from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
 from phy.config import LinkConfig
+from phy.random import Trials
 from privacy import AmplitudePrivacy, NoPrivacy, PrivacyConfig
 from privacy.config import AmplitudeBudget
 
@@ -45,7 +46,7 @@ def run_trials(
     budget that holds nothing.
     """
     batch, rounds_done = resumed(
-        lambda: _Batch(learning, link=link, privacy=privacy, seed=seed, trials=tuple(trials)),
+        lambda: _Batch(learning, link=link, privacy=privacy, seed=seed, trials=Trials(trials)),
         num_rounds=learning.rounds,
         checkpoints=checkpoints,
     )

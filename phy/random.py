@@ -66,6 +66,19 @@ class Purpose(IntEnum):
     ATTACK = 26
 
 
+class Trials(tuple[int, ...]):
+    """Numbers of trials, hashed once: a thousand of them take longer to hash than their keys to draw."""
+
+    _hashed: int
+
+    def __hash__(self) -> int:
+        try:
+            return self._hashed
+        except AttributeError:
+            self._hashed = super().__hash__()
+            return self._hashed
+
+
 def seed_sequence(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:
     """The root of one stream of one trial."""
     return np.random.SeedSequence(entropy=seed, spawn_key=(trial, int(purpose)))
@@ -87,7 +100,7 @@ def _trial_keys(seed: int, trials: tuple[int, ...], purpose: Purpose) -> NDArray
 
 def trial_keys(seed: int, trials: Sequence[int], purpose: Purpose) -> NDArray[np.uint32]:
     """Key of each trial for one purpose, `[num_trials, 2]` uint32, read-only."""
-    return _trial_keys(seed, tuple(trials), purpose)
+    return _trial_keys(seed, _hashable(trials), purpose)
 
 
 def threefry(key: tuple[Any, Any], counter: tuple[Any, Any], ops: Any = np) -> tuple[Any, Any]:
@@ -114,7 +127,12 @@ def round_keys(seed: int, trials: Sequence[int], purpose: Purpose, round_index: 
     The counter that goes with it is (position, device): `words(keys, position, device)`.
     """
     # A copy: the caller may write to it.
-    return _round_keys(seed, tuple(trials), purpose, round_index).copy()
+    return _round_keys(seed, _hashable(trials), purpose, round_index).copy()
+
+
+def _hashable(trials: Sequence[int]) -> tuple[int, ...]:
+    """As they are where they are a tuple: `Trials` would have to be hashed anew."""
+    return trials if isinstance(trials, tuple) else tuple(trials)
 
 
 @lru_cache(maxsize=32)

@@ -189,7 +189,10 @@ def spent(
     """
     if round_airtime_s is None or energy_j is None:
         return {}
-    return {"airtime_s": round_airtime_s, "energy_j": np.ascontiguousarray(energy_j).sum(axis=1)}
+    # Here, because numba takes a while to import.
+    from fl.algorithms.flmc_kernels import row_sums
+
+    return {"airtime_s": round_airtime_s, "energy_j": row_sums(energy_j)}
 
 
 class OverTheAir(Forgetful):

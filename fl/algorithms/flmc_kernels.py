@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from phy.fused.compiled import exact_kernel, kernel, read_only
 
+_NUMPY_HALVES_ABOVE = 128
+
 
 @kernel
 def _clip(values: Any, bound: Any, out: Any, lost: Any) -> None:
@@ -58,6 +60,32 @@ def _add_moments(values: Any, targets: Any, counted: Any, sums: Any, outer: Any)
                 sums[row, i] += distance
                 for j in range(size):
                     outer[row, i, j] += distance * (values[row, j] - targets[row, j])
+
+
+@exact_kernel
+def _row_sums(values: Any, out: Any) -> None:
+    size = values.shape[1]
+    eights = size - size % 8
+    parts = np.zeros(8)
+    for row in range(len(values)):
+        parts[:] = 0.0
+        for i in range(0, eights, 8):
+            for k in range(8):
+                parts[k] += values[row, i + k]
+        first, second = (parts[0] + parts[1]) + (parts[2] + parts[3]), (parts[4] + parts[5]) + (parts[6] + parts[7])
+        total = first + second
+        for i in range(eights, size):
+            total += values[row, i]
+        out[row] = total
+
+
+def row_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum of each row of `[num_rows, n]`, in the order of NumPy, which takes three times as long for short rows."""
+    if values.shape[1] > _NUMPY_HALVES_ABOVE:
+        return np.asarray(np.ascontiguousarray(values).sum(axis=1))
+    out = np.empty(len(values))
+    _row_sums(read_only(values), out)
+    return out
 
 
 def clipped(values: NDArray[np.float64], bound: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

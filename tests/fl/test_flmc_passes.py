@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.algorithms.flmc_kernels import add_moments, clipped, distances, rows_with_nan
+from fl.algorithms.flmc_kernels import add_moments, clipped, distances, row_sums, rows_with_nan
 
 NUMBERS = np.random.default_rng(5).standard_normal((40, 3, 7))
 ODD = (np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 5e-324, 1e100, -1e100)
@@ -32,6 +32,13 @@ def test_lost_and_diverged_rows_are_found(values: np.ndarray) -> None:
         few = flat[:, :7]
         assert distances(few, np.ones(few.shape), limit=1.0)[0].tobytes() == ((few - 1.0) ** 2).sum(axis=1).tobytes()
     assert squares.shape == below.shape == (len(values),)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 20, 127, 128, 129, 1000])
+def test_rows_are_added_in_the_order_of_numpy(size: int) -> None:
+    values = np.random.default_rng(size).standard_normal((50, size)) * 10.0 ** np.arange(50)[:, None]
+    assert row_sums(values).tobytes() == values.sum(axis=1).tobytes()
+    assert row_sums(values[:, ::2]).tobytes() == np.ascontiguousarray(values[:, ::2]).sum(axis=1).tobytes()
 
 
 def test_moments_are_those_of_the_rows_that_count() -> None:

@@ -1,0 +1,44 @@
+"""What mostly stays the same is worked out once, and never told of anything else."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from phy.random import Purpose, Trials, round_keys
+from phy.remember import Remembered, constant
+
+
+def test_the_same_object_is_worked_out_once_and_an_equal_one_anew() -> None:
+    told: list[list[int]] = []
+    doubled = Remembered(lambda some: (told.append(some), [2 * one for one in some])[1])
+    first, equal = [1, 2], [1, 2]
+    assert doubled(first) is doubled(first)
+    assert doubled(equal) is not doubled(first)
+    assert [id(some) for some in told] == [id(first), id(equal), id(first)]
+
+
+def test_a_constant_array_is_itself_and_any_other_is_copied() -> None:
+    changing = np.arange(3.0)
+    kept = constant(changing)
+    changing[0] = 7.0
+    assert kept.tolist() == [0.0, 1.0, 2.0]
+    assert constant(kept) is kept
+    with pytest.raises(ValueError, match="read-only"):
+        kept[0] = 1.0
+    view = changing.view()
+    view.setflags(write=False)  # its owner can still change it
+    assert constant(view) is not view
+    assert constant(3).tolist() == 3.0
+
+
+def test_trials_are_the_tuple_of_their_numbers() -> None:
+    trials = Trials(range(5))
+    assert trials == tuple(range(5))
+    assert hash(trials) == hash(tuple(range(5)))
+    assert len({trials, tuple(range(5)), pickle.loads(pickle.dumps(trials))}) == 1
+    np.testing.assert_array_equal(
+        round_keys(3, trials, Purpose.NOISE, 1), round_keys(3, list(range(5)), Purpose.NOISE, 1)
+    )
