@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -40,21 +41,28 @@ def encode_in_parts(
     # Here, because numba takes a while to import.
     from fl.codecs.packing_kernel import all_between
 
-    num_values = values.shape[-1]
-    payload = np.empty((*values.shape[:2], _num_bytes(num_values, bits)), np.uint8)
+    num_bytes = _num_bytes(values.shape[-1], bits)
+    payload = np.empty((*values.shape[:2], num_bytes), np.uint8)
     clipped = np.zeros(values.shape[:2], np.int64)
     low, high = dtype(limits[0]), dtype(limits[1])
     for columns, stored in _parts(values.shape, bits):
-        with np.errstate(over="ignore"):
-            part: Floats = values[..., columns].astype(dtype, copy=False)
+        part: Floats = values[..., columns]
+        if part.dtype != dtype:
+            with np.errstate(over="ignore"):
+                part = part.astype(dtype)
         if not all_between(part, low, high):
             _refuse_what_is_not_finite(values[..., columns], first=columns.start)
             clipped += np.count_nonzero((part < low) | (part > high), axis=-1)
             part = np.clip(part, low, high)
         if to_bytes is not None:
-            payload[..., stored] = to_bytes(part, columns.start)
-        elif to_codes is not None:
-            payload[..., stored] = pack(to_codes(part, columns.start), bits=bits)
+            packed = to_bytes(part, columns.start)
+        else:
+            assert to_codes is not None
+            packed = pack(to_codes(part, columns.start), bits=bits)
+        if packed.shape[-1] == num_bytes:  # all of it: nothing is copied
+            payload = packed
+        else:
+            payload[..., stored] = packed
     return Encoded(payload=payload, clipped=clipped)
 
 
@@ -89,7 +97,7 @@ def _num_bytes(num_values: int, bits: int) -> int:
 
 def _parts(shape: tuple[int, ...], bits: int) -> Iterator[tuple[slice, slice]]:
     """Columns of the values and of the bytes that hold them."""
-    num_rows, num_values = int(np.prod(shape[:-1])), shape[-1]
+    num_rows, num_values = prod(shape[:-1]), shape[-1]
     width = max(_VALUES_AT_ONCE // max(num_rows, 1) // VALUES_PER_GROUP, 1) * VALUES_PER_GROUP
     for first in range(0, num_values, width):
         last = min(first + width, num_values)

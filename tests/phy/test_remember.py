@@ -13,7 +13,12 @@ from phy.remember import Remembered, constant
 
 def test_the_same_object_is_worked_out_once_and_an_equal_one_anew() -> None:
     told: list[list[int]] = []
-    doubled = Remembered(lambda some: (told.append(some), [2 * one for one in some])[1])
+
+    def double(some: list[int]) -> list[int]:
+        told.append(some)
+        return [2 * one for one in some]
+
+    doubled = Remembered(double)
     first, equal = [1, 2], [1, 2]
     assert doubled(first) is doubled(first)
     assert doubled(equal) is not doubled(first)
