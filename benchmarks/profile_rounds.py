@@ -4,7 +4,7 @@
 
 Each job is run once to compile, then again with a stopwatch around every call into compiled code and around the
 functions that do the rest of the signal processing and learning in NumPy. A stopwatch stands still while one inside it
-runs, so that shares add up to the whole:
+runs, so that shares add up to the whole; what the stopwatches themselves cost is measured first and taken off:
 
 - kernels: `run_tasks` and compiled functions called outside it, by numba;
 - TensorFlow: execution of compiled functions and single operations, not what Python does around them;
@@ -34,10 +34,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import numpy as np
 from timing import print_table
 
 from scenarios.engine import Job, batch_size, compute, start_tensorflow
@@ -76,44 +77,75 @@ OTHERS = {"results": ("fl.rounds:_Record.results",), "storing": ("scenarios.stor
 
 
 class Stopwatches:
-    """Time of each stage, exclusive of stages called inside it; calls of other threads do not count."""
+    """Time of each stage, exclusive of stages called inside it; calls of other threads do not count.
 
-    def __init__(self) -> None:
-        self.spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    What the stopwatches themselves take, `cost` of `calibrated` for each call, is taken off the stage that calls and
+    off the one that is called.
+    """
+
+    def __init__(self, cost: Cost | None = None) -> None:
+        self._cost = cost or Cost()
+        self._spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._calls: dict[tuple[str | None, str], int] = defaultdict(int)
         self._running: list[str] = []
         self._since = (0.0, 0.0)
         self._thread = threading.get_ident()
 
+    @property
+    def spent(self) -> dict[str, tuple[float, float]]:
+        """(processor, wall) time of each stage [s]."""
+        own = {stage: list(seconds) for stage, seconds in self._spent.items()}
+        for (caller, called), count in self._calls.items():
+            for place in range(2):
+                own[called][place] -= count * self._cost.of_called[place]
+                if caller is not None:
+                    own[caller][place] -= count * self._cost.of_caller[place]
+        return {stage: (processor, wall) for stage, (processor, wall) in own.items()}
+
     def _turn(self) -> None:
         now = (time.process_time(), time.perf_counter())
         if self._running:
-            for place in range(2):
-                self.spent[self._running[-1]][place] += now[place] - self._since[place]
+            spent = self._spent[self._running[-1]]
+            spent[0] += now[0] - self._since[0]
+            spent[1] += now[1] - self._since[1]
         self._since = now
-
-    @contextmanager
-    def running(self, stage: str) -> Iterator[None]:
-        """One stage, until the block ends."""
-        if threading.get_ident() != self._thread:
-            yield
-            return
-        self._turn()
-        self._running.append(stage)
-        try:
-            yield
-        finally:
-            self._turn()
-            self._running.pop()
 
     def around(self, function: Callable[..., Any], stage: str) -> Callable[..., Any]:
         """The function with its stopwatch."""
 
         @wraps(function)
         def timed(*arguments: Any, **named: Any) -> Any:
-            with self.running(stage):
+            if threading.get_ident() != self._thread:
                 return function(*arguments, **named)
+            self._calls[self._running[-1] if self._running else None, stage] += 1
+            self._turn()
+            self._running.append(stage)
+            try:
+                return function(*arguments, **named)
+            finally:
+                self._turn()
+                self._running.pop()
 
         return timed
+
+
+class Cost(NamedTuple):
+    """(processor, wall) seconds that a stopwatch adds to the stage that calls and to the one that is called."""
+
+    of_caller: tuple[float, float] = (0.0, 0.0)
+    of_called: tuple[float, float] = (0.0, 0.0)
+
+
+def calibrated(calls: int = 2000, turns: int = 5) -> Cost:
+    """What a stopwatch costs here: medians of `turns` times `calls` of a function that does nothing."""
+    found = []
+    for _ in range(turns):
+        watches = Stopwatches()
+        nothing = watches.around(lambda: None, "called")
+        watches.around(lambda function=nothing: [function() for _ in range(calls)], "caller")()
+        found.append([[watches.spent[stage][place] / calls for place in range(2)] for stage in ("caller", "called")])
+    caller, called = np.median(found, axis=0).tolist()
+    return Cost(of_caller=tuple(caller), of_called=tuple(called))
 
 
 class InTurn:
@@ -257,16 +289,17 @@ def profiled(name: str, *, functions: bool) -> list[tuple[str, ...]]:
     """Rows of the table: shares of processor and of wall time."""
     job = JOBS[name]()
     job()
-    watches = Stopwatches()
-    with watched(watches), watches.running("Python"):
-        job()
+    watches = Stopwatches(calibrated())
+    with watched(watches):
+        watches.around(job, "Python")()
     if functions:
         profiler = cProfile.Profile(timer=time.process_time)
         profiler.runcall(job)
         pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
     rows = []
     for place, clock in enumerate(("processor", "wall")):
-        seconds = [watches.spent[stage][place] for stage in STAGES]
+        spent = watches.spent
+        seconds = [spent[stage][place] if stage in spent else 0.0 for stage in STAGES]
         whole = sum(seconds)
         compiled = seconds[STAGES.index("kernels")] + seconds[STAGES.index("TensorFlow")]
         shares = [f"{100.0 * one / whole:.1f}" for one in seconds]
