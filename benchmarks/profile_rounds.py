@@ -42,7 +42,7 @@ import numpy as np
 from timing import print_table
 
 from scenarios.engine import Job, batch_size, compute, start_tensorflow
-from scenarios.identity import physics, physics_json, task_id
+from scenarios.identity import physics, physics_json, task_ids
 from scenarios.loader import load_scenario
 from scenarios.plan import Point, expand
 from scenarios.store import Store
@@ -51,7 +51,6 @@ STAGES = ("kernels", "TensorFlow", "NumPy", "results", "storing", "Python")
 NUMPY = (
     "fl.tasks.gaussian_linear:GaussianLinear.__init__",
     "fl.algorithms.flmc:clipped_gradients",
-    "fl.algorithms.flmc:lost_where_gradients_are",
     "fl.algorithms.flmc:encodable",
     "fl.metrics:SampleMoments.add",
     "fl.metrics:SampleMoments.summary",
@@ -232,7 +231,7 @@ def stored(point: Point, *, trials: int) -> Callable[[], None]:
             for first in range(0, trials, size):
                 batch = tuple(range(first, min(first + size, trials)))
                 finished = compute(Job(point=point, trials=batch), on_progress=lambda _: None)
-                results = {task_id(text, one.trial): one for one in finished.results}
+                results = dict(zip(task_ids(text, trials=batch), finished.results, strict=True))
                 store.write(results, physics=physics(point.scenario), seconds=finished.seconds)
 
     return run

@@ -149,20 +149,19 @@ def of_trials(arrays: Mapping[str, NDArray[Any]], *, ended: NDArray[np.int64]) -
     Where all trials agree to the last bit they share one array, which is read-only: what nothing draws is then copied,
     packed and stored once.
     """
-    kept: list[dict[str, NDArray[Any]]] = [{} for _ in ended]
-    for name, values in arrays.items():
-        if len(ended) > 1 and _all_alike(values):
-            shared = {rounds: values[:rounds, 0].copy() for rounds in set(ended.tolist())}
+    lengths = ended.tolist()
+    columns: list[list[NDArray[Any]]] = []
+    for values in arrays.values():
+        if len(lengths) > 1 and _all_alike(values):
+            shared = {rounds: values[:rounds, 0].copy() for rounds in set(lengths)}
             for array in shared.values():
                 array.setflags(write=False)
-            for one, rounds in zip(kept, ended.tolist(), strict=True):
-                one[name] = shared[rounds]
+            columns.append([shared[rounds] for rounds in lengths])
         else:
             # A trial's numbers side by side, or every one of them would be fetched from another line of memory.
             rows = np.ascontiguousarray(np.swapaxes(values, 0, 1))
-            for one, row, rounds in zip(kept, rows, ended.tolist(), strict=True):
-                one[name] = row[:rounds].copy()
-    return kept
+            columns.append([row[:rounds].copy() for row, rounds in zip(rows, lengths, strict=True)])
+    return [dict(zip(arrays, column, strict=True)) for column in zip(*columns, strict=True)] or [{} for _ in lengths]
 
 
 def _all_alike(values: NDArray[Any]) -> bool:
@@ -298,11 +297,13 @@ class _Record:
         kept_rounds, kept_link, kept_spent = (
             of_trials(some, ended=ended) for some in (self._rounds, self._link, spent)
         )
-        metrics = {name: values.tolist() for name, values in summary.items()}
+        of_trial = zip(*(values.astype(float).tolist() for values in summary.values()), strict=True)
+        never = OnAir()
+        silences, ends, failed_at = silent.tolist(), ended.tolist(), self._failed_at.tolist()
         out = []
-        for row, trial in enumerate(trials):
-            failure = self._failure(row, silent=bool(silent[row]))
-            measured = {name: float(values[row]) for name, values in metrics.items()}
+        for row, (trial, metrics) in enumerate(zip(trials, of_trial, strict=True)):
+            failure = self._failure(row, silent=silences[row])
+            measured = dict(zip(summary, metrics, strict=True))
             if allowance is not None:
                 # A trial that stopped before there were samples has no metrics of them.
                 measured = {name: value for name, value in measured.items() if not np.isnan(value)}
@@ -315,9 +316,9 @@ class _Record:
                     link=kept_link[row],
                     privacy=kept_spent[row],
                     bursts={} if self._bursts is None else self._bursts.of_trial(row),
-                    on_air=OnAir(rounds={name: float(values[ended[row], row]) for name, values in self._rounds.items()})
-                    if ended[row] == self._failed_at[row] < self._num_rounds
-                    else OnAir(),
+                    on_air=OnAir(rounds={name: float(values[ends[row], row]) for name, values in self._rounds.items()})
+                    if ends[row] == failed_at[row] < self._num_rounds
+                    else never,
                     failure=failure,
                 )
             )

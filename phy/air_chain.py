@@ -37,12 +37,12 @@ class Arrivals:
     - `received` `[num_trials, num_symbols]` complex64: sums in noise;
     - `num_active` int64 `[num_trials, num_symbols]`, `[num_trials, 1]` where taps hold for the round: how many devices
       did not cut a symbol off;
-    - `energy` `[num_trials, num_devices]` float64: sum of |A w x|^2 over symbols.
+    - `energy_j` `[num_trials, num_devices]` float64: sum of |A w x|^2 over symbols, times their length [J].
     """
 
     received: NDArray[np.complex64]
     num_active: NDArray[np.int64]
-    energy: NDArray[np.float64]
+    energy_j: NDArray[np.float64]
 
 
 class AirChain(Protocol):

@@ -205,7 +205,7 @@ class SionnaAir:
         return Arrivals(
             received=cut.join(np.asarray(received))[:, : channel.num_symbols],
             num_active=num_active[:, : channel.num_symbols] if channel.varies else num_active[:, :1],
-            energy=cut.add_up(np.asarray(energy)).T,
+            energy_j=cut.add_up(np.asarray(energy)).T * config.symbol_s,
         )
 
 

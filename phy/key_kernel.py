@@ -1,4 +1,4 @@
-"""Keys of one round for many trials at once: the words of `phy.random.threefry`, in one pass."""
+"""Keys of some rounds for many trials at once: the words of `phy.random.threefry`, in one pass."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from phy.fused.threefry import threefry
 
 
 @kernel
-def _of_round(keys: Any, round_index: Any, out: Any) -> None:
-    for row in range(len(keys)):
-        out[row, 0], out[row, 1] = threefry(keys[row, 0], keys[row, 1], round_index, np.uint32(0))
+def _of_rounds(keys: Any, first: Any, out: Any) -> None:
+    for place in range(len(out)):
+        for row in range(len(keys)):
+            words = threefry(keys[row, 0], keys[row, 1], np.uint32(first + place), np.uint32(0))
+            out[place, row, 0], out[place, row, 1] = words
 
 
-def keys_of_round(keys: NDArray[np.uint32], round_index: int) -> NDArray[np.uint32]:
-    """Threefry of every trial's key `[num_trials, 2]` and the counter (`round_index`, 0), `[num_trials, 2]`."""
-    out = np.empty_like(keys)
-    _of_round(read_only(keys), np.uint32(round_index), out)
+def keys_of_rounds(keys: NDArray[np.uint32], *, first: int, count: int) -> NDArray[np.uint32]:
+    """Threefry of every trial's key `[num_trials, 2]` and the counters (round, 0), `[count, num_trials, 2]`."""
+    out = np.empty((count, *keys.shape), np.uint32)
+    _of_rounds(read_only(keys), first, out)
     return out

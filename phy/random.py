@@ -24,6 +24,7 @@ RECEIVER = 0xFFFFFFFF
 
 _WORDS_AT_ONCE = 1 << 21
 _ROUNDS_AT_ONCE = 32
+_KEYS_AT_ONCE = 1 << 15
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
@@ -135,25 +136,22 @@ def _hashable(trials: Sequence[int]) -> tuple[int, ...]:
     return trials if isinstance(trials, tuple) else tuple(trials)
 
 
-@lru_cache(maxsize=32)
 def _round_keys(seed: int, trials: tuple[int, ...], purpose: Purpose, round_index: int) -> NDArray[np.uint32]:
-    """One round asks for some keys many times, and for those of the whole run in every round."""
+    count = max(min(_ROUNDS_AT_ONCE, _KEYS_AT_ONCE // max(len(trials), 1)), 1)
+    block, place = divmod(round_index, count)
+    return np.asarray(_keys_of_rounds(seed, trials, purpose, block * count, count)[place])
+
+
+@lru_cache(maxsize=32)
+def _keys_of_rounds(seed: int, trials: tuple[int, ...], purpose: Purpose, first: int, count: int) -> NDArray[np.uint32]:
+    """`[count, num_trials, 2]`: a call takes about as long for some rounds as for one."""
     key = _trial_keys(seed, trials, purpose)
     if len(key) >= _MANY_TRIALS:
         # Here, because numba takes a while to import.
-        from phy.key_kernel import keys_of_round
+        from phy.key_kernel import keys_of_rounds
 
-        return keys_of_round(key, round_index)
-    block, place = divmod(round_index, _ROUNDS_AT_ONCE)
-    return np.asarray(_keys_of_rounds(seed, trials, purpose, block)[place])
-
-
-@lru_cache(maxsize=32)
-def _keys_of_rounds(seed: int, trials: tuple[int, ...], purpose: Purpose, block: int) -> NDArray[np.uint32]:
-    """`[_ROUNDS_AT_ONCE, num_trials, 2]`: of few trials, NumPy's calls take as long for many rounds as for one."""
-    key = _trial_keys(seed, trials, purpose)
-    first = block * _ROUNDS_AT_ONCE
-    counter = np.arange(first, first + _ROUNDS_AT_ONCE).astype(np.uint32)[:, None]
+        return keys_of_rounds(key, first=first, count=count)
+    counter = np.arange(first, first + count).astype(np.uint32)[:, None]
     return np.stack(threefry((key[:, 0], key[:, 1]), (counter, np.zeros_like(counter))), axis=2)
 
 

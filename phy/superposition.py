@@ -76,7 +76,7 @@ class SuperpositionLink:
             num_active=arrivals.num_active,
             decision=decision,
             airtime_s=self._airtime_s(decision.active if jammers is None else on_air(decision, jammers)),
-            energy_j=arrivals.energy * self.config.symbol_s,
+            energy_j=arrivals.energy_j,
         )
 
     def _airtime_of(self, sending: NDArray[np.bool_]) -> NDArray[np.float64]:

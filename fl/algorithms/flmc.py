@@ -157,16 +157,24 @@ def clipped_gradients(task: PosteriorTask, theta: NDArray[np.float64], bound: fl
 
 
 def encodable(told: NDArray[np.float64], gradients: Gradients) -> NDArray[np.float64]:
-    """What devices tell, with a number for NaN, which no codec takes; see `lost_where_gradients_are`."""
+    """What devices tell, with a number for NaN, which no codec takes; see `descended`."""
     from fl.algorithms.flmc_kernels import rows_with_nan
 
     lost = gradients.lost if told is gradients.values else rows_with_nan(told)
     return np.where(np.isnan(told), 0.0, told) if lost.any() else told
 
 
-def lost_where_gradients_are(estimate: NDArray[np.float64], gradients: Gradients) -> NDArray[np.float64]:
-    """The estimate `[num_trials, m]`, NaN for trials with a gradient that is NaN: a bit cannot tell so."""
-    return np.where(gradients.lost[:, None], np.nan, estimate) if gradients.lost.any() else estimate
+def descended(
+    theta: NDArray[np.float64], estimate: NDArray[np.float64], *, eta: NDArray[np.float64], gradients: Gradients
+) -> NDArray[np.float64]:
+    """The next sample of an estimate of the gradient, `[num_trials, m]`, with a step `eta` `[num_trials]` of each.
+
+    NaN for trials with a gradient that is NaN: a bit cannot tell so.
+    """
+    # Here, because numba takes a while to import.
+    from fl.algorithms import flmc_kernels
+
+    return flmc_kernels.descended(theta, estimate, eta=eta, lost=gradients.lost)
 
 
 def observed(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
@@ -211,7 +219,7 @@ class OverTheAir(Forgetful):
         self.privacy = privacy
         self._config, self._task, self._uplink = config, task, uplink
         self._caps = {name: constant(cap) for name, cap in caps.items()}
-        self._eta = eta[:, None]
+        self._eta = eta
         self._codec = StochasticOneBit(slope=config.quantizer_slope) if config.scheme == "digital" else None
         self._attackers = _attackers(config)
         self._observed = Remembered(observed)
@@ -229,10 +237,9 @@ class OverTheAir(Forgetful):
             payload = self._attackers.symbols(amplitudes, context=context)
         heard = self._uplink.superpose(payload, context=context, caps=_within(self._caps, budget), jammers=jammers)
         estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)
-        estimate = lost_where_gradients_are(estimate, gradients)
         together = None if heard.airtime_s is None else self._round_airtime_s(heard.airtime_s)
         return RoundOutcome(
-            theta=theta - self._eta * estimate,
+            theta=descended(theta, estimate, eta=self._eta, gradients=gradients),
             observed=self._observed(heard.decision)
             | {"num_active": _mean_of_columns(heard.num_active)}
             | spent(together, heard.energy_j)
@@ -269,7 +276,7 @@ class DetectedSigns:
     ) -> None:
         self.privacy = privacy
         self._config, self._task, self._uplink, self._caps = config, task, uplink, caps
-        self._eta = eta[:, None]
+        self._eta = eta
         self._codec = StochasticOneBit(slope=config.quantizer_slope)
         self._attackers = _attackers(config)
         self._observed = Remembered(observed)
@@ -295,9 +302,8 @@ class DetectedSigns:
         if heard.delivered is not None and not heard.delivered.all():
             known = known_bits(heard.delivered, packet_bits=self._packet_bits, num_bits=self._task.dimension)
         estimate = sum_of_devices(signs, active=heard.decision.active, bit_error_rate=rate, known=known)
-        estimate = lost_where_gradients_are(estimate, gradients)
         return RoundOutcome(
-            theta=theta - self._eta * estimate,
+            theta=descended(theta, estimate, eta=self._eta, gradients=gradients),
             observed=self._observed(heard.decision)
             | spent(heard.round_airtime_s, heard.counts.energy_j)
             | self._attackers.told(context),

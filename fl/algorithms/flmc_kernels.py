@@ -63,6 +63,22 @@ def _add_moments(values: Any, targets: Any, counted: Any, sums: Any, outer: Any)
 
 
 @exact_kernel
+def _descend(theta: Any, eta: Any, slope: Any, lost: Any, out: Any) -> None:
+    for row in range(len(theta)):
+        for i in range(theta.shape[1]):
+            out[row, i] = np.nan if lost[row] else theta[row, i] - eta[row] * slope[row, i]
+
+
+def descended(
+    theta: NDArray[np.float64], slope: NDArray[np.float64], *, eta: NDArray[np.float64], lost: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """theta - eta g, `[num_rows, m]`, with a step `eta` of each row; NaN in the rows that are `lost`."""
+    out = np.empty(theta.shape)
+    _descend(read_only(theta), read_only(eta), read_only(slope), read_only(lost), out)
+    return out
+
+
+@exact_kernel
 def _row_sums(values: Any, out: Any) -> None:
     size = values.shape[1]
     eights = size - size % 8

@@ -106,18 +106,19 @@ def _superpose(
     levels: Any,
     jamming: Any,
     num_symbols: Any,
+    symbol_s: Any,
     received: Any,
     active: Any,
-    energy: Any,
+    energy_j: Any,
     first: Any,
     last: Any,
 ) -> None:
     """Tasks `first` to `last`, each `_TILES_OF_A_TASK` tiles of one trial.
 
-    `keys` `[trials, 4]` of taps and of channel knowledge, `noise_keys` `[trials, 2]`; `amplitudes` float64; `energy`
-    `[trials, spans, devices]`.
+    `keys` `[trials, 4]` of taps and of channel knowledge, `noise_keys` `[trials, 2]`; `amplitudes` float64; `energy_j`
+    `[trials, spans, devices]` is that of a symbol of `symbol_s`.
     """
-    spans, num_devices = energy.shape[1], energy.shape[2]
+    spans, num_devices = energy_j.shape[1], energy_j.shape[2]
     one_tap = law.block_symbols >= num_symbols
     symbols = np.empty(_NUM_SYMBOL_LANES, np.float32)
     taps, noise = np.empty(NUM_LANES, np.float32), np.empty(2 * _WIDTH, np.float32)
@@ -125,7 +126,7 @@ def _superpose(
     for task in range(first, last):
         trial, span = task // spans, task % spans
         level = levels[trial]
-        spent = energy[trial, span]
+        spent = energy_j[trial, span]
         spent[:] = 0.0
         if one_tap:
             for start in range(0, num_devices, TILE):
@@ -155,6 +156,8 @@ def _superpose(
                     _count_active(taps, active[trial], base, count)
                     spent[device] += _add(symbols, taps, count)
             _finish(symbols, noise, noise_keys[trial], law.noise_std, base, received[trial], count)
+        for device in range(num_devices):
+            spent[device] *= symbol_s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +174,7 @@ class FusedAir:
 
     def __init__(self, config: LinkConfig, *, threads: int | None = None) -> None:
         self._bits = config.modulation != "analog"
+        self._symbol_s = config.symbol_s
         self._threads = threads or available_threads()
         self._run: tuple[tuple[FlatChannel, int, tuple[int, ...]], _OfRun] | None = None
         self._law = Remembered(_law_of)
@@ -188,7 +192,7 @@ class FusedAir:
         spans = -(-channel.num_symbols // (TILE * _TILES_OF_A_TASK))
         received = np.empty((num_trials, 2 * channel.num_symbols), np.float32)
         active = np.zeros((num_trials, channel.num_symbols if channel.varies else 1), np.int64)
-        energy = np.empty((num_trials, spans, num_devices))
+        energy_j = np.empty((num_trials, spans, num_devices))
         arrays = (
             _channel_keys(channel, context) if run.keys is None else run.keys,
             read_only(context.keys(Purpose.NOISE)),
@@ -205,9 +209,12 @@ class FusedAir:
                 bits,
                 *arrays,
                 num_symbols,
+                # Of many spans the sum alone is multiplied, as the other engine does: their products would add up to
+                # other last digits.
+                self._symbol_s if spans == 1 else 1.0,
                 received,
                 active,
-                energy,
+                energy_j,
                 first,
                 last,
             ),
@@ -217,7 +224,7 @@ class FusedAir:
         return Arrivals(
             received=received.view(np.complex64),
             num_active=active,
-            energy=energy[:, 0] if spans == 1 else energy.sum(axis=1),
+            energy_j=energy_j[:, 0] if spans == 1 else energy_j.sum(axis=1) * self._symbol_s,
         )
 
     def _of_run(self, channel: FlatChannel, context: UplinkContext) -> _OfRun:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.algorithms.flmc_kernels import add_moments, clipped, distances, row_sums, rows_with_nan
+from fl.algorithms.flmc_kernels import add_moments, clipped, descended, distances, row_sums, rows_with_nan
 
 NUMBERS = np.random.default_rng(5).standard_normal((40, 3, 7))
 ODD = (np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 5e-324, 1e100, -1e100)
@@ -39,6 +39,14 @@ def test_rows_are_added_in_the_order_of_numpy(size: int) -> None:
     values = np.random.default_rng(size).standard_normal((50, size)) * 10.0 ** np.arange(50)[:, None]
     assert row_sums(values).tobytes() == values.sum(axis=1).tobytes()
     assert row_sums(values[:, ::2]).tobytes() == np.ascontiguousarray(values[:, ::2]).sum(axis=1).tobytes()
+
+
+def test_a_step_is_that_of_numpy_and_lost_where_a_gradient_is() -> None:
+    rng = np.random.default_rng(2)
+    theta, slope, eta = rng.standard_normal((40, 5)), 1e3 * rng.standard_normal((40, 5)), rng.random(40)
+    lost = np.arange(40) % 9 == 0
+    expected = np.where(lost[:, None], np.nan, theta - eta[:, None] * slope)
+    np.testing.assert_array_equal(descended(theta, slope, eta=eta, lost=lost), expected)
 
 
 def test_moments_are_those_of_the_rows_that_count() -> None:
