@@ -138,7 +138,9 @@ class _Record:
         self._count(report)
         tested = tested | {name: float(np.mean(values)) for name, values in at_home.items()}
         for name, value in {**report.rounds, **tested}.items():
-            self._rounds.setdefault(name, np.full(self._num_rounds, np.nan))[index] = value
+            if name not in self._rounds:
+                self._rounds[name] = np.full(self._num_rounds, np.nan)
+            self._rounds[name][index] = value
         for table, found in (("devices", {**report.devices, **at_home}), ("link", report.link)):
             for name, values in found.items():
                 kept = self._series[table]

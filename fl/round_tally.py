@@ -52,7 +52,7 @@ class RoundTally:
         samples = np.concatenate(self._samples)
 
         def averaged(parts: list[NDArray[np.float64]]) -> float:
-            return float(np.average(np.concatenate(parts), weights=samples))
+            return float((np.concatenate(parts) * samples).sum() / samples.sum())
 
         return {
             "train_loss": averaged([one.loss for one in self._trained]),

@@ -57,10 +57,21 @@ class Slots:
         out[seat] = values
         return out
 
-    def place(self, values: NDArray[Any], seat: NDArray[np.int64], devices: NDArray[np.int64]) -> NDArray[Any]:
-        """Numbers of seats `[count]` as numbers of devices `[num_devices]`; NaN, or 0 for counts, elsewhere."""
-        kind = np.asarray(values).dtype
-        out = np.full(self._num_devices, np.nan if kind.kind == "f" else 0, kind)
+    def place(
+        self,
+        values: NDArray[Any],
+        seat: NDArray[np.int64],
+        devices: NDArray[np.int64],
+        *,
+        elsewhere: float | None = None,
+    ) -> NDArray[Any]:
+        """Numbers of seats `[count]` as numbers of devices `[num_devices]`.
+
+        Others have `elsewhere`; if that is left out NaN, or 0 for counts.
+        """
+        if elsewhere is None:
+            elsewhere = np.nan if values.dtype.kind == "f" else 0
+        out = np.full(self._num_devices, elsewhere, values.dtype)
         out[devices] = values[seat]
         return out
 
@@ -71,9 +82,9 @@ class Slots:
         series = {name: getattr(heard.counts, name)[0] for name in LINK_COUNTS}
         if heard.power_db is not None:
             series["power_db"] = heard.power_db[0]
-        placed = {name: self.place(values, seat, devices) for name, values in series.items()}
         # Who did not send has no SNR, but spent exactly nothing.
-        return placed | {name: np.nan_to_num(placed[name]) for name in ("airtime_s", "energy_j")}
+        nothing = {"airtime_s": 0.0, "energy_j": 0.0}
+        return {name: self.place(values, seat, devices, elsewhere=nothing.get(name)) for name, values in series.items()}
 
 
 def exchangeable(link: LinkConfig) -> bool:

@@ -323,10 +323,8 @@ class BurstSums:
         """The counts, with how many bits and packets they are among."""
         places = self.label_errors.shape[-1]
         on = held.astype(np.int64)
-        lengths = np.minimum(num_bits - np.arange(held.shape[-1]) * packet_bits, packet_bits)
-        packets = on @ (lengths == packet_bits).astype(np.int64)
-        place = (np.arange(places) - first_label[:, None]) % places
-        label_bits = on @ np.maximum(-(-(lengths[:, None] - place) // places), 0)
+        lengths, full, of_labels = _of_packets(num_bits, packet_bits, places, tuple(first_label.tolist()))
+        packets, label_bits = on @ full, on @ of_labels
         if given is not None:
             label_bits, label_errors = (np.asarray(part, np.int64).reshape(*batch, places) for part in given)
         else:
@@ -342,6 +340,20 @@ class BurstSums:
             label_bits=label_bits.reshape(*batch, places),
             label_errors=label_errors.reshape(*batch, places),
         )
+
+
+@lru_cache(maxsize=16)
+def _of_packets(
+    num_bits: int, packet_bits: int, places: int, first_label: tuple[int, ...]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Length of each packet and whether it is full `[packets]`, its bits at each place of a label `[packets, places]`."""
+    lengths = np.minimum(num_bits - np.arange(len(first_label)) * packet_bits, packet_bits)
+    place = (np.arange(places) - np.array(first_label, np.int64)[:, None]) % places
+    return (
+        lengths,
+        (lengths == packet_bits).astype(np.int64),
+        np.maximum(-(-(lengths[:, None] - place) // places), 0),
+    )
 
 
 def _popcount(words: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -219,23 +219,38 @@ class FlatChannel:
         self._channel = channel
         self._measure = measure or measure_gains
         self._last: tuple[tuple[object, ...], BlockGains] | None = None
+        self._last_rows: (
+            tuple[tuple[object, ...], tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]] | None
+        ) = None
         self._last_gains: tuple[tuple[int, tuple[int, ...]], NDArray[np.float32]] | None = None
 
     def rows(
         self, context: UplinkContext, *, first_device: int = 0, count: int | None = None
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """(channel key, CSI key, device number, gain) of every (trial, device) row, trial by trial.
+        """(channel key, CSI key, device number, gain) of every (trial, device) row, trial by trial; read-only.
 
         `count` devices from `first_device` on, all if left out.
         """
-        num_trials = len(context.trials)
         last = self.num_devices if count is None else first_device + count
+        block = 0 if self.same_every_round else context.round_index
+        which = (context.seed, context.trials, block, first_device, last)
+        if self._last_rows is None or self._last_rows[0] != which:
+            self._last_rows = (which, self._rows(context, first_device, last))
+        return self._last_rows[1]
+
+    def _rows(
+        self, context: UplinkContext, first_device: int, last: int
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+        num_trials = len(context.trials)
         channel_key, csi_key = (
             np.repeat(context.keys(p, same_every_round=self.same_every_round), last - first_device, axis=0)
             for p in (Purpose.CHANNEL, Purpose.CSI)
         )
         device = np.tile(np.arange(first_device, last, dtype=np.uint32), num_trials)
-        return channel_key, csi_key, device, self._gains(context)[:, first_device:last].ravel()
+        rows = channel_key, csi_key, device, self._gains(context)[:, first_device:last].ravel()
+        for array in rows:
+            array.setflags(write=False)
+        return rows
 
     def _gains(self, context: UplinkContext) -> NDArray[np.float32]:
         """Gain of each device of each trial, kept as long as trials stay the same."""

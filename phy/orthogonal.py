@@ -14,7 +14,7 @@ from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.flat_chain import Carried, FlatChain, Load
 from phy.link import LinkError, Reception, check_part, check_payload, round_airtime
 from phy.measurement import LinkCounts, empty_counts, join_counts
-from phy.power import AmplitudeDecision, decide_amplitude
+from phy.power import AmplitudeDecision, BlockGains, decide_amplitude
 
 _Probed = tuple[int, int, tuple[int, ...], tuple[tuple[str, bytes], ...]]
 """Bits, seed, trials and caps of a probe."""
@@ -37,31 +37,32 @@ class OrthogonalLink:
         self.config = config
         self._bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
         self._chain = chain
+        self._channels: dict[int, FlatChannel] = {}
         self._load = Load(channel=self._channel_for(num_bits), num_bits=num_bits)
         self._last_probe: tuple[_Probed, LinkCounts] | None = None
-        self._last_decision: tuple[tuple[object, ...], AmplitudeDecision] | None = None
+        self._last_decision: tuple[BlockGains, tuple[tuple[str, bytes], ...], AmplitudeDecision] | None = None
 
     def _channel_for(self, num_bits: int) -> FlatChannel:
-        return FlatChannel(
-            self.config,
-            num_devices=self.num_devices,
-            num_symbols=-(-num_bits // self._bits_per_symbol),
-            packet_symbols=-(-8 * self.config.packet_size_bytes // self._bits_per_symbol),
-            measure=self._chain.measure_gains,
-        )
+        if num_bits not in self._channels:
+            self._channels[num_bits] = FlatChannel(
+                self.config,
+                num_devices=self.num_devices,
+                num_symbols=-(-num_bits // self._bits_per_symbol),
+                packet_symbols=-(-8 * self.config.packet_size_bytes // self._bits_per_symbol),
+                measure=self._chain.measure_gains,
+            )
+        return self._channels[num_bits]
 
     def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
         """Power control of this round's block, of all devices whoever of them is asked for."""
-        which = (context.seed, context.trials, context.round_index, _values(caps))
-        if self._last_decision is None or self._last_decision[0] != which:
-            decision = decide_amplitude(
-                self._load.channel.block_gains(context),
-                max_power=self.config.max_power,
-                payload_power=1.0,
-                caps=caps,
-            )
-            self._last_decision = (which, decision)
-        return self._last_decision[1]
+        # The same object as long as the block is: in every round of a channel that stays.
+        gains, values = self._load.channel.block_gains(context), _values(caps)
+        last = self._last_decision
+        if last is not None and last[0] is gains and last[1] == values:
+            return last[2]
+        decision = decide_amplitude(gains, max_power=self.config.max_power, payload_power=1.0, caps=caps)
+        self._last_decision = (gains, values, decision)
+        return decision
 
     def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
         """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""

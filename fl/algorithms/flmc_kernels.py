@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from phy.fused.compiled import exact_kernel, kernel, read_only
 
+_NUMPY_ADDS_EIGHT = 8
+"""Numbers side by side from here on."""
 _NUMPY_HALVES_ABOVE = 128
 
 
@@ -128,6 +130,9 @@ def distances(
     """
     squares, below = np.empty(len(values)), np.empty(len(values), np.bool_)
     _distances(read_only(values), read_only(targets), float(limit), squares, below)
+    if values.shape[1] >= _NUMPY_ADDS_EIGHT:
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = row_sums((values - targets) ** 2)
     return squares, below
 
 

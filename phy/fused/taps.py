@@ -10,12 +10,13 @@ one complex and one real coefficient per tap. A device that cuts a symbol off (w
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.channels import FlatChannel
+from phy.channels import Fading, FlatChannel, Numbers
 from phy.fused.compiled import inlined, stage
 from phy.fused.random import cosine_and_sine, draw_normals, negative_log
 from phy.fused.threefry import draw_lanes, positions
@@ -62,7 +63,11 @@ class TapLaw(NamedTuple):
 
 def tap_law(channel: FlatChannel) -> TapLaw:
     """The law of a compiled channel."""
-    spec, numbers = channel.spec, channel.numbers
+    return _law(channel.spec, channel.numbers, channel.varies)
+
+
+@lru_cache(maxsize=64)
+def _law(spec: Fading, numbers: Numbers, varies: bool) -> TapLaw:
     k = numbers.rician_k if spec.fading == "rician" else 0.0
     m = numbers.nakagami_m
     return TapLaw(
@@ -74,7 +79,7 @@ def tap_law(channel: FlatChannel) -> TapLaw:
         csi_std=np.float32(numbers.csi_std),
         cutoff=np.float32(numbers.cutoff if spec.policy == "truncated-inversion" else 0.0),
         noise_std=np.float32(numbers.noise_std),
-        block_symbols=numbers.block_symbols if channel.varies else _ENDLESS,
+        block_symbols=numbers.block_symbols if varies else _ENDLESS,
         pieces=amplitude_pieces(1.0 if m is None else m),
     )
 

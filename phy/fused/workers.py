@@ -23,7 +23,12 @@ def available_threads() -> int:
 
     ValueError for another value of that variable.
     """
-    if told := os.environ.get(THREADS_VARIABLE):
+    return _threads(os.environ.get(THREADS_VARIABLE, ""))
+
+
+@lru_cache(maxsize=8)
+def _threads(told: str) -> int:
+    if told:
         if not told.isascii() or not told.isdigit() or int(told) < 1:
             raise ValueError(f"{THREADS_VARIABLE}={told} is no number of threads; set it to 1 or more, or unset it")
         return int(told)
