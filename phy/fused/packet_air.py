@@ -92,7 +92,7 @@ def _know_line(
     plane, knowledge = plan.plane, plan.knowledge
     if knowledge.kind == PERFECT:
         know_all(lanes, arrival, column, count)
-    elif knowledge.kind == GIVEN_ERROR:
+    elif known is None or knowledge.kind == GIVEN_ERROR:
         line, at = slot * plane.line_rows + row, KNOWN + column
         first = (line if knowledge.error_per_line else 0) * (plane.width if knowledge.error_per_carrier else 1)
         if knowledge.error_per_carrier:
@@ -155,7 +155,7 @@ def _doubt_line(
     knowledge = plan.knowledge
     if knowledge.trusting or knowledge.kind == PERFECT:
         trust(lanes, np.float32(0.0), noise_power, column, count)
-    elif knowledge.kind == GIVEN_ERROR:
+    elif amounts is None or knowledge.kind == GIVEN_ERROR:
         trust(lanes, arrival * arrival * knowledge.error_std * knowledge.error_std, noise_power, column, count)
     elif knowledge.kind == LEAST_SQUARES:
         trust(lanes, noise_power * knowledge.noise_gain[data_row], noise_power, column, count)
@@ -171,11 +171,14 @@ def _doubt_line(
 @lean_kernel
 def _carry(
     plan: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any, decided: Any, llrs: Any, energies: Any,
-    first: Any, last: Any, scratch: Any,
+    first: Any, last: Any, lanes: Any, waves: Any, taps: Any, nodes: Any, known: Any, shrunk: Any, modes: Any,
+    amounts: Any,
 ) -> None:  # fmt: skip
-    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` only where `soft`."""
+    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` only where `soft`.
+
+    From `lanes` on there is what `_scratch` has.
+    """
     plane, fades, knowledge = plan.plane, plan.fades, plan.knowledge
-    lanes, waves, taps, nodes, known, shrunk, modes, amounts = scratch
     noise_std = np.sqrt(noise_power)
     antennas, bits, data_rows = fades.num_antennas, points.bits_per_symbol, len(plane.data_rows)
     at_once = max(LINE // plane.width, 1)
@@ -183,12 +186,12 @@ def _carry(
         keys, start_s = rows.keys[n], rows.start_s[n]
         arrival = rows.amplitude[n] * rows.gain[n]
         sent, faded, noise = 0.0, 0.0, 0.0
-        if fades.kind == WAVES:
+        if waves is not None and fades.kind == WAVES:
             draw_waves(fades, keys[0:2], waves)
         for slot in range(plane.num_slots):
             if not plane.along_line:
                 slot_taps(plan, keys[0:2], waves, start_s, slot, taps, nodes)
-            if knowledge.kind == LEAST_SQUARES or knowledge.kind == MMSE:
+            if known is not None and (knowledge.kind == LEAST_SQUARES or knowledge.kind == MMSE):
                 _hear_pilots(plan, keys, waves, start_s, taps, nodes, arrival, noise_power, slot, known, shrunk, lanes)
             for first_row in range(0, data_rows, at_once):
                 last_row = min(first_row + at_once, data_rows)
@@ -234,8 +237,10 @@ def _carry(
         energies[NOISE_ENERGY, n] = noise_power * noise / antennas
 
 
-def _scratch(plan: PacketPlan) -> tuple[NDArray[Any], ...]:
-    """What a thread needs beside its results."""
+def _scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
+    """What a thread needs beside its results, None where `fading_scratch` has it so."""
+    if plan.is_simple:
+        return *fading_scratch(plan), None, None, None, None
     plane, antennas = plan.plane, plan.fades.num_antennas
     over, along = plan.knowledge.level.shape
     return (
@@ -286,7 +291,7 @@ def carry_packets(
     def run(first: int, last: int) -> None:
         mine = slice(first, last)
         fill_labels(coded[mine], bits_per_symbol=bits, out=labels[mine])
-        _carry(plan, points, rows, power, soft, labels, decided, llrs, energies, first, last, _scratch(plan))
+        _carry(plan, points, rows, power, soft, labels, decided, llrs, energies, first, last, *_scratch(plan))
         fill_bytes(decided[mine], bits_per_symbol=bits, num_bits=num_bits, out=hard[mine])
         count_label_errors(labels[mine], decided[mine], out=errors[mine])
 

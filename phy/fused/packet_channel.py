@@ -35,7 +35,7 @@ def slot_taps(plan: Any, key: Any, waves: Any, start_s: Any, slot: Any, taps: An
     for antenna in range(fades.num_antennas):
         first, at = slot * plane.instants, antenna * each
         tap_paths(fades, key, waves, start_s, first, plane.instants, antenna, taps[at:], _IMAGINARY, _PER_INSTANT)
-        if len(plane.between) > 0:
+        if nodes is not None and len(plane.between) > 0:
             for tile in range(tiles):
                 count = whole_vectors(min(plane.width - tile * LINE, LINE))
                 for node in range(plane.instants):
@@ -57,25 +57,29 @@ def channel_line(
         tap_paths(fades, key, waves, start_s, first, here, antenna, lanes[CHANNEL:], _ROOM, ONE_VALUE)
         return
     at = 2 * PATHS * (antenna * plane.instants + (0 if fades.still else row))
-    if len(plane.between) > 0:
+    if nodes is None or not plane.selective:
+        spread_tap(taps[at], taps[at + PATHS], lanes, CHANNEL + column, count)
+    elif len(plane.between) > 0:
         place = 2 * ROOM * MOST_NODES * (antenna * ((plane.width + LINE - 1) // LINE) + tile)
         pass_between(nodes, place, plane.between, row, lanes, CHANNEL + column, count)
-    elif plane.selective:
-        respond(taps, at, at + PATHS, plane.response[tile], lanes, CHANNEL + column, count)
     else:
-        spread_tap(taps[at], taps[at + PATHS], lanes, CHANNEL + column, count)
+        respond(taps, at, at + PATHS, plane.response[tile], lanes, CHANNEL + column, count)
 
 
-def fading_scratch(plan: PacketPlan) -> tuple[NDArray[np.float32], ...]:
-    """What a thread needs for `slot_taps` and `channel_line`: lanes, waves, taps, and carriers at nodes."""
+def fading_scratch(plan: PacketPlan) -> tuple[NDArray[np.float32] | None, ...]:
+    """What a thread needs for `slot_taps` and `channel_line`: lanes, waves, taps, and carriers at nodes.
+
+    Waves and nodes are None where a plan is simple: numba leaves out what stands behind `is None`, half of a kernel.
+    Not finer than that, or whoever has several kinds of links would compile much the same several times.
+    """
     plane, antennas = plan.plane, plan.fades.num_antennas
     tiles = -(-plane.width // LINE) if len(plane.between) > 0 else 0
-    return (
-        np.zeros(NUM_LANES, np.float32),
-        np.zeros(waves_room(antennas), np.float32),
-        np.zeros(2 * PATHS * plane.instants * antennas, np.float32),
-        np.zeros(2 * ROOM * MOST_NODES * tiles * antennas, np.float32),
-    )
+    lanes = np.zeros(NUM_LANES, np.float32)
+    taps = np.zeros(2 * PATHS * plane.instants * antennas, np.float32)
+    if plan.is_simple:
+        return lanes, None, taps, None
+    nodes = np.zeros(2 * ROOM * MOST_NODES * tiles * antennas, np.float32)
+    return lanes, np.zeros(waves_room(antennas), np.float32), taps, nodes
 
 
 @lean_kernel
@@ -85,7 +89,7 @@ def _mean_powers(
     plane, fades = plan.plane, plan.fades
     for n in range(first, last):
         total, counted = 0.0, 0
-        if fades.kind == WAVES:
+        if waves is not None and fades.kind == WAVES:
             draw_waves(fades, keys[n], waves)
         for slot in range(1 if fades.still else plane.num_slots):
             if not plane.along_line:

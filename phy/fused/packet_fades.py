@@ -256,13 +256,13 @@ def tap_paths(
     """Path gains of one antenna at instants `first` to `first + count`, `padded_paths` values at every `stride` of the
     flat `taps`, imaginary parts `imag_at` behind the real ones.
 
-    Where the channel is still there is one instant. `waves` is what `draw_waves` left.
+    Where the channel is still there is one instant. `waves` is what `draw_waves` left, None where there are none.
     """
     if fades.kind == CONSTANT:
         for k in range(count):
             taps[k * stride] = _ONE
             taps[imag_at + k * stride] = _ZERO
-    elif fades.kind == DRAWN:
+    elif waves is None or fades.kind == DRAWN:
         for k in range(count):
             word0, word1 = threefry(np.uint32(key[0]), np.uint32(key[1]), np.uint32(first + k), np.uint32(antenna))
             real, imag = complex_normal(word0, word1)

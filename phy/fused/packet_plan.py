@@ -15,7 +15,7 @@ from phy.config import CsiEstimation, LinkConfig
 from phy.frontends.air import motion
 from phy.frontends.estimation import Lerp, LinearMmse
 from phy.frontends.resource_grid import Grid
-from phy.fused.packet_fades import Fades, fades_of
+from phy.fused.packet_fades import WAVES, Fades, fades_of
 from phy.fused.packet_nodes import MOST_NODES, nodes_between
 from phy.propagation import build_propagation
 
@@ -90,6 +90,11 @@ class PacketPlan(NamedTuple):
     plane: Plane
     fades: Fades
     knowledge: Knowledge
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether one number is the channel of a line, and the receiver is told it rather than hears pilots."""
+        return self.fades.kind != WAVES and self.knowledge.kind in (PERFECT, GIVEN_ERROR)
 
 
 def plan_single_carrier(config: LinkConfig, *, num_symbols: int) -> PacketPlan:

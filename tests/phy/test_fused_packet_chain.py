@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import types
 from radio import standard_errors_off
 
 from phy.config import LinkConfig
+from phy.fused.packet_air import _carry
 from phy.fused.packet_chain import FusedPacketChain
 from phy.packets.chain import ChainSpec, chain_of, compiled_chain, compiled_part
 from phy.packets.seam import Arrival, Departure
@@ -42,6 +44,12 @@ LINKS: dict[str, dict[str, Any]] = {
         "channel": {"fading": "rician", "coherence": "doppler", "speed_m_s": 30.0},
         "csi": {"error_variance": 0.01},
         "packets": {"crc": "crc16"},
+    },
+    "flat": {
+        "modulation": "16qam",
+        "channel": {"fading": "rician", "coherence": "packet"},
+        "csi": {"error_variance": 0.01},
+        "receiver": {"num_antennas": 2},
     },
 }
 ROWS, PAYLOAD_BITS, NOISE_POWER = 48, 403, 0.05
@@ -184,10 +192,15 @@ def faster_devices(chain: FusedPacketChain) -> None:
     chain._plan = chain._plan._replace(fades=fades._replace(step_s=1.1 * fades.step_s))
 
 
+def stronger_scatter(chain: FusedPacketChain) -> None:
+    fades = chain._plan.fades
+    chain._plan = chain._plan._replace(fades=fades._replace(scattered_part=np.float32(1.01) * fades.scattered_part))
+
+
 @pytest.mark.parametrize("fault", [moved_pilot, other_delays, faster_devices])
 def test_a_fault_in_the_plan_would_be_noticed(sent: Sent, fault: Callable[[FusedPacketChain], None]) -> None:
     if sent.config.ofdm == "none":  # which has neither pilots nor delays
-        fault = faster_devices
+        fault = faster_devices if sent.config.channel.coherence == "doppler" else stronger_scatter
     chain = fused(sent.config)
     fault(chain)
     with pytest.raises(AssertionError):
@@ -197,6 +210,15 @@ def test_a_fault_in_the_plan_would_be_noticed(sent: Sent, fault: Callable[[Fused
 def test_noise_of_another_scale_would_be_noticed(sent: Sent) -> None:
     with pytest.raises(AssertionError):
         assert_same(sent.by(fused(sent.config), noise_power=np.float32(1.02 * NOISE_POWER)), sent.expected)
+
+
+def test_all_links_run_one_of_two_kernels_the_smaller_one_without_waves_and_pilots() -> None:
+    """Code that a link has no use for would compile for seconds, and so would a kernel for every kind of link."""
+    for name in LINKS:
+        fused(link_of(name)).send(payload(2), departure(2), None)
+    missing = sorted(signature.count(types.none) for signature in _carry.signatures)
+    # Waves, carriers at nodes, pilots as they were heard, and three of modes.
+    assert missing == [0, 6]
 
 
 @pytest.mark.parametrize("antennas", [1, 2])
