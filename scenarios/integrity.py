@@ -14,8 +14,9 @@ from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
+from scenarios.array_bytes import unpack_series
 from scenarios.damage import damaged, telling_damage
-from scenarios.database import look, unpack_series
+from scenarios.database import look
 from scenarios.wal import log_damage
 
 Row = tuple[object, ...]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from fl.results import PrivacyAccount, TrialResult
 from scenarios.accounts import account_from
+from scenarios.array_bytes import unpack_series
 from scenarios.clock import utc_now
 from scenarios.damage import DamagedStoreError, damaged, is_damage
 from scenarios.database import (
@@ -31,7 +32,6 @@ from scenarios.database import (
     connect,
     create_database,
     take_lock,
-    unpack_series,
 )
 from scenarios.errors import ScenarioError
 from scenarios.integrity import (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from fl.results import PrivacyAccount, TrialResult
 from scenarios.accounts import account_arrays, account_text
-from scenarios.database import LastSeries, pack_series
+from scenarios.array_bytes import LastSeries, pack_series
 from scenarios.integrity import ARRAY_TABLES, OF_NO_ROWS, PARTS, TASK_COLUMNS, ArrayTable, Part, Row, digest, metric_row
 
 

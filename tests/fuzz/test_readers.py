@@ -29,8 +29,9 @@ from fl.data.idx import read_idx
 from fl.data.npz import read_npz
 from fl.data.pickled import PickleError, read_pickle
 from fl.tasks.base import LearningError
+from scenarios.array_bytes import pack_series, unpack_series
 from scenarios.checkpoint_file import Checkpoint, DamagedError, read_checkpoint, write_checkpoint
-from scenarios.database import DATABASE, connect, pack_series, unpack_series
+from scenarios.database import DATABASE, connect
 from scenarios.errors import ScenarioError
 from scenarios.loader import load_scenario, resolved_data
 from scenarios.store import Store
