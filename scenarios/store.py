@@ -9,24 +9,19 @@ import contextlib
 import json
 import os
 import sqlite3
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Literal, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import IO, Any, Self
 
 from fl.results import PrivacyAccount, TrialResult
-from scenarios.accounts import account_from
-from scenarios.array_bytes import unpack_series
 from scenarios.clock import utc_now
 from scenarios.damage import DamagedStoreError, damaged, is_damage
 from scenarios.database import (
     DATABASE,
     LOCK,
+    PACK_TABLES,
     YOUNG_TABLES,
     check_identity,
     connect,
@@ -35,19 +30,16 @@ from scenarios.database import (
 )
 from scenarios.errors import ScenarioError
 from scenarios.integrity import (
-    HEAD_COLUMNS,
+    ARRAY_TABLES,
     RUN_COLUMNS,
     SUSPECT,
-    TASK_COLUMNS,
-    Part,
-    Row,
-    checked_from,
+    TABLES_OF_TASKS,
+    ArrayTable,
     digest,
+    drop_spare_packs,
     examine,
-    has_table,
     known_record,
     note_record,
-    part_of,
 )
 from scenarios.provenance import Provenance
 from scenarios.run_notes import (
@@ -63,26 +55,19 @@ from scenarios.run_notes import (
     put_aside,
     read_attempts,
 )
+from scenarios.store_reading import (
+    CHUNK,
+    Series,
+    SeriesTable,
+    Source,
+    TaskRecord,
+    accounts_of,
+    metrics_of,
+    series_of,
+    tasks_of,
+    totals_of,
+)
 from scenarios.task_rows import insert_tasks, rows_of_tasks
-
-CHUNK = 500
-"""Task ids per query: well below SQLite's limit on bound values (999 before version 3.32)."""
-
-Series = dict[str, NDArray[Any]]
-SeriesTable = Literal["rounds", "link", "privacy", "bursts", "devices", "pictures"]
-SERIES_TABLES: tuple[SeriesTable, ...] = ("rounds", "link", "privacy", "bursts", "devices", "pictures")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskRecord:
-    """One stored task without its arrays. `seconds` is its share of the batch it was computed in."""
-
-    task_id: str
-    trial: int
-    status: Literal["done", "failed"]
-    failure: str | None
-    seconds: float
-    finished_at: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +132,7 @@ class Store:
             # FULL: in WAL mode, NORMAL would lose the last tasks to a power cut. One fsync per batch of
             # seconds costs nothing.
             store._connection.execute("PRAGMA synchronous = FULL")
-            for statement in (*YOUNG_TABLES, *NOTES_TABLES):
+            for statement in (*YOUNG_TABLES, *NOTES_TABLES, *PACK_TABLES):
                 store._connection.execute(statement)
             # We hold the lock, so whoever is still called running no longer is.
             store._connection.execute("UPDATE runs SET status = 'killed' WHERE status = 'running'")
@@ -222,7 +207,7 @@ class Store:
             wanted = set(task_ids)  # one pass over all of them beats a look for each
             rows = self._connection.execute("SELECT task_id, status FROM tasks")
             return {task_id: status for task_id, status in rows if task_id in wanted}
-        return dict(self._select("SELECT task_id, status FROM tasks WHERE task_id IN ({})", task_ids))
+        return dict(self._source.select("SELECT task_id, status FROM tasks WHERE task_id IN ({})", task_ids))
 
     def write(
         self,
@@ -247,114 +232,40 @@ class Store:
         # Packed before the transaction, which then is short.
         rows = rows_of_tasks(results, physics=text, seconds=float(seconds / max(len(results), 1)), finished_at=now)
         with self._transaction() as database:
-            put_aside(database, again, tables=("metrics", *SERIES_TABLES, "ledger", "accounts", "checks"), now=now)
+            put_aside(database, again, tables=TABLES_OF_TASKS, now=now)
+            if again:
+                drop_spare_packs(database)
             insert_tasks(database, rows, physics=text)
 
     def read_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskRecord]:
         """Records of those of `task_ids` that are stored, in the order asked for."""
-        rows = {
-            row[0]: row for row in self._select(f"SELECT {TASK_COLUMNS} FROM tasks WHERE task_id IN ({{}})", task_ids)
-        }
-        self._check("task", task_ids, {task_id: [row] for task_id, row in rows.items()})
-        found = {
-            task_id: TaskRecord(**dict(zip(TASK_COLUMNS.split(", "), row, strict=True)))
-            for task_id, row in rows.items()
-        }
-        return {task_id: found[task_id] for task_id in task_ids if task_id in found}
+        return tasks_of(self._source, task_ids)
 
     def read_metrics(self, task_ids: Sequence[str]) -> dict[str, dict[str, float]]:
         """Metrics by name of those of `task_ids` that are stored; a value not measured is NaN."""
-        rows: dict[str, list[Any]] = {task_id: [] for task_id in self.read_tasks(task_ids)}
-        for task_id, name, value in self._select(
-            "SELECT task_id, name, value FROM tasks JOIN metrics ON metrics.task = tasks.id"
-            " WHERE task_id IN ({}) ORDER BY metrics.rowid",
-            task_ids,
-        ):
-            rows[task_id].append((name, value))
-        self._check("metrics", task_ids, rows)
-        return {
-            task_id: {name: np.nan if value is None else value for name, value in some}
-            for task_id, some in rows.items()
-        }
+        return metrics_of(self._source, task_ids)
 
-    def read_series(self, task_ids: Sequence[str], table: SeriesTable | Literal["ledger"]) -> dict[str, Series]:
+    def read_series(self, task_ids: Sequence[str], table: ArrayTable) -> dict[str, Series]:
         """Arrays by name of those of `task_ids` that are stored, checked against their checksums.
 
         Rounds and privacy `[num_rounds]`, link and devices `[num_rounds, num_devices]`, bursts `[num_devices]` or
         `[num_devices, n]`, pictures `[num_pictures, height, width, channels]`, read-only. ScenarioError if an array is
         damaged.
         """
-        found: dict[str, Series] = {task_id: {} for task_id in self.read_tasks(task_ids)}
-        if not self._has(table):
-            return found
-        for task_id, heads, blobs in self._read_arrays(task_ids, table):
-            for head, data in zip(heads, blobs, strict=True):
-                name, dtype, shape, crc32, _ = head
-                array = unpack_series(dtype, shape, crc32, data)
-                if array is None:
-                    raise self._not_as_written(f"{table} {name}", task_id)
-                found[task_id][name] = array
-        return found
-
-    def _read_arrays(
-        self, task_ids: Sequence[str], table: SeriesTable | Literal["ledger"]
-    ) -> Iterator[tuple[str, list[Any], list[bytes]]]:
-        """Task by task the heads of its arrays, checked, and their bytes."""
-        heads: dict[str, list[Any]] = {}
-        blobs: dict[str, list[bytes]] = {}
-        columns = ", ".join(f"series.{name.strip()}" for name in HEAD_COLUMNS.split(","))
-        for task_id, *head, data in self._select(
-            f"SELECT task_id, {columns}, data FROM tasks JOIN {_known(table)} AS series"
-            " ON series.task = tasks.id WHERE task_id IN ({}) ORDER BY series.rowid",
-            task_ids,
-        ):
-            heads.setdefault(task_id, []).append(tuple(head))
-            blobs.setdefault(task_id, []).append(data)
-        self._check(table, task_ids, heads)
-        for task_id, some in heads.items():
-            yield task_id, some, blobs[task_id]
+        _refuse_unknown(table)
+        return series_of(self._source, task_ids, table=table)
 
     def read_accounts(self, task_ids: Sequence[str]) -> dict[str, PrivacyAccount]:
         """What those of `task_ids` released that are stored, done or failed, and have an account.
 
         ScenarioError if one is damaged.
         """
-        if not self._has("ledger"):
-            return {}
-        arrays = self.read_series(task_ids, "ledger")
-        found, rows = {}, {}
-        for task_id, text, crc32 in self._select(
-            "SELECT task_id, plain, accounts.crc32 FROM tasks JOIN accounts ON accounts.task = tasks.id"
-            " WHERE task_id IN ({})",
-            task_ids,
-        ):
-            if zlib.crc32(text.encode()) != crc32:
-                raise self._not_as_written("the privacy account", task_id)
-            rows[task_id] = [(text, crc32)]
-            found[task_id] = account_from(text, arrays[task_id])
-        self._check("account", task_ids, rows)
-        return found
+        return accounts_of(self._source, task_ids)
 
     def read_totals(self, task_ids: Sequence[str], table: SeriesTable) -> dict[str, int]:
         """Sum of each count of a table over all rounds and devices of those of `task_ids` that are done."""
-        totals: dict[str, int] = {}
-        if not self._has(table):
-            return totals
-        done = [task_id for task_id, record in self.read_tasks(task_ids).items() if record.status == "done"]
-        heads: dict[str, list[Any]] = {}
-        columns = ", ".join(f"series.{name.strip()}" for name in HEAD_COLUMNS.split(","))
-        for task_id, *head in self._select(
-            f"SELECT task_id, {columns} FROM tasks JOIN {_known(table)} AS series ON series.task = tasks.id"
-            " WHERE task_id IN ({}) ORDER BY series.rowid",
-            done,
-        ):
-            heads.setdefault(task_id, []).append(tuple(head))
-        self._check(table, done, heads)
-        for some in heads.values():
-            for name, *_, total in some:
-                if total is not None:
-                    totals[name] = totals.get(name, 0) + total
-        return totals
+        _refuse_unknown(table)
+        return totals_of(self._source, task_ids, table=table)
 
     # --- runs and the scenario --------------------------------------------------------------------
 
@@ -431,39 +342,15 @@ class Store:
 
     # --- how --------------------------------------------------------------------------------------
 
-    def _check(self, part: Part, task_ids: Sequence[str], rows: Mapping[str, Sequence[Row]]) -> None:
-        """DamagedStoreError unless the rows of that part of every task are those that were written."""
-        first = checked_from(self._connection)
-        if first == np.inf:
-            return
-        for task_id, task, digests in self._select(
-            "SELECT task_id, id, digests FROM tasks LEFT JOIN checks ON checks.task = tasks.id WHERE task_id IN ({})",
-            task_ids,
-        ):
-            if digests is None and task < first:
-                continue
-            known = part_of(digests, part) if isinstance(digests, bytes) else b""
-            if known is not None and known != digest(rows.get(task_id, ())):
-                raise self._not_as_written(f"{part} rows" if part in SERIES_TABLES else f"the {part}", task_id)
-
     def _check_record(self, record: str, row: Sequence[object] | None) -> None:
         """DamagedStoreError unless a row of the store's own is the one that was written."""
         known = known_record(self._connection, record)
         if known is not None and (row is None or digest([tuple(row)]) != known):
             raise damaged(self.folder / DATABASE, f"the checksum of its record of the {record} differs")
 
-    def _not_as_written(self, what: str, task_id: str) -> DamagedStoreError:
-        return damaged(self.folder / DATABASE, f"{what} of task {task_id[:12]} is damaged: the checksum differs")
-
-    def _has(self, table: str) -> bool:
-        """Whether the table is there: a store that was last written before there was one is only read."""
-        return has_table(self._connection, _known(table))
-
-    def _select(self, query: str, task_ids: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        """Rows of `query`, whose `{}` stands for the ids, a chunk of ids at a time."""
-        for start in range(0, len(task_ids), CHUNK):
-            chunk = list(task_ids[start : start + CHUNK])
-            yield from self._connection.execute(query.format(", ".join("?" * len(chunk))), chunk)
+    @property
+    def _source(self) -> Source:
+        return Source(database=self._connection, path=self.folder / DATABASE)
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -485,10 +372,9 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _known(table: str) -> str:
-    if table not in (*SERIES_TABLES, "ledger"):
-        raise ValueError(f"no table {table!r} of arrays; there are {', '.join(SERIES_TABLES)}, ledger")
-    return table
+def _refuse_unknown(table: str) -> None:
+    if table not in ARRAY_TABLES:
+        raise ValueError(f"no table {table!r} of arrays; there are {', '.join(ARRAY_TABLES)}")
 
 
 def _no_results(folder: Path) -> ScenarioError:
