@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -18,33 +16,17 @@ from typing import IO, Any, Self
 from fl.results import PrivacyAccount, TrialResult
 from scenarios.clock import utc_now
 from scenarios.damage import DamagedStoreError, damaged, is_damage
-from scenarios.database import (
-    DATABASE,
-    LOCK,
-    PACK_TABLES,
-    YOUNG_TABLES,
-    check_identity,
-    connect,
-    create_database,
-    take_lock,
-)
-from scenarios.errors import ScenarioError
+from scenarios.database import DATABASE
 from scenarios.integrity import (
     ARRAY_TABLES,
-    RUN_COLUMNS,
     SUSPECT,
     TABLES_OF_TASKS,
     ArrayTable,
-    digest,
     drop_spare_packs,
-    examine,
-    known_record,
     note_record,
 )
+from scenarios.opening import open_to_read, open_to_write, unwritable
 from scenarios.provenance import Provenance
-from scenarios.run_notes import (
-    TABLES as NOTES_TABLES,
-)
 from scenarios.run_notes import (
     Attempt,
     Planned,
@@ -55,6 +37,7 @@ from scenarios.run_notes import (
     put_aside,
     read_attempts,
 )
+from scenarios.run_records import RunRecord, SavedScenario, read_runs, read_scenario, record_run, save_scenario
 from scenarios.store_reading import (
     CHUNK,
     Series,
@@ -68,26 +51,6 @@ from scenarios.store_reading import (
     totals_of,
 )
 from scenarios.task_rows import insert_tasks, rows_of_tasks
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunRecord:
-    """One invocation that wrote to the store; `status` is running, killed, or what `finish_run` said."""
-
-    run: int
-    command: str
-    provenance: Mapping[str, Any]
-    started_at: str
-    finished_at: str | None
-    status: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedScenario:
-    """The scenario as resolved: YAML text to read, `root` (plain values) to rebuild the plan from."""
-
-    yaml: str
-    root: Mapping[str, Any]
 
 
 class Store:
@@ -106,60 +69,13 @@ class Store:
         from a newer or older phyloop or belongs to another scenario (all found before anything on disk changes),
         or if another process is writing to it; DamagedStoreError if its bytes are not as they were written.
         """
-        path = folder / DATABASE
-        if folder.exists() and not folder.is_dir():
-            raise ScenarioError(file=folder, problem="is a file, not a folder", remedy="name a folder for the results")
-        if path.exists():
-            check_identity(path, scenario_name=scenario_name)
-        elif not create:
-            raise _no_results(folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = take_lock(folder / LOCK)
-        except OSError as error:
-            raise ScenarioError(
-                file=folder,
-                problem=f"results cannot be written here ({error.strerror})",
-                remedy="choose a folder on a writable disk",
-            ) from error
-        try:
-            if not path.exists():
-                create_database(path, scenario_name=scenario_name)
-            check_identity(path, scenario_name=scenario_name)  # whoever held the lock may have made it
-            examine(path, thorough=True)
-            store = cls(folder, connection=connect(path), lock=lock)
-            store._connection.execute("PRAGMA journal_mode = WAL")
-            # FULL: in WAL mode, NORMAL would lose the last tasks to a power cut. One fsync per batch of
-            # seconds costs nothing.
-            store._connection.execute("PRAGMA synchronous = FULL")
-            for statement in (*YOUNG_TABLES, *NOTES_TABLES, *PACK_TABLES):
-                store._connection.execute(statement)
-            # We hold the lock, so whoever is still called running no longer is.
-            store._connection.execute("UPDATE runs SET status = 'killed' WHERE status = 'running'")
-        except (OSError, sqlite3.Error) as error:
-            lock.close()
-            raise damaged(path, str(error)) if is_damage(error) else _unwritable(path, error) from error
-        except BaseException:
-            lock.close()
-            raise
-        return store
+        connection, lock = open_to_write(folder, scenario_name=scenario_name, create=create)
+        return cls(folder, connection=connection, lock=lock)
 
     @classmethod
     def open_existing(cls, folder: Path) -> Self:
         """Open a run folder to read it, also while a run is writing to it; ScenarioError if there is none."""
-        path = folder / DATABASE
-        if not path.is_file():
-            raise _no_results(folder)
-        check_identity(path, scenario_name=None)
-        examine(path, thorough=False)
-        if os.access(folder, os.W_OK) and os.access(path, os.W_OK):
-            connection = connect(path)  # read-write, so that a log left by a killed run is folded in
-        elif (log := path.with_name(f"{DATABASE}-wal")).exists() and log.stat().st_size:
-            connection = connect(path, options="mode=ro")
-        else:
-            connection = connect(path, options="mode=ro&immutable=1")  # a read-only disk: no log possible
-        connection.execute("PRAGMA query_only = ON")
-        return cls(folder, connection=connection, lock=None)
+        return cls(folder, connection=open_to_read(folder), lock=None)
 
     def close(self) -> None:
         """Close the database and let go of the lock; closing twice is fine."""
@@ -271,15 +187,8 @@ class Store:
 
     def record_run(self, provenance: Provenance) -> int:
         """Note that an invocation begins; returns its number for `finish_run`."""
-        fields = (provenance.command, canonical_json(provenance.to_dict()), provenance.date_utc)
         with self._transaction() as database:
-            row = database.execute(
-                "INSERT INTO runs (command, provenance, started_at, status) VALUES (?, ?, ?, 'running')",
-                fields,
-            ).lastrowid
-            assert row is not None  # an INSERT that succeeded has a row; for the type checker
-            note_record(database, f"run {row}", (row, *fields))
-        return row
+            return record_run(database, provenance.command, canonical_json(provenance.to_dict()), provenance.date_utc)
 
     def note_plan(self, run: int, planned: Planned) -> None:
         """Keep what invocation `run` set out to have."""
@@ -308,45 +217,18 @@ class Store:
 
     def read_runs(self) -> tuple[RunRecord, ...]:
         """All invocations that wrote here, oldest first."""
-        rows = self._connection.execute(f"SELECT {RUN_COLUMNS}, finished_at, status FROM runs ORDER BY id").fetchall()
-        for row in rows:
-            self._check_record(f"run {row[0]}", row[:4])
-        return tuple(
-            RunRecord(
-                run=run,
-                command=command,
-                provenance=json.loads(provenance),
-                started_at=started_at,
-                finished_at=finished_at,
-                status=status,
-            )
-            for run, command, provenance, started_at, finished_at, status in rows
-        )
+        return read_runs(self._source)
 
     def save_scenario(self, *, yaml: str, root: Mapping[str, Any]) -> None:
         """Keep the latest resolved scenario, as text and as plain values."""
-        kept = (yaml, json.dumps(root), utc_now())
         with self._transaction() as database:
-            database.execute("INSERT OR REPLACE INTO scenario VALUES (1, ?, ?, ?)", kept)
-            note_record(database, "scenario", kept)
+            save_scenario(database, yaml=yaml, root=root)
 
     def read_scenario(self) -> SavedScenario:
         """The scenario saved last; ScenarioError if a run was killed before it saved any."""
-        row = self._connection.execute("SELECT yaml, root, saved_at FROM scenario").fetchone()
-        self._check_record("scenario", row)
-        if row is None:
-            raise ScenarioError(
-                file=self.folder, problem="holds no scenario yet", remedy="run the scenario into it first"
-            )
-        return SavedScenario(yaml=row[0], root=json.loads(row[1]))
+        return read_scenario(self._source)
 
     # --- how --------------------------------------------------------------------------------------
-
-    def _check_record(self, record: str, row: Sequence[object] | None) -> None:
-        """DamagedStoreError unless a row of the store's own is the one that was written."""
-        known = known_record(self._connection, record)
-        if known is not None and (row is None or digest([tuple(row)]) != known):
-            raise damaged(self.folder / DATABASE, f"the checksum of its record of the {record} differs")
 
     @property
     def _source(self) -> Source:
@@ -363,7 +245,7 @@ class Store:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.OperationalError):
-                raise _unwritable(self.folder / DATABASE, error) from error
+                raise unwritable(self.folder / DATABASE, error) from error
             raise
 
 
@@ -375,17 +257,3 @@ def canonical_json(value: object) -> str:
 def _refuse_unknown(table: str) -> None:
     if table not in ARRAY_TABLES:
         raise ValueError(f"no table {table!r} of arrays; there are {', '.join(ARRAY_TABLES)}")
-
-
-def _no_results(folder: Path) -> ScenarioError:
-    return ScenarioError(
-        file=folder, problem=f"holds no results ({DATABASE} is missing)", remedy="name the folder of a run"
-    )
-
-
-def _unwritable(path: Path, error: Exception) -> ScenarioError:
-    return ScenarioError(
-        file=path,
-        problem=f"results cannot be written ({error})",
-        remedy="free or change the disk and run again, finished tasks are kept",
-    )
