@@ -102,10 +102,13 @@ def inflated(data: bytes, *, size: int) -> bytes | None:
 
 
 def array_of(raw: bytes, *, dtype: str, axes: tuple[int, ...], crc32: int) -> NDArray[Any] | None:
-    """The array of these bytes, read-only; None if they have another checksum."""
+    """The array of these bytes, read-only; None if they have another checksum, or are of no such array."""
     if dtype not in _KINDS.values() or zlib.crc32(raw) != crc32:
         return None
-    return np.frombuffer(raw, dtype=dtype).reshape(axes)
+    try:
+        return np.frombuffer(raw, dtype=dtype).reshape(axes)
+    except ValueError:  # of no entries, but of axes whose product no array has
+        return None
 
 
 def axes_of(shape: str) -> tuple[int, ...] | None:

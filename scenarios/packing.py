@@ -19,7 +19,7 @@ from fl.results import TrialResult
 from scenarios.accounts import account_arrays, account_text
 from scenarios.array_bytes import is_random, kind_of
 from scenarios.integrity import ARRAY_TABLES, ArrayTable
-from scenarios.packs import ACCOUNT, LARGEST_PACKED, TEXT
+from scenarios.packs import ACCOUNT, LARGEST_PACKED, MOST_TEXT, TEXT
 
 Heading = tuple[str, str, str, tuple[int, ...]]
 """Table, name, type and shape."""
@@ -42,7 +42,7 @@ class _Member(NamedTuple):
 
     metrics: Mapping[str, float]
     tables: tuple[Mapping[str, NDArray[Any]], ...]
-    text: tuple[bytes, ...]
+    texts: tuple[bytes, ...]
 
 
 def pack_tasks(results: Mapping[str, TrialResult]) -> tuple[list[Pack], dict[str, Tables]]:
@@ -55,10 +55,13 @@ def pack_tasks(results: Mapping[str, TrialResult]) -> tuple[list[Pack], dict[str
     for task_id, result in results.items():
         account = result.account
         if account is not None and id(account) not in accounts:
-            accounts[id(account)] = (account_arrays(account), (account_text(account).encode(),))
-        ledger, text = accounts[id(account)]
+            text = account_text(account).encode()
+            if len(text) > MOST_TEXT:
+                raise ValueError(f"the text of a privacy account has {len(text)} bytes; {MOST_TEXT} can be stored")
+            accounts[id(account)] = (account_arrays(account), (text,))
+        ledger, texts = accounts[id(account)]
         tables = (*[getattr(result, name) for name in _OF_RESULT], ledger)
-        member = _Member(metrics=result.metrics, tables=tables, text=text)
+        member = _Member(metrics=result.metrics, tables=tables, texts=texts)
         alike.setdefault(_shape_of(member), {})[task_id] = member
     packs: list[Pack] = []
     large: dict[str, Tables] = {}
@@ -76,7 +79,7 @@ def pack_tasks(results: Mapping[str, TrialResult]) -> tuple[list[Pack], dict[str
 def _shape_of(member: _Member) -> object:
     """What tasks of one pack have in common: names and shapes."""
     tables = tuple([tuple([(name, one.dtype, one.shape) for name, one in arrays.items()]) for arrays in member.tables])
-    return tuple(member.metrics), tables, len(member.text)
+    return tuple(member.metrics), tables, len(member.texts)
 
 
 def _pack(members: Mapping[str, _Member], packed: Sequence[bool]) -> Pack:
@@ -88,8 +91,8 @@ def _pack(members: Mapping[str, _Member], packed: Sequence[bool]) -> Pack:
         for place in some
         for name, one in first.tables[place].items()
     ]
-    headings += [(ACCOUNT, "", TEXT, ())] * len(first.text)
-    contents = ([one for place in some for one in m.tables[place].values()] + [*m.text] for m in members.values())
+    headings += [(ACCOUNT, "", TEXT, ())] * len(first.texts)
+    contents = ([one for place in some for one in m.tables[place].values()] + [*m.texts] for m in members.values())
     heads: list[object] = []
     shared: list[bytes] = []
     own: list[tuple[list[str], list[bytes]]] = []
