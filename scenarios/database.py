@@ -1,4 +1,4 @@
-"""The SQLite file below the store: schema, identity, lock, and how arrays become bytes.
+"""The SQLite file below the store: schema, identity, lock.
 
 A database is born complete: its schema is written to a temporary file that is then renamed, so the
 identity check never meets half a schema and can read it without opening the write-ahead log.
@@ -8,19 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import sqlite3
 import time
-import zlib
-from collections.abc import Mapping
-from functools import lru_cache
-from math import prod
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import IO
 
 from scenarios.damage import damaged
 from scenarios.errors import ScenarioError
@@ -28,6 +20,8 @@ from scenarios.errors import ScenarioError
 DATABASE = "results.sqlite"
 LOCK = "run.lock"
 STORE_VERSION = 2
+PAGE = 8192
+"""Bytes of a page: three tasks of 2.4 kB fit where two pages of 4096, the size of before, took one each."""
 _A_LOOK_S = 0.1
 APPLICATION_ID = 0x7068796C  # "phyl": tells our file from any other SQLite database
 
@@ -59,6 +53,14 @@ CHECK_TABLES = (
 
 YOUNG_TABLES = (DEVICES_TABLE, PICTURES_TABLE, *LEDGER_TABLES, *CHECK_TABLES)
 """What a store of this version may lack until it is written to."""
+
+PACK_TABLES = (
+    """CREATE TABLE IF NOT EXISTS packs (id INTEGER PRIMARY KEY, heads TEXT NOT NULL, data BLOB NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS packed (task INTEGER PRIMARY KEY REFERENCES tasks(id),
+    pack INTEGER NOT NULL REFERENCES packs(id), heads TEXT NOT NULL, metrics BLOB NOT NULL, data BLOB NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS packed_by_pack ON packed (pack)",
+)
+"""Metrics, accounts and small arrays, which were rows of the tables above: see `scenarios.packs`."""
 
 SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -101,11 +103,12 @@ def look(path: Path) -> sqlite3.Connection:
     return connect(path, options="mode=rw" if free else "mode=ro&immutable=1")
 
 
-def create_database(path: Path, *, scenario_name: str) -> None:
+def create_database(path: Path, *, scenario_name: str, page: int = PAGE) -> None:
     """Write an empty store beside `path`, then rename it there: no reader ever meets half a schema."""
     temporary = path.with_name(f"{DATABASE}.new")
     temporary.unlink(missing_ok=True)  # left by a killed process; we hold the lock
     with contextlib.closing(connect(temporary, options="mode=rwc")) as database:
+        database.execute(f"PRAGMA page_size = {page}")
         # One transaction: each table in its own would be as many waits for the disk.
         database.executescript(f"BEGIN; {SCHEMA} COMMIT;")
         database.execute("INSERT INTO meta VALUES ('scenario_name', ?)", (scenario_name,))
@@ -226,93 +229,3 @@ def take_lock(path: Path) -> IO[str]:
     lock.write(f"{os.getpid()}\n")
     lock.flush()
     return lock
-
-
-_LARGEST_SERIES = 1 << 32
-_MOST_AXES = 8
-_KINDS = {np.dtype(np.int64): "<i8", np.dtype(np.float64): "<f8"}
-_PROBED = 64
-_STORED_BLOCK = 0xFFFF
-
-
-LastSeries = dict[tuple[str, str], tuple[NDArray[Any], bytes, tuple[object, ...], bool]]
-"""By name and dtype: an array, its bytes, its row, and whether the row's bytes are fewer."""
-
-
-def pack_series(series: Mapping[str, NDArray[Any]], *, last: LastSeries | None = None) -> list[tuple[object, ...]]:
-    """Rows (name, dtype, shape, crc32, data, total) of arrays, little-endian whatever the machine.
-
-    Deflated where that makes them smaller, else as they are, in the same format. `last` keeps the arrays of the trial
-    before: many are the same in all.
-    """
-    rows: list[tuple[object, ...]] = []
-    for name, values in series.items():
-        array = np.asarray(values)
-        kind = _KINDS.get(array.dtype)
-        if kind is None:
-            raise ValueError(f"{name} has type {array.dtype}; int64 and float64 can be stored")
-        before = None if last is None else last.get((name, kind))
-        raw = before[1] if before is not None and before[0] is array else array.astype(kind, copy=False).tobytes()
-        again = before is not None and before[1] == raw and before[0].shape == array.shape
-        if before is not None and again and before[3]:
-            rows.append(before[2])
-            continue
-        total = int(array.sum()) if kind == "<i8" else None
-        as_it_is = kind == "<f8" and not again and _is_random(raw)
-        # Level 1: counts shrink about as well as at 6, several times faster.
-        data = _undeflated(raw) if as_it_is else zlib.compress(raw, 1)
-        rows.append((name, kind, _shape_text(array.shape), zlib.crc32(raw), data, total))
-        if last is not None:
-            last[name, kind] = (array, raw, rows[-1], len(data) < len(raw))
-    return rows
-
-
-def _is_random(raw: bytes) -> bool:
-    """Whether the last bits of floats, looked at here and there, hardly repeat: deflate would save some percent.
-
-    Of 64 draws out of 256 some 57 differ, with a standard deviation of 2.4.
-    """
-    found = raw[:: 8 * (len(raw) // (8 * _PROBED) or 1)][:_PROBED]
-    return 4 * len(set(found)) > 3 * len(found)
-
-
-def _undeflated(raw: bytes) -> bytes:
-    """As `zlib.compress` at level 0, which clears a quarter of a megabyte first, for arrays of one block."""
-    if len(raw) > _STORED_BLOCK:
-        return zlib.compress(raw, 0)
-    size = len(raw).to_bytes(2, "little") + (len(raw) ^ 0xFFFF).to_bytes(2, "little")
-    return b"".join((b"\x78\x01\x01", size, raw, zlib.adler32(raw).to_bytes(4, "big")))  # RFC 1950, RFC 1951
-
-
-@lru_cache(maxsize=256)
-def _shape_text(shape: tuple[int, ...]) -> str:
-    return json.dumps(shape)
-
-
-def unpack_series(dtype: str, shape: str, crc32: int, data: bytes) -> NDArray[Any] | None:
-    """The array, or None if its bytes are not those that were written."""
-    if dtype not in ("<i8", "<f8") or not isinstance(data, bytes) or (axes := _axes(shape)) is None:
-        return None
-    size = 8 * prod(axes)
-    # So much can deflate hold at most: a store from elsewhere may claim any shape.
-    if size > min(_LARGEST_SERIES, 1100 * len(data)):
-        return None
-    unpacking = zlib.decompressobj()
-    try:
-        raw = unpacking.decompress(data, size + 1)
-    except (zlib.error, MemoryError):
-        return None
-    if len(raw) != size or not (unpacking.eof or size == 0) or zlib.crc32(raw) != crc32:
-        return None
-    return np.frombuffer(raw, dtype=dtype).reshape(axes)
-
-
-def _axes(shape: str) -> tuple[int, ...] | None:
-    """The lengths of an array's axes, None where the text is no such list."""
-    try:
-        axes = json.loads(shape)
-    except (ValueError, TypeError, RecursionError):
-        return None
-    if not isinstance(axes, list) or len(axes) > _MOST_AXES:
-        return None
-    return tuple(axes) if all(type(one) is int and 0 <= one < 1 << 40 for one in axes) else None

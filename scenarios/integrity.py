@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
+from scenarios.array_bytes import unpack_series
 from scenarios.damage import damaged, telling_damage
-from scenarios.database import look, unpack_series
+from scenarios.database import look
+from scenarios.packs import Layout, is_pack, is_packed, layout_of
 from scenarios.wal import log_damage
 
 Row = tuple[object, ...]
 ArrayTable = Literal["rounds", "link", "privacy", "bursts", "devices", "pictures", "ledger"]
-Part = Literal["task", "point", "metrics", "account"] | ArrayTable
+Part = Literal["task", "point", "metrics", "account", "packed"] | ArrayTable
 
 ARRAY_TABLES: tuple[ArrayTable, ...] = ("rounds", "link", "privacy", "bursts", "devices", "pictures", "ledger")
-PARTS: tuple[Part, ...] = ("task", "point", "metrics", "account", *ARRAY_TABLES)
+PARTS: tuple[Part, ...] = ("task", "point", "metrics", "account", *ARRAY_TABLES, "packed")
 """In the order of their digests, joined, in a row of `checks` (a part without rows: that of none); parts to come are
 appended, for rows of before are shorter."""
+TABLES_OF_TASKS = ("metrics", *ARRAY_TABLES, "accounts", "checks", "packed")
+"""Tables whose rows are of one task each, named by its number."""
 TASK_COLUMNS = "task_id, trial, status, failure, seconds, finished_at"
 HEAD_COLUMNS = "name, dtype, shape, crc32, total"
 RUN_COLUMNS = "id, command, provenance, started_at"
@@ -52,11 +57,18 @@ def metric_row(name: object, value: object) -> Row:
     return (name, value)
 
 
+def packed_row(pack: bytes, heads: object, metrics: object) -> Row:
+    """What is digested of a row of `packed`: for bytes stand their checksums, in its heads and those of its pack."""
+    return (pack, heads, metrics)
+
+
 def part_of(digests: bytes, part: Part) -> bytes | None:
     """The digest of one part, None where the row is from before the part had one."""
     start = PARTS.index(part) * DIGEST_BYTES
     found = digests[start : start + DIGEST_BYTES]
-    return found if len(found) == DIGEST_BYTES else None
+    if len(found) == DIGEST_BYTES:
+        return found
+    return OF_NO_ROWS if part == "packed" else None  # what of before packs has one now was not written so
 
 
 def has_table(database: sqlite3.Connection, table: str) -> bool:
@@ -158,6 +170,9 @@ def _rows_of(database: sqlite3.Connection, part: Part) -> Iterator[tuple[int, Ro
         query = "SELECT task, name, value FROM metrics NOT INDEXED ORDER BY rowid"
     elif part == "account":
         query = "SELECT task, plain, crc32 FROM accounts NOT INDEXED ORDER BY rowid"
+    elif part == "packed":
+        yield from _packed_rows(database)
+        return
     else:
         query = f"SELECT task, {HEAD_COLUMNS}, data FROM {part} NOT INDEXED ORDER BY rowid"
     if not has_table(database, {"task": "tasks", "point": "points", "account": "accounts"}.get(part, part)):
@@ -168,6 +183,28 @@ def _rows_of(database: sqlite3.Connection, part: Part) -> Iterator[tuple[int, Ro
             yield task, tuple(head), is_sound(head, data)
         else:
             yield task, metric_row(*row) if part == "metrics" else tuple(row), True
+
+
+def _packed_rows(database: sqlite3.Connection) -> Iterator[tuple[int, Row, bool]]:
+    if not has_table(database, "packed"):
+        return
+    packs: dict[int, tuple[bytes, Layout]] = {}
+    for number, heads, data in database.execute("SELECT id, heads, data FROM packs NOT INDEXED"):
+        with suppress(ValueError):
+            if is_pack(layout := layout_of(heads), data):
+                packs[number] = (digest([(heads,)]), layout)
+    query = "SELECT task, pack, heads, metrics, data FROM packed NOT INDEXED"
+    for task, number, heads, metrics, data in database.execute(query):
+        if number not in packs:
+            yield task, (), False
+            continue
+        of_pack, layout = packs[number]
+        yield task, packed_row(of_pack, heads, metrics), is_packed(layout, heads, metrics=metrics, data=data)
+
+
+def drop_spare_packs(database: sqlite3.Connection) -> None:
+    """Delete the packs that are of no task."""
+    database.execute("DELETE FROM packs WHERE id NOT IN (SELECT pack FROM packed)")
 
 
 def is_sound(head: Sequence[Any], data: Any) -> bool:

@@ -11,7 +11,8 @@ from scenarios.curves import Spot, band
 from scenarios.plan import Plan, Point
 from scenarios.quantities import DEVICES_TABLE, PER_DEVICE, RATES
 from scenarios.schema import FigureConfig
-from scenarios.store import Series, SeriesTable, Store
+from scenarios.store import Store
+from scenarios.store_reading import Series, SeriesTable
 from scenarios.tables import TaskIds, is_measured, mean_interval, rate_interval
 
 TRIALS_AT_ONCE = 20

@@ -15,21 +15,38 @@ import struct
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
 from scenarios.damage import DamagedStoreError, damaged, is_damage
-from scenarios.database import APPLICATION_ID, DATABASE, LOCK, STORE_VERSION, connect, create_database, take_lock
+from scenarios.database import (
+    APPLICATION_ID,
+    DATABASE,
+    LOCK,
+    PACK_TABLES,
+    PAGE,
+    STORE_VERSION,
+    connect,
+    create_database,
+    take_lock,
+)
 from scenarios.errors import ScenarioError
-from scenarios.integrity import ARRAY_TABLES, RUN_COLUMNS, SUSPECT, bad_tasks, digest
+from scenarios.integrity import RUN_COLUMNS, SUSPECT, TABLES_OF_TASKS, bad_tasks, digest, drop_spare_packs
 from scenarios.link_study.checks import LINK_TABLES, drop_bad_batches
 from scenarios.run_notes import TABLES as NOTES_TABLES
 
 Outcome = TypeVar("Outcome")
 
-_OF_TASKS = ("metrics", *ARRAY_TABLES, "accounts", "checks")
-_PAGE = 4096
+_PAGE_OF_BEFORE = 4096
+_CONTENTS = (
+    (PAGE, (*NOTES_TABLES, *PACK_TABLES)),
+    (PAGE, (*NOTES_TABLES, *PACK_TABLES, *LINK_TABLES)),
+    (_PAGE_OF_BEFORE, NOTES_TABLES),
+    (_PAGE_OF_BEFORE, (*NOTES_TABLES, *LINK_TABLES)),
+)
+"""Size of a page, and tables beside the first ones: of `phyloop run` and `link`, of both before there were packs."""
 _LOG, _INDEX = "-wal", "-shm"
 _INNER = 5
 """The first byte of a page of a table that holds pointers alone."""
@@ -122,9 +139,9 @@ def _gather(path: Path, new: Path, *, room: Path, scenario_name: str) -> tuple[i
     with contextlib.closing(connect(new)) as target:
         target.execute("PRAGMA journal_mode = OFF")
         target.execute("PRAGMA synchronous = OFF")
-        for statement in (*NOTES_TABLES, *LINK_TABLES):
+        for statement in (*NOTES_TABLES, *PACK_TABLES, *LINK_TABLES):
             target.execute(statement)
-        for mend in (_as_it_is, _with_header, _with_contents, _with_contents_of_a_study):
+        for mend in _ways():
             legible = True
             for with_log in (True, False) if has_log else (False,):
                 _clear(copy)
@@ -163,39 +180,35 @@ def _clear(copy: Path) -> None:
         copy.with_name(copy.name + tail).unlink(missing_ok=True)
 
 
-def _as_it_is(copy: Path) -> None:
-    """Nothing mended."""
+def _ways() -> Iterator[Callable[[Path], None]]:
+    """What is done to a copy of the damaged file before it is read, one after the other."""
+    yield lambda _: None
+    for page in (PAGE, _PAGE_OF_BEFORE):
+        yield partial(_put_header, page=page)
+    for page, tables in _CONTENTS:
+        yield partial(_put_contents, page=page, tables=tables)
 
 
-def _with_header(copy: Path) -> None:
+def _put_header(copy: Path, *, page: int) -> None:
     """The 100 bytes before the first page as every store has them, the size that of the file."""
-    content = copy.read_bytes()
-    if len(content) < _PAGE:
+    length = copy.stat().st_size
+    if length < page:
         return
     with copy.open("r+b") as file:
-        file.write(_header(len(content) // _PAGE))
+        file.write(_header(length // page, page=page))
 
 
-def _header(pages: int) -> bytes:
+def _header(pages: int, *, page: int) -> bytes:
     """https://www.sqlite.org/fileformat2.html, section 1.3; 2, 2: a log may lie beside it."""
-    head = b"SQLite format 3\x00" + struct.pack(">HBBBBBB", _PAGE, 2, 2, 0, 64, 32, 32)
+    head = b"SQLite format 3\x00" + struct.pack(">HBBBBBB", page, 2, 2, 0, 64, 32, 32)
     numbers = (1, pages, 0, 0, 1, 4, 0, 0, 1, STORE_VERSION, 0, APPLICATION_ID)
     return head + struct.pack(">12I", *numbers) + bytes(20) + struct.pack(">2I", 1, 3_040_000)
 
 
-def _with_contents(copy: Path) -> None:
+def _put_contents(copy: Path, *, page: int, tables: Iterable[str]) -> None:
     """The pages that say which table begins where, from an empty store: stores begin alike."""
-    _put_contents(copy, NOTES_TABLES)
-
-
-def _with_contents_of_a_study(copy: Path) -> None:
-    """The same of `phyloop link`."""
-    _put_contents(copy, (*NOTES_TABLES, *LINK_TABLES))
-
-
-def _put_contents(copy: Path, tables: Iterable[str]) -> None:
     empty = copy.with_name("empty.sqlite")
-    create_database(empty, scenario_name="")
+    create_database(empty, scenario_name="", page=page)
     with contextlib.closing(connect(empty)) as database:
         for statement in tables:
             database.execute(statement)
@@ -203,7 +216,7 @@ def _put_contents(copy: Path, tables: Iterable[str]) -> None:
     empty.unlink()
     numbers = [1]
     for number in numbers:
-        first = (number - 1) * _PAGE
+        first = (number - 1) * page
         start = first + (100 if number == 1 else 0)
         if pages[start] == _INNER:
             (cells,) = struct.unpack_from(">H", pages, start + 3)
@@ -211,14 +224,14 @@ def _put_contents(copy: Path, tables: Iterable[str]) -> None:
             numbers += [struct.unpack_from(">I", pages, first + offset)[0] for offset in children]
             numbers.append(struct.unpack_from(">I", pages, start + 8)[0])
     length = copy.stat().st_size
-    if length < max(numbers) * _PAGE:
+    if length < max(numbers) * page:
         return
     with copy.open("r+b") as file:
         for number in numbers:
-            file.seek((number - 1) * _PAGE)
-            file.write(pages[(number - 1) * _PAGE : number * _PAGE])
+            file.seek((number - 1) * page)
+            file.write(pages[(number - 1) * page : number * page])
         file.seek(0)
-        file.write(_header(length // _PAGE))
+        file.write(_header(length // page, page=page))
 
 
 def _take(copy: Path, target: sqlite3.Connection) -> bool:
@@ -233,7 +246,9 @@ def _take(copy: Path, target: sqlite3.Connection) -> bool:
             there = {name for (name,) in source.execute("SELECT name FROM sqlite_master")}
         except (sqlite3.Error, UnicodeDecodeError):
             there, legible = set(), False
-        legible &= there >= {"tasks", "metrics", "points", *_OF_TASKS}
+        # A store of before there were packs lacks both tables of theirs; one that lacks one has lost it.
+        legible &= there >= {"tasks", "metrics", "points", *TABLES_OF_TASKS} - {"packed"}
+        legible &= ("packs" in there) == ("packed" in there)
         for (table,) in target.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
             if table in there and table not in ("meta", "record_checks"):
                 legible &= _copy_rows(source, target, table, sound)
@@ -241,9 +256,10 @@ def _take(copy: Path, target: sqlite3.Connection) -> bool:
             _take_records(source, target)
     bad = bad_tasks(target)
     target.executemany("DELETE FROM tasks WHERE id = ?", [(task,) for task in bad])
-    for table in _OF_TASKS:
+    for table in TABLES_OF_TASKS:
         target.execute(f"DELETE FROM {table} WHERE task NOT IN (SELECT id FROM tasks)")
     target.execute("DELETE FROM points WHERE id NOT IN (SELECT point FROM tasks)")
+    drop_spare_packs(target)
     drop_bad_batches(target)
     target.execute("COMMIT")
     return legible
@@ -252,7 +268,7 @@ def _take(copy: Path, target: sqlite3.Connection) -> bool:
 def _copy_rows(source: sqlite3.Connection, target: sqlite3.Connection, table: str, sound: Set[int]) -> bool:
     """Copy a table but for the tasks that are `sound` already; whether every row of it could be read."""
     columns = [row[1] for row in target.execute(f"PRAGMA table_info({table})")]
-    of_task = table in _OF_TASKS
+    of_task = table in TABLES_OF_TASKS
     place = 1 + columns.index("task") if of_task else 0 if table == "tasks" else None
     holes = ", ".join("?" * (len(columns) + 1))
     legible = True

@@ -7,52 +7,26 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sqlite3
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Literal, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import IO, Any, Self
 
 from fl.results import PrivacyAccount, TrialResult
-from scenarios.accounts import account_from
 from scenarios.clock import utc_now
 from scenarios.damage import DamagedStoreError, damaged, is_damage
-from scenarios.database import (
-    DATABASE,
-    LOCK,
-    YOUNG_TABLES,
-    check_identity,
-    connect,
-    create_database,
-    take_lock,
-    unpack_series,
-)
-from scenarios.errors import ScenarioError
+from scenarios.database import DATABASE
 from scenarios.integrity import (
-    HEAD_COLUMNS,
-    RUN_COLUMNS,
+    ARRAY_TABLES,
     SUSPECT,
-    TASK_COLUMNS,
-    Part,
-    Row,
-    checked_from,
-    digest,
-    examine,
-    has_table,
-    known_record,
+    TABLES_OF_TASKS,
+    ArrayTable,
+    drop_spare_packs,
     note_record,
-    part_of,
 )
+from scenarios.opening import open_to_read, open_to_write, unwritable
 from scenarios.provenance import Provenance
-from scenarios.run_notes import (
-    TABLES as NOTES_TABLES,
-)
 from scenarios.run_notes import (
     Attempt,
     Planned,
@@ -63,46 +37,20 @@ from scenarios.run_notes import (
     put_aside,
     read_attempts,
 )
+from scenarios.run_records import RunRecord, SavedScenario, read_runs, read_scenario, record_run, save_scenario
+from scenarios.store_reading import (
+    CHUNK,
+    Series,
+    SeriesTable,
+    Source,
+    TaskRecord,
+    accounts_of,
+    metrics_of,
+    series_of,
+    tasks_of,
+    totals_of,
+)
 from scenarios.task_rows import insert_tasks, rows_of_tasks
-
-CHUNK = 500
-"""Task ids per query: well below SQLite's limit on bound values (999 before version 3.32)."""
-
-Series = dict[str, NDArray[Any]]
-SeriesTable = Literal["rounds", "link", "privacy", "bursts", "devices", "pictures"]
-SERIES_TABLES: tuple[SeriesTable, ...] = ("rounds", "link", "privacy", "bursts", "devices", "pictures")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskRecord:
-    """One stored task without its arrays. `seconds` is its share of the batch it was computed in."""
-
-    task_id: str
-    trial: int
-    status: Literal["done", "failed"]
-    failure: str | None
-    seconds: float
-    finished_at: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunRecord:
-    """One invocation that wrote to the store; `status` is running, killed, or what `finish_run` said."""
-
-    run: int
-    command: str
-    provenance: Mapping[str, Any]
-    started_at: str
-    finished_at: str | None
-    status: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedScenario:
-    """The scenario as resolved: YAML text to read, `root` (plain values) to rebuild the plan from."""
-
-    yaml: str
-    root: Mapping[str, Any]
 
 
 class Store:
@@ -121,60 +69,13 @@ class Store:
         from a newer or older phyloop or belongs to another scenario (all found before anything on disk changes),
         or if another process is writing to it; DamagedStoreError if its bytes are not as they were written.
         """
-        path = folder / DATABASE
-        if folder.exists() and not folder.is_dir():
-            raise ScenarioError(file=folder, problem="is a file, not a folder", remedy="name a folder for the results")
-        if path.exists():
-            check_identity(path, scenario_name=scenario_name)
-        elif not create:
-            raise _no_results(folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = take_lock(folder / LOCK)
-        except OSError as error:
-            raise ScenarioError(
-                file=folder,
-                problem=f"results cannot be written here ({error.strerror})",
-                remedy="choose a folder on a writable disk",
-            ) from error
-        try:
-            if not path.exists():
-                create_database(path, scenario_name=scenario_name)
-            check_identity(path, scenario_name=scenario_name)  # whoever held the lock may have made it
-            examine(path, thorough=True)
-            store = cls(folder, connection=connect(path), lock=lock)
-            store._connection.execute("PRAGMA journal_mode = WAL")
-            # FULL: in WAL mode, NORMAL would lose the last tasks to a power cut. One fsync per batch of
-            # seconds costs nothing.
-            store._connection.execute("PRAGMA synchronous = FULL")
-            for statement in (*YOUNG_TABLES, *NOTES_TABLES):
-                store._connection.execute(statement)
-            # We hold the lock, so whoever is still called running no longer is.
-            store._connection.execute("UPDATE runs SET status = 'killed' WHERE status = 'running'")
-        except (OSError, sqlite3.Error) as error:
-            lock.close()
-            raise damaged(path, str(error)) if is_damage(error) else _unwritable(path, error) from error
-        except BaseException:
-            lock.close()
-            raise
-        return store
+        connection, lock = open_to_write(folder, scenario_name=scenario_name, create=create)
+        return cls(folder, connection=connection, lock=lock)
 
     @classmethod
     def open_existing(cls, folder: Path) -> Self:
         """Open a run folder to read it, also while a run is writing to it; ScenarioError if there is none."""
-        path = folder / DATABASE
-        if not path.is_file():
-            raise _no_results(folder)
-        check_identity(path, scenario_name=None)
-        examine(path, thorough=False)
-        if os.access(folder, os.W_OK) and os.access(path, os.W_OK):
-            connection = connect(path)  # read-write, so that a log left by a killed run is folded in
-        elif (log := path.with_name(f"{DATABASE}-wal")).exists() and log.stat().st_size:
-            connection = connect(path, options="mode=ro")
-        else:
-            connection = connect(path, options="mode=ro&immutable=1")  # a read-only disk: no log possible
-        connection.execute("PRAGMA query_only = ON")
-        return cls(folder, connection=connection, lock=None)
+        return cls(folder, connection=open_to_read(folder), lock=None)
 
     def close(self) -> None:
         """Close the database and let go of the lock; closing twice is fine."""
@@ -222,7 +123,7 @@ class Store:
             wanted = set(task_ids)  # one pass over all of them beats a look for each
             rows = self._connection.execute("SELECT task_id, status FROM tasks")
             return {task_id: status for task_id, status in rows if task_id in wanted}
-        return dict(self._select("SELECT task_id, status FROM tasks WHERE task_id IN ({})", task_ids))
+        return dict(self._source.select("SELECT task_id, status FROM tasks WHERE task_id IN ({})", task_ids))
 
     def write(
         self,
@@ -247,128 +148,47 @@ class Store:
         # Packed before the transaction, which then is short.
         rows = rows_of_tasks(results, physics=text, seconds=float(seconds / max(len(results), 1)), finished_at=now)
         with self._transaction() as database:
-            put_aside(database, again, tables=("metrics", *SERIES_TABLES, "ledger", "accounts", "checks"), now=now)
+            put_aside(database, again, tables=TABLES_OF_TASKS, now=now)
+            if again:
+                drop_spare_packs(database)
             insert_tasks(database, rows, physics=text)
 
     def read_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskRecord]:
         """Records of those of `task_ids` that are stored, in the order asked for."""
-        rows = {
-            row[0]: row for row in self._select(f"SELECT {TASK_COLUMNS} FROM tasks WHERE task_id IN ({{}})", task_ids)
-        }
-        self._check("task", task_ids, {task_id: [row] for task_id, row in rows.items()})
-        found = {
-            task_id: TaskRecord(**dict(zip(TASK_COLUMNS.split(", "), row, strict=True)))
-            for task_id, row in rows.items()
-        }
-        return {task_id: found[task_id] for task_id in task_ids if task_id in found}
+        return tasks_of(self._source, task_ids)
 
     def read_metrics(self, task_ids: Sequence[str]) -> dict[str, dict[str, float]]:
         """Metrics by name of those of `task_ids` that are stored; a value not measured is NaN."""
-        rows: dict[str, list[Any]] = {task_id: [] for task_id in self.read_tasks(task_ids)}
-        for task_id, name, value in self._select(
-            "SELECT task_id, name, value FROM tasks JOIN metrics ON metrics.task = tasks.id"
-            " WHERE task_id IN ({}) ORDER BY metrics.rowid",
-            task_ids,
-        ):
-            rows[task_id].append((name, value))
-        self._check("metrics", task_ids, rows)
-        return {
-            task_id: {name: np.nan if value is None else value for name, value in some}
-            for task_id, some in rows.items()
-        }
+        return metrics_of(self._source, task_ids)
 
-    def read_series(self, task_ids: Sequence[str], table: SeriesTable | Literal["ledger"]) -> dict[str, Series]:
+    def read_series(self, task_ids: Sequence[str], table: ArrayTable) -> dict[str, Series]:
         """Arrays by name of those of `task_ids` that are stored, checked against their checksums.
 
         Rounds and privacy `[num_rounds]`, link and devices `[num_rounds, num_devices]`, bursts `[num_devices]` or
         `[num_devices, n]`, pictures `[num_pictures, height, width, channels]`, read-only. ScenarioError if an array is
         damaged.
         """
-        found: dict[str, Series] = {task_id: {} for task_id in self.read_tasks(task_ids)}
-        if not self._has(table):
-            return found
-        for task_id, heads, blobs in self._read_arrays(task_ids, table):
-            for head, data in zip(heads, blobs, strict=True):
-                name, dtype, shape, crc32, _ = head
-                array = unpack_series(dtype, shape, crc32, data)
-                if array is None:
-                    raise self._not_as_written(f"{table} {name}", task_id)
-                found[task_id][name] = array
-        return found
-
-    def _read_arrays(
-        self, task_ids: Sequence[str], table: SeriesTable | Literal["ledger"]
-    ) -> Iterator[tuple[str, list[Any], list[bytes]]]:
-        """Task by task the heads of its arrays, checked, and their bytes."""
-        heads: dict[str, list[Any]] = {}
-        blobs: dict[str, list[bytes]] = {}
-        columns = ", ".join(f"series.{name.strip()}" for name in HEAD_COLUMNS.split(","))
-        for task_id, *head, data in self._select(
-            f"SELECT task_id, {columns}, data FROM tasks JOIN {_known(table)} AS series"
-            " ON series.task = tasks.id WHERE task_id IN ({}) ORDER BY series.rowid",
-            task_ids,
-        ):
-            heads.setdefault(task_id, []).append(tuple(head))
-            blobs.setdefault(task_id, []).append(data)
-        self._check(table, task_ids, heads)
-        for task_id, some in heads.items():
-            yield task_id, some, blobs[task_id]
+        _refuse_unknown(table)
+        return series_of(self._source, task_ids, table=table)
 
     def read_accounts(self, task_ids: Sequence[str]) -> dict[str, PrivacyAccount]:
         """What those of `task_ids` released that are stored, done or failed, and have an account.
 
         ScenarioError if one is damaged.
         """
-        if not self._has("ledger"):
-            return {}
-        arrays = self.read_series(task_ids, "ledger")
-        found, rows = {}, {}
-        for task_id, text, crc32 in self._select(
-            "SELECT task_id, plain, accounts.crc32 FROM tasks JOIN accounts ON accounts.task = tasks.id"
-            " WHERE task_id IN ({})",
-            task_ids,
-        ):
-            if zlib.crc32(text.encode()) != crc32:
-                raise self._not_as_written("the privacy account", task_id)
-            rows[task_id] = [(text, crc32)]
-            found[task_id] = account_from(text, arrays[task_id])
-        self._check("account", task_ids, rows)
-        return found
+        return accounts_of(self._source, task_ids)
 
     def read_totals(self, task_ids: Sequence[str], table: SeriesTable) -> dict[str, int]:
         """Sum of each count of a table over all rounds and devices of those of `task_ids` that are done."""
-        totals: dict[str, int] = {}
-        if not self._has(table):
-            return totals
-        done = [task_id for task_id, record in self.read_tasks(task_ids).items() if record.status == "done"]
-        heads: dict[str, list[Any]] = {}
-        columns = ", ".join(f"series.{name.strip()}" for name in HEAD_COLUMNS.split(","))
-        for task_id, *head in self._select(
-            f"SELECT task_id, {columns} FROM tasks JOIN {_known(table)} AS series ON series.task = tasks.id"
-            " WHERE task_id IN ({}) ORDER BY series.rowid",
-            done,
-        ):
-            heads.setdefault(task_id, []).append(tuple(head))
-        self._check(table, done, heads)
-        for some in heads.values():
-            for name, *_, total in some:
-                if total is not None:
-                    totals[name] = totals.get(name, 0) + total
-        return totals
+        _refuse_unknown(table)
+        return totals_of(self._source, task_ids, table=table)
 
     # --- runs and the scenario --------------------------------------------------------------------
 
     def record_run(self, provenance: Provenance) -> int:
         """Note that an invocation begins; returns its number for `finish_run`."""
-        fields = (provenance.command, canonical_json(provenance.to_dict()), provenance.date_utc)
         with self._transaction() as database:
-            row = database.execute(
-                "INSERT INTO runs (command, provenance, started_at, status) VALUES (?, ?, ?, 'running')",
-                fields,
-            ).lastrowid
-            assert row is not None  # an INSERT that succeeded has a row; for the type checker
-            note_record(database, f"run {row}", (row, *fields))
-        return row
+            return record_run(database, provenance.command, canonical_json(provenance.to_dict()), provenance.date_utc)
 
     def note_plan(self, run: int, planned: Planned) -> None:
         """Keep what invocation `run` set out to have."""
@@ -397,73 +217,22 @@ class Store:
 
     def read_runs(self) -> tuple[RunRecord, ...]:
         """All invocations that wrote here, oldest first."""
-        rows = self._connection.execute(f"SELECT {RUN_COLUMNS}, finished_at, status FROM runs ORDER BY id").fetchall()
-        for row in rows:
-            self._check_record(f"run {row[0]}", row[:4])
-        return tuple(
-            RunRecord(
-                run=run,
-                command=command,
-                provenance=json.loads(provenance),
-                started_at=started_at,
-                finished_at=finished_at,
-                status=status,
-            )
-            for run, command, provenance, started_at, finished_at, status in rows
-        )
+        return read_runs(self._source)
 
     def save_scenario(self, *, yaml: str, root: Mapping[str, Any]) -> None:
         """Keep the latest resolved scenario, as text and as plain values."""
-        kept = (yaml, json.dumps(root), utc_now())
         with self._transaction() as database:
-            database.execute("INSERT OR REPLACE INTO scenario VALUES (1, ?, ?, ?)", kept)
-            note_record(database, "scenario", kept)
+            save_scenario(database, yaml=yaml, root=root)
 
     def read_scenario(self) -> SavedScenario:
         """The scenario saved last; ScenarioError if a run was killed before it saved any."""
-        row = self._connection.execute("SELECT yaml, root, saved_at FROM scenario").fetchone()
-        self._check_record("scenario", row)
-        if row is None:
-            raise ScenarioError(
-                file=self.folder, problem="holds no scenario yet", remedy="run the scenario into it first"
-            )
-        return SavedScenario(yaml=row[0], root=json.loads(row[1]))
+        return read_scenario(self._source)
 
     # --- how --------------------------------------------------------------------------------------
 
-    def _check(self, part: Part, task_ids: Sequence[str], rows: Mapping[str, Sequence[Row]]) -> None:
-        """DamagedStoreError unless the rows of that part of every task are those that were written."""
-        first = checked_from(self._connection)
-        if first == np.inf:
-            return
-        for task_id, task, digests in self._select(
-            "SELECT task_id, id, digests FROM tasks LEFT JOIN checks ON checks.task = tasks.id WHERE task_id IN ({})",
-            task_ids,
-        ):
-            if digests is None and task < first:
-                continue
-            known = part_of(digests, part) if isinstance(digests, bytes) else b""
-            if known is not None and known != digest(rows.get(task_id, ())):
-                raise self._not_as_written(f"{part} rows" if part in SERIES_TABLES else f"the {part}", task_id)
-
-    def _check_record(self, record: str, row: Sequence[object] | None) -> None:
-        """DamagedStoreError unless a row of the store's own is the one that was written."""
-        known = known_record(self._connection, record)
-        if known is not None and (row is None or digest([tuple(row)]) != known):
-            raise damaged(self.folder / DATABASE, f"the checksum of its record of the {record} differs")
-
-    def _not_as_written(self, what: str, task_id: str) -> DamagedStoreError:
-        return damaged(self.folder / DATABASE, f"{what} of task {task_id[:12]} is damaged: the checksum differs")
-
-    def _has(self, table: str) -> bool:
-        """Whether the table is there: a store that was last written before there was one is only read."""
-        return has_table(self._connection, _known(table))
-
-    def _select(self, query: str, task_ids: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        """Rows of `query`, whose `{}` stands for the ids, a chunk of ids at a time."""
-        for start in range(0, len(task_ids), CHUNK):
-            chunk = list(task_ids[start : start + CHUNK])
-            yield from self._connection.execute(query.format(", ".join("?" * len(chunk))), chunk)
+    @property
+    def _source(self) -> Source:
+        return Source(database=self._connection, path=self.folder / DATABASE)
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -476,7 +245,7 @@ class Store:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.OperationalError):
-                raise _unwritable(self.folder / DATABASE, error) from error
+                raise unwritable(self.folder / DATABASE, error) from error
             raise
 
 
@@ -485,21 +254,6 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _known(table: str) -> str:
-    if table not in (*SERIES_TABLES, "ledger"):
-        raise ValueError(f"no table {table!r} of arrays; there are {', '.join(SERIES_TABLES)}, ledger")
-    return table
-
-
-def _no_results(folder: Path) -> ScenarioError:
-    return ScenarioError(
-        file=folder, problem=f"holds no results ({DATABASE} is missing)", remedy="name the folder of a run"
-    )
-
-
-def _unwritable(path: Path, error: Exception) -> ScenarioError:
-    return ScenarioError(
-        file=path,
-        problem=f"results cannot be written ({error})",
-        remedy="free or change the disk and run again, finished tasks are kept",
-    )
+def _refuse_unknown(table: str) -> None:
+    if table not in ARRAY_TABLES:
+        raise ValueError(f"no table {table!r} of arrays; there are {', '.join(ARRAY_TABLES)}")

@@ -18,7 +18,8 @@ from fl.results import LINK_COUNTS
 from phy import measurement
 from scenarios.plan import Plan, Point, value_of
 from scenarios.quantities import RATES
-from scenarios.store import SeriesTable, Store, canonical_json
+from scenarios.store import Store, canonical_json
+from scenarios.store_reading import SeriesTable
 
 CONFIDENCE = 0.95
 

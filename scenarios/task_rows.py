@@ -1,115 +1,91 @@
-"""What finished tasks become in the tables of a store: rows, packed arrays, and the digests of both.
-
-Trials of a batch mostly share their point, their account, and arrays that no trial changes: what is shared is packed,
-written out and digested once, and found again where the next trial has the same.
-"""
+"""What finished tasks become in the tables of a store: packs, rows, and the digests of both."""
 
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fl.results import PrivacyAccount, TrialResult
-from scenarios.accounts import account_arrays, account_text
-from scenarios.database import LastSeries, pack_series
-from scenarios.integrity import ARRAY_TABLES, OF_NO_ROWS, PARTS, TASK_COLUMNS, ArrayTable, Part, Row, digest, metric_row
+from fl.results import TrialResult
+from scenarios.array_bytes import LastSeries, pack_series
+from scenarios.integrity import (
+    ARRAY_TABLES,
+    OF_NO_ROWS,
+    PARTS,
+    TASK_COLUMNS,
+    ArrayTable,
+    Part,
+    Row,
+    digest,
+    packed_row,
+)
+from scenarios.packing import Pack, pack_tasks
+
+_NO_PARTS: Mapping[Part, bytes] = dict.fromkeys(PARTS, OF_NO_ROWS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRows:
-    """One task, as it is stored: `arrays` as `pack_series` gives them, `account` with none or one row."""
+    """Rows of the tasks of a batch, by task; `arrays` are those that are too large for a pack, from `pack_series`."""
 
-    task: Row
-    metrics: Sequence[Row]
-    arrays: Mapping[ArrayTable, Sequence[Row]]
-    account: Sequence[Row]
-    digests: bytes
-
-
-def rows_of_tasks(
-    results: Mapping[str, TrialResult], *, physics: str, seconds: float, finished_at: str
-) -> dict[str, TaskRows]:
-    """The rows of every task of one point; `seconds` is what each of them took. ValueError as `pack_series` does."""
-    writer = _Writer(physics=physics, seconds=seconds, finished_at=finished_at)
-    return {task_id: writer.rows(task_id, result) for task_id, result in results.items()}
+    tasks: Mapping[str, Row]
+    packs: Sequence[Pack]
+    arrays: Mapping[str, Mapping[ArrayTable, Sequence[Row]]]
+    digests: Mapping[str, bytes]
 
 
-def insert_tasks(database: sqlite3.Connection, tasks: Mapping[str, TaskRows], *, physics: str) -> None:
+def rows_of_tasks(results: Mapping[str, TrialResult], *, physics: str, seconds: float, finished_at: str) -> TaskRows:
+    """The rows of all tasks of one point; `seconds` is what each of them took. ValueError as `pack_tasks` does."""
+    packs, large = pack_tasks(results)
+    last: dict[ArrayTable, LastSeries] = {table: {} for table in ARRAY_TABLES}
+    arrays = {
+        task_id: {table: pack_series(some, last=last[table]) for table, some in tables.items()}
+        for task_id, tables in large.items()
+    }
+    tasks = {task_id: _task(task_id, result, seconds, finished_at) for task_id, result in results.items()}
+    point = digest([(physics,)])
+    digests: dict[str, bytes] = {}
+    for pack in packs:
+        of_pack = digest([(pack.heads,)])
+        for task_id, (heads, metrics, _) in pack.tasks.items():
+            found: dict[Part, bytes] = {
+                **_NO_PARTS,
+                "task": digest([tasks[task_id]]),
+                "point": point,
+                "packed": digest([packed_row(of_pack, heads, metrics)]),
+            }
+            for table, rows in arrays.get(task_id, {}).items():
+                found[table] = digest([(*row[:4], row[5]) for row in rows])
+            digests[task_id] = b"".join(found.values())
+    return TaskRows(tasks=tasks, packs=packs, arrays=arrays, digests=digests)
+
+
+def insert_tasks(database: sqlite3.Connection, rows: TaskRows, *, physics: str) -> None:
     """Write them, within a transaction of the caller's."""
     database.execute("INSERT OR IGNORE INTO points (physics) VALUES (?)", (physics,))
     (point,) = database.execute("SELECT id FROM points WHERE physics = ?", (physics,)).fetchone()
     (first,) = database.execute("SELECT coalesce(max(id), 0) + 1 FROM tasks").fetchone()
-    numbered = list(enumerate(tasks.values(), first))
+    numbers = {task_id: number for number, task_id in enumerate(rows.tasks, first)}
     database.executemany(
         f"INSERT INTO tasks (id, {TASK_COLUMNS}, point) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        ((number, *rows.task, point) for number, rows in numbered),
+        ((numbers[task_id], *row, point) for task_id, row in rows.tasks.items()),
     )
-    database.executemany(  # SQLite keeps NaN as NULL; `read_metrics` turns it back
-        "INSERT INTO metrics VALUES (?, ?, ?)", ((number, *row) for number, rows in numbered for row in rows.metrics)
-    )
+    for pack in rows.packs:
+        number = database.execute("INSERT INTO packs (heads, data) VALUES (?, ?)", (pack.heads, pack.data)).lastrowid
+        database.executemany(
+            "INSERT INTO packed VALUES (?, ?, ?, ?, ?)",
+            ((numbers[task_id], number, *own) for task_id, own in pack.tasks.items()),
+        )
     for table in ARRAY_TABLES:
         database.executemany(
             f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?)",
-            ((number, *row) for number, rows in numbered for row in rows.arrays[table]),
+            ((numbers[task_id], *row) for task_id, tables in rows.arrays.items() for row in tables.get(table, ())),
         )
     database.executemany(
-        "INSERT INTO accounts VALUES (?, ?, ?)", ((number, *row) for number, rows in numbered for row in rows.account)
+        "INSERT INTO checks VALUES (?, ?)", ((numbers[task_id], digests) for task_id, digests in rows.digests.items())
     )
-    database.executemany("INSERT INTO checks VALUES (?, ?)", ((number, rows.digests) for number, rows in numbered))
 
 
-class _Writer:
-    """Rows of one task after the other, with what the task before had."""
-
-    def __init__(self, *, physics: str, seconds: float, finished_at: str) -> None:
-        self._seconds, self._finished_at = seconds, finished_at
-        self._series: dict[ArrayTable, LastSeries] = {table: {} for table in ARRAY_TABLES}
-        self._point = digest([(physics,)])
-        self._account: tuple[PrivacyAccount | None, list[Row]] = (None, [])
-        self._digested: dict[Part, tuple[Sequence[Row], bytes]] = {}
-
-    def rows(self, task_id: str, result: TrialResult) -> TaskRows:
-        """One task."""
-        status = "done" if result.failure is None else "failed"
-        task: Row = (task_id, result.trial, status, result.failure, self._seconds, self._finished_at)
-        metrics = [metric_row(name, float(value)) for name, value in result.metrics.items()]
-        arrays = {
-            table: pack_series(
-                account_arrays(result.account) if table == "ledger" else getattr(result, table),
-                last=self._series[table],
-            )
-            for table in ARRAY_TABLES
-        }
-        account = self._account_rows(result.account)
-        digests = {"task": digest([task]), "point": self._point, "metrics": digest(metrics)}
-        digests["account"] = self._digest("account", account)
-        for table, packed in arrays.items():
-            digests[table] = self._digest(table, packed)
-        return TaskRows(
-            task=task,
-            metrics=metrics,
-            arrays=arrays,
-            account=account,
-            digests=b"".join(digests[part] for part in PARTS),
-        )
-
-    def _account_rows(self, account: PrivacyAccount | None) -> list[Row]:
-        if account is not self._account[0]:
-            text = "" if account is None else account_text(account)
-            self._account = (account, [] if account is None else [(text, zlib.crc32(text.encode()))])
-        return self._account[1]
-
-    def _digest(self, part: Part, rows: Sequence[Row]) -> bytes:
-        """The digest of rows that are often those of the task before."""
-        if not rows:
-            return OF_NO_ROWS
-        before = self._digested.get(part)
-        # Rows of these parts are text, whole numbers and bytes: equal ones have the same digest.
-        if before is not None and before[0] == rows:
-            return before[1]
-        heads = rows if part == "account" else [(*row[:4], row[5]) for row in rows]
-        found = digest(heads)
-        self._digested[part] = (rows, found)
-        return found
+def _task(task_id: str, result: TrialResult, seconds: float, finished_at: str) -> Row:
+    status = "done" if result.failure is None else "failed"
+    return (task_id, result.trial, status, result.failure, seconds, finished_at)

@@ -21,7 +21,7 @@ from scenarios.failures import Incident
 from scenarios.identity import physics_json
 from scenarios.loader import resolved_data, validate_quickly
 from scenarios.schema import Scenario
-from scenarios.store import SERIES_TABLES
+from scenarios.store_reading import SERIES_TABLES
 
 ACCOUNT = "account"
 """Stands for the arrays of a privacy account."""

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.monte_carlo import Stop
+from scenarios.array_bytes import pack_series, unpack_series
 from scenarios.clock import utc_now
 from scenarios.damage import DamagedStoreError, damaged, telling_damage
-from scenarios.database import DATABASE, check_identity, look, pack_series, unpack_series
+from scenarios.database import DATABASE, check_identity, look
 from scenarios.errors import ScenarioError
 from scenarios.link_study.batches import Batch, Measured, bursts_from_plain, bursts_to_plain
 from scenarios.link_study.checks import BATCH_COLUMNS, LINK_TABLES, note_batches, sound_batches

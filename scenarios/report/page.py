@@ -24,7 +24,8 @@ from scenarios.report.reconstructions import draw_attacks
 from scenarios.report.rows import bursts_rows, metrics_rows, privacy_table, rates_rows, settings_cells
 from scenarios.report.silence import silent_trials
 from scenarios.round_curves import over_rounds
-from scenarios.store import RunRecord, Store
+from scenarios.run_records import RunRecord
+from scenarios.store import Store
 from scenarios.tables import PointSummary, TaskIds, summarise
 
 if TYPE_CHECKING:

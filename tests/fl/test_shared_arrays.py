@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,10 +12,10 @@ from fl.rounds import of_trials
 from fl.run import run_trials
 from privacy import PrivacyConfig, RoundPrivacy
 from scenarios.accounts import account_text
-from scenarios.integrity import PARTS, part_of
 from scenarios.loader import load_scenario
 from scenarios.plan import expand
-from scenarios.task_rows import TaskRows, rows_of_tasks
+from scenarios.store import Store
+from scenarios.store_reading import SERIES_TABLES
 
 ROUNDS = 40
 
@@ -54,7 +56,7 @@ def test_trials_at_the_same_amplitudes_spend_what_each_spends_alone() -> None:
         assert np.ptp(alone) > 0.0
 
 
-def test_rows_of_a_task_do_not_depend_on_the_tasks_before_it() -> None:
+def test_what_is_kept_of_a_task_does_not_depend_on_the_tasks_beside_it(tmp_path: Path) -> None:
     shared, counts = np.full(ROUNDS, 0.5), np.arange(8).reshape(4, 2)
     results = {
         f"task {trial}": TrialResult(
@@ -65,13 +67,21 @@ def test_rows_of_a_task_do_not_depend_on_the_tasks_before_it() -> None:
         )
         for trial in range(4)
     }
-    together = rows_of_tasks(results, physics="{}", seconds=0.5, finished_at="now")
-    for task_id, result in results.items():
-        (alone,) = rows_of_tasks({task_id: result}, physics="{}", seconds=0.5, finished_at="now").values()
-        found: TaskRows = together[task_id]
-        assert found == alone
-        for part in PARTS:
-            assert part_of(found.digests, part) == part_of(alone.digests, part), part
+    with Store.open(tmp_path / "together", scenario_name="demo") as store:
+        store.write(results, physics={}, seconds=4.0)
+    with Store.open(tmp_path / "alone", scenario_name="demo") as store:
+        for task_id, result in results.items():
+            store.write({task_id: result}, physics={}, seconds=1.0)
+    assert kept(tmp_path / "together", [*results]) == kept(tmp_path / "alone", [*results])
+
+
+def kept(folder: Path, ids: list[str]) -> dict[str, object]:
+    with Store.open_existing(folder) as store:
+        found: dict[str, object] = {"metrics": store.read_metrics(ids), "sums": store.read_totals(ids, "link")}
+        for table in SERIES_TABLES:
+            for task_id, arrays in store.read_series(ids, table).items():
+                found |= {f"{task_id} {table} {name}": one.tobytes() for name, one in arrays.items()}
+        return found
 
 
 @pytest.mark.parametrize("fading", ["awgn", "rayleigh"])

@@ -29,10 +29,12 @@ from fl.data.idx import read_idx
 from fl.data.npz import read_npz
 from fl.data.pickled import PickleError, read_pickle
 from fl.tasks.base import LearningError
+from scenarios.array_bytes import pack_series, unpack_series
 from scenarios.checkpoint_file import Checkpoint, DamagedError, read_checkpoint, write_checkpoint
-from scenarios.database import DATABASE, connect, pack_series, unpack_series
+from scenarios.database import DATABASE, connect
 from scenarios.errors import ScenarioError
 from scenarios.loader import load_scenario, resolved_data
+from scenarios.packs import Entry, Place, array_at, is_pack, is_packed, layout_of, text_at
 from scenarios.store import Store
 from scenarios.stored import stored_scenario
 
@@ -176,6 +178,54 @@ def test_an_array_of_a_store_is_unpacked_or_refused(dtype: str, shape: str, raw:
         for data in (packed, packed[:-3], raw):
             found = unpack_series(dtype, shape, zlib.crc32(raw + bytes(size)), data)
             assert found is None or found.nbytes == len(raw) + size
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 1 << 70) | st.floats() | st.sampled_from(("<i8", "<f8", "text", "a")),
+    lambda some: st.lists(some, max_size=7),
+    max_leaves=20,
+)
+shared_heads = st.tuples(
+    st.sampled_from(("rounds", "account")),
+    st.just("a"),
+    st.sampled_from(("<i8", "<f8", "text", ">f8")),
+    st.lists(st.integers(-1, 1 << 40), max_size=3),
+    st.just(0) | st.integers(0, 1 << 32),
+    st.none() | plain,
+    st.integers(-1, 40),
+)
+
+
+@given(
+    heads=st.lists(shared_heads | shared_heads.map(lambda head: head[:4]) | plain, max_size=4),
+    names=st.lists(st.text(max_size=3), max_size=3) | plain,
+    own=st.lists(st.tuples(st.just(0), st.none() | st.integers(), st.integers(0, 40)) | plain, max_size=3),
+    data=st.binary(max_size=60),
+)
+@SOME
+def test_heads_of_a_pack_are_read_or_refused(
+    heads: list[object], names: object, own: list[object], data: bytes
+) -> None:
+    with frugal():
+        try:
+            layout = layout_of(json.dumps({"metrics": names, "arrays": heads}))
+        except ValueError:
+            return
+        is_pack(layout, data)
+        is_packed(layout, json.dumps(own), metrics=data[:8], data=data)
+
+
+def test_an_array_of_no_entries_may_claim_axes_that_no_array_has() -> None:
+    empty = Place(0, None, 0, 0)
+    entry = Entry(table="rounds", name="x", dtype="<f8", axes=(0, 1 << 39, 1 << 39), place=empty)
+    assert array_at(entry, empty, b"") is None
+    assert unpack_series("<f8", json.dumps(entry.axes), 0, zlib.compress(b"")) is None
+
+
+def test_a_bomb_in_the_text_of_an_account_is_not_unpacked() -> None:
+    bomb = zlib.compress(bytes(1 << 26), 9)
+    with frugal(bytes_=30 << 20):
+        assert text_at(Place(zlib.crc32(bytes(1 << 26)), None, 0, len(bomb)), bomb) is None
 
 
 def test_a_bomb_in_a_store_is_not_unpacked() -> None:

@@ -14,7 +14,7 @@ from scenarios.accounts import account_arrays, account_text
 from scenarios.engine import Finished, InProcess, Job
 from scenarios.loader import load_scenario
 from scenarios.plan import Point, expand
-from scenarios.store import SERIES_TABLES
+from scenarios.store_reading import SERIES_TABLES
 
 _FLMC = ("learning.rounds=20", "learning.burn_in=10")
 _OFDM = ("learning.rounds=3", "learning.burn_in=1")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rows_of_before import create_store_of_before, write_as_before
 from undigested import forget_digests
 
 from fl.results import PrivacyAccount, TrialResult
@@ -74,14 +75,17 @@ def test_a_trial_that_sent_nothing_has_no_account(tmp_path: Path) -> None:
 def test_a_damaged_account_is_said_and_not_used(tmp_path: Path) -> None:
     keep(tmp_path, ACCOUNT)
     with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
-        database.execute("UPDATE accounts SET plain = replace(plain, '7850', '785')")
+        (data,) = database.execute("SELECT data FROM packs").fetchone()
+        spoilt = data[:-1] + bytes([data[-1] ^ 1])  # the text is the last that is packed
+        database.execute("UPDATE packs SET data = ?", (spoilt,))
         database.commit()
     with pytest.raises(ScenarioError, match="privacy account of task task is damaged"):
         read(tmp_path)
 
 
 def test_a_store_from_before_there_were_accounts_is_read_without_them(tmp_path: Path) -> None:
-    keep(tmp_path, ACCOUNT)
+    create_store_of_before(tmp_path, scenario_name="demo")
+    write_as_before(tmp_path, {"task": TrialResult(trial=0, metrics={"mse": 1.0}, rounds={})}, physics="{}")
     with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
         forget_digests(database)
         database.executescript("DROP TABLE ledger; DROP TABLE accounts;")

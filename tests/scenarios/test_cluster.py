@@ -32,7 +32,7 @@ from scenarios.loader import library_names, load_scenario
 from scenarios.log import as_fields, event, logger
 from scenarios.plan import Plan, expand
 from scenarios.run_options import RunOptions
-from scenarios.store import SERIES_TABLES
+from scenarios.store_reading import SERIES_TABLES
 from scenarios.threads import thread_variables, threads_per_worker
 
 # --- the wire -------------------------------------------------------------------------------------

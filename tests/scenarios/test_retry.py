@@ -103,7 +103,7 @@ def test_a_failed_attempt_stays_if_what_replaces_it_cannot_be_stored(tmp_path: P
     with Store.open(tmp_path, scenario_name="demo") as store:
         store.write({"a": failed}, physics={}, seconds=1.0)
         broken = TrialResult(trial=0, metrics={"mse": 1.0}, rounds={})
-        store._connection.execute("CREATE TRIGGER full BEFORE INSERT ON metrics BEGIN SELECT raise(FAIL, 'full'); END")
+        store._connection.execute("CREATE TRIGGER full BEFORE INSERT ON packed BEGIN SELECT raise(FAIL, 'full'); END")
         with pytest.raises(sqlite3.Error, match="full"):
             store.write({"a": broken}, physics={}, seconds=1.0, replace_failed=True)
         assert store.read_tasks(["a"])["a"].failure == "diverged"

@@ -20,7 +20,8 @@ from fl.results import TrialResult
 from scenarios.database import DATABASE, STORE_VERSION
 from scenarios.errors import ScenarioError
 from scenarios.provenance import collect_provenance
-from scenarios.store import SERIES_TABLES, Store
+from scenarios.store import Store
+from scenarios.store_reading import SERIES_TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -130,7 +131,18 @@ def test_the_physics_of_a_point_is_stored_once(tmp_path: Path) -> None:
         assert database.execute("SELECT physics FROM points").fetchall() == [('{"x":1,"y":2}',)]
 
 
-@pytest.mark.parametrize("damage", ["UPDATE rounds SET crc32 = crc32 + 1", "UPDATE rounds SET data = x'00'"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE packed SET heads = replace(heads, ',', ', ')",
+        "UPDATE packed SET data = zeroblob(length(data))",
+        "UPDATE packed SET data = 'text'",
+        "UPDATE packs SET data = zeroblob(length(data))",
+        "UPDATE packs SET heads = replace(heads, 'amplitude', 'Amplitude')",
+        "DELETE FROM packs",
+        "DELETE FROM packed",
+    ],
+)
 def test_a_damaged_array_is_noticed_on_reading(tmp_path: Path, damage: str) -> None:
     fill(tmp_path)
     with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
