@@ -346,7 +346,7 @@ class BurstSums:
 def _of_packets(
     num_bits: int, packet_bits: int, places: int, first_label: tuple[int, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Of each packet the length, whether it is full `[packets]`, and bits at each place of a label `[packets, places]`."""
+    """Of each packet its length, whether it is full `[packets]`, and its bits at each place of a label."""
     lengths = np.minimum(num_bits - np.arange(len(first_label)) * packet_bits, packet_bits)
     place = (np.arange(places) - np.array(first_label, np.int64)[:, None]) % places
     return (

@@ -19,7 +19,9 @@ from scenarios.errors import ScenarioError
 
 DATABASE = "results.sqlite"
 LOCK = "run.lock"
-STORE_VERSION = 2
+STORE_VERSION = 3
+READABLE_VERSIONS = (2, 3)
+"""Up to 2 what trials share was not kept together: such stores are read and continued as they are."""
 PAGE = 8192
 """Bytes of a page: three tasks of 2.4 kB fit where two pages of 4096, the size of before, took one each."""
 _A_LOOK_S = 0.1
@@ -47,7 +49,7 @@ CHECK_TABLES = (
     "CREATE TABLE IF NOT EXISTS record_checks (record TEXT PRIMARY KEY, digest BLOB NOT NULL)",
     # Tasks from this number on have digests: one without them has lost them.
     "INSERT OR IGNORE INTO meta SELECT 'checked_from', coalesce(max(id), 0) + 1 FROM tasks",
-    f"INSERT OR IGNORE INTO meta VALUES ('store_version', '{STORE_VERSION}')",
+    "INSERT OR IGNORE INTO meta SELECT 'store_version', CAST(user_version AS TEXT) FROM pragma_user_version",
 )
 """Digests of tasks and of the store's own records, the youngest of all: see `scenarios.integrity`."""
 
@@ -63,6 +65,8 @@ PACK_TABLES = (
 """Metrics, accounts and small arrays, which were rows of the tables above: see `scenarios.packs`."""
 
 SCHEMA = f"""
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {STORE_VERSION};
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE points (id INTEGER PRIMARY KEY, physics TEXT NOT NULL UNIQUE);
 CREATE TABLE tasks (id INTEGER PRIMARY KEY, task_id TEXT NOT NULL UNIQUE,
@@ -80,8 +84,6 @@ CREATE TABLE runs (id INTEGER PRIMARY KEY, command TEXT NOT NULL, provenance TEX
     started_at TEXT NOT NULL, finished_at TEXT, status TEXT NOT NULL);
 CREATE TABLE scenario (id INTEGER PRIMARY KEY CHECK (id = 1), yaml TEXT NOT NULL, root TEXT NOT NULL,
     saved_at TEXT NOT NULL);
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {STORE_VERSION};
 """
 
 
@@ -126,10 +128,10 @@ def check_identity(path: Path, *, scenario_name: str | None) -> None:
         with contextlib.closing(connect(path, options="mode=ro&immutable=1")) as database:
             (application,) = database.execute("PRAGMA application_id").fetchone()
             (version,) = database.execute("PRAGMA user_version").fetchone()
-            if (application, version) != (APPLICATION_ID, STORE_VERSION) or not _is_writable_format(path):
-                _refuse_broken_header(path, database)
+            ours = application == APPLICATION_ID and version in READABLE_VERSIONS
+            _refuse_broken_header(path, database, version=version if ours and _is_writable_format(path) else None)
             row = None
-            if application == APPLICATION_ID and version == STORE_VERSION:
+            if ours:
                 _refuse_foreign_schema(path, database)
                 row = database.execute("SELECT value FROM meta WHERE key = 'scenario_name'").fetchone()
                 if row is None or (scenario_name is not None and row[0] != scenario_name):
@@ -145,7 +147,7 @@ def check_identity(path: Path, *, scenario_name: str | None) -> None:
             problem=f"was written by a newer phyloop (store version {version}, not {STORE_VERSION})",
             remedy="upgrade phyloop, or choose another folder",
         )
-    if application == APPLICATION_ID and version < STORE_VERSION:
+    if application == APPLICATION_ID and version < READABLE_VERSIONS[0]:
         raise ScenarioError(
             file=path,
             problem=f"was written by an older phyloop (store version {version}, not {STORE_VERSION}), whose link "
@@ -168,15 +170,19 @@ def _is_writable_format(path: Path) -> bool:
         return set(file.read(20)[18:]) <= {1, 2}
 
 
-def _refuse_broken_header(path: Path, database: sqlite3.Connection) -> None:
-    """DamagedStoreError if the file's tables say that it is a store of this version, and its header another."""
+def _refuse_broken_header(path: Path, database: sqlite3.Connection, *, version: int | None) -> None:
+    """DamagedStoreError if the file's tables say that it is a store that we read, and its header something else.
+
+    `version` of the header, None where the header is not that of such a store.
+    """
     tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables >= {"meta", "tasks", "points", "metrics"}:
         if not tables and path.with_name(LOCK).exists():
             raise damaged(path, "it is empty")
         return
     row = database.execute("SELECT value FROM meta WHERE key = 'store_version'").fetchone()
-    if row is not None and row[0] == str(STORE_VERSION):
+    known = {str(one) for one in READABLE_VERSIONS}
+    if row is not None and row[0] != str(version) and (version is not None or row[0] in known):
         raise damaged(path, "its header differs from what was written")
 
 

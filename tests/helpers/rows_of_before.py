@@ -27,6 +27,8 @@ def create_store_of_before(folder: Path, *, scenario_name: str) -> None:
     with closing(connect(folder / DATABASE)) as database:
         for statement in (*YOUNG_TABLES, *NOTES_TABLES):
             database.execute(statement)
+        database.execute("PRAGMA user_version = 2")
+        database.execute("UPDATE meta SET value = '2' WHERE key = 'store_version'")
 
 
 def write_as_before(folder: Path, results: Mapping[str, TrialResult], *, physics: str) -> None:

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from fl.results import TrialResult
-from scenarios.database import DATABASE, STORE_VERSION
+from scenarios.damage import DamagedStoreError
+from scenarios.database import DATABASE, READABLE_VERSIONS, STORE_VERSION
 from scenarios.errors import ScenarioError
 from scenarios.provenance import collect_provenance
 from scenarios.store import Store
@@ -164,6 +165,15 @@ def test_a_store_from_a_newer_version_is_refused_untouched(tmp_path: Path) -> No
     assert contents(tmp_path) == before
 
 
+def test_a_header_of_another_version_than_was_written_is_damage(tmp_path: Path) -> None:
+    fill(tmp_path)
+    for version in {*READABLE_VERSIONS, 1, 4} - {STORE_VERSION}:
+        with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
+            database.execute(f"PRAGMA user_version = {version}")
+        with pytest.raises(DamagedStoreError, match="its header differs"):
+            Store.open_existing(tmp_path)
+
+
 def test_a_store_from_an_older_version_is_refused_untouched(tmp_path: Path) -> None:
     fill(tmp_path)
     with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
@@ -172,7 +182,7 @@ def test_a_store_from_an_older_version_is_refused_untouched(tmp_path: Path) -> N
         database.execute("PRAGMA user_version = 1")
     before = contents(tmp_path)
     for attempt in (lambda: Store.open(tmp_path, scenario_name="demo"), lambda: Store.open_existing(tmp_path)):
-        with pytest.raises(ScenarioError, match=r"older phyloop \(store version 1, not 2\).*into a new folder"):
+        with pytest.raises(ScenarioError, match=r"older phyloop \(store version 1, not 3\).*into a new folder"):
             attempt()
     assert contents(tmp_path) == before
 
