@@ -8,7 +8,7 @@ runs, so that shares add up to the whole; what the stopwatches themselves cost i
 
 - kernels: `run_tasks` and compiled functions called outside it, by numba;
 - TensorFlow: execution of compiled functions and single operations, not what Python does around them;
-- NumPy: signal processing and learning in arrays, the functions of `NUMPY`;
+- NumPy: signal processing and learning in arrays, the functions of `NUMPY`, but for kernels that they call;
 - results: what is put together once trials are done; storing: the write into the store of a run;
 - Python: everything else, checks, copies and the calls themselves.
 
@@ -21,6 +21,7 @@ by cProfile as well.
 from __future__ import annotations
 
 import argparse
+import atexit
 import cProfile
 import importlib
 import os
@@ -31,7 +32,8 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,29 +52,36 @@ from scenarios.store import Store
 STAGES = ("kernels", "TensorFlow", "NumPy", "results", "storing", "Python")
 NUMPY = (
     "fl.tasks.gaussian_linear:GaussianLinear.__init__",
-    "fl.algorithms.flmc:clipped_gradients",
-    "fl.algorithms.flmc:encodable",
-    "fl.metrics:SampleMoments.add",
     "fl.metrics:SampleMoments.summary",
-    "fl.aggregation:sum_from_superposition",
     "fl.aggregation:weighted_mean",
-    "fl.codecs.packing:pack",
-    "fl.codecs.packing:unpack",
     "fl.codecs.fixed_point:FixedPoint._fractions",
     "fl.codecs.fixed_point:FixedPoint._values",
-    "fl.codecs.parts:encode_in_parts",
-    "fl.codecs.parts:decode_in_parts",
     "fl.bit_flips:flip_bits",
     "fl.bit_flips:count_differences",
-    "fl.divergence:check_finite",
     "fl.exchange:believe",
     "phy.power:decide_amplitude",
-    "phy.random:round_keys",
     "phy.random:uniform_words",
     "privacy.flip_plans:plan_flips",
     "privacy.amplitude_privacy:RoundPrivacy.delta_spent",
 )
+_CALLS = 3
+"""One to compile, one for the stopwatches, one for cProfile."""
 OTHERS = {"results": ("fl.rounds:_Record.results",), "storing": ("scenarios.store:Store.write",)}
+
+
+class Cost(NamedTuple):
+    """(processor, wall) seconds that a stopwatch adds to the stage that calls and to the one that is called."""
+
+    of_caller: tuple[float, float] = (0.0, 0.0)
+    of_called: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass(slots=True)
+class _Stage:
+    processor: float = 0.0
+    wall: float = 0.0
+    called: int = 0
+    calls: int = 0
 
 
 class Stopwatches:
@@ -84,55 +93,51 @@ class Stopwatches:
 
     def __init__(self, cost: Cost | None = None) -> None:
         self._cost = cost or Cost()
-        self._spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        self._calls: dict[tuple[str | None, str], int] = defaultdict(int)
-        self._running: list[str] = []
-        self._since = (0.0, 0.0)
+        self._stages: dict[str, _Stage] = defaultdict(_Stage)
+        self._running = [_Stage()]
+        self._since = [0.0, 0.0]
         self._thread = threading.get_ident()
 
     @property
     def spent(self) -> dict[str, tuple[float, float]]:
         """(processor, wall) time of each stage [s]."""
-        own = {stage: list(seconds) for stage, seconds in self._spent.items()}
-        for (caller, called), count in self._calls.items():
-            for place in range(2):
-                own[called][place] -= count * self._cost.of_called[place]
-                if caller is not None:
-                    own[caller][place] -= count * self._cost.of_caller[place]
-        return {stage: (processor, wall) for stage, (processor, wall) in own.items()}
-
-    def _turn(self) -> None:
-        now = (time.process_time(), time.perf_counter())
-        if self._running:
-            spent = self._spent[self._running[-1]]
-            spent[0] += now[0] - self._since[0]
-            spent[1] += now[1] - self._since[1]
-        self._since = now
+        of_caller, of_called = self._cost
+        return {
+            name: (
+                stage.processor - stage.calls * of_caller[0] - stage.called * of_called[0],
+                stage.wall - stage.calls * of_caller[1] - stage.called * of_called[1],
+            )
+            for name, stage in self._stages.items()
+        }
 
     def around(self, function: Callable[..., Any], stage: str) -> Callable[..., Any]:
         """The function with its stopwatch."""
+        # Every name is bound here: what a stopwatch takes while caches are cold is not taken off.
+        own, running, since, thread = self._stages[stage], self._running, self._since, self._thread
+        ident, processor_s, wall_s = threading.get_ident, time.process_time, time.perf_counter
 
         @wraps(function)
         def timed(*arguments: Any, **named: Any) -> Any:
-            if threading.get_ident() != self._thread:
+            if ident() != thread:
                 return function(*arguments, **named)
-            self._calls[self._running[-1] if self._running else None, stage] += 1
-            self._turn()
-            self._running.append(stage)
+            caller = running[-1]
+            caller.calls += 1
+            own.called += 1
+            running.append(own)
+            processor, wall = processor_s(), wall_s()
+            caller.processor += processor - since[0]
+            caller.wall += wall - since[1]
+            since[0], since[1] = processor, wall
             try:
                 return function(*arguments, **named)
             finally:
-                self._turn()
-                self._running.pop()
+                processor, wall = processor_s(), wall_s()
+                own.processor += processor - since[0]
+                own.wall += wall - since[1]
+                since[0], since[1] = processor, wall
+                running.pop()
 
         return timed
-
-
-class Cost(NamedTuple):
-    """(processor, wall) seconds that a stopwatch adds to the stage that calls and to the one that is called."""
-
-    of_caller: tuple[float, float] = (0.0, 0.0)
-    of_called: tuple[float, float] = (0.0, 0.0)
 
 
 def calibrated(calls: int = 2000, turns: int = 5) -> Cost:
@@ -222,17 +227,26 @@ def point_of(name: str, **wanted: Any) -> Point:
 
 
 def stored(point: Point, *, trials: int) -> Callable[[], None]:
-    """The point, computed and stored as `phyloop run` does: batch by batch."""
+    """The point, computed and stored as `phyloop run` does: batch by batch, into a store that is open.
+
+    Each call writes to another one: a finished task is never stored twice.
+    """
     size = batch_size(point.scenario)
     text = physics_json(point.scenario)
+    rooms = ExitStack()
+    atexit.register(rooms.close)
+    empty = []
+    for _ in range(_CALLS):
+        folder = rooms.enter_context(tempfile.TemporaryDirectory())
+        empty.append(rooms.enter_context(Store.open(Path(folder), scenario_name="profile")))
 
     def run() -> None:
-        with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder), scenario_name="profile") as store:
-            for first in range(0, trials, size):
-                batch = tuple(range(first, min(first + size, trials)))
-                finished = compute(Job(point=point, trials=batch), on_progress=lambda _: None)
-                results = dict(zip(task_ids(text, trials=batch), finished.results, strict=True))
-                store.write(results, physics=physics(point.scenario), seconds=finished.seconds)
+        store = empty.pop()
+        for first in range(0, trials, size):
+            batch = tuple(range(first, min(first + size, trials)))
+            finished = compute(Job(point=point, trials=batch), on_progress=lambda _: None)
+            results = dict(zip(task_ids(text, trials=batch), finished.results, strict=True))
+            store.write(results, physics=physics(point.scenario), seconds=finished.seconds)
 
     return run
 

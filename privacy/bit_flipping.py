@@ -162,8 +162,8 @@ def credited_channel_rate(
         raise PrivacyError("probed errors must lie between 0 and the probed bits; count both over the same bits.")
     if not np.all(np.isfinite(deff) & (deff >= 1.0)):
         raise PrivacyError("a design effect is below 1 or not finite; give 1 for independent errors, more for bursts.")
-    k, n = k / deff, n / deff
+    n = n / deff
+    # The upper limit of p is one minus the lower one of 1 - p, from the other bits; and the lower one grows with k.
+    k = np.minimum(k / deff, n - k / deff)
     tiny = np.finfo(np.float64).tiny
-    low = np.where(k > 0.0, special.betaincinv(np.maximum(k, tiny), n - k + 1.0, 1.0 - confidence), 0.0)
-    high = np.where(k < n, special.betaincinv(k + 1.0, np.maximum(n - k, tiny), confidence), 1.0)
-    return np.asarray(np.maximum(np.minimum(low, 1.0 - high), 0.0))
+    return np.asarray(np.where(k > 0.0, special.betaincinv(np.maximum(k, tiny), n - k + 1.0, 1.0 - confidence), 0.0))
