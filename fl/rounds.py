@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from fl.checkpoints import NO_CHECKPOINTS, Checkpoints, State, kept_array, kept_
 from fl.config import FlmcConfig
 from fl.metrics import SampleMoments
 from fl.results import CAP_NAMES, LINK_COUNTS, OnAir, TrialResult
+from fl.round_series import RoundSeries, of_trials, running_total
 from fl.tasks import PosteriorTask, build_task
 from phy.burstiness import Burstiness
 from phy.channels import UplinkContext
@@ -143,41 +143,14 @@ def _within(
     return outcome
 
 
-def of_trials(arrays: Mapping[str, NDArray[Any]], *, ended: NDArray[np.int64]) -> list[dict[str, NDArray[Any]]]:
-    """What each trial keeps of arrays `[num_rounds, num_trials, ...]`: its first `ended` `[num_trials]` rounds.
-
-    Where all trials agree to the last bit they share one array, which is read-only: what nothing draws is then copied,
-    packed and stored once.
-    """
-    lengths = ended.tolist()
-    columns: list[list[NDArray[Any]]] = []
-    for values in arrays.values():
-        if len(lengths) > 1 and _all_alike(values):
-            shared = {rounds: values[:rounds, 0].copy() for rounds in set(lengths)}
-            for array in shared.values():
-                array.setflags(write=False)
-            columns.append([shared[rounds] for rounds in lengths])
-        else:
-            # A trial's numbers side by side, or every one of them would be fetched from another line of memory.
-            rows = np.ascontiguousarray(np.swapaxes(values, 0, 1))
-            columns.append([row[:rounds].copy() for row, rounds in zip(rows, lengths, strict=True)])
-    return [dict(zip(arrays, column, strict=True)) for column in zip(*columns, strict=True)] or [{} for _ in lengths]
-
-
-def _all_alike(values: NDArray[Any]) -> bool:
-    """Whether all columns of contiguous 8-byte numbers are the same bytes; the last row tells at once."""
-    words = values.reshape(*values.shape[:2], -1).view(np.int64)
-    return bool((words[-1:] == words[-1:, :1]).all() and (words == words[:, :1]).all()) if words.size else False
-
-
 class _Record:
     """Arrays over rounds and trials, filled as the rounds pass."""
 
     def __init__(self, num_rounds: int, num_trials: int, num_devices: int) -> None:
         self._num_rounds, self._num_devices = num_rounds, num_devices
         self._kept = 0
-        self._rounds: dict[str, NDArray[Any]] = {}
-        self._link: dict[str, NDArray[Any]] = {}
+        self._rounds: dict[str, RoundSeries] = {}
+        self._link: dict[str, RoundSeries] = {}
         self._bursts: Burstiness | None = None
         self._failed_at = np.full(num_trials, num_rounds)
         self._stopped_at = np.full(num_trials, num_rounds)
@@ -209,13 +182,13 @@ class _Record:
             theta = np.where(finite[:, None], theta, 0.0)
             squared_error, _ = distances(theta, target, limit=_DIVERGED)
         for name, values in {"squared_error": squared_error, **outcome.observed}.items():
-            self._row(self._rounds, name, values)[index] = values
+            self._series(self._rounds, name).note(index, values)
         if outcome.counts is not None:
             measured = {name: getattr(outcome.counts, name) for name in LINK_COUNTS}
             if outcome.power_db is not None:
                 measured["power_db"] = outcome.power_db
             for name, values in measured.items():
-                self._row(self._link, name, values)[index] = values
+                self._series(self._link, name).note(index, values)
         if outcome.bursts is not None:
             going_on = outcome.bursts.of_trials(self._failed_at > index)
             self._bursts = going_on if self._bursts is None else self._bursts + going_on
@@ -225,8 +198,8 @@ class _Record:
     def state(self) -> State:
         """What rounds have left; of the arrays, as many rows as there were rounds."""
         return {
-            "rounds": {name: values[: self._kept] for name, values in self._rounds.items()},
-            "link": {name: values[: self._kept] for name, values in self._link.items()},
+            "rounds": {name: series.first(self._kept) for name, series in self._rounds.items()},
+            "link": {name: series.first(self._kept) for name, series in self._link.items()},
             "bursts": None if self._bursts is None else self._bursts.state(),
             "failed_at": self._failed_at,
             "stopped_at": self._stopped_at,
@@ -236,17 +209,22 @@ class _Record:
     def restore(self, state: State) -> None:
         """Go on from there. Raises LearningError, LinkError for the state of other trials."""
         shape = self._failed_at.shape
-        self._rounds = kept_rows(state["rounds"], num_rounds=self._num_rounds, shape=shape)
-        self._link = kept_rows(state["link"], num_rounds=self._num_rounds, shape=(*shape, self._num_devices))
+        self._rounds, self._link = (
+            {
+                name: RoundSeries(self._num_rounds, rows=rows)
+                for name, rows in kept_rows(state[table], num_rounds=self._num_rounds, shape=whole).items()
+            }
+            for table, whole in (("rounds", shape), ("link", (*shape, self._num_devices)))
+        )
         bursts = state["bursts"]
         self._bursts = None if bursts is None else Burstiness.restored(bursts, shape=(*shape, self._num_devices))
         self._failed_at = kept_array(state, "failed_at", like=self._failed_at)
         self._stopped_at = kept_array(state, "stopped_at", like=self._stopped_at)
         self._kept = kept_number(state, "kept", most=self._num_rounds)
 
-    def _row(self, store: dict[str, NDArray[Any]], name: str, values: NDArray[Any]) -> NDArray[Any]:
+    def _series(self, store: dict[str, RoundSeries], name: str) -> RoundSeries:
         if name not in store:
-            store[name] = np.zeros((self._num_rounds, *values.shape), values.dtype)
+            store[name] = RoundSeries(self._num_rounds)
         return store[name]
 
     def _failure(self, row: int, *, silent: bool) -> str | None:
@@ -270,13 +248,17 @@ class _Record:
     ) -> list[TrialResult]:
         """One result per trial."""
         summary = moments.summary()
+        rounds, link = (
+            {name: series.first(self._num_rounds) for name, series in some.items()}
+            for some in (self._rounds, self._link)
+        )
         spent = {}
         for name, total in SPENT.items():
-            if name in self._rounds:
-                self._rounds[total] = np.cumsum(self._rounds[name], axis=0)
-                summary[f"total_{name}"] = self._rounds[total][-1]
-        if "amplitude" in self._rounds:
-            amplitude, cap = self._rounds["amplitude"], self._rounds["active_cap"]
+            if name in rounds:
+                rounds[total] = running_total(rounds[name])
+                summary[f"total_{name}"] = rounds[total][-1]
+        if "amplitude" in rounds:
+            amplitude, cap = rounds["amplitude"], rounds["active_cap"]
             kept = np.arange(len(cap))[:, None] < self._stopped_at
             on_air = np.maximum((amplitude > 0).sum(axis=0), 1)
             # Summed trial by trial: over `[num_rounds, 1]` NumPy would add in another order than over many.
@@ -286,17 +268,15 @@ class _Record:
             ).argmax(axis=0)
             if config is not None and not isinstance(privacy, NoPrivacy):
                 spent = {
-                    "epsilon": np.full(amplitude.shape, config.epsilon),
-                    "delta_target": np.full(amplitude.shape, config.delta),
-                    "delta_spent": privacy.delta_spent(np.ascontiguousarray(self._rounds["peak_amplitude"].T)).T,
+                    "epsilon": np.broadcast_to(np.float64(config.epsilon), amplitude.shape),
+                    "delta_target": np.broadcast_to(np.float64(config.delta), amplitude.shape),
+                    "delta_spent": privacy.delta_spent(np.ascontiguousarray(rounds["peak_amplitude"].T)).T,
                 }
         silent = np.zeros(len(trials), bool)
-        if "num_active" in self._rounds:
-            silent |= ~self._rounds["num_active"].any(axis=0)
+        if "num_active" in rounds:
+            silent |= ~rounds["num_active"].any(axis=0)
         ended = np.minimum(self._failed_at, self._stopped_at)
-        kept_rounds, kept_link, kept_spent = (
-            of_trials(some, ended=ended) for some in (self._rounds, self._link, spent)
-        )
+        kept_rounds, kept_link, kept_spent = (of_trials(some, ended=ended) for some in (rounds, link, spent))
         of_trial = zip(*(values.astype(float).tolist() for values in summary.values()), strict=True)
         never = OnAir()
         silences, ends, failed_at = silent.tolist(), ended.tolist(), self._failed_at.tolist()
@@ -316,7 +296,7 @@ class _Record:
                     link=kept_link[row],
                     privacy=kept_spent[row],
                     bursts={} if self._bursts is None else self._bursts.of_trial(row),
-                    on_air=OnAir(rounds={name: float(values[ends[row], row]) for name, values in self._rounds.items()})
+                    on_air=OnAir(rounds={name: float(values[ends[row], row]) for name, values in rounds.items()})
                     if ends[row] == failed_at[row] < self._num_rounds
                     else never,
                     failure=failure,

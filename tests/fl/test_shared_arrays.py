@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fl.results import TrialResult
-from fl.rounds import of_trials
+from fl.round_series import of_trials
 from fl.run import run_trials
 from privacy import PrivacyConfig, RoundPrivacy
 from scenarios.accounts import account_text
