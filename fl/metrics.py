@@ -27,9 +27,8 @@ class SampleMoments:
         # Here, because numba takes a while to import.
         from fl.algorithms.flmc_kernels import add_moments
 
-        some = np.ones(len(theta), np.bool_) if counted is None else counted
-        self._count += some
-        add_moments(theta, self._posterior.mean, counted=some, sums=self._sum, outer=self._outer)
+        target = self._posterior.mean
+        add_moments(theta, target, counted=counted, count=self._count, sums=self._sum, outer=self._outer)
 
     def state(self) -> State:
         """The sums: of samples counted `[num_trials]`, of their deviations `[num_trials, m]`, of the outer products."""

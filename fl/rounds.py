@@ -176,11 +176,11 @@ class _Record:
 
         theta, target = outcome.theta, task.posterior.mean
         # Up to 1e100 the moments of the samples stay finite; far beyond any posterior all the same.
-        squared_error, finite = distances(theta, target, limit=_DIVERGED)
-        if not finite.all():
+        squared_error, finite, everywhere = distances(theta, target, limit=_DIVERGED)
+        if not everywhere:
             self._failed_at = np.where(finite, self._failed_at, np.minimum(self._failed_at, index))
             theta = np.where(finite[:, None], theta, 0.0)
-            squared_error, _ = distances(theta, target, limit=_DIVERGED)
+            squared_error, _, _ = distances(theta, target, limit=_DIVERGED)
         for name, values in {"squared_error": squared_error, **outcome.observed}.items():
             self._series(self._rounds, name).note(index, values)
         if outcome.counts is not None:

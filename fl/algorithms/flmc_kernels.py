@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from phy.fused.compiled import exact_kernel, kernel, read_only
 
+_EVERYBODY = read_only(np.empty(0, np.bool_))
 _NUMPY_ADDS_EIGHT = 8
 """Numbers side by side from here on."""
 _NUMPY_HALVES_ABOVE = 128
@@ -41,7 +42,8 @@ def _any_nan(values: Any, out: Any) -> None:
 
 
 @exact_kernel
-def _distances(values: Any, targets: Any, limit: Any, squares: Any, below: Any) -> None:
+def _distances(values: Any, targets: Any, limit: Any, squares: Any, below: Any) -> Any:
+    everywhere = True
     for row in range(len(values)):
         total, small = 0.0, True
         for i in range(values.shape[1]):
@@ -50,13 +52,16 @@ def _distances(values: Any, targets: Any, limit: Any, squares: Any, below: Any) 
             total += distance * distance
             small &= abs(value) < limit
         squares[row], below[row] = total, small
+        everywhere &= small
+    return everywhere
 
 
 @exact_kernel
-def _add_moments(values: Any, targets: Any, counted: Any, sums: Any, outer: Any) -> None:
-    size = values.shape[1]
+def _add_moments(values: Any, targets: Any, counted: Any, count: Any, sums: Any, outer: Any) -> None:
+    size, everybody = values.shape[1], len(counted) == 0
     for row in range(len(values)):
-        if counted[row]:
+        if everybody or counted[row]:
+            count[row] += 1.0
             for i in range(size):
                 distance = values[row, i] - targets[row, i]
                 sums[row, i] += distance
@@ -123,26 +128,31 @@ def rows_with_nan(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 def distances(
     values: NDArray[np.float64], targets: NDArray[np.float64], *, limit: float
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], bool]:
     """||v - t||^2 of the rows of `[num_rows, n]`, and whether all of a row of `values` are below `limit` in magnitude.
 
-    `[num_rows]` both; NaN is not below anything.
+    `[num_rows]` both, and whether that is so of all rows; NaN is not below anything.
     """
     squares, below = np.empty(len(values)), np.empty(len(values), np.bool_)
-    _distances(read_only(values), read_only(targets), float(limit), squares, below)
+    everywhere = bool(_distances(read_only(values), read_only(targets), float(limit), squares, below))
     if values.shape[1] >= _NUMPY_ADDS_EIGHT:
         with np.errstate(over="ignore", invalid="ignore"):
             squares = row_sums((values - targets) ** 2)
-    return squares, below
+    return squares, below, everywhere
 
 
 def add_moments(
     values: NDArray[np.float64],
     targets: NDArray[np.float64],
     *,
-    counted: NDArray[np.bool_],
+    counted: NDArray[np.bool_] | None,
+    count: NDArray[np.float64],
     sums: NDArray[np.float64],
     outer: NDArray[np.float64],
 ) -> None:
-    """Add v - t of the `counted` `[num_rows]` rows to `sums` `[num_rows, n]`, its outer product to `outer`."""
-    _add_moments(read_only(values), read_only(targets), read_only(counted), sums, outer)
+    """Add 1 to `count` of the `counted` `[num_rows]` rows, v - t to `sums` `[num_rows, n]`, its square to `outer`.
+
+    None: of all rows; the square is the outer product, `[num_rows, n, n]`.
+    """
+    some = _EVERYBODY if counted is None else read_only(counted)
+    _add_moments(read_only(values), read_only(targets), some, count, sums, outer)

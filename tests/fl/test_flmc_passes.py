@@ -25,7 +25,8 @@ def test_clipping_is_that_of_numpy(values: np.ndarray, bound: float) -> None:
 def test_lost_and_diverged_rows_are_found(values: np.ndarray) -> None:
     flat = values.reshape(len(values), int(np.prod(values.shape[1:])))
     assert rows_with_nan(values).tolist() == np.isnan(flat).any(axis=1).tolist()
-    squares, below = distances(flat, np.zeros(flat.shape), limit=1e100)
+    squares, below, everywhere = distances(flat, np.zeros(flat.shape), limit=1e100)
+    assert everywhere == below.all()
     with np.errstate(invalid="ignore"):
         assert below.tolist() == (np.abs(flat) < 1e100).all(axis=1).tolist()
         for some in (flat, np.ascontiguousarray(flat[:, :7])):
@@ -51,13 +52,17 @@ def test_a_step_is_that_of_numpy_and_lost_where_a_gradient_is() -> None:
 
 def test_moments_are_those_of_the_rows_that_count() -> None:
     rng = np.random.default_rng(11)
-    targets, sums, outer = rng.standard_normal((6, 3)), np.zeros((6, 3)), np.zeros((6, 3, 3))
-    expected_sums, expected_outer = np.zeros((6, 3)), np.zeros((6, 3, 3))
+    targets, count, sums, outer = rng.standard_normal((6, 3)), np.zeros(6), np.zeros((6, 3)), np.zeros((6, 3, 3))
+    expected_count, expected_sums, expected_outer = np.zeros(6), np.zeros((6, 3)), np.zeros((6, 3, 3))
     for _ in range(5):
-        values, counted = rng.standard_normal((6, 3)), rng.random(6) < 0.5
-        add_moments(values, targets, counted=counted, sums=sums, outer=outer)
-        deviation = np.where(counted[:, None], values - targets, 0.0)
+        values = rng.standard_normal((6, 3))
+        counted = None if rng.random() < 0.3 else rng.random(6) < 0.5
+        add_moments(values, targets, counted=counted, count=count, sums=sums, outer=outer)
+        some = np.ones(6, bool) if counted is None else counted
+        deviation = np.where(some[:, None], values - targets, 0.0)
+        expected_count += some
         expected_sums += deviation
         expected_outer += deviation[:, :, None] * deviation[:, None, :]
+    assert count.tolist() == expected_count.tolist()
     assert sums.tobytes() == expected_sums.tobytes()
     assert outer.tobytes() == expected_outer.tobytes()
