@@ -36,27 +36,26 @@ class TaskRows:
 
 def rows_of_tasks(results: Mapping[str, TrialResult], *, physics: str, seconds: float, finished_at: str) -> TaskRows:
     """The rows of all tasks of one point; `seconds` is what each of them took. ValueError as `pack_tasks` does."""
-    packs, large = pack_tasks(results)
+    packs, unpacked = pack_tasks(results)
     last: dict[ArrayTable, LastSeries] = {table: {} for table in ARRAY_TABLES}
     arrays = {
         task_id: {table: pack_series(some, last=last[table]) for table, some in tables.items()}
-        for task_id, tables in large.items()
+        for task_id, tables in unpacked.items()
     }
     tasks = {task_id: _task(task_id, result, seconds, finished_at) for task_id, result in results.items()}
-    point = digest([(physics,)])
+    usual: dict[Part, bytes] = {**_NO_PARTS, "point": digest([(physics,)])}
+    between = b"".join(usual[part] for part in PARTS[1:-1])
     digests: dict[str, bytes] = {}
     for pack in packs:
         of_pack = digest([(pack.heads,)])
         for task_id, (heads, metrics, _) in pack.tasks.items():
-            found: dict[Part, bytes] = {
-                **_NO_PARTS,
-                "task": digest([tasks[task_id]]),
-                "point": point,
-                "packed": digest([packed_row(of_pack, heads, metrics)]),
-            }
-            for table, rows in arrays.get(task_id, {}).items():
-                found[table] = digest([(*row[:4], row[5]) for row in rows])
-            digests[task_id] = b"".join(found.values())
+            task, packed = digest([tasks[task_id]]), digest([packed_row(of_pack, heads, metrics)])
+            digests[task_id] = task + between + packed
+            if large := arrays.get(task_id):
+                found = dict(usual)
+                for table, rows in large.items():
+                    found[table] = digest([(*row[:4], row[5]) for row in rows])
+                digests[task_id] = b"".join([task, *(found[part] for part in PARTS[1:-1]), packed])
     return TaskRows(tasks=tasks, packs=packs, arrays=arrays, digests=digests)
 
 
