@@ -1,10 +1,11 @@
 """Where the time of three jobs goes: FLMC, compressed private aggregation, bit flipping.
 
-    python benchmarks/profile_rounds.py [JOB ..] [--functions]
+    python benchmarks/profile_rounds.py [JOB ..] [--turns N] [--functions]
 
-Each job is run once to compile, then again with a stopwatch around every call into compiled code and around the
-functions that do the rest of the signal processing and learning in NumPy. A stopwatch stands still while one inside it
-runs, so that shares add up to the whole; what the stopwatches themselves cost is measured first and taken off:
+Each job is run once to compile, then `--turns` times with a stopwatch around every call into compiled code and around
+the functions that do the rest of the signal processing and learning in NumPy; medians are told. A stopwatch stands still
+while one inside it runs, so that shares add up to the whole; what the stopwatches themselves cost is measured first and
+taken off:
 
 - kernels: `run_tasks` and compiled functions called outside it, by numba;
 - TensorFlow: execution of compiled functions and single operations, not what Python does around them;
@@ -64,8 +65,9 @@ NUMPY = (
     "privacy.flip_plans:plan_flips",
     "privacy.amplitude_privacy:RoundPrivacy.delta_spent",
 )
-_CALLS = 3
-"""One to compile, one for the stopwatches, one for cProfile."""
+_MOST_TURNS = 9
+_CALLS = _MOST_TURNS + 2
+"""One to compile, those with stopwatches, one for cProfile."""
 OTHERS = {"results": ("fl.rounds:_Record.results",), "storing": ("scenarios.store:Store.write",)}
 
 
@@ -298,25 +300,29 @@ JOBS: dict[str, Callable[[], Callable[[], None]]] = {
 }
 
 
-def profiled(name: str, *, functions: bool) -> list[tuple[str, ...]]:
-    """Rows of the table: shares of processor and of wall time."""
+def profiled(name: str, *, turns: int, functions: bool) -> list[tuple[str, ...]]:
+    """Rows of the table: shares of processor and of wall time, medians over `turns`."""
     job = JOBS[name]()
     job()
-    watches = Stopwatches(calibrated())
-    with watched(watches):
-        watches.around(job, "Python")()
+    seconds = np.empty((turns, len(STAGES), 2))
+    for turn in range(turns):
+        watches = Stopwatches(calibrated())
+        with watched(watches):
+            watches.around(job, "Python")()
+        spent = watches.spent
+        seconds[turn] = [spent.get(stage, (0.0, 0.0)) for stage in STAGES]
     if functions:
         profiler = cProfile.Profile(timer=time.process_time)
         profiler.runcall(job)
         pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
     rows = []
     for place, clock in enumerate(("processor", "wall")):
-        spent = watches.spent
-        seconds = [spent[stage][place] if stage in spent else 0.0 for stage in STAGES]
-        whole = sum(seconds)
-        compiled = seconds[STAGES.index("kernels")] + seconds[STAGES.index("TensorFlow")]
-        shares = [f"{100.0 * one / whole:.1f}" for one in seconds]
-        rows.append((f"{name}, {clock}", f"{whole:.2f}", *shares, f"{100.0 * compiled / whole:.0f}"))
+        whole = seconds[:, :, place].sum(axis=1)
+        shares = 100.0 * seconds[:, :, place] / whole[:, None]
+        compiled = shares[:, STAGES.index("kernels")] + shares[:, STAGES.index("TensorFlow")]
+        told = [f"{one:.1f}" for one in np.median(shares, axis=0)]
+        span = f"{np.median(compiled):.0f} ({compiled.min():.0f} to {compiled.max():.0f})"
+        rows.append((f"{name}, {clock}", f"{np.median(whole):.2f}", *told, span))
     return rows
 
 
@@ -325,11 +331,13 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="where the time of a round goes")
     parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"of {', '.join(JOBS)}; all if left out")
     parser.add_argument("--functions", action="store_true", help="the costliest functions of Python too")
+    parser.add_argument("--turns", type=int, default=3, choices=range(1, _MOST_TURNS + 1), help="medians of so many")
     asked = parser.parse_args(arguments)
     if unknown := [job for job in asked.jobs if job not in JOBS]:
         parser.error(f"no job {', '.join(unknown)}; use {', '.join(JOBS)}")
     start_tensorflow()
-    rows = [row for job in asked.jobs or JOBS for row in profiled(job, functions=asked.functions)]
+    wanted = asked.jobs or JOBS
+    rows = [row for job in wanted for row in profiled(job, turns=asked.turns, functions=asked.functions)]
     print_table(("percent of", "seconds", *STAGES, "kernels and TensorFlow"), rows)
     return 0
 
