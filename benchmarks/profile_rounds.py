@@ -3,9 +3,9 @@
     python benchmarks/profile_rounds.py [JOB ..] [--turns N] [--functions]
 
 Each job is run once to compile, then `--turns` times with a stopwatch around every call into compiled code and around
-the functions that do the rest of the signal processing and learning in NumPy; medians are told. A stopwatch stands still
-while one inside it runs, so that shares add up to the whole; what the stopwatches themselves cost is measured first and
-taken off:
+the functions that do the rest of the signal processing and learning in NumPy; medians are told. A stopwatch stands
+still while one inside it runs, so that shares add up to the whole; what the stopwatches themselves cost is measured
+first and taken off:
 
 - kernels: `run_tasks` and compiled functions called outside it, by numba;
 - TensorFlow: execution of compiled functions and single operations, not what Python does around them;

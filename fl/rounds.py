@@ -143,6 +143,12 @@ def _within(
     return outcome
 
 
+def _delta_spent(privacy: AmplitudePrivacy, amplitude: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of amplitudes `[num_rounds, num_trials]`; rounds that are all the same are asked for once."""
+    some = amplitude[:1] if amplitude.strides[0] == 0 else amplitude
+    return np.broadcast_to(privacy.delta_spent(np.ascontiguousarray(some.T)).T, amplitude.shape)
+
+
 class _Record:
     """Arrays over rounds and trials, filled as the rounds pass."""
 
@@ -270,7 +276,7 @@ class _Record:
                 spent = {
                     "epsilon": np.broadcast_to(np.float64(config.epsilon), amplitude.shape),
                     "delta_target": np.broadcast_to(np.float64(config.delta), amplitude.shape),
-                    "delta_spent": privacy.delta_spent(np.ascontiguousarray(rounds["peak_amplitude"].T)).T,
+                    "delta_spent": _delta_spent(privacy, rounds["peak_amplitude"]),
                 }
         silent = np.zeros(len(trials), bool)
         if "num_active" in rounds:
@@ -282,7 +288,9 @@ class _Record:
         silences, ends, failed_at = silent.tolist(), ended.tolist(), self._failed_at.tolist()
         out = []
         for row, (trial, metrics) in enumerate(zip(trials, of_trial, strict=True)):
-            failure = self._failure(row, silent=silences[row])
+            failure = None
+            if ends[row] < self._num_rounds or silences[row]:
+                failure = self._failure(row, silent=silences[row])
             measured = dict(zip(summary, metrics, strict=True))
             if allowance is not None:
                 # A trial that stopped before there were samples has no metrics of them.

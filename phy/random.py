@@ -101,7 +101,7 @@ def _trial_keys(seed: int, trials: tuple[int, ...], purpose: Purpose) -> NDArray
 
 def trial_keys(seed: int, trials: Sequence[int], purpose: Purpose) -> NDArray[np.uint32]:
     """Key of each trial for one purpose, `[num_trials, 2]` uint32, read-only."""
-    return _trial_keys(seed, _hashable(trials), purpose)
+    return _trial_keys(seed, tuple(trials), purpose)
 
 
 def threefry(key: tuple[Any, Any], counter: tuple[Any, Any], ops: Any = np) -> tuple[Any, Any]:
@@ -123,23 +123,15 @@ def threefry(key: tuple[Any, Any], counter: tuple[Any, Any], ops: Any = np) -> t
 
 
 def round_keys(seed: int, trials: Sequence[int], purpose: Purpose, round_index: int) -> NDArray[np.uint32]:
-    """Key of each trial for one purpose in one round, `[num_trials, 2]` uint32.
+    """Key of each trial for one purpose in one round, `[num_trials, 2]` uint32, read-only.
 
     The counter that goes with it is (position, device): `words(keys, position, device)`.
     """
-    # A copy: the caller may write to it.
-    return _round_keys(seed, _hashable(trials), purpose, round_index).copy()
-
-
-def _hashable(trials: Sequence[int]) -> tuple[int, ...]:
-    """As they are where they are a tuple: `Trials` would have to be hashed anew."""
-    return trials if isinstance(trials, tuple) else tuple(trials)
-
-
-def _round_keys(seed: int, trials: tuple[int, ...], purpose: Purpose, round_index: int) -> NDArray[np.uint32]:
-    count = max(min(_ROUNDS_AT_ONCE, _KEYS_AT_ONCE // max(len(trials), 1)), 1)
-    block, place = divmod(round_index, count)
-    return np.asarray(_keys_of_rounds(seed, trials, purpose, block * count, count)[place])
+    numbers = trials if isinstance(trials, tuple) else tuple(trials)  # of `Trials` another would be hashed anew
+    count = max(min(_ROUNDS_AT_ONCE, _KEYS_AT_ONCE // max(len(numbers), 1)), 1)
+    place = round_index % count
+    keys: NDArray[np.uint32] = _keys_of_rounds(seed, numbers, purpose, round_index - place, count)[place]
+    return keys
 
 
 @lru_cache(maxsize=32)
@@ -150,9 +142,13 @@ def _keys_of_rounds(seed: int, trials: tuple[int, ...], purpose: Purpose, first:
         # Here, because numba takes a while to import.
         from phy.key_kernel import keys_of_rounds
 
-        return keys_of_rounds(key, first=first, count=count)
+        found = keys_of_rounds(key, first=first, count=count)
+        found.setflags(write=False)
+        return found
     counter = np.arange(first, first + count).astype(np.uint32)[:, None]
-    return np.stack(threefry((key[:, 0], key[:, 1]), (counter, np.zeros_like(counter))), axis=2)
+    found = np.stack(threefry((key[:, 0], key[:, 1]), (counter, np.zeros_like(counter))), axis=2)
+    found.setflags(write=False)
+    return found
 
 
 def complex_normal(words: tuple[Any, Any]) -> Any:

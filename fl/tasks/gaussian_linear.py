@@ -47,6 +47,8 @@ class GaussianLinear:
         self._curvature = (curvature + np.eye(m) / num_devices).reshape(num_trials, num_devices * m, m)
         self._offset = offset.reshape(num_trials, num_devices * m)
         self._shape = (num_trials, num_devices, m)
+        for array in (self._curvature, self._offset, mean):
+            array.setflags(write=False)
 
     def gradients(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """See `PosteriorTask.gradients`."""

@@ -162,10 +162,15 @@ def _superpose(
 
 @dataclass(frozen=True, kw_only=True)
 class _OfRun:
-    """What no round changes: gains and zeros `[num_trials, num_devices]`, keys of channels where these hold as long."""
+    """What no round changes: gains and zeros `[num_trials, num_devices]`, keys of channels where these hold as long.
+
+    And payloads `[num_trials, num_devices, 0]` in the place of the kind that is not sent.
+    """
 
     gains: NDArray[np.float32]
     nobody: NDArray[np.float32]
+    no_bits: NDArray[np.uint8]
+    no_amplitudes: NDArray[np.float64]
     keys: NDArray[np.uint32] | None
 
 
@@ -188,7 +193,7 @@ class FusedAir:
         """See `AirChain.add_up`."""
         num_trials, num_devices = sent.payload.shape[:2]
         run = self._of_run(channel, context)
-        kind, amplitudes, bits = self._payload(sent.payload)
+        kind, amplitudes, bits = self._payload(sent.payload, run)
         spans = -(-channel.num_symbols // (TILE * _TILES_OF_A_TASK))
         received = np.empty((num_trials, 2 * channel.num_symbols), np.float32)
         active = np.zeros((num_trials, channel.num_symbols if channel.varies else 1), np.int64)
@@ -232,19 +237,23 @@ class FusedAir:
         if self._run is None or self._run[0] != whose:
             gains = channel.rows(context)[3].reshape(len(context.trials), -1)
             keys = _channel_keys(channel, context) if channel.same_every_round else None
-            run = _OfRun(gains=read_only(gains), nobody=read_only(np.zeros_like(gains)), keys=keys)
+            run = _OfRun(
+                gains=read_only(gains),
+                nobody=read_only(np.zeros_like(gains)),
+                no_bits=read_only(np.empty((*gains.shape, 0), np.uint8)),
+                no_amplitudes=read_only(np.empty((*gains.shape, 0))),
+                keys=keys,
+            )
             self._run = (whose, run)
         return self._run[1]
 
-    def _payload(self, payload: NDArray[Any]) -> tuple[int, NDArray[np.float64], NDArray[np.uint8]]:
+    def _payload(self, payload: NDArray[Any], run: _OfRun) -> tuple[int, NDArray[np.float64], NDArray[np.uint8]]:
         """(kind, amplitudes, bits), of which the kernel reads one; the other is empty, but has trials and devices."""
-        nothing = (*payload.shape[:2], 0)
         if self._bits:
-            return _BITS, read_only(np.empty(nothing)), read_only(payload)
-        no_bits = read_only(np.empty(nothing, np.uint8))
-        if np.iscomplexobj(payload):
-            return _COMPLEX, read_only(np.ascontiguousarray(payload, np.complex128).view(np.float64)), no_bits
-        return _REAL, read_only(payload.astype(np.float64, copy=False)), no_bits
+            return _BITS, run.no_amplitudes, read_only(payload)
+        if payload.dtype.kind == "c":
+            return _COMPLEX, read_only(np.ascontiguousarray(payload, np.complex128).view(np.float64)), run.no_bits
+        return _REAL, read_only(payload.astype(np.float64, copy=False)), run.no_bits
 
 
 def _channel_keys(channel: FlatChannel, context: UplinkContext) -> NDArray[np.uint32]:

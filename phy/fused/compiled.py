@@ -167,7 +167,13 @@ def spliced(function: Callable[..., Any]) -> Any:
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A contiguous view that no kernel can write to: one type for all, since another is compiled, and rounded, anew."""
+    """A contiguous view that no kernel can write to: one type for all, since another is compiled, and rounded, anew.
+
+    An array that is all that is answered itself.
+    """
+    flags = array.flags
+    if flags.c_contiguous and not flags.writeable:
+        return array
     view = np.ascontiguousarray(array).view()
     view.setflags(write=False)
     return view
