@@ -247,13 +247,13 @@ class FlatChannel:
             for p in (Purpose.CHANNEL, Purpose.CSI)
         )
         device = np.tile(np.arange(first_device, last, dtype=np.uint32), num_trials)
-        rows = channel_key, csi_key, device, self._gains(context)[:, first_device:last].ravel()
+        rows = channel_key, csi_key, device, self.gains(context)[:, first_device:last].ravel()
         for array in rows:
             array.setflags(write=False)
         return rows
 
-    def _gains(self, context: UplinkContext) -> NDArray[np.float32]:
-        """Gain of each device of each trial, kept as long as trials stay the same."""
+    def gains(self, context: UplinkContext) -> NDArray[np.float32]:
+        """Gain of each device of each trial `[num_trials, num_devices]`, kept as long as trials stay the same."""
         which = (context.seed, context.trials)
         if self._last_gains is None or self._last_gains[0] != which:
             gains = device_gains(self._channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)

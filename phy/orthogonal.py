@@ -37,21 +37,19 @@ class OrthogonalLink:
         self.config = config
         self._bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
         self._chain = chain
-        self._channels: dict[int, FlatChannel] = {}
+        self._probed: tuple[int, FlatChannel] | None = None
         self._load = Load(channel=self._channel_for(num_bits), num_bits=num_bits)
         self._last_probe: tuple[_Probed, LinkCounts] | None = None
         self._last_decision: tuple[BlockGains, tuple[tuple[str, bytes], ...], AmplitudeDecision] | None = None
 
     def _channel_for(self, num_bits: int) -> FlatChannel:
-        if num_bits not in self._channels:
-            self._channels[num_bits] = FlatChannel(
-                self.config,
-                num_devices=self.num_devices,
-                num_symbols=-(-num_bits // self._bits_per_symbol),
-                packet_symbols=-(-8 * self.config.packet_size_bytes // self._bits_per_symbol),
-                measure=self._chain.measure_gains,
-            )
-        return self._channels[num_bits]
+        return FlatChannel(
+            self.config,
+            num_devices=self.num_devices,
+            num_symbols=-(-num_bits // self._bits_per_symbol),
+            packet_symbols=-(-8 * self.config.packet_size_bytes // self._bits_per_symbol),
+            measure=self._chain.measure_gains,
+        )
 
     def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
         """Power control of this round's block, of all devices whoever of them is asked for."""
@@ -142,7 +140,9 @@ class OrthogonalLink:
         self._last_probe = (which, LinkCounts(**{name: found.copy() for name, found in counts.items()}))
 
     def _probe(self, num_bits: int, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
-        channel, whole = self._channel_for(num_bits), self.decide(context, caps)
+        if self._probed is None or self._probed[0] != num_bits:
+            self._probed = (num_bits, self._channel_for(num_bits))
+        channel, whole = self._probed[1], self.decide(context, caps)
         step = max(_PROBE_BYTES * 8 // (num_bits * len(context.trials)), 1)
         counts = []
         for first in range(0, self.num_devices, step):

@@ -60,7 +60,10 @@ class AmplitudeDecision:
     active: NDArray[np.bool_]
 
     def of(self, devices: slice) -> AmplitudeDecision:
-        """The same, told of some devices alone."""
+        """The same, told of some devices alone; of all of them it is the decision itself."""
+        count = self.active.shape[1]
+        if devices.indices(count) == (0, count, 1):
+            return self
         return replace(self, active=self.active[:, devices])
 
 

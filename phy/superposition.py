@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,8 @@ class SuperpositionLink:
             measure=chain.measure_gains,
         )
         self._last: tuple[BlockGains, Mapping[str, NDArray[np.float64]], AmplitudeDecision] | None = None
-        self._airtime_s = Remembered(self._airtime_of)
+        # No method of its own: the link would hold on to itself, and to its arrays.
+        self._airtime_s = Remembered(partial(_airtime, each_s=num_symbols * config.symbol_s))
 
     def superpose(
         self,
@@ -79,9 +81,6 @@ class SuperpositionLink:
             energy_j=arrivals.energy_j,
         )
 
-    def _airtime_of(self, sending: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return sending.astype(float) * (self.num_symbols * self.config.symbol_s)
-
     def _decide(self, gains: BlockGains, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
         """What power control decides; the last decision where channel and caps are those of the last round."""
         values = {name: constant(cap) for name, cap in caps.items()}
@@ -96,6 +95,10 @@ class SuperpositionLink:
         )
         self._last = (gains, values, decision)
         return decision
+
+
+def _airtime(sending: NDArray[np.bool_], *, each_s: float) -> NDArray[np.float64]:
+    return sending.astype(float) * each_s
 
 
 def _same(first: Mapping[str, NDArray[np.float64]], second: Mapping[str, NDArray[np.float64]]) -> bool:

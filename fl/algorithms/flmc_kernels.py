@@ -80,6 +80,7 @@ def descended(
     theta: NDArray[np.float64], slope: NDArray[np.float64], *, eta: NDArray[np.float64], lost: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """theta - eta g, `[num_rows, m]`, with a step `eta` of each row; NaN in the rows that are `lost`."""
+    _check(theta, slope, rows=(eta, lost))
     out = np.empty(theta.shape)
     _descend(read_only(theta), read_only(eta), read_only(slope), read_only(lost), out)
     return out
@@ -133,6 +134,7 @@ def distances(
 
     `[num_rows]` both, and whether that is so of all rows; NaN is not below anything.
     """
+    _check(values, targets)
     squares, below = np.empty(len(values)), np.empty(len(values), np.bool_)
     everywhere = bool(_distances(read_only(values), read_only(targets), float(limit), squares, below))
     if values.shape[1] >= _NUMPY_ADDS_EIGHT:
@@ -154,5 +156,21 @@ def add_moments(
 
     None: of all rows; the square is the outer product, `[num_rows, n, n]`.
     """
+    _check(values, targets, sums, rows=(count,) if counted is None else (count, counted))
+    if outer.shape != (*values.shape, values.shape[1]):
+        raise ValueError(f"squares {outer.shape} are to be outer products of rows {values.shape}")
     some = _EVERYBODY if counted is None else read_only(counted)
     _add_moments(read_only(values), read_only(targets), some, count, sums, outer)
+
+
+def _check(values: NDArray[Any], *others: NDArray[Any], rows: tuple[NDArray[Any], ...] = ()) -> None:
+    """Raise ValueError unless `others` have the shape of `values` `[num_rows, n]` and `rows` are `[num_rows]`.
+
+    No kernel looks at bounds.
+    """
+    for other in others:
+        if values.ndim != 2 or other.shape != values.shape:
+            raise ValueError(f"arrays {values.shape} and {other.shape} of rows do not belong together")
+    for row in rows:
+        if row.shape != values.shape[:1]:
+            raise ValueError(f"{row.shape} is to be a number for each row of {values.shape}")

@@ -60,7 +60,7 @@ def encode_in_parts(
             assert to_codes is not None
             packed = pack(to_codes(part, columns.start), bits=bits)
         if packed.shape[-1] == num_bytes:  # all of it: nothing is copied
-            payload = packed
+            payload = np.ascontiguousarray(packed)
         else:
             payload[..., stored] = packed
     return Encoded(payload=payload, clipped=clipped)

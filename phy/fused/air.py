@@ -116,7 +116,7 @@ def _superpose(
     """Tasks `first` to `last`, each `_TILES_OF_A_TASK` tiles of one trial.
 
     `keys` `[trials, 4]` of taps and of channel knowledge, `noise_keys` `[trials, 2]`; `amplitudes` float64; `energy_j`
-    `[trials, spans, devices]` is that of a symbol of `symbol_s`.
+    `[trials, spans, devices]`: sums of |A w x|^2, times `symbol_s`.
     """
     spans, num_devices = energy_j.shape[1], energy_j.shape[2]
     one_tap = law.block_symbols >= num_symbols
@@ -235,7 +235,7 @@ class FusedAir:
     def _of_run(self, channel: FlatChannel, context: UplinkContext) -> _OfRun:
         whose = (channel, context.seed, context.trials)
         if self._run is None or self._run[0] != whose:
-            gains = channel.rows(context)[3].reshape(len(context.trials), -1)
+            gains = channel.gains(context)
             keys = _channel_keys(channel, context) if channel.same_every_round else None
             run = _OfRun(
                 gains=read_only(gains),

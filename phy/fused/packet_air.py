@@ -238,7 +238,7 @@ def _carry(
 
 
 def _scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
-    """What a thread needs beside its results, None where `fading_scratch` has it so."""
+    """What a thread needs beside its results, None where `fading_scratch` has it so and what no simple plan needs."""
     if plan.is_simple:
         return *fading_scratch(plan), None, None, None, None
     plane, antennas = plan.plane, plan.fades.num_antennas

@@ -93,7 +93,7 @@ class PacketPlan(NamedTuple):
 
     @property
     def is_simple(self) -> bool:
-        """Whether one number is the channel of a line, and the receiver is told it rather than hears pilots."""
+        """Whether there are no waves, hence one path, and the receiver is told the channel rather than hears pilots."""
         return self.fades.kind != WAVES and self.knowledge.kind in (PERFECT, GIVEN_ERROR)
 
 

@@ -66,3 +66,18 @@ def test_moments_are_those_of_the_rows_that_count() -> None:
     assert count.tolist() == expected_count.tolist()
     assert sums.tobytes() == expected_sums.tobytes()
     assert outer.tobytes() == expected_outer.tobytes()
+
+
+def test_arrays_that_do_not_belong_together_are_refused_before_a_kernel_sees_them() -> None:
+    rows, wide = np.zeros((3, 2)), np.zeros((3, 4))
+    count, outer = np.zeros(3), np.zeros((3, 2, 2))
+    with pytest.raises(ValueError, match="do not belong together"):
+        distances(rows[:1], rows, limit=1.0)
+    with pytest.raises(ValueError, match="do not belong together"):
+        add_moments(wide, rows, counted=None, count=count, sums=rows, outer=outer)
+    with pytest.raises(ValueError, match="outer products"):
+        add_moments(rows, rows, counted=None, count=count, sums=rows, outer=outer[:2])
+    with pytest.raises(ValueError, match="a number for each row"):
+        add_moments(rows, rows, counted=np.ones(2, bool), count=count, sums=rows, outer=outer)
+    with pytest.raises(ValueError, match="a number for each row"):
+        descended(rows, rows, eta=np.ones(3)[:, None], lost=np.zeros(3, bool))
