@@ -35,7 +35,16 @@ from scenarios.database import (
     take_lock,
 )
 from scenarios.errors import ScenarioError
-from scenarios.integrity import RUN_COLUMNS, SUSPECT, TABLES_OF_TASKS, bad_tasks, digest, drop_spare_packs
+from scenarios.integrity import (
+    DIGEST_BYTES,
+    PARTS,
+    RUN_COLUMNS,
+    SUSPECT,
+    TABLES_OF_TASKS,
+    bad_tasks,
+    digest,
+    drop_spare_packs,
+)
 from scenarios.link_study.checks import LINK_TABLES, drop_bad_batches
 from scenarios.run_notes import TABLES as NOTES_TABLES
 
@@ -251,9 +260,9 @@ def _take(copy: Path, target: sqlite3.Connection) -> bool:
             there = set() if foreign else {name for kind, name, _ in entries if kind == "table"}
         except (sqlite3.Error, UnicodeDecodeError):
             there, legible = set(), False
-        # A store of before there were packs lacks both tables of theirs; one that lacks one has lost it.
         legible &= there >= {"tasks", "metrics", "points", *TABLES_OF_TASKS} - {"packed"}
-        legible &= ("packs" in there) == ("packed" in there)
+        # A store of before there were packs lacks both tables of theirs; any other has lost them without an error.
+        legible &= there >= {"packs", "packed"} or (not there & {"packs", "packed"} and _is_of_before(source))
         for (table,) in target.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
             if table in there and table not in ("meta", "record_checks"):
                 legible &= _copy_rows(source, target, table, sound)
@@ -268,6 +277,16 @@ def _take(copy: Path, target: sqlite3.Connection) -> bool:
     drop_bad_batches(target)
     target.execute("COMMIT")
     return legible
+
+
+def _is_of_before(source: sqlite3.Connection) -> bool:
+    """Whether a store is of before there were packs: by its version, where it tells one, and by its digests."""
+    try:
+        version = source.execute("SELECT value FROM meta WHERE key = 'store_version'").fetchone()
+        (longest,) = source.execute("SELECT max(length(digests)) FROM checks").fetchone()
+    except (sqlite3.Error, UnicodeDecodeError):
+        return False
+    return version in (None, ("2",)) and (longest or 0) <= PARTS.index("packed") * DIGEST_BYTES
 
 
 def _copy_rows(source: sqlite3.Connection, target: sqlite3.Connection, table: str, sound: Set[int]) -> bool:
