@@ -202,11 +202,6 @@ def _packed_rows(database: sqlite3.Connection) -> Iterator[tuple[int, Row, bool]
         yield task, packed_row(of_pack, heads, metrics), is_packed(layout, heads, metrics=metrics, data=data)
 
 
-def drop_spare_packs(database: sqlite3.Connection) -> None:
-    """Delete the packs that are of no task."""
-    database.execute("DELETE FROM packs WHERE id NOT IN (SELECT pack FROM packed)")
-
-
 def is_sound(head: Sequence[Any], data: Any) -> bool:
     """Whether the bytes of an array are those that its head names."""
     _, dtype, shape, crc32, _ = head

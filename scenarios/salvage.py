@@ -43,7 +43,6 @@ from scenarios.integrity import (
     TABLES_OF_TASKS,
     bad_tasks,
     digest,
-    drop_spare_packs,
 )
 from scenarios.link_study.checks import LINK_TABLES, drop_bad_batches
 from scenarios.run_notes import TABLES as NOTES_TABLES
@@ -273,7 +272,7 @@ def _take(copy: Path, target: sqlite3.Connection) -> bool:
     for table in TABLES_OF_TASKS:
         target.execute(f"DELETE FROM {table} WHERE task NOT IN (SELECT id FROM tasks)")
     target.execute("DELETE FROM points WHERE id NOT IN (SELECT point FROM tasks)")
-    drop_spare_packs(target)
+    target.execute("DELETE FROM packs WHERE id NOT IN (SELECT pack FROM packed NOT INDEXED)")
     drop_bad_batches(target)
     target.execute("COMMIT")
     return legible

@@ -17,7 +17,7 @@ from undigested import forget_digests
 from fl.results import PrivacyAccount, TrialResult
 from privacy.ledger.events import Ledger
 from scenarios.damage import DamagedStoreError
-from scenarios.database import DATABASE
+from scenarios.database import DATABASE, PAGE
 from scenarios.integrity import ARRAY_TABLES, bad_tasks, checked_from
 from scenarios.packs import LARGEST_PACKED, is_pack, is_packed, layout_of
 from scenarios.salvage import salvage
@@ -223,6 +223,25 @@ def test_a_failed_task_takes_its_pack_along_unless_others_need_it(tmp_path: Path
         assert len(store.read_attempts()) == 2
     assert rows(tmp_path, "SELECT DISTINCT pack FROM packed ORDER BY pack") == rows(tmp_path, "SELECT id FROM packs")
     assert len(rows(tmp_path, "SELECT id FROM packs")) == 2
+
+
+def test_a_damaged_index_of_packs_has_no_pack_deleted_that_a_task_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, failure in (("a", None), ("failed", "diverged"), ("c", None)):
+        keep(tmp_path, {name: a_trial(0, failure=failure)})
+    ((root,),) = rows(tmp_path, "SELECT rootpage FROM sqlite_master WHERE name = 'packed_by_pack'")
+    content = bytearray((tmp_path / DATABASE).read_bytes())
+    start = (root - 1) * PAGE
+    last = int.from_bytes(content[start + 12 : start + 14])  # the entry of pack 3: three bytes, then its number
+    assert content[start + last + 4] == 3
+    content[start + last + 4] ^= 4
+    (tmp_path / DATABASE).write_bytes(content)
+    monkeypatch.setattr("scenarios.integrity.THOROUGH_BYTES", 0)  # as a store too large to be read whole
+    with Store.open(tmp_path, scenario_name="demo") as store:
+        store.write({"failed": a_trial(9)}, physics={}, seconds=1.0, replace_failed=True)
+    assert rows(tmp_path, "SELECT id FROM packs") == [(1,), (3,), (4,)]
+    assert told(tmp_path, ["a", "c", "failed"])
 
 
 HEADS = '{"metrics":["mse"],"arrays":[["rounds","x","<f8",[2],0,null,16],["rounds","y","<f8",[2]]]}'
