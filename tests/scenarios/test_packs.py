@@ -244,6 +244,13 @@ def test_a_damaged_index_of_packs_has_no_pack_deleted_that_a_task_needs(
     assert told(tmp_path, ["a", "c", "failed"])
 
 
+def test_a_status_that_was_changed_leaves_no_task_out_of_the_totals(tmp_path: Path) -> None:
+    ids = keep(tmp_path, {f"task{t}": a_trial(t) for t in range(3)})
+    change(tmp_path, "UPDATE tasks SET status = 'failed' WHERE task_id = 'task1'")
+    with Store.open_existing(tmp_path) as store, pytest.raises(DamagedStoreError, match="of task task1 is damaged"):
+        store.read_totals(ids, "link")
+
+
 HEADS = '{"metrics":["mse"],"arrays":[["rounds","x","<f8",[2],0,null,16],["rounds","y","<f8",[2]]]}'
 
 
