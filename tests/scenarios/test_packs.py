@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -16,10 +17,11 @@ from undigested import forget_digests
 
 from fl.results import PrivacyAccount, TrialResult
 from privacy.ledger.events import Ledger
+from scenarios.accounts import account_text
 from scenarios.damage import DamagedStoreError
 from scenarios.database import DATABASE, PAGE
 from scenarios.integrity import ARRAY_TABLES, bad_tasks, checked_from
-from scenarios.packs import LARGEST_PACKED, is_pack, is_packed, layout_of
+from scenarios.packs import LARGEST_PACKED, MOST_TEXT, Place, is_pack, is_packed, layout_of, text_at
 from scenarios.salvage import salvage
 from scenarios.store import Store
 from scenarios.store_reading import SERIES_TABLES
@@ -264,6 +266,14 @@ HEADS = '{"metrics":["mse"],"arrays":[["rounds","x","<f8",[2],0,null,16],["round
         lambda one: one.replace(",16]", "]"),
         lambda one: one.replace("null", "true"),
         lambda one: one.replace('"x"', "null"),
+        lambda one: one.replace('"mse"', '"mse","mse"'),
+        lambda one: one.replace('"y"', '"x"'),
+        lambda one: one.replace('"mse"', '"\\ud800"'),
+        lambda one: one.replace('"y"', '"\\udfff"'),
+        lambda one: one.replace(",0,null,", ",-1,null,"),
+        lambda one: one.replace(",0,null,", f",{1 << 32},null,"),
+        lambda one: one.replace("null", f"{1 << 63}"),
+        lambda one: one.replace("null", f"{-(1 << 63) - 1}"),
         lambda one: one[:-1],
         lambda _: "[" * 100_000,
         lambda _: "[]",
@@ -285,6 +295,24 @@ def test_heads_that_claim_more_than_there_is_are_not_believed() -> None:
             assert not is_packed(layout, "[[0,null,16]]", metrics=bytes(8), data=data)
     for heads in ("[]", "[[0,null]]", "[[0,null,16],[0,null,16]]", "{}", "[7]", "[[0.5,null,16]]", None):
         assert not is_packed(layout_of(HEADS), heads, metrics=bytes(8), data=bytes(16))
+
+
+def test_arrays_larger_than_any_that_is_packed_are_not_unpacked() -> None:
+    for length, is_one in ((LARGEST_PACKED // 8, True), (LARGEST_PACKED // 8 + 1, False)):
+        raw = bytes(8 * length)
+        for data in (zlib.compress(raw), raw):
+            shape, crc32 = f"[{length}]", zlib.crc32(raw)
+            heads = f'{{"metrics":[],"arrays":[["rounds","x","<f8",{shape},{crc32},null,{len(data)}]]}}'
+            assert is_pack(layout_of(heads), data) == is_one
+
+
+def test_the_text_of_an_account_that_is_larger_than_any_is_not_unpacked() -> None:
+    assert 16 * len(account_text(ACCOUNT)) < MOST_TEXT
+    for length, is_one in ((MOST_TEXT, True), (MOST_TEXT + 1, False)):
+        raw = b" " * length
+        data = zlib.compress(raw)
+        assert (text_at(Place(zlib.crc32(raw), None, 0, len(data)), data) is not None) == is_one
+    assert MOST_TEXT <= 1 << 18
 
 
 def test_a_store_that_lost_its_digests_is_read_by_checksums_alone(tmp_path: Path) -> None:
