@@ -23,7 +23,7 @@ DATABASE = "results.sqlite"
 LOCK = "run.lock"
 STORE_VERSION = 3
 READABLE_VERSIONS = (2, 3)
-"""Up to 2 what trials share was not kept together: such stores are read and continued as they are."""
+"""Up to 2 what trials share was not kept together: such stores are read as they are, and are of 3 once continued."""
 PAGE = 8192
 """Bytes of a page: three tasks of 2.4 kB fit where two pages of 4096, the size of before, took one each."""
 _A_LOOK_S = 0.1
@@ -124,6 +124,17 @@ def create_database(path: Path, *, scenario_name: str, page: int = PAGE) -> None
     temporary.replace(path)
 
 
+def claim_version(database: sqlite3.Connection) -> None:
+    """Note, within a transaction of the caller's, that the store holds what phyloop of before cannot read.
+
+    Which would take packed tasks for tasks without numbers, and leave rows of theirs behind where it replaces them.
+    """
+    if database.execute("PRAGMA user_version").fetchone() != (STORE_VERSION,):
+        database.execute(f"PRAGMA user_version = {STORE_VERSION}")
+    told = str(STORE_VERSION)
+    database.execute("UPDATE meta SET value = ? WHERE key = 'store_version' AND value <> ?", (told, told))
+
+
 def check_identity(path: Path, *, scenario_name: str | None) -> None:
     """ScenarioError unless `path` is our store, readable by this version, of this scenario.
 
@@ -191,6 +202,8 @@ def _refuse_broken_header(path: Path, database: sqlite3.Connection, tables: Set[
         return
     row = database.execute("SELECT value FROM meta WHERE key = 'store_version'").fetchone()
     known = {str(one) for one in READABLE_VERSIONS}
+    if row is not None and version == STORE_VERSION and row[0] in known:
+        return  # where a log was not folded in whole, the header may be ahead: it is on the first page
     if row is not None and row[0] != str(version) and (version is not None or row[0] in known):
         raise damaged(path, "its header differs from what was written")
 

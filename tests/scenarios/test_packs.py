@@ -199,6 +199,28 @@ def test_a_store_of_before_is_read_as_it_was_and_goes_on(tmp_path: Path) -> None
     assert rows(tmp_path / "old", "SELECT count(*) FROM metrics WHERE task = 4") == [(0,)]
 
 
+def test_a_store_of_before_that_is_continued_is_refused_by_phyloop_of_before(tmp_path: Path) -> None:
+    create_store_of_before(tmp_path, scenario_name="demo")
+    write_as_before(tmp_path, {"task0": a_trial(0)}, physics="{}")
+    versions = "SELECT user_version, value FROM pragma_user_version, meta WHERE key = 'store_version'"
+    with Store.open(tmp_path, scenario_name="demo") as store:
+        store._connection.execute(
+            "CREATE TEMP TRIGGER t BEFORE INSERT ON packed BEGIN SELECT raise(ABORT, 'amid'); END"
+        )
+        with pytest.raises(sqlite3.IntegrityError, match="amid"):
+            store.write({"task1": a_trial(1)}, physics={}, seconds=1.0)
+    assert rows(tmp_path, versions) == [(2, "2")]
+    ids = [*keep(tmp_path, {"task1": a_trial(1)}), "task0"]
+    # It looks into the header, and says that a newer one wrote the store.
+    assert rows(tmp_path, versions) == [(3, "3")]
+    before = told(tmp_path, ids)
+    # As after a power cut while the log was folded in, whose pages go in order.
+    change(tmp_path, "UPDATE meta SET value = '2' WHERE key = 'store_version'")
+    assert told(tmp_path, ids) == before
+    keep(tmp_path, {"task2": a_trial(2)})
+    assert rows(tmp_path, versions) == [(3, "3")]
+
+
 def test_a_task_of_before_that_has_a_packed_row_is_damaged(tmp_path: Path) -> None:
     create_store_of_before(tmp_path, scenario_name="demo")
     write_as_before(tmp_path, {"task0": a_trial(0)}, physics="{}")
