@@ -58,10 +58,10 @@ CHECK_TABLES = (
     "INSERT OR IGNORE INTO meta SELECT 'checked_from', coalesce(max(id), 0) + 1 FROM tasks",
     "INSERT OR IGNORE INTO meta SELECT 'store_version', CAST(user_version AS TEXT) FROM pragma_user_version",
 )
-"""Digests of tasks and of the store's own records, the youngest of all: see `scenarios.integrity`."""
+"""Digests of tasks and of the store's own records, the youngest of version 2: see `scenarios.integrity`."""
 
 YOUNG_TABLES = (DEVICES_TABLE, PICTURES_TABLE, *LEDGER_TABLES, *CHECK_TABLES)
-"""What a store of this version may lack until it is written to."""
+"""What a store of version 2 may lack until it is written to."""
 
 PACK_TABLES = (
     """CREATE TABLE IF NOT EXISTS packs (id INTEGER PRIMARY KEY, heads TEXT NOT NULL, data BLOB NOT NULL)""",
