@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import sqlite3
 import time
+from collections.abc import Set
 from pathlib import Path
 from typing import IO
 
@@ -21,10 +23,15 @@ DATABASE = "results.sqlite"
 LOCK = "run.lock"
 STORE_VERSION = 3
 READABLE_VERSIONS = (2, 3)
-"""Up to 2 what trials share was not kept together: such stores are read and continued as they are."""
+"""Up to 2 what trials share was not kept together: such stores are read as they are, and are of 3 once continued."""
 PAGE = 8192
 """Bytes of a page: three tasks of 2.4 kB fit where two pages of 4096, the size of before, took one each."""
 _A_LOOK_S = 0.1
+ENTRIES = "SELECT type, name, CAST(sql AS BLOB) FROM sqlite_master"
+"""The table of contents; bytes, for a damaged one may hold what is no text."""
+_FIRST_TABLES = frozenset({"meta", "tasks", "points", "metrics"})
+_COMPUTING = re.compile(rb"\b(?:as|virtual|view|trigger)\b", re.IGNORECASE)
+"""Columns are generated `AS` something; `GENERATED ALWAYS` may be left out. No statement of ours has these words."""
 APPLICATION_ID = 0x7068796C  # "phyl": tells our file from any other SQLite database
 
 # `total` is the sum of an array of counts, kept so that error rates need no blob to be unpacked.
@@ -51,10 +58,10 @@ CHECK_TABLES = (
     "INSERT OR IGNORE INTO meta SELECT 'checked_from', coalesce(max(id), 0) + 1 FROM tasks",
     "INSERT OR IGNORE INTO meta SELECT 'store_version', CAST(user_version AS TEXT) FROM pragma_user_version",
 )
-"""Digests of tasks and of the store's own records, the youngest of all: see `scenarios.integrity`."""
+"""Digests of tasks and of the store's own records, the youngest of version 2: see `scenarios.integrity`."""
 
 YOUNG_TABLES = (DEVICES_TABLE, PICTURES_TABLE, *LEDGER_TABLES, *CHECK_TABLES)
-"""What a store of this version may lack until it is written to."""
+"""What a store of version 2 may lack until it is written to."""
 
 PACK_TABLES = (
     """CREATE TABLE IF NOT EXISTS packs (id INTEGER PRIMARY KEY, heads TEXT NOT NULL, data BLOB NOT NULL)""",
@@ -117,6 +124,17 @@ def create_database(path: Path, *, scenario_name: str, page: int = PAGE) -> None
     temporary.replace(path)
 
 
+def claim_version(database: sqlite3.Connection) -> None:
+    """Note, within a transaction of the caller's, that the store holds what phyloop of before cannot read.
+
+    Which would take packed tasks for tasks without numbers, and leave rows of theirs behind where it replaces them.
+    """
+    if database.execute("PRAGMA user_version").fetchone() != (STORE_VERSION,):
+        database.execute(f"PRAGMA user_version = {STORE_VERSION}")
+    told = str(STORE_VERSION)
+    database.execute("UPDATE meta SET value = ? WHERE key = 'store_version' AND value <> ?", (told, told))
+
+
 def check_identity(path: Path, *, scenario_name: str | None) -> None:
     """ScenarioError unless `path` is our store, readable by this version, of this scenario.
 
@@ -129,10 +147,13 @@ def check_identity(path: Path, *, scenario_name: str | None) -> None:
             (application,) = database.execute("PRAGMA application_id").fetchone()
             (version,) = database.execute("PRAGMA user_version").fetchone()
             ours = application == APPLICATION_ID and version in READABLE_VERSIONS
-            _refuse_broken_header(path, database, version=version if ours and _is_writable_format(path) else None)
+            tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if application == APPLICATION_ID or tables >= _FIRST_TABLES:
+                _refuse_foreign_schema(path, database)  # before anything is selected: it might be computed
+            known = version if ours and _is_writable_format(path) else None
+            _refuse_broken_header(path, database, tables, version=known)
             row = None
             if ours:
-                _refuse_foreign_schema(path, database)
                 row = database.execute("SELECT value FROM meta WHERE key = 'scenario_name'").fetchone()
                 if row is None or (scenario_name is not None and row[0] != scenario_name):
                     _refuse_broken_name(path, database, scenario_name)
@@ -170,34 +191,41 @@ def _is_writable_format(path: Path) -> bool:
         return set(file.read(20)[18:]) <= {1, 2}
 
 
-def _refuse_broken_header(path: Path, database: sqlite3.Connection, *, version: int | None) -> None:
-    """DamagedStoreError if the file's tables say that it is a store that we read, and its header something else.
+def _refuse_broken_header(path: Path, database: sqlite3.Connection, tables: Set[str], *, version: int | None) -> None:
+    """DamagedStoreError if the file's `tables` say that it is a store that we read, and its header something else.
 
     `version` of the header, None where the header is not that of such a store.
     """
-    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not tables >= {"meta", "tasks", "points", "metrics"}:
+    if not tables >= _FIRST_TABLES:
         if not tables and path.with_name(LOCK).exists():
             raise damaged(path, "it is empty")
         return
     row = database.execute("SELECT value FROM meta WHERE key = 'store_version'").fetchone()
     known = {str(one) for one in READABLE_VERSIONS}
+    if row is not None and version == STORE_VERSION and row[0] in known:
+        return  # where a log was not folded in whole, the header may be ahead: it is on the first page
     if row is not None and row[0] != str(version) and (version is not None or row[0] in known):
         raise damaged(path, "its header differs from what was written")
 
 
 def _refuse_foreign_schema(path: Path, database: sqlite3.Connection) -> None:
     """ScenarioError for triggers, views, virtual tables and computed columns: phyloop writes none, they compute."""
-    query = (
-        "SELECT name FROM sqlite_master WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'"
-        " OR sql LIKE '%GENERATED ALWAYS%' OR sql LIKE '%) AS (%' LIMIT 1"
-    )
-    if (found := database.execute(query).fetchone()) is not None:
+    for kind, name, sql in database.execute(ENTRIES):
+        if kind in ("table", "index") and not computes(sql):
+            continue
         raise ScenarioError(
             file=path,
-            problem=f"holds {found[0]!r}, which is no plain table and which phyloop did not write",
+            problem=f"holds {name!r}, which is no plain table and which phyloop did not write",
             remedy="ask for the folder again, or run the scenario into a new one",
         )
+
+
+def computes(sql: object) -> bool:
+    """Whether an entry of a table of contents may be of what computes when it is read.
+
+    A word anywhere is enough: what an entry calls itself need not be what its statement makes.
+    """
+    return sql is not None and (not isinstance(sql, bytes) or _COMPUTING.search(sql) is not None)
 
 
 def _refuse_broken_name(path: Path, database: sqlite3.Connection, scenario_name: str | None) -> None:

@@ -1,8 +1,10 @@
 """Digests by which a store notices a byte that is no longer as written.
 
-A task has one digest per part: its record, the physics of its point, its metrics, and the head of every array, which
-carries the checksum of what the array holds. Reading one part so needs no other. Records of the store itself (the
-scenario, the runs) have one each. Stores from before there were digests are read unverified.
+A task has one digest per part: its record, the physics of its point, all that is packed of it, and the heads of each
+table of arrays that are too large for that. Heads carry the checksums of what the arrays hold: reading one array so
+needs no other. Tasks of before there were packs have one of their metrics, one of their account and one per table
+instead. Records of the store itself (the scenario, the runs) have one each. Stores from before there were digests are
+read unverified.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
-from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,13 +49,6 @@ def digest(rows: Iterable[Row]) -> bytes:
 
 
 OF_NO_ROWS = digest(())
-
-
-def metric_row(name: object, value: object) -> Row:
-    """A metric as SQLite keeps it: without NaN and minus zero."""
-    if isinstance(value, float):
-        return (name, None if isnan(value) else value + 0.0)
-    return (name, value)
 
 
 def packed_row(pack: bytes, heads: object, metrics: object) -> Row:
@@ -182,7 +176,7 @@ def _rows_of(database: sqlite3.Connection, part: Part) -> Iterator[tuple[int, Ro
             *head, data = row
             yield task, tuple(head), is_sound(head, data)
         else:
-            yield task, metric_row(*row) if part == "metrics" else tuple(row), True
+            yield task, tuple(row), True
 
 
 def _packed_rows(database: sqlite3.Connection) -> Iterator[tuple[int, Row, bool]]:
@@ -200,11 +194,6 @@ def _packed_rows(database: sqlite3.Connection) -> Iterator[tuple[int, Row, bool]
             continue
         of_pack, layout = packs[number]
         yield task, packed_row(of_pack, heads, metrics), is_packed(layout, heads, metrics=metrics, data=data)
-
-
-def drop_spare_packs(database: sqlite3.Connection) -> None:
-    """Delete the packs that are of no task."""
-    database.execute("DELETE FROM packs WHERE id NOT IN (SELECT pack FROM packed)")
 
 
 def is_sound(head: Sequence[Any], data: Any) -> bool:

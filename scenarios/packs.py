@@ -9,6 +9,7 @@ deflated, others are the numbers. The account of a task is text, always deflated
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zlib
 from collections.abc import Iterable
@@ -27,8 +28,10 @@ TEXT = "text"
 LARGEST_PACKED = 32 << 10
 """Bytes of an array; a table with a larger one has a row per array. The bytes of a task are read together: with counts
 of 60 devices among them, reading its curves took a half longer."""
-MOST_TEXT = 1 << 22
-"""Bytes of the text of an account: a store from elsewhere may hold a bomb."""
+MOST_TEXT = 1 << 18
+"""Bytes of the text of an account, which has some thousand: a store from elsewhere may hold a bomb."""
+_MOST_TOTAL = 1 << 63
+_HALVES = re.compile("[\ud800-\udfff]")
 _FOREIGN = "no heads of arrays that were packed"
 
 
@@ -100,6 +103,9 @@ def layout_of(heads: object) -> Layout:
         place = _place(one[4:], start) if len(one) == 7 else None
         start = start if place is None else place.stop
         entries.append(Entry(table=one[0], name=one[1], dtype=one[2], axes=tuple(one[3]), place=place))
+    # Of two by one name a reader has the later, and totals count both.
+    if len(set(names)) < len(names) or len({(one.table, one.name) for one in entries}) < len(entries):
+        raise ValueError(_FOREIGN)
     return Layout(metrics=tuple(names), entries=tuple(entries))
 
 
@@ -107,6 +113,8 @@ def array_at(entry: Entry, place: Place, data: bytes) -> NDArray[Any] | None:
     """The array of an entry, read-only; None if its bytes are not those that were written."""
     raw = data[place.start : place.stop]
     size = 8 * prod(entry.axes)
+    if size > LARGEST_PACKED:
+        return None  # a store from elsewhere: a thousand tasks may claim what only memory limits
     if len(raw) != size:
         found = inflated(raw, size=size) if len(raw) == place.stop - place.start else None
         if found is None:
@@ -120,7 +128,8 @@ def text_at(place: Place, data: bytes) -> str | None:
     unpacking = zlib.decompressobj()
     try:
         raw = unpacking.decompress(data[place.start : place.stop], MOST_TEXT + 1)
-        return raw.decode() if unpacking.eof and zlib.crc32(raw) == place.crc32 else None
+        whole = unpacking.eof and len(raw) <= MOST_TEXT
+        return raw.decode() if whole and zlib.crc32(raw) == place.crc32 else None
     except (zlib.error, UnicodeDecodeError):
         return None
 
@@ -166,7 +175,9 @@ def _place(head: object, start: int) -> Place:
     if not isinstance(head, list) or len(head) != 3:
         raise ValueError(_FOREIGN)
     crc32, total, length = head
-    if type(crc32) is not int or type(length) is not int or length < 0 or type(total) not in (int, type(None)):
+    if type(crc32) is not int or not 0 <= crc32 < 1 << 32 or type(length) is not int or length < 0:
+        raise ValueError(_FOREIGN)
+    if total is not None and (type(total) is not int or not -_MOST_TOTAL <= total < _MOST_TOTAL):
         raise ValueError(_FOREIGN)
     return Place(crc32, total, start, start + length)
 
@@ -179,4 +190,7 @@ def _plain(text: object) -> object:
 
 
 def _are_texts(values: object) -> bool:
-    return isinstance(values, list) and all(isinstance(one, str) for one in values)
+    """Whether these are texts that can be written: JSON can spell halves of characters, which no file takes."""
+    if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
+        return False
+    return all(one.isascii() or not _HALVES.search(one) for one in values)

@@ -79,14 +79,23 @@ def planned_by(database: sqlite3.Connection, run: int) -> Planned | None:
 
 
 def put_aside(database: sqlite3.Connection, task_ids: Sequence[str], *, tables: Iterable[str], now: str) -> None:
-    """Move failed tasks to the attempts: their rows leave `tables` and `tasks`, for what was computed instead."""
+    """Move failed tasks to the attempts: their rows leave `tables` and `tasks`, for what was computed instead.
+
+    Their packs leave with them, but for those that other tasks need.
+    """
+    packs: set[int] = set()
     for task_id in task_ids:
         query = "SELECT id, trial, failure, seconds, finished_at FROM tasks WHERE task_id = ? AND status = 'failed'"
         task, *told = database.execute(query, (task_id,)).fetchone()
         database.execute("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?)", (task_id, *told, now))
+        packs |= {pack for (pack,) in database.execute("SELECT pack FROM packed WHERE task = ?", (task,))}
         for table in tables:
             database.execute(f"DELETE FROM {table} WHERE task = ?", (task,))
         database.execute("DELETE FROM tasks WHERE id = ?", (task,))
+    if packs:
+        # Asked of the rows themselves: an index that is damaged would hide tasks, and have their packs deleted.
+        needed = {pack for (pack,) in database.execute("SELECT pack FROM packed NOT INDEXED")}
+        database.executemany("DELETE FROM packs WHERE id = ?", [(pack,) for pack in packs - needed])
 
 
 def read_attempts(database: sqlite3.Connection) -> tuple[Attempt, ...]:

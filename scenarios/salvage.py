@@ -24,16 +24,26 @@ from scenarios.damage import DamagedStoreError, damaged, is_damage
 from scenarios.database import (
     APPLICATION_ID,
     DATABASE,
+    ENTRIES,
     LOCK,
     PACK_TABLES,
     PAGE,
     STORE_VERSION,
+    computes,
     connect,
     create_database,
     take_lock,
 )
 from scenarios.errors import ScenarioError
-from scenarios.integrity import RUN_COLUMNS, SUSPECT, TABLES_OF_TASKS, bad_tasks, digest, drop_spare_packs
+from scenarios.integrity import (
+    DIGEST_BYTES,
+    PARTS,
+    RUN_COLUMNS,
+    SUSPECT,
+    TABLES_OF_TASKS,
+    bad_tasks,
+    digest,
+)
 from scenarios.link_study.checks import LINK_TABLES, drop_bad_batches
 from scenarios.run_notes import TABLES as NOTES_TABLES
 
@@ -243,12 +253,15 @@ def _take(copy: Path, target: sqlite3.Connection) -> bool:
         try:
             # As long as the schema can be written to, SQLite reads a file that is shorter than it says.
             source.execute("PRAGMA writable_schema = ON")
-            there = {name for (name,) in source.execute("SELECT name FROM sqlite_master")}
+            entries = source.execute(ENTRIES).fetchall()
+            # Nothing of a file that might compute when it is read: a view may pass for the table of another entry.
+            foreign = any(computes(sql) for _, _, sql in entries)
+            there = set() if foreign else {name for kind, name, _ in entries if kind == "table"}
         except (sqlite3.Error, UnicodeDecodeError):
             there, legible = set(), False
-        # A store of before there were packs lacks both tables of theirs; one that lacks one has lost it.
         legible &= there >= {"tasks", "metrics", "points", *TABLES_OF_TASKS} - {"packed"}
-        legible &= ("packs" in there) == ("packed" in there)
+        # A store of before there were packs lacks both tables of theirs; any other has lost them without an error.
+        legible &= there >= {"packs", "packed"} or (not there & {"packs", "packed"} and _is_of_before(source))
         for (table,) in target.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
             if table in there and table not in ("meta", "record_checks"):
                 legible &= _copy_rows(source, target, table, sound)
@@ -259,10 +272,20 @@ def _take(copy: Path, target: sqlite3.Connection) -> bool:
     for table in TABLES_OF_TASKS:
         target.execute(f"DELETE FROM {table} WHERE task NOT IN (SELECT id FROM tasks)")
     target.execute("DELETE FROM points WHERE id NOT IN (SELECT point FROM tasks)")
-    drop_spare_packs(target)
+    target.execute("DELETE FROM packs WHERE id NOT IN (SELECT pack FROM packed NOT INDEXED)")
     drop_bad_batches(target)
     target.execute("COMMIT")
     return legible
+
+
+def _is_of_before(source: sqlite3.Connection) -> bool:
+    """Whether a store is of before there were packs: by its version, where it tells one, and by its digests."""
+    try:
+        version = source.execute("SELECT value FROM meta WHERE key = 'store_version'").fetchone()
+        (longest,) = source.execute("SELECT max(length(digests)) FROM checks").fetchone()
+    except (sqlite3.Error, UnicodeDecodeError):
+        return False
+    return version in (None, ("2",)) and (longest or 0) <= PARTS.index("packed") * DIGEST_BYTES
 
 
 def _copy_rows(source: sqlite3.Connection, target: sqlite3.Connection, table: str, sound: Set[int]) -> bool:

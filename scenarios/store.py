@@ -17,14 +17,7 @@ from fl.results import PrivacyAccount, TrialResult
 from scenarios.clock import utc_now
 from scenarios.damage import DamagedStoreError, damaged, is_damage
 from scenarios.database import DATABASE
-from scenarios.integrity import (
-    ARRAY_TABLES,
-    SUSPECT,
-    TABLES_OF_TASKS,
-    ArrayTable,
-    drop_spare_packs,
-    note_record,
-)
+from scenarios.integrity import ARRAY_TABLES, SUSPECT, TABLES_OF_TASKS, ArrayTable, note_record
 from scenarios.opening import open_to_read, open_to_write, unwritable
 from scenarios.provenance import Provenance
 from scenarios.run_notes import (
@@ -149,8 +142,6 @@ class Store:
         rows = rows_of_tasks(results, physics=text, seconds=float(seconds / max(len(results), 1)), finished_at=now)
         with self._transaction() as database:
             put_aside(database, again, tables=TABLES_OF_TASKS, now=now)
-            if again:
-                drop_spare_packs(database)
             insert_tasks(database, rows, physics=text)
 
     def read_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskRecord]:

@@ -181,7 +181,9 @@ def totals_of(source: Source, task_ids: Sequence[str], *, table: SeriesTable) ->
     """Sum of each count of a table over all rounds and devices of those of `task_ids` that are done."""
     totals: dict[str, int] = {}
     for some in _chunks(task_ids):
-        tasks = {number: row for number, row in _task_rows(source, some).items() if row[2] == "done"}
+        stored = _task_rows(source, some)
+        _verify(source, stored, {})  # all of them: what is left out by its status must be so
+        tasks = {number: row for number, row in stored.items() if row[2] == "done"}
         heads = _rows(source, table, HEAD_COLUMNS, tasks)
         packed = _packed_rows(source, tasks)
         _verify(source, tasks, {table: heads, "packed": _digested(packed)})

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fl.results import TrialResult
 from scenarios.array_bytes import LastSeries, pack_series
+from scenarios.database import claim_version
 from scenarios.integrity import (
     ARRAY_TABLES,
     OF_NO_ROWS,
@@ -61,6 +62,7 @@ def rows_of_tasks(results: Mapping[str, TrialResult], *, physics: str, seconds: 
 
 def insert_tasks(database: sqlite3.Connection, rows: TaskRows, *, physics: str) -> None:
     """Write them, within a transaction of the caller's."""
+    claim_version(database)
     database.execute("INSERT OR IGNORE INTO points (physics) VALUES (?)", (physics,))
     (point,) = database.execute("SELECT id FROM points WHERE physics = ?", (physics,)).fetchone()
     (first,) = database.execute("SELECT coalesce(max(id), 0) + 1 FROM tasks").fetchone()

@@ -172,6 +172,20 @@ def test_a_flipped_bit_of_a_metric_a_count_or_a_trial_is_never_shown(
     assert min(bench.kept) >= len(IDS) - TRIALS
 
 
+def test_a_table_of_contents_that_hides_its_last_tables_costs_no_task(
+    sound: Path, truth: list[str], tmp_path: Path, tally: Callable[[str], Tally]
+) -> None:
+    """Its count of entries, lowered, is no error of SQLite's: tables are not there then, the packs among them."""
+    content = (sound / DATABASE).read_bytes()
+    bench = Bench(tmp_path / "run", truth, tally("store: tables hidden"))
+    for entries in (32, 29):
+        assert content[104] > entries
+        hiding = content[:104] + bytes([entries]) + content[105:]
+        bench.try_out({DATABASE: hiding}, what=f"{entries} entries of the table of contents")
+    bench.row.conclude(equal=True)
+    assert min(bench.kept) == len(IDS)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(6))
 def test_many_flipped_bytes_are_said(

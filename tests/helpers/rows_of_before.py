@@ -6,13 +6,14 @@ import sqlite3
 import zlib
 from collections.abc import Mapping
 from contextlib import closing
+from math import isnan
 from pathlib import Path
 
 from fl.results import TrialResult
 from scenarios.accounts import account_arrays, account_text
 from scenarios.array_bytes import pack_series
 from scenarios.database import DATABASE, LOCK, YOUNG_TABLES, connect, create_database
-from scenarios.integrity import ARRAY_TABLES, TASK_COLUMNS, digest, metric_row
+from scenarios.integrity import ARRAY_TABLES, TASK_COLUMNS, Row, digest
 from scenarios.run_notes import TABLES as NOTES_TABLES
 
 PAGE_OF_BEFORE = 4096
@@ -42,12 +43,19 @@ def write_as_before(folder: Path, results: Mapping[str, TrialResult], *, physics
         database.execute("COMMIT")
 
 
+def _metric_row(name: object, value: object) -> Row:
+    """A metric as SQLite keeps it: without NaN and minus zero."""
+    if isinstance(value, float):
+        return (name, None if isnan(value) else value + 0.0)
+    return (name, value)
+
+
 def _write_task(database: sqlite3.Connection, task_id: str, result: TrialResult, *, point: int, physics: str) -> None:
     status = "done" if result.failure is None else "failed"
     task = (task_id, result.trial, status, result.failure, 0.5, "2026-01-01T00:00:00+00:00")
     number = database.execute(f"INSERT INTO tasks ({TASK_COLUMNS}, point) VALUES (?, ?, ?, ?, ?, ?, ?)", (*task, point))
     row = number.lastrowid
-    metrics = [metric_row(name, float(value)) for name, value in result.metrics.items()]
+    metrics = [_metric_row(name, float(value)) for name, value in result.metrics.items()]
     database.executemany("INSERT INTO metrics VALUES (?, ?, ?)", [(row, *one) for one in metrics])
     digests = {"task": digest([task]), "point": digest([(physics,)]), "metrics": digest(metrics)}
     for table in ARRAY_TABLES:

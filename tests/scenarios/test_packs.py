@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -16,10 +17,11 @@ from undigested import forget_digests
 
 from fl.results import PrivacyAccount, TrialResult
 from privacy.ledger.events import Ledger
+from scenarios.accounts import account_text
 from scenarios.damage import DamagedStoreError
-from scenarios.database import DATABASE
+from scenarios.database import DATABASE, PAGE
 from scenarios.integrity import ARRAY_TABLES, bad_tasks, checked_from
-from scenarios.packs import LARGEST_PACKED, is_pack, is_packed, layout_of
+from scenarios.packs import LARGEST_PACKED, MOST_TEXT, Place, is_pack, is_packed, layout_of, text_at
 from scenarios.salvage import salvage
 from scenarios.store import Store
 from scenarios.store_reading import SERIES_TABLES
@@ -197,6 +199,28 @@ def test_a_store_of_before_is_read_as_it_was_and_goes_on(tmp_path: Path) -> None
     assert rows(tmp_path / "old", "SELECT count(*) FROM metrics WHERE task = 4") == [(0,)]
 
 
+def test_a_store_of_before_that_is_continued_is_refused_by_phyloop_of_before(tmp_path: Path) -> None:
+    create_store_of_before(tmp_path, scenario_name="demo")
+    write_as_before(tmp_path, {"task0": a_trial(0)}, physics="{}")
+    versions = "SELECT user_version, value FROM pragma_user_version, meta WHERE key = 'store_version'"
+    with Store.open(tmp_path, scenario_name="demo") as store:
+        store._connection.execute(
+            "CREATE TEMP TRIGGER t BEFORE INSERT ON packed BEGIN SELECT raise(ABORT, 'amid'); END"
+        )
+        with pytest.raises(sqlite3.IntegrityError, match="amid"):
+            store.write({"task1": a_trial(1)}, physics={}, seconds=1.0)
+    assert rows(tmp_path, versions) == [(2, "2")]
+    ids = [*keep(tmp_path, {"task1": a_trial(1)}), "task0"]
+    # It looks into the header, and says that a newer one wrote the store.
+    assert rows(tmp_path, versions) == [(3, "3")]
+    before = told(tmp_path, ids)
+    # As after a power cut while the log was folded in, whose pages go in order.
+    change(tmp_path, "UPDATE meta SET value = '2' WHERE key = 'store_version'")
+    assert told(tmp_path, ids) == before
+    keep(tmp_path, {"task2": a_trial(2)})
+    assert rows(tmp_path, versions) == [(3, "3")]
+
+
 def test_a_task_of_before_that_has_a_packed_row_is_damaged(tmp_path: Path) -> None:
     create_store_of_before(tmp_path, scenario_name="demo")
     write_as_before(tmp_path, {"task0": a_trial(0)}, physics="{}")
@@ -225,6 +249,32 @@ def test_a_failed_task_takes_its_pack_along_unless_others_need_it(tmp_path: Path
     assert len(rows(tmp_path, "SELECT id FROM packs")) == 2
 
 
+def test_a_damaged_index_of_packs_has_no_pack_deleted_that_a_task_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, failure in (("a", None), ("failed", "diverged"), ("c", None)):
+        keep(tmp_path, {name: a_trial(0, failure=failure)})
+    ((root,),) = rows(tmp_path, "SELECT rootpage FROM sqlite_master WHERE name = 'packed_by_pack'")
+    content = bytearray((tmp_path / DATABASE).read_bytes())
+    start = (root - 1) * PAGE
+    last = int.from_bytes(content[start + 12 : start + 14])  # the entry of pack 3: three bytes, then its number
+    assert content[start + last + 4] == 3
+    content[start + last + 4] ^= 4
+    (tmp_path / DATABASE).write_bytes(content)
+    monkeypatch.setattr("scenarios.integrity.THOROUGH_BYTES", 0)  # as a store too large to be read whole
+    with Store.open(tmp_path, scenario_name="demo") as store:
+        store.write({"failed": a_trial(9)}, physics={}, seconds=1.0, replace_failed=True)
+    assert rows(tmp_path, "SELECT id FROM packs") == [(1,), (3,), (4,)]
+    assert told(tmp_path, ["a", "c", "failed"])
+
+
+def test_a_status_that_was_changed_leaves_no_task_out_of_the_totals(tmp_path: Path) -> None:
+    ids = keep(tmp_path, {f"task{t}": a_trial(t) for t in range(3)})
+    change(tmp_path, "UPDATE tasks SET status = 'failed' WHERE task_id = 'task1'")
+    with Store.open_existing(tmp_path) as store, pytest.raises(DamagedStoreError, match="of task task1 is damaged"):
+        store.read_totals(ids, "link")
+
+
 HEADS = '{"metrics":["mse"],"arrays":[["rounds","x","<f8",[2],0,null,16],["rounds","y","<f8",[2]]]}'
 
 
@@ -238,6 +288,14 @@ HEADS = '{"metrics":["mse"],"arrays":[["rounds","x","<f8",[2],0,null,16],["round
         lambda one: one.replace(",16]", "]"),
         lambda one: one.replace("null", "true"),
         lambda one: one.replace('"x"', "null"),
+        lambda one: one.replace('"mse"', '"mse","mse"'),
+        lambda one: one.replace('"y"', '"x"'),
+        lambda one: one.replace('"mse"', '"\\ud800"'),
+        lambda one: one.replace('"y"', '"\\udfff"'),
+        lambda one: one.replace(",0,null,", ",-1,null,"),
+        lambda one: one.replace(",0,null,", f",{1 << 32},null,"),
+        lambda one: one.replace("null", f"{1 << 63}"),
+        lambda one: one.replace("null", f"{-(1 << 63) - 1}"),
         lambda one: one[:-1],
         lambda _: "[" * 100_000,
         lambda _: "[]",
@@ -259,6 +317,24 @@ def test_heads_that_claim_more_than_there_is_are_not_believed() -> None:
             assert not is_packed(layout, "[[0,null,16]]", metrics=bytes(8), data=data)
     for heads in ("[]", "[[0,null]]", "[[0,null,16],[0,null,16]]", "{}", "[7]", "[[0.5,null,16]]", None):
         assert not is_packed(layout_of(HEADS), heads, metrics=bytes(8), data=bytes(16))
+
+
+def test_arrays_larger_than_any_that_is_packed_are_not_unpacked() -> None:
+    for length, is_one in ((LARGEST_PACKED // 8, True), (LARGEST_PACKED // 8 + 1, False)):
+        raw = bytes(8 * length)
+        for data in (zlib.compress(raw), raw):
+            shape, crc32 = f"[{length}]", zlib.crc32(raw)
+            heads = f'{{"metrics":[],"arrays":[["rounds","x","<f8",{shape},{crc32},null,{len(data)}]]}}'
+            assert is_pack(layout_of(heads), data) == is_one
+
+
+def test_the_text_of_an_account_that_is_larger_than_any_is_not_unpacked() -> None:
+    assert 16 * len(account_text(ACCOUNT)) < MOST_TEXT
+    for length, is_one in ((MOST_TEXT, True), (MOST_TEXT + 1, False)):
+        raw = b" " * length
+        data = zlib.compress(raw)
+        assert (text_at(Place(zlib.crc32(raw), None, 0, len(data)), data) is not None) == is_one
+    assert MOST_TEXT <= 1 << 18
 
 
 def test_a_store_that_lost_its_digests_is_read_by_checksums_alone(tmp_path: Path) -> None:
