@@ -2,16 +2,16 @@
 
     python benchmarks/profile_rounds.py [JOB ..] [--turns N] [--functions]
 
-Each job is run once to compile, then `--turns` times with a stopwatch around every call into compiled code and around
-the functions that do the rest of the signal processing and learning in NumPy; medians are told. A stopwatch stands
-still while one inside it runs, so that shares add up to the whole; what the stopwatches themselves cost is measured
-first and taken off:
+Each job is run once to compile, then `--turns` times as it is and with a stopwatch around every call into compiled
+code and around the functions that do the rest of the signal processing and learning in NumPy. A stopwatch stands still
+while one inside it runs. Shares are of the run without stopwatches, which would make what is around them dearer:
+medians over the turns, and both quartiles of what is in compiled code:
 
 - kernels: `run_tasks` and compiled functions called outside it, by numba;
 - TensorFlow: execution of compiled functions and single operations, not what Python does around them;
 - NumPy: signal processing and learning in arrays, the functions of `NUMPY`, but for kernels that they call;
 - results: what is put together once trials are done; storing: the write into the store of a run;
-- Python: everything else, checks, copies and the calls themselves.
+- Python: all that is left, checks, copies and the calls themselves.
 
 Shares are of processor time of all threads, so that other work on the machine hardly counts, and of wall time. Calls
 inside worker threads belong to the stage that waits for them, and crews of devices train one after the other here, so
@@ -66,8 +66,8 @@ NUMPY = (
     "privacy.amplitude_privacy:RoundPrivacy.delta_spent",
 )
 _MOST_TURNS = 9
-_CALLS = _MOST_TURNS + 2
-"""One to compile, those with stopwatches, one for cProfile."""
+_CALLS = 2 * _MOST_TURNS + 2
+"""One to compile, turns without and with stopwatches, one for cProfile."""
 OTHERS = {"results": ("fl.rounds:_Record.results",), "storing": ("scenarios.store:Store.write",)}
 
 
@@ -259,6 +259,17 @@ def flmc(scheme: str) -> Callable[[], None]:
     return stored(point_of("flmc-snr", scheme=scheme, snr_max_db=25, lmc_cap="printed", privacy=privacy), trials=1000)
 
 
+def flmc_both() -> Callable[[], None]:
+    """What `flmc-snr` is made of: a point of each."""
+    analog, digital = flmc("analog"), flmc("digital")
+
+    def run() -> None:
+        analog()
+        digital()
+
+    return run
+
+
 def cpa() -> Callable[[], None]:
     """Ten rounds of 1000 devices with the linear model."""
     from one_bit import cpa_federation, write_random_images
@@ -292,6 +303,7 @@ def _rounds(federation: Any, count: int) -> None:
 
 
 JOBS: dict[str, Callable[[], Callable[[], None]]] = {
+    "flmc": flmc_both,
     "flmc-analog": lambda: flmc("analog"),
     "flmc-digital": lambda: flmc("digital"),
     "cpa": cpa,
@@ -301,28 +313,34 @@ JOBS: dict[str, Callable[[], Callable[[], None]]] = {
 
 
 def profiled(name: str, *, turns: int, functions: bool) -> list[tuple[str, ...]]:
-    """Rows of the table: shares of processor and of wall time, medians over `turns`."""
+    """Rows of the table: shares of processor and of wall time, from medians over `turns`."""
     job = JOBS[name]()
     job()
-    seconds = np.empty((turns, len(STAGES), 2))
+    whole, seconds = np.empty((turns, 2)), np.empty((turns, len(STAGES), 2))
     for turn in range(turns):
+        started = time.process_time(), time.perf_counter()
+        job()
+        whole[turn] = time.process_time() - started[0], time.perf_counter() - started[1]
         watches = Stopwatches(calibrated())
         with watched(watches):
             watches.around(job, "Python")()
         spent = watches.spent
         seconds[turn] = [spent.get(stage, (0.0, 0.0)) for stage in STAGES]
+    # What surrounds a stopwatch is slower for it, caches and all: Python is what the run without any leaves.
+    seconds[:, STAGES.index("Python")] = whole - (seconds.sum(axis=1) - seconds[:, STAGES.index("Python")])
     if functions:
         profiler = cProfile.Profile(timer=time.process_time)
         profiler.runcall(job)
         pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
     rows = []
     for place, clock in enumerate(("processor", "wall")):
-        whole = seconds[:, :, place].sum(axis=1)
-        shares = 100.0 * seconds[:, :, place] / whole[:, None]
+        shares = 100.0 * seconds[:, :, place] / whole[:, place, None]
         compiled = shares[:, STAGES.index("kernels")] + shares[:, STAGES.index("TensorFlow")]
         told = [f"{one:.1f}" for one in np.median(shares, axis=0)]
-        span = f"{np.median(compiled):.0f} ({compiled.min():.0f} to {compiled.max():.0f})"
-        rows.append((f"{name}, {clock}", f"{np.median(whole):.2f}", *told, span))
+        low, middle, high = np.quantile(compiled, (0.25, 0.5, 0.75))
+        rows.append(
+            (f"{name}, {clock}", f"{np.median(whole[:, place]):.2f}", *told, f"{middle:.0f} ({low:.0f}, {high:.0f})")
+        )
     return rows
 
 
@@ -331,7 +349,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="where the time of a round goes")
     parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"of {', '.join(JOBS)}; all if left out")
     parser.add_argument("--functions", action="store_true", help="the costliest functions of Python too")
-    parser.add_argument("--turns", type=int, default=3, choices=range(1, _MOST_TURNS + 1), help="medians of so many")
+    parser.add_argument("--turns", type=int, default=5, choices=range(1, _MOST_TURNS + 1), help="medians of so many")
     asked = parser.parse_args(arguments)
     if unknown := [job for job in asked.jobs if job not in JOBS]:
         parser.error(f"no job {', '.join(unknown)}; use {', '.join(JOBS)}")
