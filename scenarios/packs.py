@@ -185,7 +185,7 @@ def _place(head: object, start: int) -> Place:
 def _plain(text: object) -> object:
     try:
         return json.loads(text) if isinstance(text, str) else None
-    except RecursionError as error:
+    except (RecursionError, ValueError) as error:
         raise ValueError(_FOREIGN) from error
 
 
