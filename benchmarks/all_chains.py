@@ -32,7 +32,7 @@ from chains import EVERY, FEW, LDPC_N, Chain, Rival, digital
 from ldpc import FRAMES, POINTS, received, sionna_decoder
 from timing import SLOW_TURNS, interleaved_rates, markdown_table, median_ratio, print_table
 
-from phy.fused.workers import available_threads
+from phy.numerics.workers import available_threads
 
 COLUMNS = {
     "fused": "fused [Mbit/s]",
@@ -219,9 +219,9 @@ def many(link: dict[str, object], *, num_devices: int, num_bits: int) -> Rival:
     """Devices that send so many bits each in one round."""
     import itertools
 
-    from phy.channels import UplinkContext
     from phy.compile import compile_digital
     from phy.config import LinkConfig
+    from phy.fading.block_taps import UplinkContext
 
     config = LinkConfig.model_validate({"access": "orthogonal", **link, "engine": "fused"})
     uplink = compile_digital(config, num_devices=num_devices, num_bits=num_bits)

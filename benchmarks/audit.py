@@ -19,7 +19,7 @@ import numpy as np
 from timing import print_table
 
 from fl.audit.attack import audit
-from fl.audit.flmc import FlmcGame
+from fl.audit.games.flmc_game import FlmcGame
 from fl.config import FlmcConfig
 from phy.config import LinkConfig
 from privacy import PrivacyConfig

@@ -21,10 +21,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from timing import interleaved_medians, print_table
 
-from fl.bit_flips import flip_bits
 from fl.codecs import Codec, FixedPoint, Uniform
 from fl.codecs.packing import code_dtype
-from phy.random import Purpose, round_keys
+from fl.uplink.bit_flips import flip_bits
+from phy.numerics.random import Purpose, round_keys
 
 KEYS = round_keys(1, (0,), Purpose.ROUNDING, 0)
 RATE = 0.1

@@ -71,10 +71,10 @@ def prepared_phyloop(scheme: str) -> Callable[[], float]:
     import sionna.phy
     import tensorflow as tf
 
-    from fl.rounds import run_trials
-    from scenarios.consistency import resolve_auto
-    from scenarios.engine import batch_size
-    from scenarios.schema import Scenario
+    from fl.algorithms.flmc_trials import run_trials
+    from scenarios.engine.batch import batch_size
+    from scenarios.schema.consistency import resolve_auto
+    from scenarios.schema.schema import Scenario
 
     del sionna, tf  # imported lazily by the product, and not what is measured
     scenario = resolve_auto(

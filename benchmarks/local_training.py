@@ -27,10 +27,10 @@ from fl.config.local import LocalConfig
 from fl.config.model import ModelConfig
 from fl.data import ImageData
 from fl.local import LocalTrainer
-from fl.local.by_sample import compile_by_sample
+from fl.local.samplewise.by_sample import compile_by_sample
 from fl.models.build import build_model
 from fl.models.federated import FederatedModel
-from fl.partition import Partition
+from fl.partition.split import Partition
 
 LIMIT_BYTES = 1_500_000_000
 ETA, CLIP = 0.1, 1.0

@@ -60,11 +60,11 @@ learning:
 def timed(spent: dict[str, float]) -> Iterator[None]:
     """Wall time of the parts of a round, added up in `spent`; parts do not overlap."""
     from fl.local import LocalTrainer
-    from fl.one_bit.cpa import CpaGathering
-    from fl.one_bit.rounds import EveryRound, ProbitRounds
-    from fl.one_bit.stochastic_bits import SignGathering
-    from fl.protection import RandomizedResponse
-    from phy.orthogonal import OrthogonalLink
+    from fl.schemes.cpa.cpa import CpaGathering
+    from fl.schemes.rounds import EveryRound, ProbitRounds
+    from fl.schemes.stochastic_bits import SignGathering
+    from fl.uplink.protection import RandomizedResponse
+    from phy.links.orthogonal import OrthogonalLink
 
     parts: list[tuple[Any, str, str]] = [
         (LocalTrainer, "train", "training"),
@@ -99,9 +99,9 @@ def timed(spent: dict[str, float]) -> Iterator[None]:
 
 def federation(folder: Path, *, num_devices: int, scheme: str) -> Any:
     """The one trial of the scenario, ready to run."""
-    from fl.federation import Federation
-    from scenarios.loader import load_scenario
-    from scenarios.plan import expand
+    from fl.algorithms.fedavg import Federation
+    from scenarios.plan.plan import expand
+    from scenarios.schema.loader import load_scenario
 
     path = folder / f"million-{num_devices}.yaml"
     path.write_text(SCENARIO.format(num_devices=num_devices, scheme=SCHEMES[scheme]))

@@ -3,7 +3,7 @@
     python benchmarks/ofdm_link.py [--still]
 
 Ours is the chain of the fused engine, packed bits in and packed received bits, counts and energies out; and in the
-Sionna engine the front-end (`build_frontend`) between `phy.modulation` and one tap per resource element. Sionna's
+Sionna engine the front-end (`build_frontend`) between `phy.links.modulation` and one tap per resource element. Sionna's
 chain is BinarySource, Mapper, ResourceGridMapper, TDL through OFDMChannel, LSChannelEstimator with linear
 interpolation, LMMSEEqualizer, Demapper with hard decisions, under XLA and in graph mode. All draw bits, channel and
 noise and return hard bits, Sionna's not packed; ours draw by counter, so that no packet depends on its batch. A second
@@ -26,14 +26,14 @@ import tensorflow as tf
 from timing import interleaved_medians, print_table
 
 from phy.config import ChannelConfig, CsiEstimation, LinkConfig, OfdmConfig
+from phy.engines.fused.packets.chain import FusedPacketChain
 from phy.frontends import build_frontend
-from phy.fused.packet_chain import FusedPacketChain
-from phy.fused.random import random_bits
-from phy.fused.workers import available_threads
-from phy.modulation import modulator, pack_bits
-from phy.packets.seam import Departure
-from phy.random import threefry
-from phy.seams import Launch
+from phy.links.modulation import modulator, pack_bits
+from phy.links.packets.seam import Departure
+from phy.links.stages import Launch
+from phy.numerics.random import threefry
+from phy.numerics.random_kernels import random_bits
+from phy.numerics.workers import available_threads
 
 PACKETS = 256
 """Slots in one call."""

@@ -34,17 +34,17 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from timing import interleaved, print_table
 
-from fl.baselines.build import build_baseline
+from fl.algorithms.fedavg import Federation
 from fl.config import FedAvgConfig
 from fl.config.scheme import CpaScheme, JopeqScheme, LaplaceScheme, MvuScheme, ProbitScheme, SignScheme
-from fl.federation import Federation
 from fl.models.federated import Piece
-from fl.one_bit.base import Scheme, Senders
-from fl.one_bit.cpa_build import build_cpa
-from fl.one_bit.probit import build_probit
-from fl.one_bit.sign import build_sign
-from phy.channels import UplinkContext
+from fl.schemes.base import Scheme, Senders
+from fl.schemes.cpa.cpa_build import build_cpa
+from fl.schemes.probit.probit import build_probit
+from fl.schemes.sign import build_sign
+from fl.schemes.values.build_values import build_baseline
 from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
 
 GAMMA = 0.05
 LINEAR_MODEL = 7_850

@@ -44,31 +44,31 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from timing import print_table
 
-from scenarios.engine import Job, batch_size, compute, start_tensorflow
-from scenarios.identity import physics, physics_json, task_ids
-from scenarios.loader import load_scenario
-from scenarios.plan import Point, expand
-from scenarios.store import Store
+from scenarios.engine.batch import Job, batch_size, compute, start_tensorflow
+from scenarios.plan.identity import physics, physics_json, task_ids
+from scenarios.plan.plan import Point, expand
+from scenarios.schema.loader import load_scenario
+from scenarios.store.store import Store
 
 STAGES = ("kernels", "TensorFlow", "NumPy", "results", "storing", "Python")
 NUMPY = (
     "fl.tasks.gaussian_linear:GaussianLinear.__init__",
-    "fl.metrics:SampleMoments.summary",
-    "fl.aggregation:weighted_mean",
+    "fl.algorithms.posterior_metrics:SampleMoments.summary",
+    "fl.aggregation.estimates:weighted_mean",
     "fl.codecs.fixed_point:FixedPoint._fractions",
     "fl.codecs.fixed_point:FixedPoint._values",
-    "fl.bit_flips:flip_bits",
-    "fl.bit_flips:count_differences",
-    "fl.exchange:believe",
-    "phy.power:decide_amplitude",
-    "phy.random:uniform_words",
-    "privacy.flip_plans:plan_flips",
-    "privacy.amplitude_privacy:RoundPrivacy.delta_spent",
+    "fl.uplink.bit_flips:flip_bits",
+    "fl.uplink.bit_flips:count_differences",
+    "fl.uplink.exchange:believe",
+    "phy.links.power:decide_amplitude",
+    "phy.numerics.random:uniform_words",
+    "privacy.mechanisms.flip_plans:plan_flips",
+    "privacy.mechanisms.amplitude_privacy:RoundPrivacy.delta_spent",
 )
 _MOST_TURNS = 9
 _CALLS = 2 * _MOST_TURNS + 2
 """One to compile, turns without and with stopwatches, one for cProfile."""
-OTHERS = {"results": ("fl.rounds:_Record.results",), "storing": ("scenarios.store:Store.write",)}
+OTHERS = {"results": ("fl.algorithms.flmc_trials:_Record.results",), "storing": ("scenarios.store.store:Store.write",)}
 
 
 class Cost(NamedTuple):
@@ -177,7 +177,7 @@ def watched(watches: Stopwatches) -> Iterator[None]:
     from numba.core.registry import CPUDispatcher
     from tensorflow.python import pywrap_tfe
 
-    from phy.fused.workers import run_tasks
+    from phy.numerics.workers import run_tasks
 
     undo: list[tuple[Any, str, Any]] = []
 

@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 from timing import interleaved_medians, print_table
 
-from phy.random import complex_normal, threefry
+from phy.numerics.random import complex_normal, threefry
 
 NUM_VALUES = 1 << 20
 HALF = np.float32(0.5**0.5)

@@ -54,9 +54,9 @@ def large() -> dict[str, float]:
     """20 devices x 27.8 Mbit."""
     import numpy as np
 
-    from phy.channels import UplinkContext
     from phy.compile import compile_digital
     from phy.config import LinkConfig
+    from phy.fading.block_taps import UplinkContext
 
     link = LinkConfig.model_validate(
         {

@@ -21,14 +21,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from fl.results import TrialResult
-from phy.fused.workers import THREADS_VARIABLE
-from scenarios.cluster.engine import DaskEngine
-from scenarios.cluster.task import Told
-from scenarios.cluster.wire import Answer, Order, packed
-from scenarios.engine import Job
-from scenarios.loader import load_scenario
-from scenarios.plan import expand
-from scenarios.threads import threads_per_worker
+from phy.numerics.workers import THREADS_VARIABLE
+from scenarios.engine.batch import Job
+from scenarios.engine.cluster.engine import DaskEngine
+from scenarios.engine.cluster.task import Told
+from scenarios.engine.cluster.wire import Answer, Order, packed
+from scenarios.engine.threads import threads_per_worker
+from scenarios.plan.plan import expand
+from scenarios.schema.loader import load_scenario
 
 TASK_S = 1.0
 

@@ -25,12 +25,12 @@ import numpy as np
 from timing import print_table
 
 from fl.results import TrialResult
-from scenarios.database import DATABASE
-from scenarios.identity import physics
-from scenarios.loader import LoadedScenario, load_scenario
-from scenarios.plan import Plan, expand
-from scenarios.run import identify
-from scenarios.store import Store
+from scenarios.engine.run import identify
+from scenarios.plan.identity import physics
+from scenarios.plan.plan import Plan, expand
+from scenarios.schema.loader import LoadedScenario, load_scenario
+from scenarios.store.database import DATABASE
+from scenarios.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 REPEATS = 3
@@ -55,8 +55,8 @@ sweep:
 
 BEGIN = """
 import sys, time
-from scenarios import commands
-from scenarios.cluster import choice
+from scenarios.cli import run as commands
+from scenarios.engine.cluster import choice
 
 class First:
     def run(self, jobs, *, on_progress):
@@ -147,7 +147,7 @@ def times(folder: Path, *, tasks: int, points: int) -> Iterator[tuple[str, ...]]
     started = time.perf_counter()
     fill(folder / "run", plan, lambda trial: tiny(trial, rounds=2, draws=draws))
     yield "store them all, here", f"{time.perf_counter() - started:.1f}", "", ""
-    command = (sys.executable, "-c", "from scenarios.cli import main; main()")
+    command = (sys.executable, "-c", "from scenarios.cli.app import main; main()")
     begin = (sys.executable, "-c", BEGIN, scenario, folder / "run", trials + 1)
     rows: list[tuple[str, tuple[Any, ...], str]] = [
         ("status", (*command, "status", folder / "run"), "1"),

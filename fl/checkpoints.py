@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.tasks.base import LearningError
-from phy.link import LinkError
+from phy.links.link import LinkError
 
 State = Mapping[str, Any]
 """Nested mappings of names to NumPy arrays of numbers, int, float, str or None, and nothing else."""

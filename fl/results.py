@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.ledger.claims import Claim
-from privacy.ledger.events import Ledger
+from privacy.events.claims import Claim
+from privacy.events.events import Ledger
 
 CAP_NAMES: tuple[str, ...] = ("none", "power", "lmc", "privacy", "budget")
 """Word of each `active_cap` code: which limit held the amplitude down (0 is none)."""
@@ -64,12 +64,12 @@ class TrialResult:
     - `rounds`: one array `[num_rounds]` float64 per name; `active_cap` holds codes of `CAP_NAMES`; with a radio
       `airtime_s` is the latency of each round [s], `energy_j` the energy of all devices [J], and `elapsed_s` and
       `spent_j` are their sums up to and including the round;
-    - `link`: arrays `[num_rounds, num_devices]` of the fields of `phy.measurement.LinkCounts` named in
+    - `link`: arrays `[num_rounds, num_devices]` of the fields of `phy.measure.counts.LinkCounts` named in
       `LINK_COUNTS`, int64 or float64, and of `power_db` where devices adapt their power; empty where no
       device was detected on its own;
     - `privacy`: one array `[num_rounds]` float64 per name (`epsilon`, `delta_target`, `delta_spent`),
       empty without a privacy bound;
-    - `bursts`: int64 arrays `[num_devices]` or `[num_devices, ...]`, the fields of `phy.burstiness.Burstiness` summed
+    - `bursts`: int64 arrays `[num_devices]` or `[num_devices, ...]`, the fields of `burstiness.Burstiness` summed
       over the rounds; empty where no payload of a device was compared;
     - `devices`: arrays `[num_rounds, num_devices]`, int64 or float64, of what learning and privacy know of each device
       (`probed_errors`, `flip_probability`, `end_errors`, `clipped_values`); NaN, or 0 for counts, of an absent device;

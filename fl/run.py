@@ -39,9 +39,9 @@ def run_trials(
     release first. Raises LearningError for a mechanism that the algorithm does not know, and PrivacyError for a budget
     that holds nothing.
     """
-    from fl.budgets.found import settled
-    from fl.exchange import digital_link
-    from fl.ledgers import accounts_of
+    from fl.accounting.budget_found import settled
+    from fl.accounting.ledgers import accounts_of
+    from fl.uplink.exchange import digital_link
 
     if isinstance(privacy, SchemeBudget):
         learning = settled(learning, link=digital_link(link), privacy=privacy)
@@ -64,7 +64,7 @@ def _run(
 ) -> list[TrialResult]:
     # Imported where needed: an algorithm's libraries take seconds to load.
     if isinstance(learning, FlmcConfig):
-        from fl.rounds import run_trials as run_flmc
+        from fl.algorithms.flmc_trials import run_trials as run_flmc
 
         if privacy is not None and not isinstance(privacy, PrivacyConfig | AmplitudeBudget):
             raise LearningError(f"flmc knows the bound of an amplitude only, not mechanism {privacy.mechanism}")
@@ -72,7 +72,7 @@ def _run(
             learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round, checkpoints=checkpoints
         )
     if isinstance(learning, FedAvgConfig):
-        from fl.fedavg_rounds import run_fedavg
+        from fl.algorithms.fedavg_trials import run_fedavg
 
         if isinstance(privacy, PrivacyConfig | AmplitudeBudget):
             raise LearningError("fedavg needs a mechanism, bit-flipping or gaussian; epsilon alone bounds an amplitude")
@@ -80,7 +80,7 @@ def _run(
             learning, link=link, privacy=privacy, seed=seed, trials=trials, on_round=on_round, checkpoints=checkpoints
         )
     if isinstance(learning, ReconstructionConfig):
-        from fl.reconstruction import run_reconstruction
+        from fl.attacks.reconstruction import run_reconstruction
 
         if privacy is not None and not isinstance(privacy, BitFlippingConfig | GaussianConfig):
             raise LearningError(
@@ -93,9 +93,9 @@ def _run(
     if privacy is not None:
         raise LearningError(f"{learning.algorithm} studies a codec and protects nothing; write privacy: none")
     if isinstance(learning, FlipMomentsConfig):
-        from fl.studies import run_flip_moments
+        from fl.algorithms.codec_studies import run_flip_moments
 
         return run_flip_moments(learning, link=link, seed=seed, trials=trials, on_round=on_round)
-    from fl.studies import run_bit_distance
+    from fl.algorithms.codec_studies import run_bit_distance
 
     return run_bit_distance(learning, seed=seed, trials=trials, on_round=on_round)

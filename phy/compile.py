@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from phy.air_chain import AirChain
-from phy.air_sionna import SionnaAir
 from phy.config import LinkConfig
 from phy.config.conflicts import engine_conflicts, link_conflicts
-from phy.engines import engine_of
-from phy.error_models import ErrorFreeUplink, IndependentFlips, NoiselessAir
-from phy.flat_chain import FlatChain
-from phy.flat_sionna import SionnaChain
-from phy.link import AirUplink, DigitalUplink, LinkError
-from phy.orthogonal import OrthogonalLink
-from phy.packets import PacketLink
-from phy.superposition import SuperpositionLink
-from phy.superposition_ofdm import OfdmSuperposition
+from phy.engines.choice import engine_of
+from phy.engines.sionna.air import SionnaAir
+from phy.engines.sionna.flat import SionnaChain
+from phy.links.air_chain import AirChain
+from phy.links.error_models import ErrorFreeUplink, IndependentFlips, NoiselessAir
+from phy.links.flat_chain import FlatChain
+from phy.links.link import AirUplink, DigitalUplink, LinkError
+from phy.links.orthogonal import OrthogonalLink
+from phy.links.packets import PacketLink
+from phy.links.superposition import SuperpositionLink
+from phy.links.superposition_ofdm import OfdmSuperposition
 
 
 def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> DigitalUplink:
@@ -44,7 +44,7 @@ def _flat_chain(config: LinkConfig) -> FlatChain:
     if engine_of(config) == "sionna":
         return SionnaChain(config)
     # Here, because numba takes a while to import and few who import phy compile a link.
-    from phy.fused.flat import FusedChain
+    from phy.engines.fused.flat.link import FusedChain
 
     return FusedChain(config)
 
@@ -82,6 +82,6 @@ def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, paylo
 def _air_chain(config: LinkConfig) -> AirChain:
     if engine_of(config) == "sionna":
         return SionnaAir(config)
-    from phy.fused.air import FusedAir
+    from phy.engines.fused.flat.air import FusedAir
 
     return FusedAir(config)

@@ -6,9 +6,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from privacy.amplitude_privacy import AmplitudePrivacy, NoPrivacy, RoundPrivacy
-    from privacy.bit_distance import KappaEstimate, measure_kappa
-    from privacy.bit_flipping import (
+    from privacy.ciphers import Cipher, build_cipher
+    from privacy.config import AnalogTail, PrivacyConfig
+    from privacy.errors import PrivacyError
+    from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy, RoundPrivacy
+    from privacy.mechanisms.bit_distance import KappaEstimate, measure_kappa
+    from privacy.mechanisms.bit_flipping import (
         TargetRate,
         aes_ciphertext_rate,
         aes_plaintext_rate,
@@ -19,12 +22,9 @@ if TYPE_CHECKING:
         recovered_factor,
         target_bit_error_rate,
     )
-    from privacy.ciphers import Cipher, build_cipher
-    from privacy.config import AnalogTail, PrivacyConfig
-    from privacy.errors import PrivacyError
-    from privacy.flip_plans import CLAMP_WORDS, FlipPlan, plan_flips
-    from privacy.flmc_analog import analog_amplitude_cap, analog_delta, analog_tail_inverse, analog_within
-    from privacy.flmc_digital import (
+    from privacy.mechanisms.flip_plans import CLAMP_WORDS, FlipPlan, plan_flips
+    from privacy.mechanisms.flmc_analog import analog_amplitude_cap, analog_delta, analog_tail_inverse, analog_within
+    from privacy.mechanisms.flmc_digital import (
         DeltaEstimate,
         digital_amplitude_cap,
         digital_delta,
@@ -32,7 +32,13 @@ if TYPE_CHECKING:
         digital_loss,
         digital_loss_bound,
     )
-    from privacy.gaussian_mechanism import calibrated_sigma, delta_from_renyi, printed_sigma, sensitivity, spent_epsilon
+    from privacy.mechanisms.gaussian_mechanism import (
+        calibrated_sigma,
+        delta_from_renyi,
+        printed_sigma,
+        sensitivity,
+        spent_epsilon,
+    )
 
 __all__ = [
     "CLAMP_WORDS",

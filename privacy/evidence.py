@@ -23,8 +23,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privacy.bit_flipping import credited_channel_rate
 from privacy.errors import PrivacyError, require_count, require_positive, require_probability
+from privacy.mechanisms.bit_flipping import credited_channel_rate
 
 Law = Literal["independent", "unknown", "dropped"]
 """What the law of a link says of its bit errors: `independent` as drawn so, or as uncoded BPSK and QPSK in one fade per

@@ -14,24 +14,24 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.aggregation import sum_from_superposition, sum_of_devices
-from fl.algorithms.attackers import AttackersOfTrials, check_attack
-from fl.caps import lmc_amplitude_cap, step_size
+from fl.aggregation.estimates import sum_from_superposition, sum_of_devices
+from fl.algorithms.lmc_caps import lmc_amplitude_cap, step_size
+from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.checkpoints import State
 from fl.codecs import StochasticOneBit
 from fl.config import FlmcConfig
 from fl.results import CAP_NAMES
-from fl.sure_noise import sure_noise_power
 from fl.tasks import PosteriorTask
-from phy.burstiness import Burstiness
-from phy.channels import UplinkContext
+from fl.uplink.noise_floor import sure_noise_power
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
-from phy.link import AirUplink, DigitalUplink, Forgetful, known_bits, round_airtime
-from phy.measurement import LinkCounts
-from phy.power import AmplitudeDecision
-from phy.random import Purpose, real_normals
-from phy.remember import Remembered, constant
+from phy.fading.block_taps import UplinkContext
+from phy.links.link import AirUplink, DigitalUplink, Forgetful, known_bits, round_airtime
+from phy.links.power import AmplitudeDecision
+from phy.measure.burstiness import Burstiness
+from phy.measure.counts import LinkCounts
+from phy.numerics.cache import Remembered, constant
+from phy.numerics.random import Purpose, real_normals
 from privacy import AmplitudePrivacy, NoPrivacy, PrivacyConfig, RoundPrivacy
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import exact_kernel, kernel, read_only
+from phy.numerics.compiled import exact_kernel, kernel, read_only
 
 _EVERYBODY = read_only(np.empty(0, np.bool_))
 _NUMPY_ADDS_EIGHT = 8

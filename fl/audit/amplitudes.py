@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fl.accounting.budget_amplitudes import AmplitudeAllowance, power_peak
+from fl.accounting.budget_found import amplitude_caps
 from fl.audit.rounds import weakest_rounds
-from fl.budgets.amplitudes import AmplitudeAllowance, power_peak
-from fl.budgets.found import amplitude_caps
 from fl.config import FlmcConfig
-from fl.sure_noise import sure_noise_power
+from fl.uplink.noise_floor import sure_noise_power
 from phy.config import LinkConfig
 from privacy import PrivacyConfig
 from privacy.config import AmplitudeBudget

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.audit.games import Batch, Game
+from fl.audit.games.game import Batch, Game
 from privacy.audit import AuditResult, halves, judge
-from privacy.ledger.claims import Claim
+from privacy.events.claims import Claim
 
 Attack = Literal["lr", "classifier"]
 """The likelihood ratio, or a logistic regression that learns the law from the games that the threshold is chosen by."""

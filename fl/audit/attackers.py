@@ -8,7 +8,7 @@ hides: in the game they follow everybody but the audited device.
 
 from __future__ import annotations
 
-from fl.attacks import number_of
+from fl.attacks.attacks import number_of
 from fl.config import AttackConfig
 from fl.tasks.base import LearningError
 

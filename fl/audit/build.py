@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fl.audit.attackers import nobody_honest
-from fl.audit.games import Game, Listener
+from fl.audit.games.game import Game, Listener
 from fl.config import FedAvgConfig, FixedPointConfig, FlmcConfig, LearningConfig, ReconstructionConfig
 from fl.config.scheme import AggregatorConfig
 from fl.tasks.base import LearningError
@@ -58,11 +58,11 @@ def build_game(
     if problem is not None:
         raise LearningError(f"{problem}, so there is nothing to audit; choose a scheme that uploads")
     # Loaded when something is played: why_not answers without TensorFlow.
-    from fl.audit.flmc import FlmcGame
-    from fl.audit.mechanisms import MechanismGame
-    from fl.audit.schemes import SchemeGame
-    from fl.budgets.found import settled
-    from fl.exchange import digital_link
+    from fl.accounting.budget_found import settled
+    from fl.audit.games.flmc_game import FlmcGame
+    from fl.audit.games.mechanism_games import MechanismGame
+    from fl.audit.games.scheme_games import SchemeGame
+    from fl.uplink.exchange import digital_link
 
     played = played_learning(learning)
     bound = privacy if isinstance(privacy, PrivacyConfig | AmplitudeBudget) else None
@@ -87,7 +87,7 @@ def _check_sent(config: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivac
     """Raise LearningError for a game of more rounds than a budget that only watches lets a device send in."""
     if privacy.budget is None or privacy.budget.calibrate:
         return
-    from fl.budgets.uploads import rounds_within
+    from fl.accounting.budget_uploads import rounds_within
 
     most = rounds_within(config, link=link, privacy=privacy)
     if most is not None and most < rounds:

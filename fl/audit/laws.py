@@ -19,18 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.audit.uploads import Places, empty_model
-from fl.baselines.jopeq import JopeqCode
-from fl.baselines.laplace import LaplaceCode
-from fl.baselines.mvu import MvuCode
-from fl.baselines.value_scheme import Part
 from fl.codecs.packing import unpack
 from fl.config.scheme import CpaScheme
-from fl.one_bit.codebooks import codewords
-from fl.one_bit.cpa_build import build_cpa
-from fl.one_bit.radius import first_scales
-from phy.channels import UplinkContext
-from phy.random import Purpose
-from privacy.additive_noise import laplace_scale
+from fl.schemes.cpa.codebooks import codewords
+from fl.schemes.cpa.cpa_build import build_cpa
+from fl.schemes.cpa.radius import first_scales
+from fl.schemes.values.jopeq import JopeqCode
+from fl.schemes.values.laplace import LaplaceCode
+from fl.schemes.values.mvu import MvuCode
+from fl.schemes.values.value_scheme import Part
+from phy.fading.block_taps import UplinkContext
+from phy.numerics.random import Purpose
+from privacy.mechanisms.additive_noise import laplace_scale
 
 _LEAST_RATE = 1e-9
 

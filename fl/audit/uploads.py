@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.channel_credit import errors_together
 from fl.models.federated import FederatedModel, Piece
-from fl.slots import exchangeable
-from phy.channels import UplinkContext
+from fl.uplink.channel_credit import errors_together
+from fl.uplink.senders import exchangeable
 from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
 
 _ROWS = 1024
 _BITS_AT_ONCE = 1 << 22
@@ -23,7 +23,7 @@ class Places:
     """K rows (devices of the link) of `num_values` numbers, of which `places` are games in the rows `audited`.
 
     Given its fades, the noise of a link is independent from bit to bit, unless something joins bits together: a code,
-    a channel estimate, a fade of a packet, a cipher's block (`fl.channel_credit.errors_together`). Then each row holds
+    a channel estimate, a fade of a packet, a cipher's block (`channel_credit.errors_together`). Then each row holds
     one game. Devices that share their resources (NOMA) err together: one of each group is a game.
     """
 

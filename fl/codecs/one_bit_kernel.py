@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import inlined, kernel, read_only, shifted_left, stage
-from phy.fused.threefry import draw_listed
-from phy.fused.workers import available_threads, run_tasks
+from phy.numerics.compiled import inlined, kernel, read_only, shifted_left, stage
+from phy.numerics.threefry import draw_listed
+from phy.numerics.workers import available_threads, run_tasks
 
 _VALUES_OF_A_THREAD = 1 << 14
 """Fewer are drawn before another thread would have begun."""
@@ -147,7 +147,7 @@ def stochastic_signs(
 ) -> NDArray[np.uint8]:
     """Packed bits `[num_trials, num_devices, ceil(n / 8)]` of finite `values` `[num_trials, num_devices, n]`.
 
-    A bit is 0 with probability 1 / (1 + exp(-`slope` g)), by the words that `phy.random.uniform_words` gives for `keys`
+    A bit is 0 with probability 1 / (1 + exp(-`slope` g)), by the words that `random.uniform_words` gives for `keys`
     `[num_trials, 2]`, from number `first` (even) on.
     """
     num_trials, num_devices, num_values = values.shape

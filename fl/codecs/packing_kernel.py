@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import kernel, read_only
-from phy.fused.workers import available_threads, run_tasks
+from phy.numerics.compiled import kernel, read_only
+from phy.numerics.workers import available_threads, run_tasks
 
 MOST_BITS = 56
 """Wider codes and the up to 7 bits in front of them do not fit a word."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fl.codecs.base import Encoded
 from fl.codecs.parts import Codes, Floats, decode_in_parts, encode_in_parts
 from fl.tasks.base import LearningError
-from phy.random import uniform_words
+from phy.numerics.random import uniform_words
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,7 +54,7 @@ class ProbitScheme(Frozen):
     """PRoBit, one stochastic bit per entry and the maximum-likelihood mean.
 
     `bound` b: `fixed` at `b`; `clip`: updates are clipped to `clip` in every entry and b is that; `adaptive`: our own
-    rule, see `fl.one_bit.probit_bound`. `epsilon` asks for b >= max |delta| + (1 + 1/eps) Delta_1, the l1 norm of
+    rule, see `probit.probit_bound`. `epsilon` asks for b >= max |delta| + (1 + 1/eps) Delta_1, the l1 norm of
     updates being clipped to `l1_clip` = Delta_1 / 2: a fixed b below that is refused, the others are raised to it.
     `form` of that bound: as `printed`, or the smaller one whose `exact` loss is eps.
     """

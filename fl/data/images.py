@@ -19,7 +19,7 @@ from fl.data.idx import read_idx_set, read_idx_shape
 from fl.data.npz import check_headers, read_npz
 from fl.data.whereabouts import Found, find_data
 from fl.tasks.base import LearningError
-from phy.random import Purpose, generator
+from phy.numerics.random import Purpose, generator
 
 
 @dataclass(frozen=True, kw_only=True)

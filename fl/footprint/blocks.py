@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from fl.algorithms.device_blocks import devices_in_a_block
 from fl.config import FedAvgConfig
 from fl.config.scheme import CpaScheme, ProbitScheme, SignScheme
-from fl.device_blocks import devices_in_a_block
 from phy.config import LinkConfig
 
 
 def held_at_once(config: FedAvgConfig) -> str | None:
     """Why the numbers of all devices are in memory at once, with a remedy, in a clause; None where blocks of them are.
 
-    As `fl.federation.Federation` has it.
+    As `fl.algorithms.fedavg.Federation` has it.
     """
     aggregation = config.aggregation
     if not isinstance(aggregation, CpaScheme | ProbitScheme | SignScheme):

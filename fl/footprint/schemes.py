@@ -40,7 +40,7 @@ def upload_bits(config: FedAvgConfig, *, num_values: int) -> int:
 
 def jopeq_bits(scheme: JopeqScheme) -> int:
     """ceil(log2 n) of the n points that JoPEQ's quantiser has within its ball; any radius gives as many."""
-    from fl.one_bit.quantizers import build_quantizer
+    from fl.schemes.quantizers import build_quantizer
 
     points = build_quantizer(gamma=1.0, rate_bits=scheme.rate_bits, form="coded", dimension=scheme.dimension).points
     return max(len(points) - 1, 1).bit_length()

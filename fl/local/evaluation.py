@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.local.by_sample import logits_of
 from fl.local.forward import Pass, can_walk, walk
 from fl.local.gradients import forward_bytes
 from fl.local.linear import linear_classes
-from fl.local.loss import by_identity, cross_entropy, split_weights, unit_pixels
 from fl.local.samples import slices
+from fl.local.samplewise.by_sample import logits_of
+from fl.local.samplewise.loss import by_identity, cross_entropy, split_weights, unit_pixels
 from fl.models.federated import FederatedModel
 
 _MEMORY_BYTES = 128 << 20

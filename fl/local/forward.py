@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fl.local.masks import dropped
-from fl.local.norms import Window
-from fl.local.taps import LinearTap, ScaleTap, Tap
+from fl.local.samplewise.masks import dropped
+from fl.local.samplewise.norms import Window
+from fl.local.samplewise.taps import LinearTap, ScaleTap, Tap
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fl.local.by_sample import compile_by_sample
 from fl.local.forward import Pass, Randomness, can_walk, has_convolutions, walk
-from fl.local.loss import by_identity, clip_factors, cross_entropy, join_weights, split_weights, unit_pixels
-from fl.local.taps import inner_products
+from fl.local.samplewise.by_sample import compile_by_sample
+from fl.local.samplewise.loss import by_identity, clip_factors, cross_entropy, join_weights, split_weights, unit_pixels
+from fl.local.samplewise.taps import inner_products
 from fl.models.federated import FederatedModel
 
 _MOST_RANDOM_LAYERS = 4096

@@ -14,7 +14,7 @@ from fl.data import ImageData
 from fl.local.forward import can_walk
 from fl.local.samples import Batches
 from fl.models.federated import FederatedModel
-from phy.engines import sees_gpu
+from phy.engines.choice import sees_gpu
 
 _PLACES_AT_ONCE = 1 << 21
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import kernel, read_only, stage
-from phy.fused.workers import available_threads, run_tasks
+from phy.numerics.compiled import kernel, read_only, stage
+from phy.numerics.workers import available_threads, run_tasks
 
 _ROWS = 16
 """Samples whose pixels are held as floats at once."""

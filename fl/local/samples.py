@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.random import threefry
+from phy.numerics.random import threefry
 
 _STEPS_PER_OCTAVE = 8
 

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.data import ImageData
-from fl.local.by_sample import logits_of
 from fl.local.evaluation import SameModel
 from fl.local.forward import Pass, can_walk, has_convolutions, walk
 from fl.local.gradients import forward_bytes
-from fl.local.loss import by_identity, cross_entropy, split_weights, unit_pixels
 from fl.local.samples import padded_size
+from fl.local.samplewise.by_sample import logits_of
+from fl.local.samplewise.loss import by_identity, cross_entropy, split_weights, unit_pixels
 from fl.models.federated import FederatedModel
-from fl.partition import Partition
+from fl.partition.split import Partition
 from fl.tasks.base import LearningError
 
 _MEMORY_BYTES = 128 << 20

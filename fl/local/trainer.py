@@ -19,10 +19,10 @@ from fl.local.linear import linear_steps
 from fl.local.optimizers import compile_update, state_names
 from fl.local.samples import Batches, Slices, folded_keys, slices
 from fl.models.federated import FederatedModel
-from fl.partition import Partition
+from fl.partition.split import Partition
 from fl.tasks.base import LearningError
-from phy.fused.workers import available_threads
-from phy.random import Purpose, round_keys
+from phy.numerics.random import Purpose, round_keys
+from phy.numerics.workers import available_threads
 
 _MEMORY_BYTES = 192 << 20
 _MOST_DEVICES = 64

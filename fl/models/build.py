@@ -14,7 +14,7 @@ from fl.models.keras_backend import keras_on_tensorflow
 from fl.models.layers import Shape
 from fl.models.network import build_network
 from fl.models.zoo import architecture, output_width
-from phy.random import Purpose, seed_sequence
+from phy.numerics.random import Purpose, seed_sequence
 
 
 def build_model(config: ModelConfig, *, image_shape: Shape, num_classes: int, seed: int, trial: int) -> FederatedModel:

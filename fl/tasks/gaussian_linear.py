@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fl.config import GaussianLinearConfig
 from fl.tasks.base import Posterior, split_evenly
-from phy.random import Purpose, generator
+from phy.numerics.random import Purpose, generator
 
 PAPER_PARAMETER = np.array([0.418, -0.289, 0.3982, 0.8231, 0.5251])
 """theta* of the paper's Section IV, used where the dimension is 5."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fused.compiled import kernel, read_only
+from phy.numerics.compiled import kernel, read_only
 
 
 @kernel

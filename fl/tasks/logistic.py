@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from fl.config import LogisticConfig
 from fl.tasks.base import LearningError, Posterior, split_evenly
-from phy.random import Purpose, generator
+from phy.numerics.random import Purpose, generator
 
 _CHAINS = 32
 _WARM_UP = 500

@@ -11,12 +11,12 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from phy.coding.fused_ldpc import FusedLdpc
 from phy.coding.plan import TURBO_MEMORY, Coding, PacketPlan, ldpc_mother_bits
 from phy.coding.polar import PolarCode
 from phy.coding.repetition import Repetition
 from phy.coding.trellis import TrellisEncoder
 from phy.config.coding import CodingConfig
+from phy.engines.fused.fused_ldpc import FusedLdpc
 
 _TURBO_LLR_MAX = 20.0
 """Sionna's BCJR decoder exponentiates sums of LLRs in float32; it bounds its own messages at the same value."""
@@ -40,7 +40,7 @@ class BlockCode(Protocol):
 
 
 def block_code(coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, fused: bool) -> BlockCode:
-    """The code of one block of `plan`; `fused` by the kernels of `phy.fused`, where the code is fusible."""
+    """The code of one block of `plan`; `fused` by the kernels of `phy.engines.fused`, where the code is fusible."""
     if coding == "none":
         return Repetition(plan.block_bits, plan.block_bits)
     if coding.code == "repetition":

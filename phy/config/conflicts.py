@@ -95,7 +95,7 @@ def link_warnings(link: LinkConfig) -> Iterator[str]:
 def _cell(link: LinkConfig, num_devices: int) -> Iterator[LinkConflict]:
     if link.channel.cell is None:
         return
-    from phy.cell import check_cell
+    from phy.fading.cell import check_cell
 
     try:
         check_cell(link.channel.cell, link.channel, num_devices=num_devices)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from phy.config import ChannelConfig
-from phy.random import complex_normal, threefry
+from phy.numerics.random import complex_normal, threefry
 
 Motion = Literal["still", "symbol", "moving"]
 

@@ -7,7 +7,7 @@ from phy.frontends.ofdm import FrequencyDomain, OfdmFrontend
 from phy.frontends.ofdm_time import TimeDomain
 from phy.frontends.resource_grid import Grid
 from phy.frontends.single_carrier import SingleCarrier
-from phy.seams import Frontend, Propagation
+from phy.links.stages import Frontend, Propagation
 
 
 def build_frontend(
@@ -30,7 +30,7 @@ def build_frontend(
     if num_symbols < 1:
         raise ValueError(f"a packet of {num_symbols} symbols carries nothing; send at least one")
     if propagation is None:
-        from phy.propagation import build_propagation
+        from phy.fading.build import build_propagation
 
         propagation = build_propagation(config.channel, num_antennas=config.receiver.num_antennas)
     estimated = isinstance(config.csi, CsiEstimation)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.frontends.resource_grid import Grid
-from phy.seams import Propagation
+from phy.links.stages import Propagation
 
 _NEGLIGIBLE = 1e-9
 """Share of the channel's energy that eigenvalues may be left out with: far below what single precision resolves."""

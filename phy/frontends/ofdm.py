@@ -17,7 +17,7 @@ from phy.config import ChannelConfig, CsiEstimation, LinkConfig, OfdmConfig
 from phy.frontends import air
 from phy.frontends.estimation import LeastSquares, LinearMmse, PilotEstimator
 from phy.frontends.resource_grid import Grid
-from phy.seams import Launch, Observation, Propagation
+from phy.links.stages import Launch, Observation, Propagation
 
 
 class Domain(Protocol):
@@ -78,7 +78,7 @@ def respond(taps: Any, response: NDArray[np.complex128]) -> Any:
 
 
 class OfdmFrontend:
-    """Packets of whole slots over an OFDM grid; see `phy.seams.Frontend`.
+    """Packets of whole slots over an OFDM grid; see `phy.links.stages.Frontend`.
 
     `channel_uses` counts the resource elements of the device and the samples of the prefixes; one of them lasts
     `sample_s` = 1 / (num_subcarriers * subcarrier_spacing_hz), so that energies times `sample_s` are in joule. Under
@@ -149,13 +149,13 @@ class OfdmFrontend:
         return self._grid.place(symbols)
 
     def _offsets_of(self, key: Any) -> Any:
-        from phy.impairments import draw_offsets
+        from phy.links.impairments import draw_offsets
 
         spacing_hz = self._grid.ofdm.subcarrier_spacing_hz
         return draw_offsets(key, config=self._config.impairments, sample_s=self.sample_s, carrier_hz=spacing_hz)
 
     def _impair_grid(self, grid: Any, offsets: Any) -> Any:
-        from phy.impairments import impair_grid_by
+        from phy.links.impairments import impair_grid_by
 
         return impair_grid_by(self._grid.spread(grid), offsets, config=self._config.impairments, ofdm=self._grid.ofdm)
 

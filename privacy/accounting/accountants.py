@@ -19,8 +19,8 @@ from privacy.accounting.composition import (
 )
 from privacy.accounting.loss_distributions import pld_delta, pld_epsilon
 from privacy.errors import PrivacyError, require_probability
-from privacy.ledger.claims import Accountant
-from privacy.ledger.events import Event, Spending
+from privacy.events.claims import Accountant
+from privacy.events.events import Event, Spending
 
 ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "advanced", "renyi", "pld", "exact")
 """All that add up events; `paper` is what a paper says, and adds up nothing."""

@@ -19,8 +19,8 @@ from scipy.special import expit
 from privacy.accounting.accountants import account
 from privacy.accounting.spending import event_of
 from privacy.errors import PrivacyError, require_count, require_positive
-from privacy.ledger.claims import Accountant
-from privacy.ledger.events import Event, Floats, Kind, NoRelease, Spending
+from privacy.events.claims import Accountant
+from privacy.events.events import Event, Floats, Kind, NoRelease, Spending
 
 Schedule = Literal["uniform", "increasing", "decreasing"]
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from privacy.accounting.accountants import ACCOUNTANTS, SOURCES, account, unbounded
 from privacy.accounting.spending import check_alike, combined, credits_sampling, rounds_sent, worst_release
 from privacy.errors import PrivacyError, require_probability
-from privacy.ledger.claims import Accountant, Claim, Scope
-from privacy.ledger.events import Event, Ledger, NoRelease, Relation, Spending, Unprotected
-from privacy.ledger.noise_events import GaussianNoise, PureEpsilon
+from privacy.events.claims import Accountant, Claim, Scope
+from privacy.events.events import Event, Ledger, NoRelease, Relation, Spending, Unprotected
+from privacy.events.noise_events import GaussianNoise, PureEpsilon
 
 DRAWN_IN_SECRET = (
     "who takes part in a round is drawn at random, and whoever listens cannot tell who did, by seat, code, channel or "

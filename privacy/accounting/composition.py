@@ -13,8 +13,8 @@ import numpy as np
 
 from privacy.accounting.inversion import epsilon_of_event
 from privacy.errors import PrivacyError
-from privacy.ledger.events import Event, Floats, NoRelease, Spending, Unprotected
-from privacy.ledger.noise_events import GaussianNoise
+from privacy.events.events import Event, Floats, NoRelease, Spending, Unprotected
+from privacy.events.noise_events import GaussianNoise
 
 ORDERS: Floats = 1.0 + np.geomspace(0.0101, 1e7, 28)
 """Renyi orders tried first: dp-accounting converts none up to 1.01, and tiny losses are best told by large ones."""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from privacy.ledger.events import Event
+from privacy.events.events import Event
 
 _LADDER = np.concatenate([[0.0], np.geomspace(1e-12, 1e15, 136)])
 _FRACTIONS = np.linspace(0.0, 1.0, 33)

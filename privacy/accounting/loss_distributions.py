@@ -17,7 +17,7 @@ import numpy as np
 from privacy.accounting.composition import condensed, exposed, renyi_epsilon
 from privacy.accounting.inversion import epsilon_of_event
 from privacy.errors import PrivacyError
-from privacy.ledger.events import Event, Floats, Spending
+from privacy.events.events import Event, Floats, Spending
 
 if TYPE_CHECKING:
     from dp_accounting.pld.pld_pmf import PLDPmf

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from privacy.errors import PrivacyError
-from privacy.ledger.events import Event, Floats, Kind, Ledger, NoRelease, Spending, Unprotected
-from privacy.ledger.noise_events import FlippedBit, GaussianNoise, LaplaceNoise, PureEpsilon
-from privacy.ledger.sampling import SampledRelease
+from privacy.events.events import Event, Floats, Kind, Ledger, NoRelease, Spending, Unprotected
+from privacy.events.noise_events import FlippedBit, GaussianNoise, LaplaceNoise, PureEpsilon
+from privacy.events.sampling import SampledRelease
 
 MOST_DISTINCT = 200
 """Distinct values beyond which they are rounded, towards less privacy, to a relative grid."""
@@ -215,6 +215,6 @@ def _superposed(amplitude: float, facts: Mapping[str, float]) -> Event:
     if math.isinf(amplitude):
         # Bits that all can read: what the quantizer itself draws is left.
         return Unprotected() if math.isinf(bound) else PureEpsilon(epsilon=bound)
-    from privacy.ledger.superposed import SuperposedBit
+    from privacy.events.superposed import SuperposedBit
 
     return SuperposedBit(amplitude=amplitude, entry_bound=bound)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.burstiness import Burstiness
-from phy.independence import Independence, assess, verdict
-from scenarios.export import TRIALS_AT_ONCE
-from scenarios.figure_layout import legend_layout
-from scenarios.figures import COLOURS, MARKERS, STYLE, render
-from scenarios.labels import setting_label
-from scenarios.plan import Plan, Point, value_of
-from scenarios.store import Store
-from scenarios.tables import TaskIds
+from phy.measure.burstiness import Burstiness
+from phy.measure.independence import Independence, assess, verdict
+from scenarios.plan.plan import Plan, Point, value_of
+from scenarios.report.figures.draw import COLOURS, MARKERS, STYLE, render
+from scenarios.report.figures.layout import legend_layout
+from scenarios.report.tables.export import TRIALS_AT_ONCE
+from scenarios.report.tables.tables import TaskIds
+from scenarios.schema.labels.labels import setting_label
+from scenarios.store.store import Store
 
 MOST_CURVES = 6
 RUNS = ("1", "2", "3", "4", "5", "6", "7 or more")

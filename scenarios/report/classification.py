@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from fl.config import FedAvgConfig
 from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig
-from privacy.flip_plans import CLAMP_WORDS
-from scenarios.export import TRIALS_AT_ONCE
-from scenarios.figures import FigureFiles
-from scenarios.labels import setting_cell
-from scenarios.partition_figure import draw_partition
-from scenarios.plan import Plan, Point
-from scenarios.schema import Scenario
-from scenarios.store import Store
-from scenarios.tables import TaskIds
+from privacy.mechanisms.flip_plans import CLAMP_WORDS
+from scenarios.plan.plan import Plan, Point
+from scenarios.report.figures.draw import FigureFiles
+from scenarios.report.figures.partition import draw_partition
+from scenarios.report.tables.export import TRIALS_AT_ONCE
+from scenarios.report.tables.tables import TaskIds
+from scenarios.schema.labels.labels import setting_cell
+from scenarios.schema.schema import Scenario
+from scenarios.store.store import Store
 
 MOST_PARTITIONS = 3
 
@@ -60,9 +60,9 @@ def draw_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
 def label_counts(scenario: Scenario, *, trial: int) -> NDArray[np.int64] | None:
     """Samples of each label on each device `[num_devices, num_classes]`; None if the images are not at hand."""
     from fl.data import find_data, load_images
-    from fl.partition import partition
+    from fl.partition.split import partition
     from fl.tasks.base import LearningError
-    from phy.random import Purpose, generator
+    from phy.numerics.random import Purpose, generator
 
     learning = scenario.learning
     if not isinstance(learning, FedAvgConfig) or find_data(learning.data.name).place in ("nowhere", "download"):

@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenarios.cells import csv_cells
-from scenarios.errors import ScenarioError
-from scenarios.export import Replacement
-from scenarios.labels import plain_label, plain_setting, setting_cell
-from scenarios.plan import Plan
-from scenarios.published import Comparison, compare, told_apart_by, verdict
+from scenarios.plan.plan import Plan
+from scenarios.report.comparison import Comparison, compare, told_apart_by, verdict
 from scenarios.report.rows import Table, format_mean
-from scenarios.schema import TableConfig
-from scenarios.tables import PointSummary
+from scenarios.report.tables.cells import csv_cells
+from scenarios.report.tables.export import Replacement
+from scenarios.report.tables.tables import PointSummary
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.labels.labels import plain_label, plain_setting, setting_cell
+from scenarios.schema.schema import TableConfig
 
 _FIELDS = (
     "metric",

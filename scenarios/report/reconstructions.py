@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fl.config import ReconstructionConfig
-from scenarios.curves import applies
-from scenarios.figures import FigureFiles
-from scenarios.identity import canonical_json
-from scenarios.labels import setting_label
-from scenarios.plan import Plan, Point, value_of
-from scenarios.reconstruction_figure import Row, draw_reconstructions
-from scenarios.store import Store
-from scenarios.tables import TaskIds
+from scenarios.plan.identity import canonical_json
+from scenarios.plan.plan import Plan, Point, value_of
+from scenarios.report.figures.curves import applies
+from scenarios.report.figures.draw import FigureFiles
+from scenarios.report.figures.reconstruction import Row, draw_reconstructions
+from scenarios.report.tables.tables import TaskIds
+from scenarios.schema.labels.labels import setting_label
+from scenarios.store.store import Store
 
 MOST_ROWS = 12
 """In one picture; more settings of one label go on in a second."""

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scenarios.labels import plain_label, setting_cell
-from scenarios.plan import Plan, Point, value_of
-from scenarios.quantities import CODED, NEVER_NEGATIVE, RATES, SHARES, word_of
+from scenarios.plan.plan import Plan, Point, value_of
 from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells
 from scenarios.report.classification import PRIVACY_METRICS, PointPrivacy
 from scenarios.report.silence import EMPTY_ROUNDS
-from scenarios.tables import Mean, PointSummary, Rate
+from scenarios.report.tables.quantities import CODED, NEVER_NEGATIVE, RATES, SHARES, word_of
+from scenarios.report.tables.tables import Mean, PointSummary, Rate
+from scenarios.schema.labels.labels import plain_label, setting_cell
 
 _SAME = 1e-12
 """Relative width of an interval around one value that every trial has."""

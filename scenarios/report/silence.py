@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from scenarios.consistency.budget import budget_of
-from scenarios.plan import Plan
+from scenarios.plan.plan import Plan
 from scenarios.report.bursts import setting_in_words
-from scenarios.store import Store
-from scenarios.tables import TaskIds
+from scenarios.report.tables.tables import TaskIds
+from scenarios.schema.consistency.budget import budget_of
+from scenarios.store.store import Store
 
 EMPTY_ROUNDS, ROUNDS_SENT = "empty_rounds", "rounds_sent"
 

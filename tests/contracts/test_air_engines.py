@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from phy.channels import FlatChannel, UplinkContext
 from phy.compile import compile_air
 from phy.config import LinkConfig
-from phy.fused import air_taps
-from phy.fused.air import FusedAir
-from phy.fused.taps import TILE
-from phy.link import Superposition
-from phy.superposition import SuperpositionLink
+from phy.engines.fused.flat import air_taps
+from phy.engines.fused.flat.air import FusedAir
+from phy.engines.fused.flat.taps import TILE
+from phy.fading.block_taps import FlatChannel, UplinkContext
+from phy.links.link import Superposition
+from phy.links.superposition import SuperpositionLink
 
 DEVICES, TRIALS = 5, (4, 2)
 SYMBOLS = 9 * TILE + 77
@@ -144,8 +144,8 @@ def test_more_devices_than_a_tile_have_each_a_tap_of_their_own() -> None:
 
 def test_coefficients_are_those_of_the_equation() -> None:
     """One tap, one estimate, by hand: A conj(h^) h / |h^|^2 of an honest device that inverts."""
-    from phy.fused.compiled import kernel
-    from phy.fused.taps import NUM_LANES, OF_TAPS, tap_law
+    from phy.engines.fused.flat.taps import NUM_LANES, OF_TAPS, tap_law
+    from phy.numerics.compiled import kernel
 
     @kernel
     def added(law: Any, keys: Any, gain: Any, level: Any, lanes: Any) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from phy.channels import UplinkContext
 from phy.compile import compile_air
 from phy.config import LinkConfig
-from phy.link import AirUplink, LinkError, Superposition
+from phy.fading.block_taps import UplinkContext
+from phy.links.link import AirUplink, LinkError, Superposition
 
 NUM_TRIALS, NUM_DEVICES, NUM_SYMBOLS, NUM_BYTES = 5, 4, 21, 3
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from phy.channels import UplinkContext
 from phy.compile import compile_digital
 from phy.config import ChannelConfig, LinkConfig, PowerConfig
-from phy.link import DigitalUplink, LinkError, Reception
-from phy.measurement import LinkCounts
+from phy.fading.block_taps import UplinkContext
+from phy.links.link import DigitalUplink, LinkError, Reception
+from phy.measure.counts import LinkCounts
 
 NUM_TRIALS, NUM_DEVICES, NUM_BITS, NUM_BYTES, PACKET_BYTES = 5, 3, 203, 26, 8
 SHAPE = (NUM_TRIALS, NUM_DEVICES)

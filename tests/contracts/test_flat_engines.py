@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from phy.burstiness import Burstiness, measure_bursts
-from phy.channels import FlatChannel, UplinkContext
 from phy.compile import compile_digital
 from phy.config import BITS_PER_SYMBOL, ChannelConfig, LinkConfig, PowerConfig
-from phy.flat_chain import Load
-from phy.fused.bursts import count_bursts
-from phy.fused.carry import _carry
-from phy.fused.flat import FusedChain
-from phy.link import Reception
-from phy.measurement import LinkCounts, count_errors
+from phy.engines.fused.flat.bursts import count_bursts
+from phy.engines.fused.flat.carry import _carry
+from phy.engines.fused.flat.link import FusedChain
+from phy.fading.block_taps import FlatChannel, UplinkContext
+from phy.links.flat_chain import Load
+from phy.links.link import Reception
+from phy.measure.burstiness import Burstiness, measure_bursts
+from phy.measure.counts import LinkCounts, count_errors
 
 DEVICES, TRIALS, PACKET_BYTES = 3, (4, 2), 37
 NUM_BITS = 5003

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from phy.channels import UplinkContext
 from phy.compile import compile_digital
 from phy.config import LinkConfig
-from phy.link import LinkError, Reception
-from phy.measurement import LinkCounts
+from phy.fading.block_taps import UplinkContext
+from phy.links.link import LinkError, Reception
+from phy.measure.counts import LinkCounts
 
 DEVICES, PACKETS, PACKET_BYTES = 2, 2, 5
 NUM_BITS = 8 * PACKETS * PACKET_BYTES
@@ -152,7 +152,7 @@ def test_every_other_combination_keeps_them_too(access: str, code: str, channel:
 
 
 def test_a_link_that_swaps_bits_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from phy.packets import link as module
+    from phy.links.packets import link as module
 
     deliver = module.deliver
 

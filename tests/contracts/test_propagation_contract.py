@@ -10,9 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from phy.config import ChannelConfig
-from phy.propagation import build_propagation, frequency_correlation
-from phy.random import threefry
-from phy.seams import Propagation
+from phy.fading.build import build_propagation
+from phy.fading.correlation import frequency_correlation
+from phy.links.stages import Propagation
+from phy.numerics.random import threefry
 
 MOVING: dict[str, Any] = {"speed_m_s": 30.0}
 CHANNELS: dict[str, dict[str, Any]] = {

@@ -11,9 +11,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.config import BITS_PER_SYMBOL, ChannelConfig, CodingConfig, LinkConfig, NomaConfig, ReceiverConfig
-from phy.modulation import modulator
+from phy.links.modulation import modulator
+from phy.links.stages import Decoded, Observation
 from phy.receivers import build_receiver
-from phy.seams import Decoded, Observation
 
 ROWS, NUM_SYMBOLS, REPEATS = 5, 32, 2
 STEP_DB = 18.0

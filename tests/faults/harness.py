@@ -20,7 +20,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from scenarios.database import DATABASE
+from scenarios.store.database import DATABASE
 
 PATIENCE_S = 300
 """Beyond any machine that is merely busy."""
@@ -61,11 +61,11 @@ sweep:
 """Trials side by side: twenty tasks, four at a time."""
 
 ENVIRONMENT = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-COMMAND = (sys.executable, "-c", "from scenarios.cli import main; main()")
+COMMAND = (sys.executable, "-c", "from scenarios.cli.app import main; main()")
 
 _forks = multiprocessing.get_context("forkserver")
 # Loaded, not started: what TensorFlow starts would not survive a fork.
-_forks.set_forkserver_preload(["tensorflow", "numba", "scipy.stats", "matplotlib.figure", "scenarios.cli"])
+_forks.set_forkserver_preload(["tensorflow", "numba", "scipy.stats", "matplotlib.figure", "scenarios.cli.app"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ def _obey(words: list[str], out: Path, err: Path) -> None:
     sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
     sys.argv = ["phyloop", *words]
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    from scenarios.cli import main
+    from scenarios.cli.app import main
 
     try:
         main()

@@ -20,18 +20,18 @@ from harness import Outcome, Tally, obey
 from rows_of_before import PAGE_OF_BEFORE, create_store_of_before, write_as_before
 
 from fl.results import TrialResult
-from phy.burstiness import Burstiness
-from phy.monte_carlo import Stop
-from scenarios.damage import DamagedStoreError
-from scenarios.database import DATABASE, LOCK, PAGE
-from scenarios.errors import ScenarioError
-from scenarios.link_study.batches import AMOUNTS, COUNTS, Batch
-from scenarios.link_study.plan import BatchShape
-from scenarios.link_study.store import LinkStore
-from scenarios.provenance import collect_provenance
-from scenarios.salvage import surviving_damage
-from scenarios.store import Store
-from scenarios.store_reading import SERIES_TABLES
+from phy.measure.burstiness import Burstiness
+from phy.measure.monte_carlo import Stop
+from scenarios.engine.salvage import surviving_damage
+from scenarios.schema.errors import ScenarioError
+from scenarios.store.damage import DamagedStoreError
+from scenarios.store.database import DATABASE, LOCK, PAGE
+from scenarios.store.provenance import collect_provenance
+from scenarios.store.store import Store
+from scenarios.store.store_reading import SERIES_TABLES
+from scenarios.studies.link.batches import AMOUNTS, COUNTS, Batch
+from scenarios.studies.link.plan import BatchShape
+from scenarios.studies.link.store import LinkStore
 
 POINTS, TRIALS = 4, 6
 IDS = [f"task{point}-{trial}" for point in range(POINTS) for trial in range(TRIALS)]

@@ -10,7 +10,8 @@ from harness import ENVIRONMENT
 
 BODY = """
 import os, signal
-from scenarios import cli, commands, interruption
+from scenarios.cli import app as cli, run as commands
+from scenarios.engine import interruption
 
 def app():
     interruption_lost = {lost}

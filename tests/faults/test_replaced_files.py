@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import typer
 
-from scenarios.cli import named
-from scenarios.database import DATABASE, LOCK, take_lock
-from scenarios.errors import ScenarioError
-from scenarios.heartbeat import PROGRESS, read_heartbeat
-from scenarios.log import LOG, logged, logger
-from scenarios.plain_files import RESOLVED, open_plain, refuse_replaced
-from scenarios.status import holder
+from scenarios.cli.app import named
+from scenarios.schema.errors import ScenarioError
+from scenarios.store.database import DATABASE, LOCK, take_lock
+from scenarios.store.heartbeat import PROGRESS, read_heartbeat
+from scenarios.store.log import LOG, logged, logger
+from scenarios.store.plain_files import RESOLVED, open_plain, refuse_replaced
+from scenarios.store.status import holder
 
 IN_PLACE = (DATABASE, f"{DATABASE}-wal", LOCK)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fl.baselines.value_scheme import ValueCode, ValueScheme
 from fl.models.federated import Piece
-from phy.channels import UplinkContext
+from fl.schemes.values.value_scheme import ValueCode, ValueScheme
+from phy.fading.block_taps import UplinkContext
 
 PIECES = (Piece(name="kernel", shape=(31, 3), offset=0), Piece(name="bias", shape=(8,), offset=93))
 NUM_VALUES = 101

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from fl.bit_flips import flip_bits
 from fl.config.scheme import CpaScheme
-from fl.one_bit.base import Senders
-from fl.one_bit.cpa import Cpa
-from fl.one_bit.cpa_build import build_cpa
-from phy.channels import UplinkContext
-from phy.random import Purpose
+from fl.schemes.base import Senders
+from fl.schemes.cpa.cpa import Cpa
+from fl.schemes.cpa.cpa_build import build_cpa
+from fl.uplink.bit_flips import flip_bits
+from phy.fading.block_taps import UplinkContext
+from phy.numerics.random import Purpose
 
 ROUND = UplinkContext(seed=3, trials=(0,), round_index=4)
 KEEP = math.tanh(0.25)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from fl.algorithms.flmc import build_flmc
+from fl.algorithms.flmc_trials import run_trials
 from fl.config import FlmcConfig
 from fl.results import TrialResult
-from fl.rounds import run_trials
 from fl.tasks import build_task
-from phy.channels import UplinkContext
 from phy.config import ChannelConfig, LinkConfig, PowerConfig
-from phy.random import Purpose, generator
+from phy.fading.block_taps import UplinkContext
+from phy.numerics.random import Purpose, generator
 from privacy import PrivacyConfig
 
 SEED = 2022

@@ -10,7 +10,7 @@ from fl.config.local import LocalConfig
 from fl.data import ImageData
 from fl.local import LocalTrainer
 from fl.models.federated import FederatedModel, federated
-from fl.partition import Partition
+from fl.partition.split import Partition
 
 SEED, TRIAL, CLASSES, SCALE = 11, 2, 4, 1.0 / 16.0
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.channels import UplinkContext
+from phy.fading.block_taps import UplinkContext
 
 CONTEXT = UplinkContext(seed=8, trials=(1,), round_index=4)
 DEVICES = np.array([7, 0, 4_000_000, 3, 12])

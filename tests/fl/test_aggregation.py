@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.aggregation import SMALLEST_DEBIAS_FACTOR, sum_from_superposition, sum_of_devices
-from phy.link import Superposition
-from phy.power import AmplitudeDecision
+from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR, sum_from_superposition, sum_of_devices
+from phy.links.link import Superposition
+from phy.links.power import AmplitudeDecision
 
 K, M = 4, 3
 VALUES = np.random.default_rng(1).normal(size=(5, K, M))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from baseline_setting import round_of
 
-from fl import attacks
-from fl.attacks import attack_bits, attack_updates, choose_attackers, poison_labels
+from fl.attacks import attacks
+from fl.attacks.attacks import attack_bits, attack_updates, choose_attackers, poison_labels
 from fl.config.scheme import AttackConfig
 from fl.tasks.base import LearningError
 

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fl import protection
 from fl.algorithms.flmc import Gradients
 from fl.audit.attack import Audited, audit
 from fl.audit.build import build_game
-from fl.audit.flmc import FlmcGame
-from fl.audit.games import Listener
+from fl.audit.games.flmc_game import FlmcGame
+from fl.audit.games.game import Listener
 from fl.config import FedAvgConfig, FlmcConfig
 from fl.tasks.base import LearningError
-from phy.channels import Numbers, UplinkContext
+from fl.uplink import protection
 from phy.config import LinkConfig
-from phy.random import Purpose
+from phy.fading.block_taps import Numbers, UplinkContext
+from phy.numerics.random import Purpose
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
 
 GAMES = 12_000
@@ -160,7 +160,7 @@ def test_gaussian_noise_on_a_link_with_wrong_exponents_tells_no_more() -> None:
 
 def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The receiver is colder than the noise that is credited."""
-    monkeypatch.setattr("phy.channels.Numbers", lambda **numbers: Numbers(**numbers | {"noise_std": 1e-6}))
+    monkeypatch.setattr("phy.fading.block_taps.Numbers", lambda **numbers: Numbers(**numbers | {"noise_std": 1e-6}))
 
 
 @pytest.mark.parametrize("scheme", ["analog", "digital", "digital-orthogonal"])
@@ -179,7 +179,8 @@ def test_receiver_noise_that_is_credited_but_absent_is_caught(scheme: str, monke
 def test_gradients_that_are_not_clipped_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing_lost = np.zeros(1, bool)
     monkeypatch.setattr(
-        "fl.audit.flmc.clipped_gradients", lambda task, theta, _: Gradients(task.gradients(theta), nothing_lost)
+        "fl.audit.games.flmc_game.clipped_gradients",
+        lambda task, theta, _: Gradients(task.gradients(theta), nothing_lost),
     )
     found = play_flmc("analog")
     assert found.result.epsilon_lower > tightest(found)

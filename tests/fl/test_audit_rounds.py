@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl import protection
 from fl.audit.attack import Audited, audit
 from fl.audit.build import build_game
-from fl.audit.flmc import FlmcGame
-from fl.audit.games import Game
+from fl.audit.games.flmc_game import FlmcGame
+from fl.audit.games.game import Game
 from fl.audit.rounds import weakest_rounds
 from fl.config import FedAvgConfig, FlmcConfig, ReconstructionConfig
 from fl.config.scheme import AttackConfig
-from fl.one_bit.probit_bound import privacy_loss
+from fl.schemes.probit.probit_bound import privacy_loss
 from fl.tasks.base import LearningError
+from fl.uplink import protection
 from phy.config import LinkConfig
 from privacy import PrivacyConfig
 from privacy.config import AmplitudeBudget, BitFlippingBudget, GaussianBudget, GaussianConfig, SchemeBudget
-from privacy.ledger.claims import Claim
+from privacy.events.claims import Claim
 
 GAMES = 6_000
 CONFIDENCE = 1.0 - 1e-6

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl import flip_kernels
-from fl.bit_flips import count_differences, flip_bits
-from fl.known_values import known_values
+from fl.codecs.known_values import known_values
 from fl.tasks.base import LearningError
-from phy.link import known_bits
-from phy.random import Purpose, round_keys, threefry
+from fl.uplink import flip_kernels
+from fl.uplink.bit_flips import count_differences, flip_bits
+from phy.links.link import known_bits
+from phy.numerics.random import Purpose, round_keys, threefry
 
 RATES = np.array([0.0, 2.0**-11, 0.003, 0.1, 1 / 3, 0.5, 0.9, 1 - 2.0**-12, 1.0])
 NUM_BITS = 400_003
@@ -137,7 +137,7 @@ def test_a_payload_that_does_not_fit_is_refused() -> None:
 
 @pytest.mark.parametrize("num_bits", [1, 8, 1003, 1008])
 def test_differences_are_counted_without_padding(num_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fl.bit_flips._BYTES_AT_ONCE", 100)
+    monkeypatch.setattr("fl.uplink.bit_flips._BYTES_AT_ONCE", 100)
     first, second = np.random.default_rng(4).integers(0, 256, (2, 2, 3, 126), dtype=np.uint8)
     differ = np.unpackbits(first ^ second, axis=-1)[..., :num_bits].sum(axis=-1, dtype=np.int64)
     counted = count_differences(first, second, num_bits=num_bits)

@@ -7,7 +7,8 @@ import pytest
 from bounds_setting import FORMATS, fractions_flipped, recovered
 from numpy.typing import NDArray
 
-from fl.bounds import (
+from fl.tasks.base import LearningError
+from fl.theory.bounds import (
     bit_flipping_noise,
     flipped_mean,
     flipped_variance,
@@ -15,7 +16,6 @@ from fl.bounds import (
     local_bias_variance,
     recovered_moments,
 )
-from fl.tasks.base import LearningError
 
 
 def within_four_standard_errors(drawn: NDArray[np.float64], mean: object, variance: object) -> None:

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from flmc_setting import RAYLEIGH, paper_config, paper_link
 
-from fl.budgets.amplitudes import renyi_limits
-from fl.budgets.found import settled
-from fl.budgets.releases import release_of
+from fl.accounting.budget_amplitudes import renyi_limits
+from fl.accounting.budget_found import settled
+from fl.accounting.budget_releases import release_of
 from fl.config import FedAvgConfig
-from fl.exchange import digital_link
-from fl.one_bit.probit_bound import dp_bound
 from fl.results import TrialResult
 from fl.run import run_trials
+from fl.schemes.probit.probit_bound import dp_bound
+from fl.uplink.exchange import digital_link
 from phy.config import LinkConfig
 from privacy.accounting import account, claims, spendings
 from privacy.config import (
@@ -148,7 +148,7 @@ def fitting(config: FedAvgConfig, privacy: Any) -> int:
 
 
 def type_of(event: Any, *, count: int) -> Any:
-    from privacy.ledger.events import Spending
+    from privacy.events.events import Spending
 
     return Spending(event=event, count=count)
 

@@ -12,7 +12,7 @@ from fl.codecs import Binary32, Codec, FixedPoint, StochasticOneBit, Uniform, bu
 from fl.codecs.packing import pack, unpack
 from fl.config import Binary32Config, FixedPointConfig, UniformConfig
 from fl.tasks.base import LearningError
-from phy.random import Purpose, round_keys, uniform_words
+from phy.numerics.random import Purpose, round_keys, uniform_words
 
 LIMITS = {
     StochasticOneBit(slope=0.05): math.inf,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from cpa_setting import FORMS, KEEP, ROUND, build, quantised, through
 
-from fl.one_bit import theory
-from fl.one_bit.codebooks import Codebook
+from fl.schemes.cpa import cpa_theory as theory
+from fl.schemes.cpa.codebooks import Codebook
 from fl.tasks.base import LearningError
 
 GAINS = {

@@ -11,10 +11,11 @@ import pytest
 from cpa_setting import FORMS, KEEP, ROUND, build, quantised
 from oracles import loop_cpa
 
-from fl.one_bit import codebooks, cpa, theory
-from fl.one_bit.base import Senders
+from fl.schemes.base import Senders
+from fl.schemes.cpa import codebooks, cpa
+from fl.schemes.cpa import cpa_theory as theory
 from fl.tasks.base import LearningError
-from phy.random import Purpose
+from phy.numerics.random import Purpose
 
 ORACLE_CASES: list[dict[str, Any]] = [
     {},

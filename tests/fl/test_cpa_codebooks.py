@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from oracles import loop_cpa
 
-from fl.one_bit import codeword_kernels
-from fl.one_bit.codebooks import (
+from fl.schemes.cpa import codeword_kernels
+from fl.schemes.cpa.codebooks import (
     MOST_SCALAR_POINTS,
     UNHEARD,
     Codebook,
@@ -20,11 +20,11 @@ from fl.one_bit.codebooks import (
     shared_uniforms,
     signed_histogram,
 )
-from fl.one_bit.cpa import Cpa
-from fl.one_bit.quantizers import ScalarQuantizer
+from fl.schemes.cpa.cpa import Cpa
+from fl.schemes.quantizers import ScalarQuantizer
 from fl.tasks.base import LearningError
-from phy.channels import UplinkContext
-from phy.random import Purpose
+from phy.fading.block_taps import UplinkContext
+from phy.numerics.random import Purpose
 
 DEVICES = np.array([7, 0, 900_001], np.int64)
 EVERY = [

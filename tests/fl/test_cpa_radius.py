@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from cpa_setting import KEEP, ROUND, build, quantised
 
-from fl.bit_flips import flip_bits
 from fl.config.scheme import CpaScheme
-from fl.one_bit import radius
-from fl.one_bit.base import Senders
-from fl.one_bit.cpa_build import build_cpa
+from fl.schemes.base import Senders
+from fl.schemes.cpa import radius
+from fl.schemes.cpa.cpa_build import build_cpa
 from fl.tasks.base import LearningError
-from phy.random import Purpose
+from fl.uplink.bit_flips import flip_bits
+from phy.numerics.random import Purpose
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,10 @@ from flmc_setting import SEED, metric, paper_config, paper_link, standard_error
 from scipy.stats import norm
 
 from fl.algorithms.flmc import build_flmc
-from fl.rounds import run_trials
+from fl.algorithms.flmc_trials import run_trials
 from fl.tasks import build_task
-from phy.channels import UplinkContext
 from phy.config import CsiError
+from phy.fading.block_taps import UplinkContext
 
 MODELS = ("measured", "iid", "analytic")
 

@@ -9,13 +9,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from fl.aggregation import weighted_mean
+from fl.aggregation.estimates import weighted_mean
 from fl.codecs import build_codec
 from fl.config import Binary32Config, FixedPointConfig
-from fl.exchange import Exchange, Upload, believe, digital_link
-from fl.protection import BitFlipping, FixedFlips, GaussianNoise, NoProtection, Protection
-from phy.channels import UplinkContext
+from fl.uplink.exchange import Exchange, Upload, believe, digital_link
+from fl.uplink.protection import BitFlipping, FixedFlips, GaussianNoise, NoProtection, Protection
 from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
 from privacy.config import BitFlippingConfig
 
 DEVICES, VALUES = 4, 3000

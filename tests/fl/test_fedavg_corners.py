@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from fl.algorithms.fedavg import Federation
 from fl.config import FedAvgConfig
-from fl.federation import Federation
 from fl.results import TrialResult
 from fl.run import run_trials
 from phy.config import LinkConfig

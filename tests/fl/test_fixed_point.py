@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.bit_flips import flip_bits
 from fl.codecs import FixedPoint
 from fl.codecs.packing import unpack
 from fl.tasks.base import LearningError
-from phy.random import Purpose, round_keys
+from fl.uplink.bit_flips import flip_bits
+from phy.numerics.random import Purpose, round_keys
 
 NO_KEYS = np.zeros((1, 2), np.uint32)
 

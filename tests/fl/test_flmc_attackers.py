@@ -20,19 +20,19 @@ from flmc_setting import (
 from oracles import numpy_flmc as oracle
 from oracles.numpy_jammed_flmc import run_jammed_chain
 
-from fl.algorithms.attackers import AttackersOfTrials, check_attack
 from fl.algorithms.flmc import build_flmc
-from fl.attacks import attack_bits, attack_updates
+from fl.algorithms.flmc_trials import run_trials
+from fl.attacks.attacks import attack_bits, attack_updates
+from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.config import AttackConfig, FlmcConfig
 from fl.results import TrialResult
-from fl.rounds import run_trials
 from fl.tasks import build_task
 from fl.tasks.base import LearningError
-from phy.channels import UplinkContext
 from phy.config import CsiError
+from phy.fading.block_taps import UplinkContext
 from privacy import PrivacyConfig
-from privacy.flmc_analog import analog_delta
-from privacy.flmc_digital import digital_delta
+from privacy.mechanisms.flmc_analog import analog_delta
+from privacy.mechanisms.flmc_digital import digital_delta
 
 K, M, BOUND = 20, 5, 30.0
 TRIALS = (0, 1, 5)

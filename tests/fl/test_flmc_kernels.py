@@ -8,8 +8,8 @@ from scipy.special import expit
 
 from fl.codecs.one_bit import StochasticOneBit
 from fl.tasks.linear_kernel import quadratic_gradients
-from phy.fused.workers import THREADS_VARIABLE
-from phy.random import Purpose, round_keys, threefry
+from phy.numerics.random import Purpose, round_keys, threefry
+from phy.numerics.workers import THREADS_VARIABLE
 
 TRIALS, DEVICES = (0, 3, 5), 7
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from baseline_setting import PIECES, round_of, there_and_back
 
-from fl.baselines.build import build_baseline, build_jopeq
-from fl.baselines.jopeq import JopeqCode
-from fl.baselines.value_scheme import ValueScheme
 from fl.config import JopeqScheme
+from fl.schemes.values.build_values import build_baseline, build_jopeq
+from fl.schemes.values.jopeq import JopeqCode
+from fl.schemes.values.value_scheme import ValueScheme
 from fl.tasks.base import LearningError
 
 

@@ -9,12 +9,12 @@ import pytest
 from baseline_setting import NUM_VALUES, PIECES, round_of, there_and_back, updates
 from scipy import integrate, stats
 
-from fl.baselines.build import build_baseline
-from fl.baselines.laplace import LaplaceCode
 from fl.config.scheme import AggregatorConfig, LaplaceScheme
-from fl.one_bit.base import Senders
-from privacy.additive_noise import laplace_epsilon, laplace_scale, t_epsilon, t_scale
+from fl.schemes.base import Senders
+from fl.schemes.values.build_values import build_baseline
+from fl.schemes.values.laplace import LaplaceCode
 from privacy.errors import PrivacyError
+from privacy.mechanisms.additive_noise import laplace_epsilon, laplace_scale, t_epsilon, t_scale
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])

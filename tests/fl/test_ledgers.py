@@ -11,20 +11,20 @@ import pytest
 from flmc_setting import RAYLEIGH, SEED, paper_config, paper_link
 from scipy.special import ndtri
 
+from fl.accounting.ledger_fedavg import TOLD_BY_ATTACKERS
+from fl.accounting.ledger_flmc import MANY_LOOKS, NO_NOISE, flmc_account
+from fl.accounting.ledger_sent import sampled_share
+from fl.accounting.ledgers import account_of
 from fl.config import FedAvgConfig
 from fl.config.scheme import JopeqScheme
-from fl.ledgers import account_of
-from fl.ledgers.fedavg import TOLD_BY_ATTACKERS
-from fl.ledgers.flmc import MANY_LOOKS, NO_NOISE, flmc_account
-from fl.ledgers.sent import sampled_share
 from fl.results import OnAir, PrivacyAccount, TrialResult
 from fl.run import run_trials
 from phy.config import LinkConfig
-from privacy.bit_flipping import composed_rate
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig, SchemeBudget
-from privacy.gaussian_mechanism import spent_epsilon
-from privacy.ledger.events import Ledger
-from privacy.ledger.published import CLEAR_SCALES, ONE_STEP
+from privacy.events.events import Ledger
+from privacy.events.published import CLEAR_SCALES, ONE_STEP
+from privacy.mechanisms.bit_flipping import composed_rate
+from privacy.mechanisms.gaussian_mechanism import spent_epsilon
 
 NUM_DEVICES, NUM_VALUES = 6, 650
 
@@ -328,7 +328,7 @@ def test_attackers_who_hand_on_what_honest_devices_computed_are_named() -> None:
 def test_the_round_in_which_the_servers_model_diverged_was_on_the_air_and_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fl.divergence._DIVERGED", 1e6)
+    monkeypatch.setattr("fl.local.divergence._DIVERGED", 1e6)
     config = setting("mean", attack={"kind": "gaussian", "std": 1e9, "devices": [1]}, receiver_limit=None)
     privacy = GaussianConfig(mechanism="gaussian", epsilon=2.0)
     failed = run_trials(config, link=radio(error_model="error_free"), privacy=privacy, seed=3, trials=[0])[0]
@@ -352,7 +352,7 @@ def test_the_round_in_which_langevin_diverged_was_on_the_air_and_counts(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Clipped gradients take parameters no farther than some steps: a nearer end of all numbers will do.
-    monkeypatch.setattr("fl.rounds._DIVERGED", 3.0)
+    monkeypatch.setattr("fl.algorithms.flmc_trials._DIVERGED", 3.0)
     config = paper_config(scheme, rounds=40, burn_in=0, step_size=0.5)
     failed = run_trials(config, link=paper_link(scheme), privacy=None, seed=SEED, trials=[0])[0]
     assert failed.failure is not None

@@ -7,12 +7,12 @@ import pytest
 from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_link, trajectory
 from scipy.special import expit
 
+from fl.algorithms.flmc_trials import run_trials
 from fl.config import LogisticConfig
-from fl.rounds import run_trials
 from fl.tasks import build_task
 from fl.tasks.logistic import reference_chain, standardised_data
 from phy.config import CsiError
-from phy.random import Purpose, generator
+from phy.numerics.random import Purpose, generator
 from privacy import PrivacyConfig
 
 TRIALS = (0, 3)

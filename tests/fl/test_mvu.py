@@ -9,9 +9,9 @@ import pytest
 from baseline_setting import there_and_back
 from scipy import optimize
 
-from fl.baselines.mvu import MvuCode, alias_tables
+from fl.schemes.values.mvu import MvuCode, alias_tables
 from privacy.errors import PrivacyError
-from privacy.mvu import mvu_table, randomized_response
+from privacy.mechanisms.mvu import mvu_table, randomized_response
 
 TABLES = [(0.1, 2, 2), (0.5, 1, 1), (0.5, 3, 1), (1.0, 2, 3), (1.0, 4, 2), (3.0, 3, 3), (3.0, 1, 4), (8.0, 4, 4)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.one_bit.quantizers import HexagonalQuantizer, Quantizer, ScalarQuantizer, build_quantizer
+from fl.schemes.quantizers import HexagonalQuantizer, Quantizer, ScalarQuantizer, build_quantizer
 from fl.tasks.base import LearningError
 
 EVERY = [

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fl.config import FedAvgConfig, ParticipationConfig
-from fl.participation import Participants, draw_participants
-from fl.slots import Slots
+from fl.partition.participation import Participants, draw_participants
+from fl.uplink.senders import Slots
 from phy.config import LinkConfig
 
 FADES = {"channel": {"model": "flat", "fading": "rayleigh"}}

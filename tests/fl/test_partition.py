@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fl.config.data import PartitionConfig
-from fl.partition import Partition, partition, partition_problem
+from fl.partition.split import Partition, partition, partition_problem
 from fl.tasks.base import LearningError
 
 LABELS = np.random.default_rng(7).choice(10, 6000, p=np.arange(5, 15) / 95)

@@ -13,9 +13,9 @@ from fl.config.local import LocalConfig
 from fl.config.scheme import PersonalConfig
 from fl.data import ImageData
 from fl.local import LocalTrainer, evaluate
+from fl.local.personal import PersonalModels, hold_out, personal_local_config
 from fl.local.stacked import evaluate_stacked
-from fl.partition import Partition
-from fl.personal import PersonalModels, hold_out, personal_local_config
+from fl.partition.split import Partition
 from fl.tasks.base import LearningError
 
 SIZES = [5, 3, 18, 5, 2, 40]

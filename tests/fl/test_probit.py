@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from probit_setting import CONTEXT, DEVICES, MANY, Array, equal, some_updates
 
-from fl.bit_flips import flip_bits
-from fl.one_bit import stochastic_bits as kernels
-from fl.one_bit.base import Senders
-from fl.one_bit.probit import Probit
-from fl.one_bit.probit_theory import error_bound, estimate_variance, influence_bound, printed_error
+from fl.schemes import stochastic_bits as kernels
+from fl.schemes.base import Senders
+from fl.schemes.probit.probit import Probit
+from fl.schemes.probit.probit_theory import error_bound, estimate_variance, influence_bound, printed_error
 from fl.tasks.base import LearningError
-from phy.channels import UplinkContext
-from phy.random import Purpose, threefry
+from fl.uplink.bit_flips import flip_bits
+from phy.fading.block_taps import UplinkContext
+from phy.numerics.random import Purpose, threefry
 
 
 def oracle_bits(updates: Array, *, bounds: Array, limits: Array, devices: Array, context: UplinkContext) -> Array:

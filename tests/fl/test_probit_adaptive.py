@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from probit_setting import Array, equal, some_updates
 
-from fl.one_bit.base import Senders
-from fl.one_bit.probit import Probit, dp_bound
-from fl.one_bit.probit_bound import NOISE_TO_SIGNAL, SMALLEST_SHARE
-from phy.channels import UplinkContext
+from fl.schemes.base import Senders
+from fl.schemes.probit.probit import Probit, dp_bound
+from fl.schemes.probit.probit_bound import NOISE_TO_SIGNAL, SMALLEST_SHARE
+from phy.fading.block_taps import UplinkContext
 
 
 def ran(scheme: Probit, updates: Array, *, rounds: int, lie: bool = False) -> list[float]:

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from probit_setting import CONTEXT, MANY, Array, equal
 
-from fl.bit_flips import flip_bits
 from fl.config.scheme import ProbitScheme
-from fl.one_bit.base import Senders
-from fl.one_bit.probit import Probit, build_probit, dp_bound, first_bound, probit_problem
-from fl.one_bit.probit_bound import adapted_bound, privacy_loss
-from fl.one_bit.probit_theory import estimate_variance, influence_bound
+from fl.schemes.base import Senders
+from fl.schemes.probit.probit import Probit, build_probit, dp_bound, first_bound, probit_problem
+from fl.schemes.probit.probit_bound import adapted_bound, privacy_loss
+from fl.schemes.probit.probit_theory import estimate_variance, influence_bound
 from fl.tasks.base import LearningError
-from phy.random import Purpose
+from fl.uplink.bit_flips import flip_bits
+from phy.numerics.random import Purpose
 
 BALLS = [
     {"l1_clip": 0.2, "clip": None},

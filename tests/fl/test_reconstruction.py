@@ -10,23 +10,23 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from fl.baselines.build import build_baseline
+from fl.attacks.image_inversion import invert_linear, likeness, psnr_db
+from fl.attacks.reconstruction import deal, run_reconstruction
 from fl.config import ReconstructionConfig
-from fl.image_inversion import invert_linear, likeness, psnr_db
 from fl.models.federated import FederatedModel, Piece
-from fl.one_bit.base import Senders
-from fl.one_bit.build import build_rounds
-from fl.one_bit.cpa_build import build_cpa
-from fl.one_bit.probit import build_probit
-from fl.one_bit.probit_bound import privacy_loss
-from fl.one_bit.sign import build_sign
-from fl.received_updates import read_updates
-from fl.reconstruction import deal, run_reconstruction
 from fl.results import TrialResult
 from fl.run import run_trials
+from fl.schemes.base import Senders
+from fl.schemes.build import build_rounds
+from fl.schemes.cpa.cpa_build import build_cpa
+from fl.schemes.probit.probit import build_probit
+from fl.schemes.probit.probit_bound import privacy_loss
+from fl.schemes.received_updates import read_updates
+from fl.schemes.sign import build_sign
+from fl.schemes.values.build_values import build_baseline
 from fl.tasks.base import LearningError
-from phy.channels import UplinkContext
 from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
 from privacy.accounting import account_claims
 from privacy.config import BitFlippingConfig, GaussianConfig, SchemeBudget
 

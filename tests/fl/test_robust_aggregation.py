@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from fl import robust_aggregation
+from fl.aggregation import robust as robust_aggregation
+from fl.aggregation.robust import aggregate_in_parts, aggregate_values, geometric_median
 from fl.config.scheme import AggregatorConfig
-from fl.robust_aggregation import aggregate_in_parts, aggregate_values, geometric_median
 
 RNG = np.random.default_rng(5)
 NAMES = ("mean", "median", "trimmed-mean", "geometric-median", "rsa")

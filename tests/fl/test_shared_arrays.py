@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fl.algorithms.round_series import of_trials
 from fl.results import TrialResult
-from fl.round_series import of_trials
 from fl.run import run_trials
 from privacy import PrivacyConfig, RoundPrivacy
-from scenarios.accounts import account_text
-from scenarios.loader import load_scenario
-from scenarios.plan import expand
-from scenarios.store import Store
-from scenarios.store_reading import SERIES_TABLES
+from scenarios.plan.plan import expand
+from scenarios.schema.loader import load_scenario
+from scenarios.store.accounts import account_text
+from scenarios.store.store import Store
+from scenarios.store.store_reading import SERIES_TABLES
 
 ROUNDS = 40
 

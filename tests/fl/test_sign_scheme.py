@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fl.bit_flips import flip_bits
 from fl.config.scheme import SignScheme
-from fl.one_bit.base import Senders
-from fl.one_bit.sign import SignVote, build_sign
-from fl.one_bit.stochastic_bits import SignSums
+from fl.schemes.base import Senders
+from fl.schemes.sign import SignVote, build_sign
+from fl.schemes.stochastic_bits import SignSums
 from fl.tasks.base import LearningError
-from phy.channels import UplinkContext
-from phy.random import Purpose
+from fl.uplink.bit_flips import flip_bits
+from phy.fading.block_taps import UplinkContext
+from phy.numerics.random import Purpose
 
 CONTEXT = UplinkContext(seed=5, trials=(3,), round_index=2)
 DEVICES = np.array([90_000, 2, 11])

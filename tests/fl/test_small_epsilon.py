@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl.aggregation import SMALLEST_DEBIAS_FACTOR
+from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.config.scheme import ChannelUse, CpaScheme, SignScheme
-from fl.one_bit.base import Scheme, Senders
-from fl.one_bit.cpa_build import build_cpa
-from fl.one_bit.sign import build_sign
-from fl.protection import RandomizedResponse
-from phy.channels import UplinkContext
+from fl.schemes.base import Scheme, Senders
+from fl.schemes.cpa.cpa_build import build_cpa
+from fl.schemes.sign import build_sign
+from fl.uplink.protection import RandomizedResponse
 from phy.compile import compile_digital
 from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
 
 EPSILON = 0.01
 KEPT = math.tanh(EPSILON / 2.0)

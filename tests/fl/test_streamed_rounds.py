@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl import device_blocks, federation
-from fl.choices import choose_for_each
+from fl.algorithms import device_blocks
+from fl.algorithms import fedavg as federation
+from fl.algorithms.fedavg import Federation, RoundReport
 from fl.config import FedAvgConfig
-from fl.divergence import DivergedError
-from fl.federation import Federation, RoundReport
 from fl.footprint import bytes_per_trial, held_at_once
+from fl.local.divergence import DivergedError
 from fl.local.linear import linear_steps
-from fl.one_bit.stochastic_bits import SignSums
+from fl.partition.choices import choose_for_each
+from fl.schemes.stochastic_bits import SignSums
 from phy.config import LinkConfig
 
 DEVICES = 300

@@ -9,12 +9,12 @@ import pytest
 from bounds_setting import a_task, recovered
 from numpy.typing import NDArray
 
-from fl.bounds import (
+from fl.tasks.base import LearningError
+from fl.theory.bounds import (
     bit_flipping_noise,
     theorem2_bound,
 )
-from fl.softmax_optimum import ConvexTask, convex_task, softmax_loss
-from fl.tasks.base import LearningError
+from fl.theory.softmax_optimum import ConvexTask, convex_task, softmax_loss
 
 SETTING = {
     "initial_distance_sq": 4.0,

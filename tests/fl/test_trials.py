@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_link, standard_error, trajectory
 
-import phy.channels
-import phy.flat_sionna
-import phy.fused.flat
+import phy.engines.fused.flat.link
+import phy.engines.sionna.flat
+import phy.fading.block_taps
+from fl.algorithms.flmc_trials import run_trials
 from fl.codecs import one_bit_kernel
 from fl.results import TrialResult
-from fl.rounds import run_trials
 from fl.tasks.gaussian_linear import GaussianLinear
 from phy.config import CsiError
 from privacy import PrivacyConfig
@@ -165,19 +165,19 @@ class TestRenaming:
     def rename(self, monkeypatch: pytest.MonkeyPatch) -> tuple[float, ...]:
         """Device j becomes what device ORDER[j] was, everywhere; returns the gains to configure."""
         order = self.ORDER
-        rows, gradients = phy.channels.FlatChannel.rows, GaussianLinear.gradients
+        rows, gradients = phy.fading.block_taps.FlatChannel.rows, GaussianLinear.gradients
 
-        def renamed_rows(self: phy.channels.FlatChannel, context: object, **block: int) -> tuple:
+        def renamed_rows(self: phy.fading.block_taps.FlatChannel, context: object, **block: int) -> tuple:
             channel_key, csi_key, device, gain = rows(self, context, **block)
             return channel_key, csi_key, device.reshape(-1, 20)[:, order].ravel(), gain
 
-        monkeypatch.setattr(phy.channels.FlatChannel, "rows", renamed_rows)
+        monkeypatch.setattr(phy.fading.block_taps.FlatChannel, "rows", renamed_rows)
         monkeypatch.setattr(GaussianLinear, "gradients", lambda task, theta: gradients(task, theta)[:, order])
         signs, as_before = one_bit_kernel.stochastic_signs, np.argsort(order)
         monkeypatch.setattr(
             one_bit_kernel, "stochastic_signs", lambda values, **k: signs(values[:, as_before], **k)[:, order]
         )
-        for module in (phy.flat_sionna, phy.fused.flat):
+        for module in (phy.engines.sionna.flat, phy.engines.fused.flat.link):
             draw = module.random_bits
             monkeypatch.setattr(module, "random_bits", lambda *a, draw=draw, **k: draw(*a, **k)[:, order])
         return tuple(np.array(self.GAINS)[order])

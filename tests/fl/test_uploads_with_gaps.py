@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fl.codecs import build_codec
+from fl.codecs.known_values import known_values
 from fl.config import FixedPointConfig, FlipMomentsConfig
-from fl.exchange import Exchange, Upload, digital_link
-from fl.known_values import known_values
-from fl.protection import BitFlipping, FixedFlips, NoProtection, Protection
 from fl.run import run_trials
-from phy.channels import UplinkContext
+from fl.uplink.exchange import Exchange, Upload, digital_link
+from fl.uplink.protection import BitFlipping, FixedFlips, NoProtection, Protection
 from phy.config import LinkConfig
-from phy.link import known_bits
+from phy.fading.block_taps import UplinkContext
+from phy.links.link import known_bits
 from privacy.config import BitFlippingConfig
 
 DEVICES = 4

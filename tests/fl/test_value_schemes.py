@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 from baseline_setting import NUM_VALUES, PIECES, round_of, updates
 
-from fl.aggregation import weighted_mean
-from fl.baselines import draws, value_scheme
-from fl.baselines.build import build_baseline
-from fl.baselines.draws import device_words, laplace, normals, uniforms
-from fl.baselines.scaling import TensorScaling
-from fl.baselines.value_scheme import ValueScheme
+from fl import draws
+from fl.aggregation.estimates import weighted_mean
 from fl.config.scheme import AggregatorConfig, JopeqScheme, LaplaceScheme, MvuScheme
-from fl.one_bit.base import Senders
+from fl.draws import device_words, laplace, normals, uniforms
+from fl.schemes.base import Senders
+from fl.schemes.values import value_scheme
+from fl.schemes.values.build_values import build_baseline
+from fl.schemes.values.scaling import TensorScaling
+from fl.schemes.values.value_scheme import ValueScheme
 from fl.tasks.base import LearningError
-from phy.random import Purpose, threefry
+from phy.numerics.random import Purpose, threefry
 
 CONFIGS = [
     LaplaceScheme(name="laplace"),

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from pace import OwnTime
 
-from scenarios.describe import describe, listings
-from scenarios.errors import ScenarioError
-from scenarios.estimate import estimate
-from scenarios.figure_check import check_figures
-from scenarios.link_study.figures import check_study_figures
-from scenarios.link_study.plan import expand_link
-from scenarios.loader import LoadedScenario, load_scenario
-from scenarios.plan import expand
-from scenarios.table_check import check_tables
+from scenarios.cli.describe import describe, listings
+from scenarios.engine.estimate import estimate
+from scenarios.plan.plan import expand
+from scenarios.report.figures.check import check_figures
+from scenarios.report.tables.table_check import check_tables
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import LoadedScenario, load_scenario
+from scenarios.studies.link.figures import check_study_figures
+from scenarios.studies.link.plan import expand_link
 
 SECONDS = 1.0
 BYTES = 500 << 20

@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from scenarios.loader import LIBRARY
-from scenarios.schema_keys import schema_keys
+from scenarios.schema.loader import LIBRARY
+from scenarios.schema.schema_keys import schema_keys
 
 WORDS = (
     *("none", "auto", "true", "null", "~", "digital", "analog", "fedavg", "flmc", "measured", "ldpc5g", "mnist"),

@@ -29,14 +29,14 @@ from fl.data.idx import read_idx
 from fl.data.npz import read_npz
 from fl.data.pickled import PickleError, read_pickle
 from fl.tasks.base import LearningError
-from scenarios.array_bytes import pack_series, unpack_series
-from scenarios.checkpoint_file import Checkpoint, DamagedError, read_checkpoint, write_checkpoint
-from scenarios.database import DATABASE, connect
-from scenarios.errors import ScenarioError
-from scenarios.loader import load_scenario, resolved_data
-from scenarios.packs import Entry, Place, array_at, is_pack, is_packed, layout_of, text_at
-from scenarios.store import Store
-from scenarios.stored import stored_scenario
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import load_scenario, resolved_data
+from scenarios.store.array_bytes import pack_series, unpack_series
+from scenarios.store.checkpoint_file import Checkpoint, DamagedError, read_checkpoint, write_checkpoint
+from scenarios.store.database import DATABASE, connect
+from scenarios.store.packs import Entry, Place, array_at, is_pack, is_packed, layout_of, text_at
+from scenarios.store.store import Store
+from scenarios.store.stored import stored_scenario
 
 SOME = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))

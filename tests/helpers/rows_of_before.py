@@ -10,11 +10,11 @@ from math import isnan
 from pathlib import Path
 
 from fl.results import TrialResult
-from scenarios.accounts import account_arrays, account_text
-from scenarios.array_bytes import pack_series
-from scenarios.database import DATABASE, LOCK, YOUNG_TABLES, connect, create_database
-from scenarios.integrity import ARRAY_TABLES, TASK_COLUMNS, Row, digest
-from scenarios.run_notes import TABLES as NOTES_TABLES
+from scenarios.store.accounts import account_arrays, account_text
+from scenarios.store.array_bytes import pack_series
+from scenarios.store.database import DATABASE, LOCK, YOUNG_TABLES, connect, create_database
+from scenarios.store.integrity import ARRAY_TABLES, TASK_COLUMNS, Row, digest
+from scenarios.store.run_notes import TABLES as NOTES_TABLES
 
 PAGE_OF_BEFORE = 4096
 _PARTS = ("task", "point", "metrics", "account", *ARRAY_TABLES)

@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from phy.random import threefry
+from phy.numerics.random import threefry
 
 
 def word(key: np.ndarray, *, stage: int, draw: int, block: int, device: int) -> int:

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from radio import context, link_config
 
-from phy.channels import UplinkContext
 from phy.compile import compile_air
 from phy.config import CsiEstimation, LinkConfig, OfdmConfig
-from phy.link import Superposition
+from phy.fading.block_taps import UplinkContext
+from phy.links.link import Superposition
 
 OFDM = OfdmConfig(
     num_subcarriers=24, guard_carriers=(2, 1), dc_null=True, num_symbols=7, pilot_symbols=(1, 5), cyclic_prefix_length=4

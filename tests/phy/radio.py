@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.channels import UplinkContext
 from phy.config import BITS_PER_SYMBOL, ChannelConfig, CsiError, LinkConfig, PowerConfig
+from phy.fading.block_taps import UplinkContext
 
 MODULATIONS = tuple(BITS_PER_SYMBOL)
 

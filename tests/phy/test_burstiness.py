@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK, context, link_config, random_payload
 from scipy import stats
 
-from phy import burstiness
-from phy.burstiness import MAX_RUN, Burstiness, measure_bursts
 from phy.compile import compile_digital
 from phy.config import LinkConfig
-from phy.independence import Independence, assess, verdict
-from phy.link import LinkError, known_bits, round_airtime
+from phy.links.link import LinkError, known_bits, round_airtime
+from phy.measure import burstiness
+from phy.measure.burstiness import MAX_RUN, Burstiness, measure_bursts
+from phy.measure.independence import Independence, assess, verdict
 
 
 def counted_slowly(

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK
 from scipy import stats
 
-from phy.cell import (
+from phy.config import CellConfig, ChannelConfig
+from phy.fading.cell import (
     DEVICE_HEIGHT_M,
     SERVER_HEIGHT_M,
     Placement,
@@ -21,7 +22,6 @@ from phy.cell import (
     place_devices,
     shadowing_std_db,
 )
-from phy.config import CellConfig, ChannelConfig
 
 DISTANCE_M = np.array([12.0, 17.0, 40.0, 120.0, 300.0, 800.0, 2500.0, 4900.0])
 SCENARIOS = ("umi", "uma", "rma")

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from radio import context, link_config
 from scipy import stats
 
-from phy.channels import CHUNK_SYMBOLS, FlatChannel, UplinkContext, draw_taps, precoding_weights
 from phy.config import LinkConfig
+from phy.fading.block_taps import CHUNK_SYMBOLS, FlatChannel, UplinkContext, draw_taps, precoding_weights
 
 NUM_SYMBOLS = 1 << 14
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from phy.config import LoopConfig
-from phy.measurement import LinkCounts, empty_counts
-from phy.packets.closed_loop import PowerLoop, adapt_power
+from phy.links.packets.closed_loop import PowerLoop, adapt_power
+from phy.measure.counts import LinkCounts, empty_counts
 
 
 def counts(errors: object, bits: object, *, packet_errors: object = 0, packets: object = 0) -> LinkCounts:

@@ -9,7 +9,7 @@ import pytest
 from numba import float64, int64
 from numba.core.caching import NullCache
 
-from phy.fused.compiled import kernel, stage
+from phy.numerics.compiled import kernel, stage
 
 
 @stage

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from radio import link_config
 
-from phy import engines
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
 from phy.config.conflicts import link_conflicts
-from phy.link import LinkError
+from phy.engines import choice as engines
+from phy.links.link import LinkError
 
 WITHOUT: dict[str, dict[str, Any]] = {
     "turbo": {"coding": {"code": "turbo"}},
@@ -92,8 +92,8 @@ def test_what_auto_still_stands_for_is_not_judged() -> None:
 
 
 def test_the_engine_named_is_the_engine_that_computes() -> None:
-    from phy.flat_sionna import SionnaChain
-    from phy.fused.flat import FusedChain
+    from phy.engines.fused.flat.link import FusedChain
+    from phy.engines.sionna.flat import SionnaChain
 
     for engine, chain in (("sionna", SionnaChain), ("fused", FusedChain), ("auto", FusedChain)):
         uplink = compile_digital(link_config(engine=engine), num_devices=1, num_bits=8)
@@ -102,9 +102,9 @@ def test_the_engine_named_is_the_engine_that_computes() -> None:
 
 def test_neither_phy_nor_a_checked_scenario_imports_numba() -> None:
     script = (
-        "import sys, phy.compile, phy.engines, scenarios.loader, scenarios.plan\n"
-        "loaded = scenarios.loader.load_scenario('flmc-snr')\n"
-        "scenarios.plan.expand(loaded)\n"
+        "import sys, phy.compile, phy.engines.choice, scenarios.schema.loader, scenarios.plan.plan\n"
+        "loaded = scenarios.schema.loader.load_scenario('flmc-snr')\n"
+        "scenarios.plan.plan.expand(loaded)\n"
         "print('numba' in sys.modules)\n"
     )
     root = Path(__file__).parents[2]
@@ -122,6 +122,6 @@ def test_neither_phy_nor_a_checked_scenario_imports_numba() -> None:
     ],
 )
 def test_reader_is_told_which_engine_computes(engines_of_links: list[str], told: str | None) -> None:
-    from scenarios.computed_by import computed_by
+    from scenarios.report.computed_by import computed_by
 
     assert computed_by(link(engine) for engine in engines_of_links) == told

@@ -16,12 +16,12 @@ from radio import (
 )
 from scipy import stats
 
-from phy import theory
-from phy.channels import UplinkContext
 from phy.compile import compile_digital
 from phy.config import LinkConfig
-from phy.link import Reception
-from phy.measurement import LinkCounts
+from phy.fading.block_taps import UplinkContext
+from phy.links.link import Reception
+from phy.measure import theory
+from phy.measure.counts import LinkCounts
 
 NUM_BITS = 40_000
 

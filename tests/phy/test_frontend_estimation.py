@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK, standard_errors_apart, standard_errors_off
 
 from phy.config import ChannelConfig, CsiEstimation, OfdmConfig
+from phy.fading.build import build_propagation
 from phy.frontends import build_frontend
 from phy.frontends.estimation import LeastSquares, LinearMmse
 from phy.frontends.resource_grid import Grid
-from phy.propagation import build_propagation
 
 OFDM = OfdmConfig(num_subcarriers=24, num_symbols=10, pilot_symbols=(2, 7))
 MOVING = ChannelConfig(model="tdl-c", delay_spread_s=600e-9, speed_m_s=40.0, coherence="packet")

@@ -11,9 +11,9 @@ from radio import ERRORS_OF_A_CHECK, standard_errors_off
 from scipy import stats
 
 from phy.config import ChannelConfig, CsiError, CsiEstimation, ImpairmentsConfig, OfdmConfig, ReceiverConfig
+from phy.fading.build import build_propagation
 from phy.frontends import build_frontend
 from phy.frontends.resource_grid import Grid
-from phy.propagation import build_propagation
 
 OFDM = OfdmConfig(num_subcarriers=16, cyclic_prefix_length=4, num_symbols=5, pilot_symbols=(1,))
 TDL = ChannelConfig(model="tdl-a", speed_m_s=20.0, coherence="packet")

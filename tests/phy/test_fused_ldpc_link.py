@@ -11,8 +11,8 @@ from radio import ERRORS_OF_A_CHECK, context, link_config, random_payload
 from phy.compile import compile_digital
 from phy.config import CodingConfig
 from phy.config.conflicts import link_conflicts
-from phy.engines import engine_of
-from phy.link import Reception
+from phy.engines.choice import engine_of
+from phy.links.link import Reception
 
 BLOCK_BYTES, BLOCKS = 20, 400
 
@@ -48,8 +48,8 @@ def coded_link(check_update: str, engine: str) -> Any:
 
 @pytest.mark.parametrize("check_update", ["boxplus", "boxplus-phi"])
 def test_auto_takes_kernels_where_checks_are_box_plus(check_update: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phy.engines.sees_gpu", lambda: False)
-    monkeypatch.setattr("phy.engines.has_vectors", lambda: True)
+    monkeypatch.setattr("phy.engines.choice.sees_gpu", lambda: False)
+    monkeypatch.setattr("phy.engines.choice.has_vectors", lambda: True)
     assert engine_of(coded_link(check_update, "auto")) == "fused"
 
 

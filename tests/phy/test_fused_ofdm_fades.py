@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from phy.config import ChannelConfig
-from phy.fused.compiled import kernel
-from phy.fused.packet_fades import Fades, draw_waves, fades_of, tap_paths, waves_room
-from phy.propagation import build_propagation
+from phy.engines.fused.packets.fades import Fades, draw_waves, fades_of, tap_paths, waves_room
+from phy.fading.build import build_propagation
+from phy.numerics.compiled import kernel
 
 ANTENNAS, INSTANTS, STEP_S = 2, 40, 71e-6
 CHANNELS = {

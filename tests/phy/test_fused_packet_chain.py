@@ -12,10 +12,10 @@ from numba import types
 from radio import standard_errors_off
 
 from phy.config import LinkConfig
-from phy.fused.packet_air import _carry
-from phy.fused.packet_chain import FusedPacketChain
-from phy.packets.chain import ChainSpec, chain_of, compiled_chain, compiled_part
-from phy.packets.seam import Arrival, Departure
+from phy.engines.fused.packets.air import _carry
+from phy.engines.fused.packets.chain import FusedPacketChain
+from phy.links.packets.chain import ChainSpec, chain_of, compiled_chain, compiled_part
+from phy.links.packets.seam import Arrival, Departure
 
 GRID = {
     "num_subcarriers": 24,
@@ -256,8 +256,8 @@ def test_grids_err_as_the_closed_form_of_rayleigh_fading_says(antennas: int) -> 
 def test_auto_takes_kernels_where_they_have_the_whole_chain(
     changes: dict[str, Any], whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("phy.engines.sees_gpu", lambda: False)
-    monkeypatch.setattr("phy.engines.has_vectors", lambda: True)
-    monkeypatch.setattr("phy.packets.chain.compiled_chain", ChainSpec.__repr__)
+    monkeypatch.setattr("phy.engines.choice.sees_gpu", lambda: False)
+    monkeypatch.setattr("phy.engines.choice.has_vectors", lambda: True)
+    monkeypatch.setattr("phy.links.packets.chain.compiled_chain", ChainSpec.__repr__)
     config = link_of("ofdm-ls", engine="auto", **changes)
     assert isinstance(chain_of(spec_of(config)), FusedPacketChain) == whole

@@ -11,9 +11,9 @@ import tensorflow as tf
 from phy.coding import build_codec
 from phy.coding.crc import PacketCrc
 from phy.config import CRC_BITS, CodingConfig
-from phy.fused.packet_bits import count_label_errors, fill_bytes, fill_labels
-from phy.fused.packet_codec import packet_codec
-from phy.fused.packet_crc import PackedCrc
+from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_labels
+from phy.engines.fused.packets.codec import packet_codec
+from phy.engines.fused.packets.crc import PackedCrc
 
 ROWS = 5
 CODES: dict[str, Any] = {

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from phy.config import LinkConfig
-from phy.fused import packet_plan
-from phy.fused.packet_chain import FusedPacketChain
-from phy.fused.packet_nodes import MOST_NODES, nodes_between
-from phy.packets.seam import Departure
+from phy.engines.fused.packets import plan as packet_plan
+from phy.engines.fused.packets.chain import FusedPacketChain
+from phy.engines.fused.packets.nodes import MOST_NODES, nodes_between
+from phy.links.packets.seam import Departure
 
 LINES_S = 20e-6 + np.arange(14) * 71e-6
 WALKING_HZ, DRIVING_HZ = 35.0, 350.0

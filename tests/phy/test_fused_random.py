@@ -1,4 +1,4 @@
-"""Random numbers of the fused kernels: the words of `phy.random`, and Gaussians that hold far out."""
+"""Random numbers of the fused kernels: the words of `phy.numerics.random`, and Gaussians that hold far out."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from phy import random as plain
-from phy.fused import random as fused
-from phy.fused.compiled import kernel
-from phy.fused.threefry import devices, draw_lanes, draw_listed, positions
-from phy.random import Purpose, round_keys
+from phy.numerics import random as plain
+from phy.numerics import random_kernels as fused
+from phy.numerics.compiled import kernel
+from phy.numerics.random import Purpose, round_keys
+from phy.numerics.threefry import devices, draw_lanes, draw_listed, positions
 
 KEYS = round_keys(2022, (0, 5), Purpose.NOISE, 3)
 NUM_NORMALS = 1 << 24

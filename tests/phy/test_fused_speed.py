@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from pace import fastest_s
 
-from phy.channels import UplinkContext
 from phy.config import BITS_PER_SYMBOL, LinkConfig
-from phy.fused.flat import FusedChain
-from phy.orthogonal import OrthogonalLink
+from phy.engines.fused.flat.link import FusedChain
+from phy.fading.block_taps import UplinkContext
+from phy.links.orthogonal import OrthogonalLink
 
 SYMBOLS = 1 << 19
 

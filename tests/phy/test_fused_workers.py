@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from phy.fused.workers import run_tasks
+from phy.numerics.workers import run_tasks
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])

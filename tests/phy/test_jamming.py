@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 from radio import context, link_config, random_payload, unpacked
 
-from phy.air_sionna import _compiled
 from phy.compile import compile_air
 from phy.config import LinkConfig, OfdmConfig
-from phy.link import LinkError, Superposition
+from phy.engines.sionna.air import _compiled
+from phy.links.link import LinkError, Superposition
 
 QUIET = {"noise_power": 1e-10}
 """With snr_max_db = 100 the power is P0 = 1 and the noise 1e-5 per dimension."""

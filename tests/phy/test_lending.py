@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from phy.lending import CounterGenerator, lend_to_sionna
+from phy.numerics.generator_override import CounterGenerator, lend_to_sionna
 
 
 def keys(rows: int) -> NDArray[np.uint32]:

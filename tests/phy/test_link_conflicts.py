@@ -18,8 +18,8 @@ from phy.compile import compile_air, compile_digital
 from phy.config import ChannelConfig, LinkConfig
 from phy.config.conflicts import LinkConflict, link_conflicts, link_warnings
 from phy.config.delays import interference_share, line_of_sight_k, power_delay_profile
-from phy.gains import check_gains, device_gains
-from phy.link import LinkError
+from phy.fading.gains import check_gains, device_gains
+from phy.links.link import LinkError
 
 MODELS = [f"{kind}-{letter}" for kind in ("tdl", "cdl") for letter in "abcde"]
 GRID: dict[str, Any] = {"num_subcarriers": 16, "cyclic_prefix_length": 4}

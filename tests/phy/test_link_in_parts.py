@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from phy import orthogonal
-from phy.channels import UplinkContext
 from phy.compile import compile_digital
 from phy.config import LinkConfig
-from phy.link import LinkError, PartedUplink, Reception, join_receptions
+from phy.fading.block_taps import UplinkContext
+from phy.links import orthogonal
+from phy.links.link import LinkError, PartedUplink, Reception, join_receptions
 
 DEVICES, NUM_BITS = 11, 805
 CONTEXT = UplinkContext(seed=3, trials=(0, 4), round_index=2)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from phy.measurement import LinkCounts, count_errors, empty_counts, mask_padding, rate_interval
+from phy.measure.counts import LinkCounts, count_errors, empty_counts, mask_padding, rate_interval
 
 CASES = [
     (0, 1),

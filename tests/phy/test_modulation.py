@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from radio import MODULATIONS
 
 from phy.config import BITS_PER_SYMBOL
-from phy.modulation import modulator, pack_bits, unpack_bits
+from phy.links.modulation import modulator, pack_bits, unpack_bits
 
 
 def standard_symbols(bits: NDArray[np.uint8], bits_per_symbol: int) -> NDArray[np.complex128]:

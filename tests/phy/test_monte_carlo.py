@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from phy.measurement import rate_interval
-from phy.monte_carlo import (
+from phy.measure.counts import rate_interval
+from phy.measure.monte_carlo import (
     ClusteredCounts,
     LinkTally,
     Stop,

@@ -21,12 +21,14 @@ from radio import (
 )
 from scipy import optimize
 
-from phy import channels, flat_sionna, theory
-from phy.channels import CHUNK_SYMBOLS
 from phy.compile import compile_digital
 from phy.config import BITS_PER_SYMBOL
-from phy.link import LinkError
-from phy.measurement import LinkCounts
+from phy.engines.sionna import flat as flat_sionna
+from phy.fading import block_taps as channels
+from phy.fading.block_taps import CHUNK_SYMBOLS
+from phy.links.link import LinkError
+from phy.measure import theory
+from phy.measure.counts import LinkCounts
 
 NUM_BLOCKS, BLOCK_SYMBOLS = 64, 8192
 """64 independent blocks, one trial each: their spread gives the standard error, fades included."""
@@ -46,7 +48,7 @@ def block_bits(modulation: str) -> int:
 
 
 def predicted_rate(modulation: str, fading: str, snr_max_db: float) -> float:
-    """`phy.theory` at Es/N0 = P0 / (2 N0)."""
+    """`phy.measure.theory` at Es/N0 = P0 / (2 N0)."""
     esno = 10.0 ** (snr_max_db / 10.0) / 2.0
     bits_per_symbol = BITS_PER_SYMBOL[modulation]
     if fading == "constant":

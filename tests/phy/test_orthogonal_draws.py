@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK, context, link_config, random_payload, standard_errors_apart, unpacked
 
-from phy.channels import CHUNK_SYMBOLS
 from phy.compile import compile_digital
 from phy.config import BITS_PER_SYMBOL
-from phy.measurement import LinkCounts
+from phy.fading.block_taps import CHUNK_SYMBOLS
+from phy.measure.counts import LinkCounts
 
 
 def same_trials(part: LinkCounts, whole: LinkCounts, rows: list[int]) -> bool:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from radio import context
 
-from phy.packets.layout import Clock, all_rows, cut_payload, device_keys, row_keys
-from phy.random import Purpose
+from phy.links.packets.layout import Clock, all_rows, cut_payload, device_keys, row_keys
+from phy.numerics.random import Purpose
 
 
 @settings(deadline=None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phy.channels import UplinkContext
 from phy.compile import compile_air
 from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
 
 
 def amplitudes(uplink: object, caps: dict, *, round_index: int = 0, trials: tuple[int, ...] = (0, 1)) -> np.ndarray:

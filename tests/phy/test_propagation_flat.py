@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK, context, link_config, random_payload, standard_errors_off
 from scipy import stats
 
-from phy.channels import FlatChannel, draw_taps
 from phy.compile import compile_digital
 from phy.config import ChannelConfig
-from phy.propagation import build_propagation
-from phy.propagation.nakagami import amplitude_pieces, nakagami_taps
-from phy.theory import fading_bit_error_rate
+from phy.fading.block_taps import FlatChannel, draw_taps
+from phy.fading.build import build_propagation
+from phy.fading.nakagami import amplitude_pieces, nakagami_taps
+from phy.measure.theory import fading_bit_error_rate
 
 KEYS = np.random.default_rng(5).integers(0, 1 << 32, (64, 2), dtype=np.uint32)
 

@@ -11,12 +11,12 @@ from radio import ERRORS_OF_A_CHECK, standard_errors_off
 from scipy import special, stats
 
 from phy.config import ChannelConfig
-from phy.lending import lend_to_sionna
-from phy.propagation import build_propagation, frequency_correlation
-from phy.propagation.cdl import _correlation
-from phy.propagation.correlation import clarke_correlation
-from phy.propagation.tdl import FLAT_WAVES, TDL_WAVES, tdl_profile
-from phy.propagation.waves import sum_of_waves
+from phy.fading.build import build_propagation
+from phy.fading.cdl import _correlation
+from phy.fading.correlation import clarke_correlation, frequency_correlation
+from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, tdl_profile
+from phy.fading.waves import sum_of_waves
+from phy.numerics.generator_override import lend_to_sionna
 
 DELAY_SPREAD_S, CARRIER_HZ, SPEED_M_S, SAMPLING_HZ = 300e-9, 3.5e9, 30.0, 1e4
 STEPS = 6

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from phy.channels import draw_normals
-from phy.random import (
+from phy.fading.block_taps import draw_normals
+from phy.numerics.random import (
     Purpose,
     complex_normal,
     generator,

@@ -7,8 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
-from phy.random import Purpose, Trials, round_keys
-from phy.remember import Remembered, constant
+from phy.numerics.cache import Remembered, constant
+from phy.numerics.random import Purpose, Trials, round_keys
 
 
 def test_the_same_object_is_worked_out_once_and_an_equal_one_anew() -> None:

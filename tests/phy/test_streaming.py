@@ -8,7 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phy.streaming import Cut, Program, pad_rows, stream
+from phy.numerics.streaming import Cut, Program, pad_rows, stream
 
 CUTS = st.builds(
     Cut,

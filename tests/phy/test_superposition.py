@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK, context, link_config, random_payload, standard_errors_off, unpacked
 from scipy import integrate, special, stats
 
-from phy import air_sionna, theory
-from phy.channels import CHUNK_SYMBOLS, UplinkContext
 from phy.compile import compile_air
 from phy.config import LinkConfig
-from phy.link import LinkError, Superposition
+from phy.engines.sionna import air as air_sionna
+from phy.fading.block_taps import CHUNK_SYMBOLS, UplinkContext
+from phy.links.link import LinkError, Superposition
+from phy.measure import theory
 
 QUIET = {"noise_power": 1e-10}
 """With snr_max_db = 100 the power is P0 = 1 and the noise 1e-5 per dimension."""

@@ -13,10 +13,10 @@ from radio import ERRORS_OF_A_CHECK, context, random_payload, standard_errors_of
 
 from phy.compile import compile_air
 from phy.config import CsiEstimation, ImpairmentsConfig
-from phy.link import LinkError
-from phy.superposition_ofdm import OfdmSuperposition
-from phy.superposition_ofdm.chain import compiled_chain
-from phy.superposition_ofdm.layout import Layout
+from phy.links.link import LinkError
+from phy.links.superposition_ofdm import OfdmSuperposition
+from phy.links.superposition_ofdm.chain import compiled_chain
+from phy.links.superposition_ofdm.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def test_a_trial_has_the_same_numbers_in_any_batch(link: dict[str, Any]) -> None
 @pytest.mark.slow
 def test_a_payload_of_several_chunks_arrives_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same numbers however the grid is cut: channel, weights and offsets go on over the cut."""
-    from phy.superposition_ofdm import link as module
+    from phy.links.superposition_ofdm import link as module
 
     config = air(
         "bpsk",

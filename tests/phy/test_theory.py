@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from radio import standard_errors_off
 from scipy import integrate, special, stats
 
-from phy.theory import awgn_bit_error_rate, fading_bit_error_rate, sic_bit_error_rates
+from phy.measure.theory import awgn_bit_error_rate, fading_bit_error_rate, sic_bit_error_rates
 
 EVERY_ORDER = (1, 2, 4, 6, 8)
 ESNO = 10.0 ** (np.array([-10.0, -3.0, 0.0, 7.0, 13.0, 20.0]) / 10.0)

@@ -16,11 +16,11 @@ from privacy.accounting import loss_distributions as pld
 from privacy.accounting.composition import advanced_epsilon, condensed
 from privacy.accounting.inversion import epsilon_of_event
 from privacy.errors import PrivacyError
-from privacy.ledger.claims import Accountant
-from privacy.ledger.events import Event, Floats, NoRelease, Spending, Unprotected
-from privacy.ledger.noise_events import FlippedBit, GaussianNoise, LaplaceNoise, PureEpsilon, RepeatedFlips
-from privacy.ledger.sampling import SampledRelease
-from privacy.ledger.superposed import SuperposedBit
+from privacy.events.claims import Accountant
+from privacy.events.events import Event, Floats, NoRelease, Spending, Unprotected
+from privacy.events.noise_events import FlippedBit, GaussianNoise, LaplaceNoise, PureEpsilon, RepeatedFlips
+from privacy.events.sampling import SampledRelease
+from privacy.events.superposed import SuperposedBit
 
 # What the accountant `pld` promises of its grid.
 SLACK = 1.01

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from privacy import bit_distance as module
-from privacy.bit_distance import bit_distance, measure_kappa
 from privacy.errors import PrivacyError
+from privacy.mechanisms import bit_distance as module
+from privacy.mechanisms.bit_distance import bit_distance, measure_kappa
 
 
 def oracle_integer(value: float, *, bits: int, value_range: float) -> int:

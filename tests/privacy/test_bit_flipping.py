@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from privacy import flip_plans
-from privacy.bit_flipping import (
+from privacy.errors import PrivacyError
+from privacy.evidence import credited_rate
+from privacy.mechanisms import flip_plans
+from privacy.mechanisms.bit_flipping import (
     aes_ciphertext_rate,
     aes_plaintext_rate,
     artificial_rate,
@@ -22,9 +24,7 @@ from privacy.bit_flipping import (
     recovered_factor,
     target_bit_error_rate,
 )
-from privacy.errors import PrivacyError
-from privacy.evidence import credited_rate
-from privacy.flip_plans import CHANNEL_SUFFICES, CLAMP_WORDS, HALF, NO_CLAMP, FlipPlan, plan_flips
+from privacy.mechanisms.flip_plans import CHANNEL_SUFFICES, CLAMP_WORDS, HALF, NO_CLAMP, FlipPlan, plan_flips
 
 DIGEST = {
     0.02: {1: 0.5, 2: 0.3333, 5: 0.1667, 10: 0.0909, 20: 0.0476},

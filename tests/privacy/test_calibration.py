@@ -19,9 +19,9 @@ from privacy.accounting.calibration import (
 )
 from privacy.accounting.spending import event_of, spendings
 from privacy.errors import PrivacyError
-from privacy.gaussian_mechanism import calibrated_sigma
-from privacy.ledger.events import Kind, Ledger, NoRelease, Spending
-from privacy.ledger.noise_events import FlippedBit, GaussianNoise, PureEpsilon
+from privacy.events.events import Kind, Ledger, NoRelease, Spending
+from privacy.events.noise_events import FlippedBit, GaussianNoise, PureEpsilon
+from privacy.mechanisms.gaussian_mechanism import calibrated_sigma
 
 CASES: tuple[tuple[Kind, int, Mapping[str, float], Any], ...] = (
     ("gaussian", 1, {}, "pld"),

@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from privacy import ciphers
-from privacy.bit_flipping import aes_plaintext_rate
 from privacy.ciphers import Cipher, build_cipher, device_key
 from privacy.errors import PrivacyError
+from privacy.mechanisms.bit_flipping import aes_plaintext_rate
 
 NAMES = ("none", "stream", "aes")
 KEYS = np.array([[1, 2], [3, 4]], np.uint32)

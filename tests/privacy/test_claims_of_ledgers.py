@@ -11,9 +11,9 @@ import pytest
 from privacy.accounting import ACCOUNTANTS, account, account_claims, claims, refusals
 from privacy.accounting.claiming import DRAWN_IN_SECRET
 from privacy.errors import PrivacyError
-from privacy.ledger.claims import Claim
-from privacy.ledger.events import Ledger, Spending
-from privacy.ledger.noise_events import FlippedBit, GaussianNoise, PureEpsilon
+from privacy.events.claims import Claim
+from privacy.events.events import Ledger, Spending
+from privacy.events.noise_events import FlippedBit, GaussianNoise, PureEpsilon
 
 NAN = math.nan
 

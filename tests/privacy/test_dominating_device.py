@@ -11,10 +11,10 @@ import pytest
 from privacy.accounting import account, combined, event_of, spendings
 from privacy.accounting.spending import MOST_DISTINCT, worst_release
 from privacy.errors import PrivacyError
-from privacy.ledger.events import Kind, Ledger, NoRelease, Spending, Unprotected
-from privacy.ledger.noise_events import FlippedBit, GaussianNoise, LaplaceNoise, PureEpsilon, RepeatedFlips
-from privacy.ledger.sampling import SampledRelease
-from privacy.ledger.superposed import SuperposedBit
+from privacy.events.events import Kind, Ledger, NoRelease, Spending, Unprotected
+from privacy.events.noise_events import FlippedBit, GaussianNoise, LaplaceNoise, PureEpsilon, RepeatedFlips
+from privacy.events.sampling import SampledRelease
+from privacy.events.superposed import SuperposedBit
 
 NAN = math.nan
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from privacy import evidence
-from privacy.bit_flipping import artificial_rate, composed_rate, credited_channel_rate
 from privacy.errors import PrivacyError
+from privacy.events.noise_events import FlippedBit
+from privacy.events.superposed import SuperposedBit
 from privacy.evidence import (
     confidence_for,
     credited_amplitude,
@@ -27,9 +28,8 @@ from privacy.evidence import (
     may_credit,
     soft_amplitude,
 )
-from privacy.ledger.noise_events import FlippedBit
-from privacy.ledger.superposed import SuperposedBit
-from privacy.sound_bit_flipping import bit_epsilon
+from privacy.mechanisms.bit_flipping import artificial_rate, composed_rate, credited_channel_rate
+from privacy.mechanisms.sound_bit_flipping import bit_epsilon
 
 Floats = NDArray[np.float64]
 

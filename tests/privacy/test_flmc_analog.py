@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy import flmc_analog
 from privacy.errors import PrivacyError
-from privacy.flmc_analog import analog_amplitude_cap, analog_delta, analog_tail_inverse, analog_within
+from privacy.mechanisms import flmc_analog
+from privacy.mechanisms.flmc_analog import analog_amplitude_cap, analog_delta, analog_tail_inverse, analog_within
 
 PAPER = {"dimension": 5, "gradient_bound": 30.0, "noise_power": 1.0}
 DIGEST = {1: 0.0728, 2: 0.2682, 3: 0.5488, 5: 1.2781, 7.5: 2.4014, 15: 6.5683}

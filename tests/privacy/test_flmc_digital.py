@@ -13,10 +13,16 @@ from hypothesis import strategies as st
 from pace import fastest_s
 from scipy.special import ndtr
 
-from privacy import flmc_digital
-from privacy._digital_tail import _both_sides, _tail_by_cells, _tail_by_series, entry_loss, inverse_entry_loss
 from privacy.errors import PrivacyError
-from privacy.flmc_digital import (
+from privacy.mechanisms import flmc_digital
+from privacy.mechanisms._digital_tail import (
+    _both_sides,
+    _tail_by_cells,
+    _tail_by_series,
+    entry_loss,
+    inverse_entry_loss,
+)
+from privacy.mechanisms.flmc_digital import (
     digital_amplitude_cap,
     digital_delta,
     digital_delta_monte_carlo,

@@ -10,9 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from privacy import gaussian_mechanism
 from privacy.errors import PrivacyError
-from privacy.gaussian_mechanism import calibrated_sigma, delta_from_renyi, printed_sigma, sensitivity, spent_epsilon
+from privacy.mechanisms import gaussian_mechanism
+from privacy.mechanisms.gaussian_mechanism import (
+    calibrated_sigma,
+    delta_from_renyi,
+    printed_sigma,
+    sensitivity,
+    spent_epsilon,
+)
 
 SIZES = np.array([2000, 500, 2000, 1])
 

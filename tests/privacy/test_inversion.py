@@ -10,8 +10,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from privacy.accounting.inversion import epsilon_of_event
-from privacy.ledger.events import Event
-from privacy.ledger.noise_events import GaussianNoise, LaplaceNoise, PureEpsilon
+from privacy.events.events import Event
+from privacy.events.noise_events import GaussianNoise, LaplaceNoise, PureEpsilon
 
 DELTAS = (1e-9, 1e-5, 0.03)
 

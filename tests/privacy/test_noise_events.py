@@ -11,9 +11,9 @@ import pytest
 from scipy.stats import binom, norm
 
 from privacy.errors import PrivacyError
-from privacy.ledger import _binomial_tails
-from privacy.ledger.events import NoRelease
-from privacy.ledger.noise_events import (
+from privacy.events import _binomial_tails
+from privacy.events.events import NoRelease
+from privacy.events.noise_events import (
     LARGEST_COUNT,
     FlippedBit,
     GaussianNoise,
@@ -21,7 +21,7 @@ from privacy.ledger.noise_events import (
     PureEpsilon,
     RepeatedFlips,
 )
-from privacy.ledger.sampling import SampledRelease, renyi_of_profile
+from privacy.events.sampling import SampledRelease, renyi_of_profile
 
 
 def one(value: np.ndarray) -> float:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from privacy.errors import PrivacyError
-from privacy.ledger.events import Event, NoRelease, Unprotected
-from privacy.ledger.noise_events import FlippedBit, GaussianNoise, LaplaceNoise, PureEpsilon, RepeatedFlips
-from privacy.ledger.sampling import SampledRelease
-from privacy.ledger.superposed import SuperposedBit
+from privacy.events.events import Event, NoRelease, Unprotected
+from privacy.events.noise_events import FlippedBit, GaussianNoise, LaplaceNoise, PureEpsilon, RepeatedFlips
+from privacy.events.sampling import SampledRelease
+from privacy.events.superposed import SuperposedBit
 
 EVENTS: dict[str, Event] = {
     "no release": NoRelease(),

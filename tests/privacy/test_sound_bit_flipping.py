@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from privacy.bit_flipping import epsilon_of
 from privacy.ciphers import build_cipher
 from privacy.errors import PrivacyError
-from privacy.gaussian_mechanism import delta_from_renyi
-from privacy.sound_bit_flipping import (
+from privacy.mechanisms.bit_flipping import epsilon_of
+from privacy.mechanisms.gaussian_mechanism import delta_from_renyi
+from privacy.mechanisms.sound_bit_flipping import (
     AccountRow,
     StatedSensitivity,
     bit_epsilon,

@@ -13,10 +13,10 @@ from scipy.special import erfc
 from scipy.stats import binom, norm
 
 from privacy.errors import PrivacyError
-from privacy.flmc_analog import analog_amplitude_cap, analog_delta
-from privacy.flmc_digital import digital_amplitude_cap, digital_delta, digital_loss_bound
-from privacy.ledger.events import Event, NoRelease
-from privacy.ledger.superposed import SuperposedBit, analog_noise_multiplier
+from privacy.events.events import Event, NoRelease
+from privacy.events.superposed import SuperposedBit, analog_noise_multiplier
+from privacy.mechanisms.flmc_analog import analog_amplitude_cap, analog_delta
+from privacy.mechanisms.flmc_digital import digital_amplitude_cap, digital_delta, digital_loss_bound
 
 Floats = NDArray[np.float64]
 

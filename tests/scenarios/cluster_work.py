@@ -11,8 +11,8 @@ import numpy as np
 
 from fl.results import TrialResult
 from fl.tasks.base import LearningError
-from scenarios.cluster.task import Told
-from scenarios.cluster.wire import Answer, Order, packed, scenario_from
+from scenarios.engine.cluster.task import Told
+from scenarios.engine.cluster.wire import Answer, Order, packed, scenario_from
 
 MARK = "PHYLOOP_TEST_MARK"
 """Environment variable of workers: a file that says that something has happened already."""

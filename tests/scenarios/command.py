@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scenarios.engine import InProcess
-from scenarios.loader import load_scenario
-from scenarios.plan import expand
-from scenarios.run import Progress, run_plan
+from scenarios.engine.batch import InProcess
+from scenarios.engine.run import Progress, run_plan
+from scenarios.plan.plan import expand
+from scenarios.schema.loader import load_scenario
 
 ENVIRONMENT = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
-COMMAND = (sys.executable, "-c", "from scenarios.cli import main; main()")
+COMMAND = (sys.executable, "-c", "from scenarios.cli.app import main; main()")
 
 SMALL = """\
 name: small

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from fl.results import TrialResult
-from scenarios.plan import Plan, Point
-from scenarios.provenance import Provenance
-from scenarios.schema import FigureConfig, Scenario
-from scenarios.store import Store
+from scenarios.plan.plan import Plan, Point
+from scenarios.schema.schema import FigureConfig, Scenario
+from scenarios.store.provenance import Provenance
+from scenarios.store.store import Store
 
 
 def make_plan(settings: Sequence[dict[str, Any]], *, trials: int, **scenario: Any) -> Plan:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fl.results import TrialResult
-from scenarios.engine import Finished, Job
+from scenarios.engine.batch import Finished, Job
 
 
 @dataclass

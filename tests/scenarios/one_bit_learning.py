@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from fl.config import FedAvgConfig
-from scenarios.loader import load_scenario, validate_quickly
-from scenarios.plan import Plan, expand
-from scenarios.schema import Scenario
-from scenarios.shorthand import normalise
+from scenarios.plan.plan import Plan, expand
+from scenarios.schema.loader import load_scenario, validate_quickly
+from scenarios.schema.schema import Scenario
+from scenarios.schema.shorthand import normalise
 
 FEDAVG = "name: a\nlearning:\n  algorithm: fedavg\n  upload: update\n"
 

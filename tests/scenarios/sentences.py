@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.errors import ScenarioError
-from scenarios.loader import load_scenario
-from scenarios.plan import expand
+from scenarios.plan.plan import expand
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import load_scenario
 
 
 def sentence_about(text: str | bytes, folder: Path, *, overrides: tuple[str, ...] = ()) -> str:

@@ -15,12 +15,12 @@ from undigested import forget_digests
 
 from fl.results import PrivacyAccount, TrialResult
 from privacy.errors import PrivacyError
-from privacy.ledger.events import Ledger
-from privacy.ledger.merging import side_by_side
-from privacy.ledger.published import local_claim, theorem_1_claim
-from scenarios.database import DATABASE
-from scenarios.errors import ScenarioError
-from scenarios.store import Store
+from privacy.events.events import Ledger
+from privacy.events.merging import side_by_side
+from privacy.events.published import local_claim, theorem_1_claim
+from scenarios.schema.errors import ScenarioError
+from scenarios.store.database import DATABASE
+from scenarios.store.store import Store
 
 LEDGER = Ledger(
     kind="flipped-bits",

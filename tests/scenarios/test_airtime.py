@@ -9,20 +9,20 @@ import pytest
 from command import write_scenario
 from fake_runs import ids_of, make_plan
 
+from fl.algorithms.flmc_trials import run_trials
 from fl.results import TrialResult
-from fl.rounds import run_trials
-from scenarios.curves import arrange
-from scenarios.engine import InProcess
-from scenarios.errors import ScenarioError
-from scenarios.export import export
-from scenarios.figure_check import check_figures
-from scenarios.figures import draw, write_figures
-from scenarios.loader import load_scenario
-from scenarios.plan import Plan, Point, expand
-from scenarios.round_curves import MOST_SPOTS, over_rounds
-from scenarios.run import Progress, identify, run_plan
-from scenarios.schema import FigureConfig
-from scenarios.store import Store
+from scenarios.engine.batch import InProcess
+from scenarios.engine.run import Progress, identify, run_plan
+from scenarios.plan.plan import Plan, Point, expand
+from scenarios.report.figures.check import check_figures
+from scenarios.report.figures.curves import arrange
+from scenarios.report.figures.draw import draw, write_figures
+from scenarios.report.figures.round_curves import MOST_SPOTS, over_rounds
+from scenarios.report.tables.export import export
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import load_scenario
+from scenarios.schema.schema import FigureConfig
+from scenarios.store.store import Store
 
 SNR = "link.power.snr_max_db"
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from command import phyloop, write_scenario
 
-from scenarios.audit.commands import audit_scenario
-from scenarios.audit.plan import AuditOptions, audit_options, auditable
-from scenarios.errors import ScenarioError
-from scenarios.loader import load_scenario
-from scenarios.plan import expand
+from scenarios.cli.audit import audit_scenario
+from scenarios.plan.plan import expand
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import load_scenario
+from scenarios.studies.audit.plan import AuditOptions, audit_options, auditable
 
 SIGNS = """\
 name: signs
@@ -216,7 +216,7 @@ def test_a_point_that_cannot_be_audited_costs_none_of_the_others(
 
 
 def test_what_is_audited_is_kept_when_the_next_point_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from scenarios.audit import commands
+    from scenarios.cli import audit as commands
 
     play, played = commands._audit_point, []
 

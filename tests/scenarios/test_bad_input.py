@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentences import sentence_about
 
-from scenarios.errors import ScenarioError, shorten
-from scenarios.loader import load_scenario
-from scenarios.plan import expand
-from scenarios.schema_keys import schema_keys
-from scenarios.yaml_marks import MAX_BYTES, parse_yaml
+from scenarios.plan.plan import expand
+from scenarios.schema.errors import ScenarioError, shorten
+from scenarios.schema.loader import load_scenario
+from scenarios.schema.schema_keys import schema_keys
+from scenarios.schema.yaml_marks import MAX_BYTES, parse_yaml
 
 BILLION_LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)

@@ -9,12 +9,12 @@ import pytest
 from sentences import sentence_about
 
 from privacy.config import AmplitudeBudget, BitFlippingBudget, GaussianBudget, GaussianConfig, SchemeBudget
-from scenarios.claims.commands import account_run
-from scenarios.commands import check_scenario, reload, run_scenario
-from scenarios.loader import load_scenario, resolved_yaml
-from scenarios.plan import expand
-from scenarios.run import identify
-from scenarios.store import Store
+from scenarios.cli.claims import account_run
+from scenarios.cli.run import check_scenario, reload, run_scenario
+from scenarios.engine.run import identify
+from scenarios.plan.plan import expand
+from scenarios.schema.loader import load_scenario, resolved_yaml
+from scenarios.store.store import Store
 
 DIGITS = """\
 name: budget

@@ -9,11 +9,11 @@ import pytest
 from fake_runs import PROVENANCE, bursts_of_two_devices, ids_of, make_plan, make_trial, store_trials
 from tidy_frames import bursts_table
 
-from phy.burstiness import Burstiness
-from scenarios.plan import Plan
-from scenarios.report import write_report
+from phy.measure.burstiness import Burstiness
+from scenarios.plan.plan import Plan
 from scenarios.report.bursts import draw_runs, geometric_shares, read_bursts, setting_in_words
-from scenarios.store import Store
+from scenarios.report.page import write_report
+from scenarios.store.store import Store
 
 SNR = "link.power.snr_max_db"
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from scenarios.checkpoint_file import (
+from scenarios.store.checkpoint_file import (
     MAGIC,
     VERSION,
     Checkpoint,

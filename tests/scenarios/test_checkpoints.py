@@ -18,14 +18,14 @@ from command import SMALL, phyloop, start_phyloop, write_scenario
 
 from fl.checkpoints import Saved
 from fl.results import TrialResult
-from scenarios.checkpoint_file import MAGIC
-from scenarios.checkpoints import CHECKPOINTS, CheckpointPolicy, TaskCheckpoints, discard, sweep
-from scenarios.engine import Finished, InProcess, Job, compute, start_tensorflow
-from scenarios.identity import task_id
-from scenarios.loader import load_scenario
-from scenarios.plan import Plan, expand
-from scenarios.run import Progress, run_plan
-from scenarios.store import Store
+from scenarios.engine.batch import Finished, InProcess, Job, compute, start_tensorflow
+from scenarios.engine.run import Progress, run_plan
+from scenarios.plan.identity import task_id
+from scenarios.plan.plan import Plan, expand
+from scenarios.schema.loader import load_scenario
+from scenarios.store.checkpoint_file import MAGIC
+from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, TaskCheckpoints, discard, sweep
+from scenarios.store.store import Store
 
 EVERY_2 = 2
 
@@ -90,7 +90,7 @@ def test_a_damaged_newest_one_is_left_aside_with_a_sentence_and_the_older_is_tak
 def test_what_other_versions_of_a_library_wrote_is_left_aside(
     two_generations: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenarios.checkpoints.find_version", lambda _: "0.0.1")
+    monkeypatch.setattr("scenarios.store.checkpoints.find_version", lambda _: "0.0.1")
     assert newest(checkpoints(two_generations)) is None
 
 
@@ -231,7 +231,7 @@ def run(tmp_path: Path, text: str, told: Told, *, folder: str = "run", rounds: i
 
 def stored(folder: Path, plan: Plan) -> list[object]:
     """Everything that is stored of every task, without times."""
-    from scenarios.run import identify
+    from scenarios.engine.run import identify
 
     ids = [one for point in identify(plan) for one in point]
     with closing(Store.open_existing(folder)) as store:
@@ -283,7 +283,7 @@ def test_a_state_of_other_shapes_is_refused_and_the_task_begins_anew(
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, SIDE_BY_SIDE, Told(stop_after=3 * 7))
-    from scenarios.checkpoint_file import read_checkpoint, write_checkpoint
+    from scenarios.store.checkpoint_file import read_checkpoint, write_checkpoint
 
     for path in files(tmp_path / "run"):
         found = read_checkpoint(path)

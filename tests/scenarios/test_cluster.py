@@ -17,23 +17,23 @@ from command import SMALL, write_scenario
 from dask_processes import PATIENCE_S, running_cluster
 from fake_runs import make_trial
 
-import scenarios.cluster.engine as engine_module
+import scenarios.engine.cluster.engine as engine_module
 from fl.results import TrialResult
 from fl.tasks.base import LearningError
-from scenarios.cluster.choice import refuse_impossible
-from scenarios.cluster.compatibility import SOURCE, refuse_other_versions, source_digest, versions
-from scenarios.cluster.connection import own_workers
-from scenarios.cluster.engine import DaskEngine
-from scenarios.cluster.wire import packed, physics_digest, scenario_from, unpacked, written
-from scenarios.cluster.worker_log import PlainRecord, log_again, sending
-from scenarios.engine import Finished, Job
-from scenarios.errors import ScenarioError
-from scenarios.loader import library_names, load_scenario
-from scenarios.log import as_fields, event, logger
-from scenarios.plan import Plan, expand
-from scenarios.run_options import RunOptions
-from scenarios.store_reading import SERIES_TABLES
-from scenarios.threads import thread_variables, threads_per_worker
+from scenarios.engine.batch import Finished, Job
+from scenarios.engine.cluster.choice import refuse_impossible
+from scenarios.engine.cluster.compatibility import SOURCE, refuse_other_versions, source_digest, versions
+from scenarios.engine.cluster.connection import own_workers
+from scenarios.engine.cluster.engine import DaskEngine
+from scenarios.engine.cluster.wire import packed, physics_digest, scenario_from, unpacked, written
+from scenarios.engine.cluster.worker_log import PlainRecord, log_again, sending
+from scenarios.engine.options import RunOptions
+from scenarios.engine.threads import thread_variables, threads_per_worker
+from scenarios.plan.plan import Plan, expand
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import library_names, load_scenario
+from scenarios.store.log import as_fields, event, logger
+from scenarios.store.store_reading import SERIES_TABLES
 
 # --- the wire -------------------------------------------------------------------------------------
 
@@ -249,6 +249,6 @@ def test_orders_of_another_checkout_are_refused_by_whoever_gets_them(
 
 
 def test_a_scheduler_that_is_not_there_is_told_in_a_sentence(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.cluster.connection._ANSWER_S", 0.3)
+    monkeypatch.setattr("scenarios.engine.cluster.connection._ANSWER_S", 0.3)
     with pytest.raises(ScenarioError, match="no dask scheduler answers"):
         list(DaskEngine(scheduler="tcp://127.0.0.1:1").run(single_trials(plan, 1), on_progress=print))

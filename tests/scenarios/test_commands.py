@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from command import COMMAND, SMALL, exported, phyloop, write_scenario
 
-from scenarios.store import DATABASE
+from scenarios.store.store import DATABASE
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def test_check_names_the_cap_that_binds(tmp_path: Path) -> None:
 def test_check_needs_no_tensorflow() -> None:
     code = (
         "import sys; sys.argv = ['phyloop', 'check', 'flmc-snr']\n"
-        "from scenarios.cli import main\n"
+        "from scenarios.cli.app import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "assert 'tensorflow' not in sys.modules and 'sionna' not in sys.modules\n"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from scenarios.consistency import check_consistency, find_conflicts, resolve_auto
-from scenarios.errors import ScenarioError
-from scenarios.loader import validate_quickly
-from scenarios.schema import Scenario
+from scenarios.schema.consistency import check_consistency, find_conflicts, resolve_auto
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import validate_quickly
+from scenarios.schema.schema import Scenario
 
 
 def scenario(**parts: Any) -> Scenario:

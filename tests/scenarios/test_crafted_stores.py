@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from test_packs import a_trial, keep, rows
 
-from scenarios.database import DATABASE
-from scenarios.errors import ScenarioError
-from scenarios.salvage import salvage
-from scenarios.store import Store
+from scenarios.engine.salvage import salvage
+from scenarios.schema.errors import ScenarioError
+from scenarios.store.database import DATABASE
+from scenarios.store.store import Store
 
 
 @pytest.mark.parametrize("column", ["TEXT GENERATED ALWAYS AS ('3')", "TEXT AS ('3')", "TEXT As/**/('3')"])

@@ -16,17 +16,17 @@ from tidy_frames import devices_table
 from undigested import forget_digests
 
 from fl.results import TrialResult
-from phy.measurement import rate_interval
-from scenarios.curves import arrange
-from scenarios.database import DATABASE
-from scenarios.export import export
-from scenarios.plan import Plan
+from phy.measure.counts import rate_interval
+from scenarios.plan.plan import Plan
 from scenarios.report.classification import read_privacy
+from scenarios.report.figures.curves import arrange
+from scenarios.report.figures.round_curves import over_rounds
 from scenarios.report.rows import privacy_table, rates_rows
-from scenarios.round_curves import over_rounds
-from scenarios.schema import FigureConfig
-from scenarios.store import Store
-from scenarios.tables import summarise
+from scenarios.report.tables.export import export
+from scenarios.report.tables.tables import summarise
+from scenarios.schema.schema import FigureConfig
+from scenarios.store.database import DATABASE
+from scenarios.store.store import Store
 
 NAN = float("nan")
 FEDAVG: dict[str, Any] = {"learning": {"algorithm": "fedavg", "rounds": 3, "local": {"clip": 1.0}}}

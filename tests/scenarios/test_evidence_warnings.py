@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from scenarios.consistency import find_warnings
-from scenarios.loader import load_scenario
+from scenarios.schema.consistency import find_warnings
+from scenarios.schema.loader import load_scenario
 
 BASE: dict[str, Any] = {
     "name": "evidence",

@@ -16,16 +16,16 @@ from command import ENVIRONMENT, SMALL, phyloop, write_scenario
 
 from fl.results import TrialResult
 from fl.tasks.base import LearningError
-from phy.link import LinkError
+from phy.links.link import LinkError
 from privacy.errors import PrivacyError
-from scenarios import interruption
-from scenarios.engine import Finished, InProcess, Job, compute
-from scenarios.errors import ScenarioError
-from scenarios.failures import results_or_failures
-from scenarios.loader import load_scenario
-from scenarios.plan import Plan, expand
-from scenarios.run import Progress, identify, run_plan
-from scenarios.store import Store
+from scenarios.engine import interruption
+from scenarios.engine.batch import Finished, InProcess, Job, compute
+from scenarios.engine.failures import results_or_failures
+from scenarios.engine.run import Progress, identify, run_plan
+from scenarios.plan.plan import Plan, expand
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import load_scenario
+from scenarios.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -135,7 +135,7 @@ def test_memory_that_was_refused_is_given_back_before_the_halves_are_tried() -> 
     import resource, sys
     import numpy as np
     from fl.results import TrialResult
-    from scenarios.failures import results_or_failures
+    from scenarios.engine.failures import results_or_failures
 
     MIB = 1 << 20
     tried = []
@@ -229,7 +229,7 @@ def test_who_asks_to_stop_while_rounds_are_told_is_obeyed(tmp_path: Path) -> Non
     class EnoughError(Exception):
         """As an engine of ours raises it."""
 
-    EnoughError.__module__ = "scenarios.cluster.task"
+    EnoughError.__module__ = "scenarios.engine.cluster.task"
     _, plan = small_plan(tmp_path)
 
     def enough(_: int) -> None:
@@ -251,8 +251,8 @@ def test_a_finished_job_says_which_exceptions_failed_what(monkeypatch: pytest.Mo
 
 LIMITED = """
 import resource
-from scenarios.cli import main
-from scenarios.engine import start_tensorflow
+from scenarios.cli.app import main
+from scenarios.engine.batch import start_tensorflow
 
 start_tensorflow()
 with open("/proc/self/statm") as file:

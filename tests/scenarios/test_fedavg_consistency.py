@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from fl.config import FedAvgConfig, FixedPointConfig, UniformConfig
-from scenarios.consistency import find_conflicts, find_warnings, resolve_auto
-from scenarios.loader import validate_quickly
-from scenarios.schema import Scenario
-from scenarios.shorthand import normalise
+from scenarios.schema.consistency import find_conflicts, find_warnings, resolve_auto
+from scenarios.schema.loader import validate_quickly
+from scenarios.schema.schema import Scenario
+from scenarios.schema.shorthand import normalise
 
 FLIPS = {"mechanism": "bit-flipping", "epsilon": 10, "kappa": 0.02}
 NOISE = {"mechanism": "gaussian", "epsilon": 10}

@@ -10,9 +10,9 @@ from sentences import sentence_about
 
 from fl.config import FedAvgConfig, FixedPointConfig, FlipMomentsConfig, FlmcConfig, ModelConfig, PartitionConfig
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
-from scenarios.loader import LoadedScenario, load_scenario, resolved_yaml
-from scenarios.plan import expand
-from scenarios.schema import Scenario
+from scenarios.plan.plan import expand
+from scenarios.schema.loader import LoadedScenario, load_scenario, resolved_yaml
+from scenarios.schema.schema import Scenario
 
 FEDAVG = "name: a\nlearning:\n  algorithm: fedavg\n"
 

@@ -15,17 +15,17 @@ from fl.config import FedAvgConfig
 from fl.footprint import bytes_per_trial, dimension, payload_bits, seconds_per_trial
 from fl.footprint.radio import upload_airtime_s
 from phy.config import LinkConfig
-from scenarios.describe import describe, listings
-from scenarios.engine import batch_size
-from scenarios.errors import ScenarioError
-from scenarios.estimate import LIBRARIES_BYTES, estimate
-from scenarios.figure_check import check_figures
-from scenarios.labels import plain_label, setting_cell, setting_label
-from scenarios.loader import load_scenario
-from scenarios.plan import Plan, expand
-from scenarios.report import write_report
+from scenarios.cli.describe import describe, listings
+from scenarios.engine.batch import batch_size
+from scenarios.engine.estimate import LIBRARIES_BYTES, estimate
+from scenarios.plan.plan import Plan, expand
 from scenarios.report.classification import label_counts
-from scenarios.store import Store
+from scenarios.report.figures.check import check_figures
+from scenarios.report.page import write_report
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.labels.labels import plain_label, setting_cell, setting_label
+from scenarios.schema.loader import load_scenario
+from scenarios.store.store import Store
 
 FEDAVG = "name: a\ntrials: 3\nlearning:\n  algorithm: fedavg\n"
 
@@ -195,7 +195,7 @@ def test_label_counts_are_those_that_the_run_deals() -> None:
         learning={"algorithm": "fedavg", "num_devices": 7, "partition": {"kind": "dirichlet", "alpha": 0.3}},
     )
     scenario = plan.points[0].scenario
-    from fl.federation import Federation
+    from fl.algorithms.fedavg import Federation
 
     assert isinstance(scenario.learning, FedAvgConfig)
     federation = Federation(scenario.learning, link=scenario.link, privacy=None, seed=scenario.seed, trial=0)

@@ -11,14 +11,14 @@ from fake_runs import FIGURE, make_plan
 
 from phy.config.coding import CodingConfig
 from phy.config.power import PowerConfig
-from scenarios.curves import Drawing, Spot, arrange, band
-from scenarios.errors import ScenarioError
-from scenarios.figure_layout import log_limits
-from scenarios.figures import draw, write_figures
-from scenarios.labels import axis_label, setting_cell, setting_label
-from scenarios.plan import Plan
-from scenarios.schema import FigureConfig
-from scenarios.tables import Mean, PointSummary, rate_interval
+from scenarios.plan.plan import Plan
+from scenarios.report.figures.curves import Drawing, Spot, arrange, band
+from scenarios.report.figures.draw import draw, write_figures
+from scenarios.report.figures.layout import log_limits
+from scenarios.report.tables.tables import Mean, PointSummary, rate_interval
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.labels.labels import axis_label, setting_cell, setting_label
+from scenarios.schema.schema import FigureConfig
 
 SNR, SCHEME, EPSILON = "link.power.snr_max_db", "learning.scheme", "privacy.epsilon"
 

@@ -9,9 +9,9 @@ import pytest
 from command import run_here, write_scenario
 from undigested import forget_digests
 
-from scenarios.commands import export_run, report_run
-from scenarios.database import DATABASE
-from scenarios.errors import ScenarioError
+from scenarios.cli.run import export_run, report_run
+from scenarios.schema.errors import ScenarioError
+from scenarios.store.database import DATABASE
 
 TINY = """\
 name: tiny

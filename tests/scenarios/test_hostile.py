@@ -17,16 +17,16 @@ from sentences import sentence_about
 
 from fl.models.code import check_digest, code_digest
 from fl.tasks.base import LearningError
-from scenarios.cells import csv_cell
-from scenarios.commands import check_scenario, run_scenario
-from scenarios.errors import ScenarioError, printable
-from scenarios.export import export
-from scenarios.identity import physics_json
-from scenarios.loader import load_scenario, resolved_yaml
-from scenarios.own_code import with_own_code
-from scenarios.plan import Plan, expand
-from scenarios.report import write_report
-from scenarios.store import Store
+from scenarios.cli.run import check_scenario, run_scenario
+from scenarios.plan.identity import physics_json
+from scenarios.plan.own_code import with_own_code
+from scenarios.plan.plan import Plan, expand
+from scenarios.report.page import write_report
+from scenarios.report.tables.cells import csv_cell
+from scenarios.report.tables.export import export
+from scenarios.schema.errors import ScenarioError, printable
+from scenarios.schema.loader import load_scenario, resolved_yaml
+from scenarios.store.store import Store
 
 OWN = "name: a\nlearning: {algorithm: fedavg, data: digits, model: 'pack.nets:net'}\n"
 HTML = '<script>alert("x")</script>'

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from scenarios.identity import canonical_json, physics, physics_json, task_id
-from scenarios.loader import load_scenario, validate_quickly
-from scenarios.plan import expand
-from scenarios.schema import SCHEMA_VERSION, Scenario
-from scenarios.schema_keys import schema_keys
+from scenarios.plan.identity import canonical_json, physics, physics_json, task_id
+from scenarios.plan.plan import expand
+from scenarios.schema.loader import load_scenario, validate_quickly
+from scenarios.schema.schema import SCHEMA_VERSION, Scenario
+from scenarios.schema.schema_keys import schema_keys
 
 FULL: dict[str, Any] = {
     "name": "a",
@@ -525,11 +525,11 @@ def test_fused_kernels_are_part_of_the_identity_and_sionna_is_what_was_there_bef
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Tasks from before there were two engines are done where Sionna still computes them, and nowhere else."""
-    monkeypatch.setattr("phy.engines.sees_gpu", lambda: False)
-    monkeypatch.setattr("phy.engines.has_vectors", lambda: True)
+    monkeypatch.setattr("phy.engines.choice.sees_gpu", lambda: False)
+    monkeypatch.setattr("phy.engines.choice.has_vectors", lambda: True)
     assert engines_told() == ["fused", None, "fused", None]
     assert engines_told(engine="sionna") == [None] * 4
-    monkeypatch.setattr("phy.engines.sees_gpu", lambda: True)
+    monkeypatch.setattr("phy.engines.choice.sees_gpu", lambda: True)
     assert engines_told() == [None] * 4
 
 

@@ -7,13 +7,13 @@ from itertools import pairwise
 import pytest
 from fake_runs import make_plan
 
-from scenarios.curves import NONE_OF_THESE, Drawing, arrange
-from scenarios.figure_layout import log_ticks
-from scenarios.figures import WIDEST, draw
-from scenarios.labels import axis_label, format_value, plain_label, plain_setting, setting_label
-from scenarios.plan import Plan
-from scenarios.schema import FigureConfig
-from scenarios.tables import Mean, PointSummary
+from scenarios.plan.plan import Plan
+from scenarios.report.figures.curves import NONE_OF_THESE, Drawing, arrange
+from scenarios.report.figures.draw import WIDEST, draw
+from scenarios.report.figures.layout import log_ticks
+from scenarios.report.tables.tables import Mean, PointSummary
+from scenarios.schema.labels.labels import axis_label, format_value, plain_label, plain_setting, setting_label
+from scenarios.schema.schema import FigureConfig
 
 SNR, SLOPE, EPSILON = "link.power.snr_max_db", "learning.quantizer_slope", "privacy.epsilon"
 

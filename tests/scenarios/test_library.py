@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from fl.config import DataConfig
-from phy.monte_carlo import StopRule
-from scenarios.engine import InProcess
-from scenarios.estimate import estimate
-from scenarios.link_study.plan import expand_link
-from scenarios.link_study.run import Listener, run_study
-from scenarios.loader import library_names, load_scenario
-from scenarios.plan import Point, expand
-from scenarios.run import Progress, run_plan
+from phy.measure.monte_carlo import StopRule
+from scenarios.engine.batch import InProcess
+from scenarios.engine.estimate import estimate
+from scenarios.engine.run import Progress, run_plan
+from scenarios.plan.plan import Point, expand
+from scenarios.schema.loader import library_names, load_scenario
+from scenarios.studies.link.plan import expand_link
+from scenarios.studies.link.run import Listener, run_study
 
 DIGITS = DataConfig(name="digits")
 NAMES = [name for name, _ in library_names() if load_scenario(name).scenario.measure is None]

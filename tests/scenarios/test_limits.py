@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from scenarios.commands import check_scenario, run_scenario
-from scenarios.engine import batch_size
-from scenarios.errors import ScenarioError
-from scenarios.estimate import disk_bytes_of_task, estimate, process_bytes
-from scenarios.limits import refuse_disk, refuse_memory, room
-from scenarios.loader import load_scenario
-from scenarios.memory import free_memory, read_memory_limit
-from scenarios.plan import Plan, expand
-from scenarios.run import missing_jobs
-from scenarios.run_options import RunOptions
+from scenarios.cli.run import check_scenario, run_scenario
+from scenarios.engine.batch import batch_size
+from scenarios.engine.estimate import disk_bytes_of_task, estimate, process_bytes
+from scenarios.engine.limits import refuse_disk, refuse_memory, room
+from scenarios.engine.memory import free_memory, read_memory_limit
+from scenarios.engine.options import RunOptions
+from scenarios.engine.run import missing_jobs
+from scenarios.plan.plan import Plan, expand
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import load_scenario
 
 
 def plan_of(name: str, **changes: Any) -> Plan:
@@ -163,9 +163,9 @@ def test_check_tells_what_one_task_takes(capsys: pytest.CaptureFixture[str]) -> 
 
 PEAK = """
 import resource, sys
-from scenarios.engine import Job, batch_size, compute, start_tensorflow
-from scenarios.loader import load_scenario
-from scenarios.plan import expand
+from scenarios.engine.batch import Job, batch_size, compute, start_tensorflow
+from scenarios.schema.loader import load_scenario
+from scenarios.plan.plan import expand
 plan = expand(load_scenario(sys.argv[1], overrides=sys.argv[3:], trials=int(sys.argv[2])))
 start_tensorflow()
 point = plan.points[-1]

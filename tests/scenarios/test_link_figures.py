@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from phy.measurement import empty_counts
-from phy.monte_carlo import Stop
-from scenarios.errors import ScenarioError
-from scenarios.figures import render
-from scenarios.link_study.batches import Measured, batch_of
-from scenarios.link_study.closed_form import bit_error_rate, has_closed_form, packet_error_rate
-from scenarios.link_study.figures import Picture, arrange, check_study_figures, draw, figures_of
-from scenarios.link_study.plan import Curve, LinkPlan, expand_link
-from scenarios.link_study.report import resolved_study_yaml
-from scenarios.link_study.results import CurveResult, result_of
-from scenarios.loader import LoadedScenario, load_scenario
-from scenarios.schema import FigureConfig
+from phy.measure.counts import empty_counts
+from phy.measure.monte_carlo import Stop
+from scenarios.report.figures.draw import render
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import LoadedScenario, load_scenario
+from scenarios.schema.schema import FigureConfig
+from scenarios.studies.link.batches import Measured, batch_of
+from scenarios.studies.link.closed_form import bit_error_rate, has_closed_form, packet_error_rate
+from scenarios.studies.link.figures import Picture, arrange, check_study_figures, draw, figures_of
+from scenarios.studies.link.plan import Curve, LinkPlan, expand_link
+from scenarios.studies.link.report import resolved_study_yaml
+from scenarios.studies.link.results import CurveResult, result_of
 
 TEXT = """\
 name: drawn

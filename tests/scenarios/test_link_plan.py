@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from phy.config import LinkConfig
-from scenarios.errors import ScenarioError
-from scenarios.link_study.config import MeasureConfig, ValueRange
-from scenarios.link_study.level import Budget
-from scenarios.link_study.plan import LinkPlan, batch_shape, expand_link, rate_warning, said
-from scenarios.loader import load_scenario
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import load_scenario
+from scenarios.schema.measure import MeasureConfig, ValueRange
+from scenarios.studies.link.level import Budget
+from scenarios.studies.link.plan import LinkPlan, batch_shape, expand_link, rate_warning, said
 
 BASE = """\
 name: small-link

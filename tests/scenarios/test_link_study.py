@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from command import phyloop, start_phyloop, write_scenario
 
-from phy.monte_carlo import StopRule
-from scenarios.database import DATABASE
-from scenarios.errors import ScenarioError
-from scenarios.link_study.closed_form import bit_error_rate
-from scenarios.link_study.commands import reload_study, report_study
-from scenarios.link_study.export import NAME, export_study
-from scenarios.link_study.plan import LinkPlan, expand_link
-from scenarios.link_study.results import CurveResult, read_results
-from scenarios.link_study.run import Listener, run_study
-from scenarios.link_study.store import LinkStore
-from scenarios.loader import LoadedScenario, load_scenario
+from phy.measure.monte_carlo import StopRule
+from scenarios.cli.link import reload_study, report_study
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import LoadedScenario, load_scenario
+from scenarios.store.database import DATABASE
+from scenarios.studies.link.closed_form import bit_error_rate
+from scenarios.studies.link.export import NAME, export_study
+from scenarios.studies.link.plan import LinkPlan, expand_link
+from scenarios.studies.link.results import CurveResult, read_results
+from scenarios.studies.link.run import Listener, run_study
+from scenarios.studies.link.store import LinkStore
 
 SMALL = """\
 name: small-link
@@ -364,7 +364,7 @@ def test_check_says_how_many_points_and_what_x_means(tmp_path: Path) -> None:
 
 
 def test_a_link_that_cannot_be_built_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from phy.link import LinkError
+    from phy.links.link import LinkError
 
     def refuse(*_: object, **__: object) -> None:
         raise LinkError("this link cannot be; choose another")
@@ -376,7 +376,7 @@ def test_a_link_that_cannot_be_built_is_bad_input(tmp_path: Path, monkeypatch: p
 
 def test_a_study_gives_the_same_bits_whatever_the_batch_before_it(tmp_path: Path) -> None:
     """Batch 3 alone is batch 3 of a study: nothing is carried from one batch to the next."""
-    from scenarios.link_study.radio import PointRadio
+    from scenarios.studies.link.radio import PointRadio
 
     _, plan = load(tmp_path)
     curve = plan.curves[1]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pace import fastest_s
 
-from scenarios import loader
-from scenarios.errors import ScenarioError
-from scenarios.loader import LoadedScenario, library_names, load_scenario, resolved_yaml
-from scenarios.schema import Scenario
-from scenarios.yaml_marks import parse_yaml
+from scenarios.schema import loader
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import LoadedScenario, library_names, load_scenario, resolved_yaml
+from scenarios.schema.schema import Scenario
+from scenarios.schema.yaml_marks import parse_yaml
 
 
 def load(folder: Path, text: str, **options: Any) -> LoadedScenario:
@@ -238,7 +238,7 @@ def test_the_library_is_listed_with_descriptions() -> None:
 
 def test_loading_needs_no_tensorflow_and_no_plotting() -> None:
     code = (
-        "import sys, scenarios.loader, scenarios.plan\n"
+        "import sys, scenarios.schema.loader, scenarios.plan.plan\n"
         "print([m for m in ('tensorflow', 'sionna', 'scipy', 'pandas', 'matplotlib') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,13 +9,13 @@ from one_bit_learning import FEDAVG, learnt, scenario, with_scheme
 from sentences import sentence_about
 
 from fl.config import CpaScheme, SignScheme
-from scenarios.consistency import find_conflicts, find_warnings, resolve_auto
-from scenarios.engine import InProcess
-from scenarios.identity import physics_json
-from scenarios.loader import load_scenario, resolved_data, resolved_yaml, validate_quickly
-from scenarios.plan import expand
-from scenarios.run import Progress, run_plan
-from scenarios.schema import Scenario
+from scenarios.engine.batch import InProcess
+from scenarios.engine.run import Progress, run_plan
+from scenarios.plan.identity import physics_json
+from scenarios.plan.plan import expand
+from scenarios.schema.consistency import find_conflicts, find_warnings, resolve_auto
+from scenarios.schema.loader import load_scenario, resolved_data, resolved_yaml, validate_quickly
+from scenarios.schema.schema import Scenario
 
 # --- written --------------------------------------------------------------------------------------
 

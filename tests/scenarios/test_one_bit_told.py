@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from one_bit_learning import FEDAVG, learnt, planned, scenario, with_scheme
 
-from fl.baselines.build import build_baseline
 from fl.config import AttackConfig, CpaScheme, JopeqScheme, LaplaceScheme, MvuScheme
 from fl.footprint import dimension, payload_bits, seconds_per_trial
 from fl.models.federated import Piece
-from fl.one_bit.cpa_build import build_cpa
-from scenarios.consistency import resolve_auto
-from scenarios.describe import describe, listings
-from scenarios.labels import setting_cell, setting_label
+from fl.schemes.cpa.cpa_build import build_cpa
+from fl.schemes.values.build_values import build_baseline
+from scenarios.cli.describe import describe, listings
+from scenarios.schema.consistency import resolve_auto
+from scenarios.schema.labels.labels import setting_cell, setting_label
 
 # --- counted --------------------------------------------------------------------------------------
 

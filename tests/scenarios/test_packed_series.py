@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scenarios.array_bytes import pack_series, unpack_series
+from scenarios.store.array_bytes import pack_series, unpack_series
 
 DRAWS = np.random.default_rng(11)
 CASES = {

@@ -16,15 +16,15 @@ from rows_of_before import create_store_of_before, write_as_before
 from undigested import forget_digests
 
 from fl.results import PrivacyAccount, TrialResult
-from privacy.ledger.events import Ledger
-from scenarios.accounts import account_text
-from scenarios.damage import DamagedStoreError
-from scenarios.database import DATABASE, PAGE
-from scenarios.integrity import ARRAY_TABLES, bad_tasks, checked_from
-from scenarios.packs import LARGEST_PACKED, MOST_TEXT, Place, is_pack, is_packed, layout_of, text_at
-from scenarios.salvage import salvage
-from scenarios.store import Store
-from scenarios.store_reading import SERIES_TABLES
+from privacy.events.events import Ledger
+from scenarios.engine.salvage import salvage
+from scenarios.store.accounts import account_text
+from scenarios.store.damage import DamagedStoreError
+from scenarios.store.database import DATABASE, PAGE
+from scenarios.store.integrity import ARRAY_TABLES, bad_tasks, checked_from
+from scenarios.store.packs import LARGEST_PACKED, MOST_TEXT, Place, is_pack, is_packed, layout_of, text_at
+from scenarios.store.store import Store
+from scenarios.store.store_reading import SERIES_TABLES
 
 ROUNDS = 40
 CLOCK = np.cumsum(np.random.default_rng(3).uniform(size=ROUNDS))
@@ -261,7 +261,7 @@ def test_a_damaged_index_of_packs_has_no_pack_deleted_that_a_task_needs(
     assert content[start + last + 4] == 3
     content[start + last + 4] ^= 4
     (tmp_path / DATABASE).write_bytes(content)
-    monkeypatch.setattr("scenarios.integrity.THOROUGH_BYTES", 0)  # as a store too large to be read whole
+    monkeypatch.setattr("scenarios.store.integrity.THOROUGH_BYTES", 0)  # as a store too large to be read whole
     with Store.open(tmp_path, scenario_name="demo") as store:
         store.write({"failed": a_trial(9)}, physics={}, seconds=1.0, replace_failed=True)
     assert rows(tmp_path, "SELECT id FROM packs") == [(1,), (3,), (4,)]

@@ -9,8 +9,8 @@ import pytest
 from fake_runs import make_plan
 from numpy.typing import NDArray
 
-from scenarios.partition_figure import draw_partition, partition_caption, partition_figure
 from scenarios.report import classification
+from scenarios.report.figures.partition import draw_partition, partition_caption, partition_figure
 
 
 def counts_of(num_devices: int, num_classes: int, *, seed: int = 0) -> NDArray[np.int64]:

@@ -10,9 +10,9 @@ import pytest
 from pace import OwnTime
 
 from privacy.config import PrivacyConfig
-from scenarios.errors import ScenarioError
-from scenarios.loader import load_scenario
-from scenarios.plan import Plan, expand, value_of
+from scenarios.plan.plan import Plan, expand, value_of
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import load_scenario
 
 
 def plan(folder: Path, text: str, **options: Any) -> Plan:

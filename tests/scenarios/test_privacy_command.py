@@ -17,14 +17,14 @@ from undigested import forget_digests
 
 from fl.results import PrivacyAccount
 from privacy.accounting import account, spendings
-from privacy.ledger.events import Ledger
-from privacy.ledger.noise_events import GaussianNoise
-from scenarios.claims.commands import CSV_COLUMNS, account_run
-from scenarios.claims.gather import claims_of
-from scenarios.commands import reload
-from scenarios.errors import ScenarioError
-from scenarios.run import identify
-from scenarios.store import DATABASE, Store
+from privacy.events.events import Ledger
+from privacy.events.noise_events import GaussianNoise
+from scenarios.cli.claims import CSV_COLUMNS, account_run
+from scenarios.cli.run import reload
+from scenarios.engine.run import identify
+from scenarios.report.claims.gather import claims_of
+from scenarios.schema.errors import ScenarioError
+from scenarios.store.store import DATABASE, Store
 
 PRIVATE = """\
 name: private

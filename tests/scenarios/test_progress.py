@@ -9,12 +9,12 @@ import pytest
 from command import SMALL, write_scenario
 from typer.testing import CliRunner
 
-from scenarios.cli import app
-from scenarios.engine import InProcess
-from scenarios.loader import load_scenario
-from scenarios.plan import expand
-from scenarios.progress import shown_progress
-from scenarios.run import Progress, run_plan
+from scenarios.cli.app import app
+from scenarios.cli.progress import shown_progress
+from scenarios.engine.batch import InProcess
+from scenarios.engine.run import Progress, run_plan
+from scenarios.plan.plan import expand
+from scenarios.schema.loader import load_scenario
 
 
 def stored_tasks(folder: Path, *, trials: int) -> list[int]:
@@ -39,7 +39,7 @@ def test_the_time_left_goes_by_rounds_behind_those_that_paid_for_compiling(
 ) -> None:
     """100 s until the first 10 of 1000 rounds are heard, then 10 rounds a second: 40 s after 600."""
     now = 0.0
-    monkeypatch.setattr("scenarios.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("scenarios.cli.progress.time.monotonic", lambda: now)
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
     with shown_progress(10) as progress:
         progress.start(1000)

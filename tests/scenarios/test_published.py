@@ -12,15 +12,24 @@ import pytest
 from fake_runs import ids_of, make_plan, make_trial, store_trials
 from scipy import stats
 
-from scenarios.loader import LoadedScenario, as_yaml, library_names, load_scenario, resolved_root
-from scenarios.plan import Plan, expand
-from scenarios.published import Comparison, Published, compare, in_unit, numbers, points_at, verdict, without_others
-from scenarios.report import ReportPaths, write_report
+from scenarios.engine.run import identify
+from scenarios.plan.plan import Plan, expand
+from scenarios.report.comparison import (
+    Comparison,
+    Published,
+    compare,
+    in_unit,
+    numbers,
+    points_at,
+    verdict,
+    without_others,
+)
+from scenarios.report.page import ReportPaths, write_report
 from scenarios.report.published import markdown, read_published, shown, tidy
-from scenarios.run import identify
-from scenarios.schema import TableConfig
-from scenarios.store import Store
-from scenarios.tables import Mean, PointSummary, mean_interval, summarise
+from scenarios.report.tables.tables import Mean, PointSummary, mean_interval, summarise
+from scenarios.schema.loader import LoadedScenario, as_yaml, library_names, load_scenario, resolved_root
+from scenarios.schema.schema import TableConfig
+from scenarios.store.store import Store
 
 DEVICES, LABEL, RATE = "learning.num_devices", "label", "learning.local.learning_rate"
 FEDAVG = {"learning": {"algorithm": "fedavg"}}

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from sentences import sentence_about
 
-from scenarios.errors import ScenarioError
-from scenarios.loader import as_yaml, load_scenario, resolved_root
-from scenarios.plan import expand
-from scenarios.published import without_others
-from scenarios.table_check import check_tables
+from scenarios.plan.plan import expand
+from scenarios.report.comparison import without_others
+from scenarios.report.tables.table_check import check_tables
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import as_yaml, load_scenario, resolved_root
 
 HEAD = """name: a
 learning: {algorithm: fedavg}

@@ -10,17 +10,17 @@ import pytest
 from fake_runs import ids_of, make_plan
 
 from fl.results import TrialResult
-from scenarios.consistency import find_conflicts
-from scenarios.describe import describe, listings
-from scenarios.errors import ScenarioError
-from scenarios.estimate import estimate
-from scenarios.figure_check import check_figures
-from scenarios.loader import load_scenario
-from scenarios.plan import Plan, expand
-from scenarios.reconstruction_figure import Row, draw_reconstructions, reconstruction_figure
-from scenarios.report import write_report
+from scenarios.cli.describe import describe, listings
+from scenarios.engine.estimate import estimate
+from scenarios.plan.plan import Plan, expand
+from scenarios.report.figures.check import check_figures
+from scenarios.report.figures.reconstruction import Row, draw_reconstructions, reconstruction_figure
+from scenarios.report.page import write_report
 from scenarios.report.reconstructions import MOST_ROWS, draw_attacks
-from scenarios.store import Store
+from scenarios.schema.consistency import find_conflicts
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import load_scenario
+from scenarios.store.store import Store
 
 ATTACK = "name: a\ntrials: 2\nlearning:\n  algorithm: reconstruction\n"
 NOISE = {"mechanism": "gaussian", "epsilon": 10.0}

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from fake_runs import FIGURE, PROVENANCE, ids_of, make_plan, make_trial, store_trials
 
-from scenarios.errors import ScenarioError
-from scenarios.plan import Plan
-from scenarios.report import ReportPaths, write_report
-from scenarios.report.page import reflow
+from scenarios.plan.plan import Plan
+from scenarios.report.page import ReportPaths, reflow, write_report
 from scenarios.report.rows import format_mean, format_rate
-from scenarios.store import Store
-from scenarios.tables import Mean, rate_interval
+from scenarios.report.tables.tables import Mean, rate_interval
+from scenarios.schema.errors import ScenarioError
+from scenarios.store.store import Store
 
 SNR = "link.power.snr_max_db"
 VOID = {"meta", "img", "br", "link", "input", "hr"}

@@ -12,14 +12,14 @@ from known_engine import Known
 from undigested import forget_digests
 
 from fl.results import TrialResult
-from scenarios import commands
-from scenarios.database import DATABASE
-from scenarios.errors import ScenarioError
-from scenarios.loader import LoadedScenario, load_scenario
-from scenarios.plan import Plan, expand
-from scenarios.run import Progress, RunOutcome, identify, run_plan
-from scenarios.run_options import AS_USUAL, RunOptions
-from scenarios.store import Store
+from scenarios.cli import run as commands
+from scenarios.engine.options import AS_USUAL, RunOptions
+from scenarios.engine.run import Progress, RunOutcome, identify, run_plan
+from scenarios.plan.plan import Plan, expand
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import LoadedScenario, load_scenario
+from scenarios.store.database import DATABASE
+from scenarios.store.store import Store
 
 TRIALS = 4
 RETRY = RunOptions(retry_failed=True)

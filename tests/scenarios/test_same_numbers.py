@@ -14,7 +14,7 @@ import pytest
 from dask_processes import running_cluster
 from small_jobs import ALL, FAST, differing, digests, small_jobs
 
-from scenarios.cluster.engine import DaskEngine
+from scenarios.engine.cluster.engine import DaskEngine
 
 HERE = Path(__file__).parent
 

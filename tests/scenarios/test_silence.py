@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.commands import reload, run_scenario
+from scenarios.cli.run import reload, run_scenario
+from scenarios.engine.run import identify
 from scenarios.report.silence import silent_trials
-from scenarios.run import identify
-from scenarios.store import Store
+from scenarios.store.store import Store
 
 NOTHING = "nothing arrived in 3 of 3 rounds, which left the model as it was"
 

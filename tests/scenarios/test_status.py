@@ -17,18 +17,18 @@ import pytest
 from command import ENVIRONMENT, SMALL, phyloop, write_scenario
 from known_engine import Known
 
-from scenarios.database import DATABASE, take_lock
-from scenarios.errors import ScenarioError
-from scenarios.heartbeat import PROGRESS, Heartbeat, read_heartbeat
-from scenarios.link_study.commands import link_scenario
-from scenarios.loader import load_scenario
-from scenarios.plan import expand
-from scenarios.progress import beside
-from scenarios.run import Progress, run_plan
-from scenarios.run_notes import Planned
-from scenarios.run_options import AS_USUAL, RunOptions
-from scenarios.status import Status, holder, read_status
-from scenarios.status_words import in_words
+from scenarios.cli.link import link_scenario
+from scenarios.cli.progress import beside
+from scenarios.cli.status import in_words
+from scenarios.engine.options import AS_USUAL, RunOptions
+from scenarios.engine.run import Progress, run_plan
+from scenarios.plan.plan import expand
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import load_scenario
+from scenarios.store.database import DATABASE, take_lock
+from scenarios.store.heartbeat import PROGRESS, Heartbeat, read_heartbeat
+from scenarios.store.run_notes import Planned
+from scenarios.store.status import Status, holder, read_status
 
 HERE = Path(__file__).resolve().parent
 
@@ -226,7 +226,7 @@ def test_the_command_tells_a_script_all_it_tells_a_reader_and_loads_no_tensorflo
     expected = json.loads(json.dumps(asdict(read_status(tmp_path / "run"))))
     assert told == expected
     loaded = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", "import scenarios.cli, scenarios.status_words"],
+        [sys.executable, "-X", "importtime", "-c", "import scenarios.cli.app, scenarios.cli.status"],
         cwd=HERE.parents[1],
         capture_output=True,
         text=True,
@@ -259,7 +259,7 @@ def test_a_link_study_counts_points(tmp_path: Path) -> None:
 
 
 def test_text_of_others_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from scenarios.status_words import show_status
+    from scenarios.cli.status import show_status
 
     known_run(tmp_path)
     with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
@@ -273,7 +273,7 @@ def test_text_of_others_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.C
 
 def test_the_notes_of_a_plan_are_read_as_written(tmp_path: Path) -> None:
     known_run(tmp_path)
-    from scenarios.run_notes import planned_by
+    from scenarios.store.run_notes import planned_by
 
     with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
         assert planned_by(database, 1) == Planned(tasks=8, found=0)

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 from fl.results import TrialResult
-from scenarios.damage import DamagedStoreError
-from scenarios.database import DATABASE, READABLE_VERSIONS, STORE_VERSION
-from scenarios.errors import ScenarioError
-from scenarios.provenance import collect_provenance
-from scenarios.store import Store
-from scenarios.store_reading import SERIES_TABLES
+from scenarios.schema.errors import ScenarioError
+from scenarios.store.damage import DamagedStoreError
+from scenarios.store.database import DATABASE, READABLE_VERSIONS, STORE_VERSION
+from scenarios.store.provenance import collect_provenance
+from scenarios.store.store import Store
+from scenarios.store.store_reading import SERIES_TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -293,7 +293,7 @@ def test_runs_and_the_scenario_are_kept(tmp_path: Path) -> None:
 
 def test_the_store_imports_neither_pandas_nor_matplotlib_nor_tensorflow() -> None:
     code = (
-        "import sys, scenarios.store;"
+        "import sys, scenarios.store.store;"
         "print({'pandas', 'matplotlib', 'scipy', 'tensorflow'} & {m.split('.')[0] for m in sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -306,7 +306,7 @@ WRITER = textwrap.dedent(
     from pathlib import Path
     import numpy as np
     from fl.results import TrialResult
-    from scenarios.store import Store
+    from scenarios.store.store import Store
 
     start = int(sys.argv[2])
     with Store.open(Path(sys.argv[1]), scenario_name="demo") as store:

@@ -12,11 +12,11 @@ from scipy import stats
 from tidy_frames import link_table, metrics_table, privacy_table, rounds_table
 
 from privacy.config import PrivacyConfig
-from scenarios.plan import Plan
-from scenarios.round_curves import over_rounds
-from scenarios.schema import FigureConfig
-from scenarios.store import Store
-from scenarios.tables import mean_interval, rate_interval, summarise
+from scenarios.plan.plan import Plan
+from scenarios.report.figures.round_curves import over_rounds
+from scenarios.report.tables.tables import mean_interval, rate_interval, summarise
+from scenarios.schema.schema import FigureConfig
+from scenarios.store.store import Store
 
 SNR = "link.power.snr_max_db"
 

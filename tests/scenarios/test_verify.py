@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from command import phyloop
 
-from phy.monte_carlo import ClusteredCounts
-from scenarios.errors import ScenarioError
-from scenarios.link_study.level import Budget
-from scenarios.link_study.plan import expand_link
-from scenarios.verify.bounds import best_packet_error_rate, log_linear, union_bound
-from scenarios.verify.cards import Card, card_names, load_card
-from scenarios.verify.check import CONFIDENCE, FAMILY, MAX_CHECKS, Check, Reference
-from scenarios.verify.run import Verdict, run_cards
+from phy.measure.monte_carlo import ClusteredCounts
+from scenarios.schema.errors import ScenarioError
+from scenarios.studies.link.level import Budget
+from scenarios.studies.link.plan import expand_link
+from scenarios.studies.verify.bounds import best_packet_error_rate, log_linear, union_bound
+from scenarios.studies.verify.cards import Card, card_names, load_card
+from scenarios.studies.verify.check import CONFIDENCE, FAMILY, MAX_CHECKS, Check, Reference
+from scenarios.studies.verify.run import Verdict, run_cards
 
 NAMES = card_names()
 FAST = tuple(name for name in NAMES if load_card(name).config.fast)
@@ -132,7 +132,8 @@ def test_a_floor_elsewhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def fresh_code() -> Iterator[None]:
     """Compiled links of the fast path hold the modulator that they were traced with."""
-    from phy import flat_sionna, modulation
+    from phy.engines.sionna import flat as flat_sionna
+    from phy.links import modulation
 
     def clear() -> None:
         modulation.modulator.cache_clear()
@@ -148,7 +149,7 @@ def test_labels_that_are_not_gray_are_caught(monkeypatch: pytest.MonkeyPatch) ->
     """The two bits of an axis are sent as b0 and b0 + b1 and read back so: neighbours then differ in both."""
     import tensorflow as tf
 
-    from phy.modulation import Modulator, pack_bits, unpack_bits
+    from phy.links.modulation import Modulator, pack_bits, unpack_bits
 
     send, detect = Modulator.modulate_bits, Modulator.detect
 
@@ -165,7 +166,7 @@ def test_labels_that_are_not_gray_are_caught(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("error_db", [-0.5, 0.5])
 def test_a_sum_that_arrives_half_a_decibel_off_is_caught(error_db: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    import phy.superposition as superposition
+    import phy.links.superposition as superposition
 
     honest = superposition.decide_amplitude
     factor = 10.0 ** (error_db / 20.0)
@@ -180,7 +181,7 @@ def test_a_sum_that_arrives_half_a_decibel_off_is_caught(error_db: float, monkey
 
 
 def test_a_faster_device_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    import phy.propagation.build as build
+    import phy.fading.build as build
 
     honest = build.tapped_delay_line
 
@@ -206,7 +207,7 @@ def test_a_cap_off_in_its_last_digit_is_caught(override: str) -> None:
 
 
 def test_one_retransmission_less_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    import scenarios.verify.references as references
+    import scenarios.studies.verify.references as references
 
     honest = references._residual
     monkeypatch.setattr(references, "_residual", lambda link, esno_db: honest(link, esno_db) ** 1.2)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenarios.verify.cards import load_card
-from scenarios.verify.config import Published
+from scenarios.studies.verify.cards import load_card
+from scenarios.studies.verify.config import Published
 
 
 def block_errors(ebno_db: float, *, iterations: int, blocks: int) -> int:

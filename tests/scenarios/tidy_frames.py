@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scenarios.plan import Plan
-from scenarios.quantities import word_of
-from scenarios.store import Store
-from scenarios.tables import KEYS, LINK_COLUMNS, WORDED, TaskIds, blocks, columns_of, swept_values
+from scenarios.plan.plan import Plan
+from scenarios.report.tables.quantities import word_of
+from scenarios.report.tables.tables import KEYS, LINK_COLUMNS, WORDED, TaskIds, blocks, columns_of, swept_values
+from scenarios.store.store import Store
 
 
 def metrics_table(store: Store, plan: Plan, *, task_ids: TaskIds) -> pd.DataFrame:

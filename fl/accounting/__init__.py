@@ -1,0 +1,1 @@
+"""Ledgers: what each round released. Budgets: what each round may still release."""

@@ -1,0 +1,1 @@
+"""From received updates to one update: weighted sums and robust aggregation."""

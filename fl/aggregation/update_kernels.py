@@ -1,0 +1,97 @@
+"""What a round asks of all updates at once, in one pass over each: differences, lengths, and weighted sums in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.numerics.compiled import kernel, read_only, stage
+from phy.numerics.workers import available_threads, run_tasks
+
+_COLUMNS = 512
+
+
+@stage
+def _square(values: Any) -> Any:
+    total = 0.0
+    for i in range(len(values)):
+        total += np.float64(values[i]) * np.float64(values[i])
+    return total
+
+
+@stage
+def _beyond(values: Any, limit: Any) -> Any:
+    """How many numbers are not below the limit, those that are none among them."""
+    count = np.int64(0)
+    for i in range(len(values)):
+        count += not abs(values[i]) < limit
+    return count
+
+
+@stage
+def _less(values: Any, base: Any, out: Any) -> None:
+    for i in range(len(out)):
+        out[i] = values[i] - base[i]
+
+
+@stage
+def _add(weight: Any, values: Any, out: Any) -> None:
+    for i in range(len(out)):
+        out[i] += weight * np.float64(values[i])
+
+
+@kernel
+def _look(values: Any, limit: Any, beyond: Any, squares: Any, first: Any, last: Any) -> None:
+    for row in range(first, last):
+        beyond[row], squares[row] = _beyond(values[row], limit), _square(values[row])
+
+
+@kernel
+def _look_and_subtract(
+    values: Any, base: Any, limit: Any, beyond: Any, squares: Any, out: Any, first: Any, last: Any
+) -> None:
+    for row in range(first, last):
+        beyond[row], squares[row] = _beyond(values[row], limit), _square(values[row])
+        _less(values[row], base[min(row, len(base) - 1)], out[row])
+
+
+@kernel
+def _sum_up(weights: Any, values: Any, out: Any, first: Any, last: Any) -> None:
+    for tile in range(first, last):
+        columns = slice(tile * _COLUMNS, min((tile + 1) * _COLUMNS, len(out)))
+        for row in range(len(weights)):
+            _add(weights[row], values[row, columns], out[columns])
+
+
+def look_at_rows(values: NDArray[np.float32], *, limit: float) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Which rows `[K]` of `[K, M]` have a number that is not below `limit` in size, or is none; and their ||.||^2."""
+    rows, seen = read_only(values), len(values)
+    beyond, squares = np.zeros(seen, np.int64), np.zeros(seen)
+    _spread(lambda first, last: _look(rows, np.float32(limit), beyond, squares, first, last), seen)
+    return beyond > 0, squares
+
+
+def look_and_subtract_rows(
+    values: NDArray[np.float32], base: NDArray[np.float32], *, limit: float
+) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float32]]:
+    """`look_at_rows` of `values` `[K, M]`, and these less `base`, `[M]` or `[K, M]`."""
+    rows, start = read_only(values), read_only(base if base.ndim == 2 else base[None])
+    seen, out = len(values), np.empty(rows.shape, np.float32)
+    beyond, squares = np.zeros(seen, np.int64), np.zeros(seen)
+    _spread(
+        lambda first, last: _look_and_subtract(rows, start, np.float32(limit), beyond, squares, out, first, last), seen
+    )
+    return beyond > 0, squares, out
+
+
+def add_weighted_rows(values: NDArray[np.float32], weights: NDArray[np.float64], *, out: NDArray[np.float64]) -> None:
+    """`out` `[M]` += sum_k q_k x_k of `values` `[K, M]`, row after row: blocks of rows change no bit."""
+    rows, amounts = read_only(values), read_only(weights)
+    _spread(lambda first, last: _sum_up(amounts, rows, out, first, last), -(-len(out) // _COLUMNS))
+
+
+def _spread(run: Any, num_tasks: int) -> None:
+    if num_tasks:
+        run_tasks(run, num_tasks=num_tasks, threads=available_threads())

@@ -1,0 +1,1 @@
+"""Devices that attack learning, and attacks of a listener on privacy."""

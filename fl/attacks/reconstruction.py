@@ -1,0 +1,276 @@
+"""An attack that a reader can see: images rebuilt from what the server received, and members told from others.
+
+Every device of a round is a game. A fair coin says whether its target image is among those it holds; it computes the
+update of one step, and sends it by the functions and over the link that learning itself uses. The server
+- inverts what it received, `fl.attacks.image_inversion`;
+- scores the target by <received update, update of the target alone> over the length of the latter, and ranks the games
+  by that: a member stands out where the update is still there, Dwork et al. 2015.
+An attack that fails proves nothing: a better one may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.attacks.image_inversion import invert_linear, likeness, psnr_db
+from fl.checkpoints import NO_CHECKPOINTS, Checkpoints, State, kept_rows, resumed
+from fl.config import ModelConfig, ReconstructionConfig
+from fl.data import ImageData, load_images
+from fl.data.facts import image_facts
+from fl.local.trainer import LocalTrainer
+from fl.models.build import build_model
+from fl.partition.split import Partition
+from fl.results import LINK_COUNTS, TrialResult
+from fl.schemes.received_updates import Received, build_listening
+from fl.tasks.base import LearningError
+from fl.uplink.exchange import digital_link
+from fl.uplink.mechanisms import build_protection
+from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
+from phy.numerics.random import Purpose, generator
+from privacy.audit.roc import area_under_curve, true_positive_rate
+from privacy.config import BitFlippingConfig, GaussianConfig
+
+PICTURES = 10
+"""Images of a trial that are kept beside their reconstructions, one of each label as far as there are any."""
+
+_GREYS = 255
+
+
+@dataclass(frozen=True, kw_only=True)
+class Games:
+    """What every device of every round holds; positions in the training set.
+
+    `targets` `[R, K]`, `held` `[R, K, n]`, `member` bool `[R, K]`: whether the target is `held[..., 0]`.
+    """
+
+    targets: NDArray[np.int64]
+    held: NDArray[np.int64]
+    member: NDArray[np.bool_]
+
+
+def deal(config: ReconstructionConfig, *, num_images: int, seed: int, trial: int) -> Games:
+    """Images of a round are all different, those of another round drawn anew; the coin is fair and of its own stream.
+
+    Raises LearningError where there are too few images.
+    """
+    count, per_game = config.num_devices, config.samples_per_device + 1
+    if count * per_game > num_images:
+        raise LearningError(
+            f"{count} devices with {config.samples_per_device} images and a target each need {count * per_game} "
+            f"images, there are {num_images}; lower num_devices"
+        )
+    drawn = generator(seed, trial, Purpose.PARTITION)
+    dealt = np.stack([drawn.permutation(num_images)[: count * per_game] for _ in range(config.rounds)])
+    dealt = dealt.reshape(config.rounds, count, per_game)
+    member = generator(seed, trial, Purpose.ATTACK).integers(0, 2, (config.rounds, count)).astype(np.bool_)
+    held = dealt[..., 1:].copy()
+    held[..., 0] = np.where(member, dealt[..., 0], held[..., 0])
+    return Games(targets=dealt[..., 0], held=held, member=member)
+
+
+def run_reconstruction(
+    learning: ReconstructionConfig,
+    *,
+    link: LinkConfig,
+    privacy: BitFlippingConfig | GaussianConfig | None,
+    seed: int,
+    trials: Sequence[int],
+    on_round: Callable[[int], None] = lambda _: None,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
+) -> list[TrialResult]:
+    """Attack every upload of every trial; `on_round` hears the rounds done.
+
+    `checkpoints` keep the state of one trial: with them, hand in one trial at a time. A trial whose updates lie too far
+    beyond the codec is failed. Raises LearningError for data that cannot be had, and for a mechanism without a
+    sensitivity.
+    """
+    results = []
+    for row, trial in enumerate(trials):
+
+        def build(trial: int = trial) -> _Attacked:
+            return _Attacked(learning, link=link, privacy=privacy, seed=seed, trial=trial)
+
+        attacked, rounds_done = resumed(build, num_rounds=learning.rounds, checkpoints=checkpoints)
+        failure = None
+        for index in range(rounds_done, learning.rounds):
+            try:
+                attacked.round(index)
+            except LearningError as error:
+                failure = f"round {index}: {error}"
+                break
+            if index + 1 < learning.rounds and checkpoints.due(index + 1):
+                checkpoints.save(index + 1, attacked.state())
+            on_round(row * learning.rounds + index + 1)
+        results.append(attacked.result(failure))
+    return results
+
+
+class _Attacked:
+    """One trial and what is kept of it."""
+
+    def __init__(
+        self,
+        config: ReconstructionConfig,
+        *,
+        link: LinkConfig,
+        privacy: BitFlippingConfig | GaussianConfig | None,
+        seed: int,
+        trial: int,
+    ) -> None:
+        self._config, self._seed, self._trial = config, seed, trial
+        self._data: ImageData = load_images(config.data, seed=seed, trial=trial)
+        self._games = deal(config, num_images=len(self._data.y_train), seed=seed, trial=trial)
+        self._model = build_model(
+            ModelConfig(name="linear"),
+            image_shape=self._data.image_shape,
+            num_classes=self._data.num_classes,
+            seed=seed,
+            trial=trial,
+        )
+        self._weights = self._model.initial_weights()
+        games = self._games
+        self._trainer = LocalTrainer(
+            self._model,
+            config=config.local,
+            data=self._data,
+            partition=Partition(
+                devices=(*games.held.reshape(-1, config.samples_per_device), *games.targets.reshape(-1, 1)),
+                labels=self._data.y_train,
+                num_classes=self._data.num_classes,
+            ),
+            seed=seed,
+            trial=trial,
+        )
+        protection, self._budget = build_protection(
+            privacy,
+            config=config.one_round,
+            sizes=np.full(config.num_devices, float(config.samples_per_device)),
+            link=digital_link(link),
+            local_models=lambda: self._updates(np.arange(min(config.num_devices, 4))),
+            seed=seed,
+            trial=trial,
+        )
+        self._listening = build_listening(config.one_round, link=link, model=self._model, protection=protection)
+        # What pixels are to the server: from 0 to 1.
+        self._images = self._data.x_train.reshape(len(self._data.y_train), -1) / np.float64(
+            image_facts(config.data.name).largest_pixel
+        )
+        self._rounds: dict[str, list[float]] = {}
+        self._tables: dict[str, dict[str, list[NDArray[Any]]]] = {"link": {}, "devices": {}}
+        self._pictures: dict[str, NDArray[np.int64]] = {}
+
+    def _updates(self, devices: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Of devices of the partition: games first, then targets on their own."""
+        return self._trainer.train(self._weights, devices=devices, round_index=0).weights - self._weights
+
+    def round(self, index: int) -> None:
+        """Play the games of one round. Raises LearningError for updates too far beyond the codec."""
+        games, count = self._games, self._config.num_devices
+        devices = np.arange(count) + index * count
+        context = UplinkContext(seed=self._seed, trials=(self._trial,), round_index=index)
+        received = self._listening.carry(self._updates(devices), context=context)
+        rebuilt = self._invert(received.values)
+        alike = likeness(rebuilt, held=games.held[index], images=self._images)
+        alone = self._updates(games.member.size + devices).astype(np.float64)
+        length = np.linalg.norm(alone, axis=1)
+        score = np.einsum("km,km->k", received.values, alone) / np.where(length > 0.0, length, 1.0)
+        if index == 0 and self._trial == 0:
+            self._keep_pictures(rebuilt)
+        self._note(
+            received,
+            {
+                "correlation": alike.correlation,
+                "pixel_error": alike.squared_error,
+                "recognised": alike.recognised.astype(np.int64),
+                "membership_score": score,
+                "member": games.member[index].astype(np.int64),
+            },
+        )
+
+    def _invert(self, updates: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Images `[K, D]` in [0, 1] from updates `[K, M]`."""
+        kernel, bias = self._model.unflatten(updates)
+        inputs = invert_linear(kernel, bias)
+        largest = self._data.scale * image_facts(self._config.data.name).largest_pixel
+        return np.clip((inputs - self._data.shift) / largest, 0.0, 1.0)
+
+    def _keep_pictures(self, rebuilt: NDArray[np.float64]) -> None:
+        # The first image held is the same at every point of a sweep, whatever the server made of it.
+        own = self._games.held[0, :, 0]
+        _, first = np.unique(self._data.y_train[own], return_index=True)
+        chosen = first[:PICTURES]
+        for name, images in (("original", self._images[own]), ("rebuilt", rebuilt)):
+            grey = np.rint(_GREYS * images[chosen]).astype(np.int64)
+            self._pictures[name] = grey.reshape(len(chosen), *self._data.image_shape)
+
+    def _note(self, received: Received, games: dict[str, NDArray[Any]]) -> None:
+        spent = self._listening.pipe.spent(received.heard, np.arange(self._config.num_devices))
+        found = {
+            "mean_correlation": float(games["correlation"].mean()),
+            "recognised_share": float(games["recognised"].mean()),
+            "psnr_db": psnr_db(games["pixel_error"]),
+            **spent,
+        }
+        for name, number in found.items():
+            self._rounds.setdefault(name, []).append(number)
+        counts = {name: getattr(received.heard.counts, name)[0] for name in LINK_COUNTS}
+        for table, columns in (("link", counts), ("devices", {**received.observed, **games})):
+            for name, numbers in columns.items():
+                self._tables[table].setdefault(name, []).append(np.asarray(numbers))
+
+    def state(self) -> State:
+        """See `fl.checkpoints.Resumable`: what was noted, for nobody learns; and what the radio keeps."""
+        return {
+            "rounds": {name: np.asarray(column, np.float64) for name, column in self._rounds.items()},
+            **{table: {name: np.stack(rows) for name, rows in found.items()} for table, found in self._tables.items()},
+            "pictures": self._pictures,
+            "pipe": self._listening.pipe.state(),
+        }
+
+    def restore(self, state: State) -> None:
+        """See `fl.checkpoints.Resumable`."""
+        most, shape = self._config.rounds, (self._config.num_devices,)
+        rounds = kept_rows(state["rounds"], num_rounds=most, shape=())
+        self._rounds = {name: column[: len(state["rounds"][name])].tolist() for name, column in rounds.items()}
+        for table in self._tables:
+            found = kept_rows(state[table], num_rounds=most, shape=shape)
+            self._tables[table] = {name: list(rows[: len(state[table][name])]) for name, rows in found.items()}
+        self._pictures = {name: np.array(pictures, np.int64) for name, pictures in state["pictures"].items()}
+        self._listening.pipe.restore(state["pipe"])
+
+    def result(self, failure: str | None) -> TrialResult:
+        """What is kept of the trial."""
+        tables = {
+            table: {name: np.stack(rows) for name, rows in columns.items()} for table, columns in self._tables.items()
+        }
+        return TrialResult(
+            trial=self._trial,
+            metrics={} if failure is not None else self._metrics(tables["devices"]),
+            rounds={name: np.asarray(column) for name, column in self._rounds.items()},
+            link=tables["link"],
+            devices=tables["devices"],
+            pictures=self._pictures,
+            failure=failure,
+        )
+
+    def _metrics(self, games: dict[str, NDArray[Any]]) -> dict[str, float]:
+        """Of all games of the trial; limits of the membership attack are those of this trial alone, at 95 %."""
+        found = {
+            "mean_correlation": float(games["correlation"].mean()),
+            "recognised_share": float(games["recognised"].mean()),
+            "psnr_db": psnr_db(games["pixel_error"]),
+        }
+        member, score = games["member"].ravel() == 1, games["membership_score"].ravel()
+        if member.any() and not member.all():
+            for name, one in (
+                ("membership_auc", area_under_curve(score, member)),
+                ("true_positive_rate", true_positive_rate(score, member)),
+            ):
+                found |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
+        return found | self._budget

@@ -1,0 +1,1 @@
+"""Upper bounds on epsilon that a game is compared with."""

@@ -1,0 +1,1 @@
+"""Membership games against each scheme."""

@@ -1,1 +1,0 @@
-"""What one-bit aggregation is compared with: Laplace noise, JoPEQ and MVU, each as bits over the same link."""

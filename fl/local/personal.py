@@ -1,0 +1,102 @@
+"""Personalised learning: every device has a model of its own, and samples of its own to measure it on. Lan et al.
+
+    h_k(w; w_t) = f_k(w) + lam/2 ||w - w_t||^2
+
+is what device k brings down by its local steps from the global model w_t. The w it ends with is its personal model, and
+delta_k = w - w_t its update. Some of its samples are held out of f_k, and tell how well the model does at home.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.config.local import LocalConfig
+from fl.config.scheme import PersonalConfig
+from fl.data import ImageData
+from fl.local.stacked import evaluate_stacked
+from fl.models.federated import FederatedModel
+from fl.partition.split import Partition
+from fl.tasks.base import LearningError
+
+
+def personal_local_config(local: LocalConfig, *, personal: PersonalConfig) -> LocalConfig:
+    """`local` with the proximal term lam/2 ||w - w_t||^2. Raises LearningError if it has another one."""
+    if local.proximal not in (0.0, personal.lam):
+        raise LearningError(
+            f"local.proximal is {local.proximal:g} and personal.lam {personal.lam:g}, and both weigh "
+            "||w - w_global||^2 / 2; leave local.proximal out"
+        )
+    return LocalConfig.model_validate({**local.model_dump(), "proximal": personal.lam})
+
+
+def hold_out(partition: Partition, *, test_share: float, generator: np.random.Generator) -> tuple[Partition, Partition]:
+    """What every device trains on, and what it is tested on: `test_share` of its samples, drawn at random.
+
+    A device with n samples holds out `test_share` n, rounded, but at least one and not all. How one device's are drawn
+    does not depend on the devices behind it. Where the partition lets devices share samples, one may train on what
+    another is tested on. Raises LearningError for a device with a single sample, or a share not within (0, 1).
+    """
+    if not 0.0 < test_share < 1.0:
+        raise LearningError(f"test_share is {test_share}, which leaves nothing on one side; give it within 0 and 1")
+    sizes = partition.sizes
+    if sizes.min() < 2:
+        raise LearningError(
+            f"device {int(np.argmin(sizes))} has {int(sizes.min())} sample, none of which it can hold out; give every "
+            "device at least 2"
+        )
+    held = np.clip(np.rint(test_share * sizes).astype(np.int64), 1, sizes - 1)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    rank = np.lexsort((generator.random(len(owner)), owner))
+    place = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    chosen = np.zeros(len(owner), bool)
+    chosen[rank[place < held[owner]]] = True
+    samples = np.concatenate(partition.devices)
+    return (
+        replace(partition, devices=_split(samples[~chosen], sizes - held)),
+        replace(partition, devices=_split(samples[chosen], held)),
+    )
+
+
+def _split(samples: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    return tuple(np.split(samples, np.cumsum(sizes)[:-1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnScores:
+    """How models do on the devices' own held-out samples: mean cross-entropy `loss` and `accuracy`, each `[K]`."""
+
+    loss: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+
+
+class PersonalModels:
+    """The personal models of all devices of one trial, `[num_devices, M]` float32, and their test sets.
+
+    A device that has not trained yet has the model that all start from.
+    """
+
+    def __init__(self, model: FederatedModel, *, data: ImageData, test: Partition) -> None:
+        self._model, self._data, self._test = model, data, test
+        self.weights: NDArray[np.float32] = np.tile(model.initial_weights(), (len(test.devices), 1))
+
+    def keep(self, weights: NDArray[np.float32], *, devices: NDArray[np.int64]) -> None:
+        """`weights` `[K', M]`, what `devices` `[K']` came back with from this round, are their personal models now."""
+        expected = (len(devices), self.weights.shape[1])
+        if weights.shape != expected:
+            raise LearningError(f"personal models have shape {weights.shape}; {len(devices)} devices keep {expected}")
+        self.weights[devices] = weights
+
+    def scores(self) -> OwnScores:
+        """Every device's personal model on its own held-out samples."""
+        return self._scores(self.weights)
+
+    def scores_of(self, weights: NDArray[np.float32]) -> OwnScores:
+        """The global model `weights` `[M]` on the same samples, to set beside `scores`."""
+        return self._scores(weights)
+
+    def _scores(self, weights: NDArray[np.float32]) -> OwnScores:
+        loss, accuracy = evaluate_stacked(self._model, weights, data=self._data, partition=self._test)
+        return OwnScores(loss=loss, accuracy=accuracy)

@@ -1,0 +1,1 @@
+"""Gradients of single samples: clipping, norms, dropout masks."""

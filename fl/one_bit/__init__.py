@@ -1,1 +1,0 @@
-"""Schemes that send about one bit per number, and what they are compared with."""

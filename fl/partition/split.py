@@ -1,0 +1,138 @@
+"""Who holds which samples: IID, by label, or by Dirichlet proportions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.config.data import PartitionConfig
+from fl.partition.dirichlet_shares import deal_by_dirichlet
+from fl.partition.label_shards import deal_by_labels
+from fl.tasks.base import LearningError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """Positions in the training set that each device holds.
+
+    `devices` K arrays of int64, none empty; `labels` int64 `[N]` of the whole training set. `displaced` counts samples
+    of a Dirichlet partition whose drawn label had run out, so that another took its place.
+    """
+
+    devices: tuple[NDArray[np.int64], ...]
+    labels: NDArray[np.int64]
+    num_classes: int
+    displaced: int = 0
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """|D_n|, `[K]` int64."""
+        return np.array([len(device) for device in self.devices], np.int64)
+
+    def label_counts(self) -> NDArray[np.int64]:
+        """Samples of each label on each device, `[K, num_classes]` int64."""
+        num_devices = len(self.devices)
+        owner = np.repeat(np.arange(num_devices), self.sizes)
+        cell = owner * self.num_classes + self.labels[np.concatenate(self.devices)]
+        counts = np.bincount(cell, minlength=num_devices * self.num_classes)
+        return counts.reshape(num_devices, self.num_classes).astype(np.int64)
+
+
+def partition(
+    labels: NDArray[np.integer[Any]],
+    *,
+    config: PartitionConfig,
+    num_devices: int,
+    num_classes: int,
+    generator: np.random.Generator,
+) -> Partition:
+    """Samples with `labels` `[N]` dealt to devices; the same for the same state of `generator`.
+
+    - `iid`: a random `samples_per_device` of all, or all in sizes that differ by one at most;
+    - `labels`: see `fl.partition.label_shards.deal_by_labels`;
+    - `dirichlet`: see `fl.partition.dirichlet_shares.deal_by_dirichlet`.
+
+    Not `disjoint`, every device draws from the whole set, each sample once at most. LearningError, one sentence, if
+    labels are out of range or the samples do not suffice.
+    """
+    numbers = np.asarray(labels, np.int64)
+    wrong = np.flatnonzero((numbers < 0) | (numbers >= num_classes))
+    if wrong.size:
+        raise LearningError(
+            f"label {numbers[wrong[0]]} of sample {wrong[0]} is outside 0 .. {num_classes - 1}; correct the data"
+        )
+    by_label = [np.flatnonzero(numbers == label) for label in range(num_classes)]
+    problem = partition_problem(
+        config, num_devices=num_devices, num_samples=len(numbers), num_classes=sum(map(bool, map(len, by_label)))
+    )
+    if problem is not None:
+        raise LearningError(problem)
+    displaced = 0
+    match config.kind:
+        case "iid":
+            devices = _deal_at_random(len(numbers), config=config, num_devices=num_devices, generator=generator)
+        case "labels":
+            devices = deal_by_labels(by_label, config=config, num_devices=num_devices, generator=generator)
+        case "dirichlet":
+            devices, displaced = deal_by_dirichlet(
+                by_label, config=config, num_devices=num_devices, generator=generator
+            )
+    return Partition(devices=tuple(devices), labels=numbers, num_classes=num_classes, displaced=displaced)
+
+
+def partition_problem(config: PartitionConfig, *, num_devices: int, num_samples: int, num_classes: int) -> str | None:
+    """One sentence if no set of `num_samples` with `num_classes` labels can be dealt like this, else None.
+
+    What depends on how many samples each label has, only `partition` can tell.
+    """
+    size, labels = config.samples_per_device, config.labels_per_device
+    if num_samples == 0:
+        return "there are no training samples to deal to devices; raise train_samples"
+    if size is None and num_devices > num_samples:
+        return (
+            f"{num_devices} devices cannot share {num_samples} training samples; lower num_devices, or write "
+            "samples_per_device and disjoint: false"
+        )
+    if size is not None and size > num_samples:
+        return f"samples_per_device {size} exceeds the {num_samples} training samples; lower it"
+    if size is not None and config.disjoint and num_devices * size > num_samples:
+        return (
+            f"{num_devices} devices of {size} samples need {num_devices * size}, there are {num_samples} training "
+            f"samples; lower samples_per_device to {num_samples // num_devices}, or write disjoint: false"
+            if num_samples >= num_devices
+            else f"{num_devices} devices of {size} samples need {num_devices * size}, there are {num_samples} training "
+            "samples; lower num_devices, or write disjoint: false"
+        )
+    if labels is None:
+        return None
+    if labels > num_classes:
+        return f"labels_per_device {labels} exceeds the {num_classes} labels of the set; lower it"
+    if size is not None and size < labels:
+        return f"{size} samples_per_device cannot show {labels} labels; raise it, or lower labels_per_device"
+    if size is None and num_devices * labels < num_classes:
+        return (
+            f"{num_devices} devices of {labels} labels leave {num_classes - num_devices * labels} of {num_classes} "
+            "labels to nobody; raise num_devices or labels_per_device, or write samples_per_device to leave them out"
+        )
+    if size is None and num_devices * labels > num_samples:
+        return (
+            f"{num_devices} devices of {labels} labels need {num_devices * labels} samples, there are {num_samples}; "
+            "lower num_devices or labels_per_device"
+        )
+    return None
+
+
+def _deal_at_random(
+    num_samples: int, *, config: PartitionConfig, num_devices: int, generator: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    size = config.samples_per_device
+    if size is None:
+        return np.array_split(generator.permutation(num_samples), num_devices)
+    if config.disjoint:
+        return list(generator.permutation(num_samples)[: num_devices * size].reshape(num_devices, size))
+    from fl.partition.choices import choose_for_each
+
+    return list(choose_for_each(generator, population=num_samples, size=size, rows=num_devices))

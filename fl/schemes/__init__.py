@@ -1,0 +1,1 @@
+"""Aggregation schemes that send about one bit per number, and their rivals."""

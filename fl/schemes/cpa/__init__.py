@@ -1,0 +1,1 @@
+"""Compressed private aggregation (CPA), Lang et al. 2023."""

@@ -1,0 +1,236 @@
+"""Random codewords that device and server both draw from the shared seed, Lang et al. 2023 Section 3.1.2.
+
+A codeword v of {-1, +1}^n stands for one block of one device, round and stage. It is a function of the round's key of
+`Purpose.CODEBOOK`, the device's number, the block and the stage, and of nothing else: the server draws again what the
+device drew. It is kept as a mask, the bit l of which says whether v_l = +1, and never written out entry by entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.tasks.base import LearningError
+from phy.numerics.random import threefry
+
+if TYPE_CHECKING:
+    from fl.schemes.cpa.codeword_kernels import Law
+    from fl.schemes.quantizers import ScalarQuantizer
+
+UNHEARD = 2
+"""Stands for a bit that did not arrive."""
+
+MASK_BITS = 32
+"""Entries of a codeword that one word of its mask holds."""
+
+MOST_POINTS = 512
+"""Entries of the longest codeword."""
+
+MOST_SCALAR_POINTS = 256
+"""Points that `encode_scalar` tells apart: levels are bytes there."""
+
+_LARGEST_TABLE = 1 << 16
+_DITHER = np.uint32(1 << 31)
+
+Key = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codebook:
+    """How codewords of `num_points` = n entries are drawn.
+
+    `balanced`: uniform over all words with floor(n/2) entries -1 and ceil(n/2) entries +1: n/2 of each for the printed
+    form, (n-1)/2 and (n+1)/2 for the coded one. Otherwise every entry is a fair coin.
+    """
+
+    num_points: int
+    balanced: bool = True
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.num_points <= MOST_POINTS:
+            raise LearningError(
+                f"a codebook of {self.num_points} points is not within 2 to {MOST_POINTS}, one bit of which says "
+                "something; raise or lower rate_bits"
+            )
+
+    @property
+    def num_plus(self) -> int:
+        """Entries +1 of a balanced word."""
+        return (self.num_points + 1) // 2
+
+    @property
+    def correlation(self) -> float:
+        """E[v_l v_l'] for l != l': -1/(n-1) for even n, -1/n for odd n, 0 for independent entries."""
+        if not self.balanced:
+            return 0.0
+        n = self.num_points
+        return -1.0 / (n - 1) if n % 2 == 0 else -1.0 / n
+
+
+def codeword_bits(
+    codebook: Codebook, levels: NDArray[np.unsignedinteger[Any]], *, key: Key, devices: NDArray[np.int64], stage: int
+) -> NDArray[np.uint8]:
+    """Which entries of the codewords are +1 at `levels` `[K, num_blocks]`: 0 or 1, uint8 `[K, num_blocks]`.
+
+    `key` `[2]` is the round's key, `devices` `[K]` the devices' numbers. This is Lang et al. 2023 (10).
+    """
+    from fl.schemes.cpa.codeword_kernels import bits_at
+
+    return bits_at(codeword_law(codebook, key=key, stage=stage), levels, devices=devices)
+
+
+def encode_scalar(
+    quantizer: ScalarQuantizer,
+    codebook: Codebook,
+    updates: NDArray[np.float32],
+    *,
+    radius: NDArray[np.float32],
+    key: Key,
+    devices: NDArray[np.int64],
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Packed `codeword_bits` `[K, ceil(M / 8)]` of stage 0 at the levels of updates `[K, M]` over `radius` `[M]`.
+
+    And whether all numbers of a device are finite, `[K]`.
+    """
+    from fl.schemes.cpa.codeword_kernels import payload_of
+
+    return payload_of(
+        codeword_law(codebook, key=key, stage=0),
+        updates,
+        radius=radius,
+        spacing=quantizer.spacing,
+        nearest=quantizer.form == "coded",
+        devices=devices,
+    )
+
+
+def signed_histogram(
+    codebook: Codebook,
+    received: NDArray[np.uint8],
+    *,
+    worth: NDArray[np.float32],
+    key: Key,
+    devices: NDArray[np.int64],
+    stage: int,
+) -> NDArray[np.float64]:
+    """sum_k a_k b_ki v_ki over devices, `[n, num_blocks]` float64: the histogram of Lang et al. 2023 (13).
+
+    `received` `[K, num_blocks]` is 1 for b = +1, 0 for b = -1, `UNHEARD` for b = 0; `worth` `[K]` is a. Equal worths
+    are counted in whole numbers; others are added in single precision over the devices of one call: hand in some
+    hundred at once.
+    """
+    from fl.schemes.cpa.codeword_kernels import add_agreement
+
+    law = codeword_law(codebook, key=key, stage=stage)
+    heard = received != UNHEARD
+    everybody = bool(heard.all())
+    less = np.array([worth.sum(dtype=np.float64) if everybody else 0.0])
+    out = np.zeros((codebook.num_points, received.shape[1]))
+    add_agreement(law, received, packed=False, worth=worth, step=len(worth), less=less, devices=devices, out=out)
+    if not everybody:
+        out -= _weighed(heard, worth)
+    return out
+
+
+def add_signed_histograms(
+    codebook: Codebook,
+    payload: NDArray[np.uint8],
+    *,
+    worth: NDArray[np.float32],
+    key: Key,
+    devices: NDArray[np.int64],
+    step: int,
+    out: NDArray[np.float64],
+) -> None:
+    """Add the `signed_histogram` of every `step` devices, stage 0, to `out` `[n, num_blocks]`, bit for bit.
+
+    `payload` `[K, ceil(num_blocks / 8)]` holds packed bits, all of which arrived.
+    """
+    from fl.schemes.cpa.codeword_kernels import add_agreement
+
+    law = codeword_law(codebook, key=key, stage=0)
+    less = np.array([worth[at : at + step].sum(dtype=np.float64) for at in range(0, len(worth), step)])
+    add_agreement(law, payload, packed=True, worth=worth, step=step, less=less, devices=devices, out=out)
+
+
+def _weighed(chosen: NDArray[Any], worth: NDArray[np.float32]) -> NDArray[np.float64]:
+    """sum_k a_k of the rows chosen, `chosen` `[K, ...]` of zeros and ones."""
+    if (worth == worth[0]).all():
+        counts = chosen.sum(axis=0, dtype=np.min_scalar_type(len(worth)))
+        return np.asarray(counts * np.float64(worth[0]))
+    # Row after row, and not by BLAS, the threads of which would decide on the rounding.
+    amounts = chosen * worth.reshape(-1, *(1,) * (chosen.ndim - 1))
+    return np.asarray(amounts.sum(axis=0, dtype=np.float32), np.float64)
+
+
+def codewords(
+    codebook: Codebook, *, key: Key, devices: NDArray[np.int64], num_blocks: int, stage: int
+) -> NDArray[np.int8]:
+    """The codewords themselves, +-1 `[K, num_blocks, n]`: to look at, not to compute with."""
+    from fl.schemes.cpa.codeword_kernels import draw_masks
+
+    masks = draw_masks(codeword_law(codebook, key=key, stage=stage), devices=devices, num_blocks=num_blocks)
+    out = np.empty((len(devices), num_blocks, codebook.num_points), np.int8)
+    for point in range(codebook.num_points):
+        word, place = divmod(point, MASK_BITS)
+        out[..., point] = 2 * ((masks[word] >> np.uint32(place)) & np.uint32(1)).astype(np.int8) - 1
+    return out
+
+
+def shared_uniforms(*, key: Key, devices: NDArray[np.int64], num_blocks: int, dimension: int) -> NDArray[np.float32]:
+    """Multiples of 2^-24 uniform on [0, 1), `[K, num_blocks, dimension]`, from the same seed: the stuff of dither."""
+    from fl.schemes.cpa.codeword_kernels import draw_masks
+
+    out = np.empty((len(devices), num_blocks, dimension), np.float32)
+    coins = Codebook(num_points=MASK_BITS, balanced=False)
+    for axis in range(dimension):
+        law = codeword_law(coins, key=key, stage=int(_DITHER) + axis)
+        words = draw_masks(law, devices=devices, num_blocks=num_blocks)[0]
+        out[..., axis] = (words >> np.uint32(8)) * np.float32(2.0**-24)
+    return out
+
+
+def codeword_law(codebook: Codebook, *, key: Key, stage: int) -> Law:
+    """How the masks of one stage are drawn: by Threefry with counter (pair of blocks, device), 64 blocks apart.
+
+    The key is folded with (stage, draw).
+
+    - Balanced words that can be listed: draw 0 picks one of C by floor(word C / 2^32), uniform to within C 2^-32.
+    - Other balanced words: draw j decides entry j, +1 with probability (+1 left) / (entries left).
+    - Independent entries: draw i is the mask's word i.
+    """
+    from fl.schemes.cpa.codeword_kernels import COINS, IN_TURN, LISTED, Law
+    from phy.numerics.compiled import read_only
+
+    n = codebook.num_points
+    listed = _listed(codebook) if codebook.balanced else None
+    if not codebook.balanced:
+        kind, draws = COINS, -(-n // MASK_BITS)
+    elif listed is not None:
+        kind, draws = LISTED, 1
+    else:
+        kind, draws = IN_TURN, n
+    numbers = np.arange(draws, dtype=np.uint32)
+    folded = np.stack(threefry((key[0], key[1]), (np.full_like(numbers, stage), numbers)), axis=1)
+    return Law(
+        kind=kind,
+        num_points=n,
+        num_plus=codebook.num_plus,
+        folded=read_only(folded),
+        listed=read_only(np.zeros(1, np.uint32) if listed is None else listed),
+    )
+
+
+@lru_cache(maxsize=8)
+def _listed(codebook: Codebook) -> NDArray[np.uint32] | None:
+    """Masks of all balanced words, or None if they are too many to list."""
+    n, plus = codebook.num_points, codebook.num_plus
+    if n > MASK_BITS or comb(n, plus) >= _LARGEST_TABLE:
+        return None
+    return np.array([sum(1 << point for point in word) for word in combinations(range(n), plus)], np.uint32)

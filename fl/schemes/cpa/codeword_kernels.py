@@ -1,0 +1,379 @@
+"""Codewords in kernels: drawn, asked for one entry, or compared to a bit, and forgotten. See `cpa.codebooks`.
+
+A tile is 128 blocks of a device: the two words of one Threefry counter belong to blocks 64 apart. Stages work on a span
+of up to four tiles, since calling one costs as much as some ten blocks. What is drawn depends on (folded key, pair of
+blocks, device) alone, so spans, threads and rows change no value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.schemes.cpa.codebooks import MASK_BITS
+from phy.numerics.compiled import exact_kernel, kernel, read_only, shifted_left, shifted_right, stage
+from phy.numerics.threefry import draw_lanes, positions
+from phy.numerics.workers import available_threads, run_tasks
+
+_TILE, _HALF_TILE, _SPAN = 128, 64, 512
+COINS, LISTED, IN_TURN = range(3)
+"""How masks are drawn: word by word, picked from a list, entry by entry."""
+
+_FEW = 8
+"""Masks that are found sooner by comparing than by looking them up."""
+_WORDS = np.uint64(1 << 32)
+_SIXTEEN, _LOW = np.uint32(16), np.uint32(0xFFFF)
+_ONE, _INFINITE = np.uint32(1), np.float32(np.inf)
+_GATHER = np.uint64(0x8040201008040201)
+"""Times eight bytes of 0 or 1, it has them side by side in its highest byte (on a little-endian machine)."""
+_COPIES, _OWN_BIT = np.uint64(0x0101010101010101), np.uint64(0x0102040810204080)
+"""A byte times the first has itself in all eight; the second leaves each a bit of its own, the highest first."""
+_CARRY = np.uint64(0x7F7F7F7F7F7F7F7F)
+
+
+class Law(NamedTuple):
+    """How the masks of one stage are drawn.
+
+    - `kind`: `COINS`, `LISTED` or `IN_TURN`; `num_points` n; `num_plus`: entries +1 of a balanced word;
+    - `folded` `[draws, 2]` uint32: the round's key folded with (stage, draw);
+    - `listed` uint32: all masks where they can be listed, else one word without meaning.
+    """
+
+    kind: int
+    num_points: int
+    num_plus: int
+    folded: NDArray[np.uint32]
+    listed: NDArray[np.uint32]
+
+
+@numba.njit(nogil=True, error_model="numpy", boundscheck=False, forceinline=True)
+def _scaled(word: Any, count: Any) -> Any:
+    """floor(word count / 2^32) for counts up to 2^16, in 32 bits."""
+    low = np.uint32(np.uint32(np.uint32(word & _LOW) * count) >> _SIXTEEN)
+    return np.uint32(np.uint32(np.uint32(np.uint32(word >> _SIXTEEN) * count) + low) >> _SIXTEEN)
+
+
+@stage
+def _draw_words(key0: Any, key1: Any, device: Any, pair: Any, tiles: Any, out: Any) -> None:
+    """Words of 64 counters per tile from `pair` on, all first ones of a tile before all second ones."""
+    for tile in range(tiles):
+        at = _TILE * tile
+        counters = positions(device, np.uint32(pair + np.uint32(_HALF_TILE * tile)), 1)
+        draw_lanes((key0, key1), counters, out, at, at + _HALF_TILE, _HALF_TILE)
+
+
+@stage
+def _draw_scaled(key0: Any, key1: Any, device: Any, pair: Any, count: Any, tiles: Any, out: Any) -> None:
+    """The same scaled to 0 .. count - 1."""
+    _draw_words(key0, key1, device, pair, tiles, out)
+    for i in range(_TILE * tiles):
+        out[i] = _scaled(out[i], count)
+
+
+@stage
+def _take_turns(words: Any, left: Any, masks: Any, first: Any, place: Any, count: Any) -> None:
+    """Entry `place` of the words from `masks[first]` on: +1 where the number drawn lies below how many +1 are left."""
+    at = np.uint64(first)
+    for i in range(count):
+        plus = np.uint32(words[i] < left[i])
+        left[i] -= plus
+        masks[at + np.uint64(i)] |= shifted_left(plus, place)
+
+
+@stage
+def _look_up(listed: Any, words: Any, masks: Any, count: Any) -> None:
+    for i in range(count):
+        masks[i] = listed[words[i]]
+
+
+@stage
+def _choose(listed: Any, words: Any, masks: Any, count: Any) -> None:
+    """`_look_up` of floor(word C / 2^32), by comparing to where it goes up: for a few C masks."""
+    masks[:count] = listed[0]
+    for number in range(1, len(listed)):
+        start = np.uint32((np.uint64(number) * _WORDS + np.uint64(len(listed) - 1)) // np.uint64(len(listed)))
+        mask = listed[number]
+        for i in range(count):
+            masks[i] = mask if words[i] >= start else masks[i]
+
+
+@stage
+def _draw_masks(law: Any, device: Any, pair: Any, tiles: Any, words: Any, left: Any, masks: Any) -> None:
+    """Masks of a span into the flat `masks`, word w of all blocks from 512 w on."""
+    count = _TILE * tiles
+    if law.kind == LISTED:
+        key0, key1 = law.folded[0, 0], law.folded[0, 1]
+        if len(law.listed) <= _FEW:
+            _draw_words(key0, key1, device, np.uint32(pair), tiles, words)
+            _choose(law.listed, words, masks, count)
+        else:
+            _draw_scaled(key0, key1, device, np.uint32(pair), np.uint32(len(law.listed)), tiles, words)
+            _look_up(law.listed, words, masks, count)
+    elif law.kind == COINS:
+        for word in range(len(law.folded)):
+            key0, key1 = law.folded[word, 0], law.folded[word, 1]
+            _draw_words(key0, key1, device, np.uint32(pair), tiles, masks[_SPAN * word : _SPAN * (word + 1)])
+    else:
+        masks[:] = np.uint32(0)
+        left[:] = np.uint32(law.num_plus)
+        for entry in range(law.num_points):
+            key0, key1, word = law.folded[entry, 0], law.folded[entry, 1], entry // MASK_BITS
+            _draw_scaled(key0, key1, device, np.uint32(pair), np.uint32(law.num_points - entry), tiles, words)
+            _take_turns(words, left, masks, _SPAN * word, np.uint32(entry % MASK_BITS), count)
+
+
+@stage
+def _pick(masks: Any, levels: Any, bits: Any, count: Any) -> None:
+    """Entry `levels[i]` of mask i, 0 or 1."""
+    for i in range(count):
+        level = np.uint32(levels[i])
+        mask = masks[np.uint32(level >> np.uint32(5)) * np.uint32(_SPAN) + np.uint32(i)]
+        bits[i] = np.uint8(np.uint32(mask >> np.uint32(level & np.uint32(31))) & _ONE)
+
+
+@stage
+def _pick_narrow(masks: Any, levels: Any, bits: Any, count: Any) -> None:
+    """The same where one word holds a mask, so that nothing is gathered."""
+    for i in range(count):
+        bits[i] = np.uint8(shifted_right(masks[i], np.uint32(levels[i])) & _ONE)
+
+
+@stage
+def _turn(masks: Any, first: Any, bits: Any, turned: Any, count: Any) -> None:
+    """An entry that equals its bit becomes a 1, one of a bit that was not heard a 0."""
+    at = np.uint64(first)
+    for i in range(count):
+        bit = np.uint32(bits[i])
+        unheard = np.uint32(np.uint32(0) - np.uint32(bit >> _ONE))
+        turned[i] = np.uint32(np.uint32(masks[at + np.uint64(i)] ^ np.uint32(bit - _ONE)) & np.uint32(~unheard))
+
+
+@stage
+def _count(turned: Any, places: Any, counts: Any, first: Any, count: Any) -> None:
+    """Add entries 0 to `places` of the words to as many rows of the flat `counts`, the first of them at `first`."""
+    for place in range(places):
+        at, shift = np.uint64(first + _SPAN * place), np.uint32(place)
+        for i in range(count):
+            counts[at + np.uint64(i)] += np.uint32(shifted_right(turned[i], shift) & _ONE)
+
+
+@stage
+def _weigh(turned: Any, places: Any, worth: Any, sums: Any, first: Any, count: Any) -> None:
+    for place in range(places):
+        at, shift = np.uint64(first + _SPAN * place), np.uint32(place)
+        for i in range(count):
+            sums[at + np.uint64(i)] += np.float32(np.int32(shifted_right(turned[i], shift) & _ONE)) * worth
+
+
+@stage
+def _copy(source: Any, target: Any) -> None:
+    for i in range(len(source)):
+        target[i] = source[i]
+
+
+# A level must not depend on whether it was found in a kernel. What is called takes after its caller, so both are exact.
+@exact_kernel
+def _quantise(updates: Any, radius: Any, spacing: Any, half: Any, most: Any, round_to_nearest: Any, levels: Any) -> Any:
+    """`fl.schemes.quantizers.ScalarQuantizer.indices` of updates over radii, to the last bit.
+
+    Returns how many are NaN or infinite.
+    """
+    beyond = np.int64(0)
+    for i in range(len(updates)):
+        beyond += not abs(updates[i]) < _INFINITE
+    if round_to_nearest:
+        for i in range(len(updates)):
+            scaled = np.rint(np.float32(np.float32(updates[i] / radius[i]) / spacing)) + half
+            levels[i] = np.uint8(min(max(scaled, np.float32(0.0)), most))
+    else:
+        for i in range(len(updates)):
+            scaled = np.floor(np.float32(np.float32(updates[i] / radius[i]) / spacing)) + half
+            levels[i] = np.uint8(min(max(scaled, np.float32(0.0)), most))
+    return beyond
+
+
+@stage
+def _pack(eights: Any, payload: Any) -> None:
+    """Zeros and ones, eight in a word, into bytes, the first bit of memory highest."""
+    for i in range(len(payload)):
+        payload[i] = np.uint8(np.uint64(eights[i] * _GATHER) >> np.uint64(56))
+
+
+@stage
+def _unpack(payload: Any, eights: Any) -> None:
+    """Inverse of `_pack`."""
+    for i in range(len(payload)):
+        own = np.uint64(np.uint64(np.uint64(payload[i]) * _COPIES) & _OWN_BIT)
+        eights[i] = np.uint64(np.uint64(np.uint64(own + _CARRY) >> np.uint64(7)) & _COPIES)
+
+
+@kernel
+def _fill_masks(law: Any, devices: Any, out: Any, first: Any, last: Any) -> None:
+    """Rows `first` to `last` of `out` `[num_words, rows, blocks]`."""
+    num_words, blocks = out.shape[0], out.shape[2]
+    words, left = np.empty(_SPAN, np.uint32), np.empty(_SPAN, np.uint32)
+    masks = np.empty(_SPAN * num_words, np.uint32)
+    for row in range(first, last):
+        for start in range(0, blocks, _SPAN):
+            here = min(_SPAN, blocks - start)
+            _draw_masks(law, devices[row], start // 2, (here + _TILE - 1) // _TILE, words, left, masks)
+            for word in range(num_words):
+                _copy(masks[_SPAN * word : _SPAN * word + here], out[word, row, start : start + here])
+
+
+@kernel
+def _fill_bits(law: Any, levels: Any, devices: Any, out: Any, first: Any, last: Any) -> None:
+    """Rows `first` to `last` of `out` `[rows, blocks]` from `levels` of that shape."""
+    blocks = levels.shape[1]
+    words, left = np.empty(_SPAN, np.uint32), np.empty(_SPAN, np.uint32)
+    masks = np.empty(_SPAN * ((law.num_points + MASK_BITS - 1) // MASK_BITS), np.uint32)
+    wanted, bits = np.zeros(_SPAN, np.uint16), np.empty(_SPAN, np.uint8)
+    for row in range(first, last):
+        for start in range(0, blocks, _SPAN):
+            here = min(_SPAN, blocks - start)
+            _copy(levels[row, start : start + here], wanted)
+            _draw_masks(law, devices[row], start // 2, (here + _TILE - 1) // _TILE, words, left, masks)
+            _pick(masks, wanted, bits, here)
+            _copy(bits[:here], out[row, start : start + here])
+
+
+@exact_kernel
+def _fill_payload(
+    law: Any, grid: Any, updates: Any, radius: Any, devices: Any, out: Any, beyond: Any, first: Any, last: Any
+) -> Any:
+    """Rows `first` to `last` of packed bits `out` from `updates` `[rows, blocks]`, L = 1 and one stage."""
+    spacing, half, most, nearest = grid
+    blocks = updates.shape[1]
+    words, left = np.empty(_SPAN, np.uint32), np.empty(_SPAN, np.uint32)
+    masks = np.empty(_SPAN * ((law.num_points + MASK_BITS - 1) // MASK_BITS), np.uint32)
+    levels, eights = np.zeros(_SPAN, np.uint8), np.empty(_SPAN // 8, np.uint64)
+    bits = eights.view(np.uint8)
+    for row in range(first, last):
+        beyond[row] = 0
+        for start in range(0, blocks, _SPAN):
+            here = min(_SPAN, blocks - start)
+            stop = start + here
+            beyond[row] += _quantise(updates[row, start:stop], radius[start:stop], spacing, half, most, nearest, levels)
+            _draw_masks(law, devices[row], start // 2, (here + _TILE - 1) // _TILE, words, left, masks)
+            if len(masks) == _SPAN:
+                _pick_narrow(masks, levels, bits, here)
+            else:
+                _pick(masks, levels, bits, here)
+            bits[here:] = np.uint8(0)
+            _pack(eights, out[row, start // 8 : (stop + 7) // 8])
+
+
+@exact_kernel
+def _agree(law: Any, heard: Any, groups: Any, devices: Any, out: Any, first: Any, last: Any) -> Any:
+    """Spans `first` to `last` of `out` `[n, blocks]`: rows one after the other, so that sums are rounded in one way."""
+    (received, packed), (worth, counted, less, step), blocks = heard, groups, out.shape[1]
+    words, left = np.empty(_SPAN, np.uint32), np.empty(_SPAN, np.uint32)
+    masks = np.empty(_SPAN * ((law.num_points + MASK_BITS - 1) // MASK_BITS), np.uint32)
+    turned, eights = np.empty(_SPAN, np.uint32), np.zeros(_SPAN // 8, np.uint64)
+    bits = eights.view(np.uint8)
+    counts, sums = np.zeros(law.num_points * _SPAN, np.uint32), np.zeros(law.num_points * _SPAN, np.float32)
+    for span in range(first, last):
+        start = span * _SPAN
+        here = min(_SPAN, blocks - start)
+        for group in range(len(counted)):
+            begin, end = group * step, min((group + 1) * step, len(worth))
+            if counted[group]:
+                counts[:] = np.uint32(0)
+            else:
+                sums[:] = np.float32(0.0)
+            for row in range(begin, end):
+                if packed:
+                    _unpack(received[row, start // 8 : (start + here + 7) // 8], eights)
+                else:
+                    _copy(received[row, start : start + here], bits)
+                _draw_masks(law, devices[row], start // 2, (here + _TILE - 1) // _TILE, words, left, masks)
+                for lowest in range(0, law.num_points, MASK_BITS):
+                    places = min(MASK_BITS, law.num_points - lowest)
+                    _turn(masks, lowest // MASK_BITS * _SPAN, bits, turned, here)
+                    if counted[group]:
+                        _count(turned, places, counts, lowest * _SPAN, here)
+                    else:
+                        _weigh(turned, places, worth[row], sums, lowest * _SPAN, here)
+            equal = np.float64(worth[begin])
+            for point in range(law.num_points):
+                at = point * _SPAN
+                for i in range(here):
+                    total = np.float64(counts[at + i]) * equal if counted[group] else np.float64(sums[at + i])
+                    # b v is +1 where the two are equal: sum a b v = 2 sum over equal ones a - sum over heard ones a.
+                    out[point, start + i] += 2.0 * total - less[group]
+
+
+def draw_masks(law: Law, *, devices: NDArray[np.int64], num_blocks: int) -> NDArray[np.uint32]:
+    """Masks `[num_words, K, num_blocks]`, entry l the bit l mod 32 of word l / 32."""
+    numbers = _numbers(devices)
+    out = np.empty((-(-law.num_points // MASK_BITS), len(numbers), num_blocks), np.uint32)
+    _spread(lambda first, last: _fill_masks(law, numbers, out, first, last), len(numbers))
+    return out
+
+
+def bits_at(law: Law, levels: NDArray[Any], *, devices: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Entries `levels` `[K, num_blocks]` of the codewords, 0 or 1."""
+    wanted, numbers = read_only(levels.astype(np.uint16, copy=False)), _numbers(devices)
+    out = np.empty(levels.shape, np.uint8)
+    _spread(lambda first, last: _fill_bits(law, wanted, numbers, out, first, last), len(numbers))
+    return out
+
+
+def payload_of(
+    law: Law,
+    updates: NDArray[np.float32],
+    *,
+    radius: NDArray[np.float32],
+    spacing: float,
+    nearest: bool,
+    devices: NDArray[np.int64],
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Packed bits `[K, ceil(M / 8)]` of updates `[K, M]` quantised in units of `radius` `[M]`: `bits_at` in one pass.
+
+    Levels are those of `ScalarQuantizer.indices`: `nearest` for the coded form, else the printed one. And whether all
+    numbers of a row are finite, `[K]`: bits of others mean nothing.
+    """
+    values, radii, numbers = read_only(updates), read_only(radius), _numbers(devices)
+    grid = (np.float32(spacing), np.float32(law.num_points // 2), np.float32(law.num_points - 1), nearest)
+    out = np.empty((len(numbers), -(-updates.shape[1] // 8)), np.uint8)
+    beyond = np.empty(len(numbers), np.int64)
+    _spread(
+        lambda first, last: _fill_payload(law, grid, values, radii, numbers, out, beyond, first, last), len(numbers)
+    )
+    return out, beyond == 0
+
+
+def add_agreement(
+    law: Law,
+    received: NDArray[np.uint8],
+    *,
+    packed: bool,
+    worth: NDArray[np.float32],
+    step: int,
+    less: NDArray[np.float64],
+    devices: NDArray[np.int64],
+    out: NDArray[np.float64],
+) -> None:
+    """Add 2 sum_k a_k, over the devices whose bit arrived and equals entry l, to `out` `[n, num_blocks]`.
+
+    `received` is `[K, num_blocks]` of 1, 0 or `UNHEARD`, or `packed` bits `[K, ceil(num_blocks / 8)]`, all of which
+    arrived. `step` devices at a time make one sum, which is added with `less` of it taken off: equal worths a are
+    counted in whole numbers, others added in single precision, row after row.
+    """
+    heard = (read_only(received), packed)
+    starts = np.arange(0, len(worth), step)
+    counted = np.minimum.reduceat(worth, starts) == np.maximum.reduceat(worth, starts)
+    groups = (read_only(worth), read_only(counted), read_only(less), step)
+    numbers = _numbers(devices)
+    _spread(lambda first, last: _agree(law, heard, groups, numbers, out, first, last), -(-out.shape[1] // _SPAN))
+
+
+def _numbers(devices: NDArray[np.int64]) -> NDArray[np.uint32]:
+    return read_only(devices.astype(np.uint32))
+
+
+def _spread(run: Any, num_tasks: int) -> None:
+    run_tasks(run, num_tasks=num_tasks, threads=available_threads())

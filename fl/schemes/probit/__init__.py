@@ -1,0 +1,1 @@
+"""PRoBit: one stochastic bit per number, aggregated by maximum likelihood."""

@@ -1,0 +1,135 @@
+"""JoPEQ, joint privacy enhancement and quantisation (Lang, Sofer, Shaked and Shlezinger 2023), as the CPA reference
+code has it: noise and subtractively dithered quantisation that together are as large as eps-private noise.
+
+For x in [-1, 1]^L, target variance V per number, radius gamma = 1.5 sqrt(L (1 + V)) and lattice spacing D of gamma:
+
+    noise n of variance V - E||cell||^2 / L,  dither u uniform over the cell, of the shared seed
+    code = Q(x + n + u),  decoded: point(code) - u
+
+Scalar: V = 2 (2/eps)^2 and D = 2 gamma / (2^R + 1), the noise Laplace. Hexagonal, L = 2: multivariate t noise, nu = 6,
+of the scale that gives a pair of numbers eps by itself, V = s^2 / 4; the paper's nu and scale are not known to us.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.draws import laplace, uniforms
+from fl.schemes.quantizers import Quantizer, build_quantizer
+from fl.schemes.values.value_scheme import Part
+from fl.tasks.base import LearningError
+from phy.numerics.random import Purpose
+from privacy.mechanisms.additive_noise import T_FREEDOM, laplace_epsilon, laplace_scale, t_epsilon, t_scale
+
+_WIDTH = 2.0
+"""Of the range [-1, 1] of one number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JopeqCode:
+    """Codes of ceil(log2 n) bits for n points; `clip` to [-1, 1], which the reference leaves out and eps needs.
+
+    `radius_factor`: gamma over the root mean square of what is quantised. Raises LearningError where the quantiser
+    alone errs by more than V, so that nothing is left to add: with no noise there is no privacy.
+    """
+
+    epsilon: float
+    rate_bits: int = 1
+    dimension: Literal[1, 2] = 1
+    clip: bool = True
+    radius_factor: float = 1.5
+
+    def __post_init__(self) -> None:
+        if self.noise_variance <= 0.0:
+            raise LearningError(
+                f"JoPEQ at epsilon {self.epsilon:g} asks for noise of variance {self.target_variance:.3g}, but its "
+                f"quantiser of rate_bits {self.rate_bits} errs by {self.quantizer.cell_moment / self.dimension:.3g} "
+                "already, without privacy; lower epsilon or raise rate_bits"
+            )
+
+    @property
+    def block(self) -> int:
+        """See `ValueCode`."""
+        return self.dimension
+
+    @cached_property
+    def bits_per_block(self) -> int:
+        """See `ValueCode`."""
+        return math.ceil(math.log2(len(self.quantizer.points)))
+
+    @property
+    def target_variance(self) -> float:
+        """V of every number: that of eps-private noise alone."""
+        if self.dimension == 1:
+            return 2.0 * laplace_scale(self.epsilon, width=_WIDTH) ** 2
+        scale = t_scale(self.epsilon, dimension=2, diameter=_WIDTH * math.sqrt(2.0))
+        return scale**2 / (T_FREEDOM - 2)
+
+    @cached_property
+    def quantizer(self) -> Quantizer:
+        """Points within gamma, 0 among them."""
+        gamma = self.radius_factor * math.sqrt(self.dimension * (1.0 + self.target_variance))
+        return build_quantizer(gamma=gamma, rate_bits=self.rate_bits, form="coded", dimension=self.dimension)
+
+    @property
+    def noise_variance(self) -> float:
+        """Of the noise that is added to every number."""
+        return self.target_variance - self.quantizer.cell_moment / self.dimension
+
+    @property
+    def _scale(self) -> float:
+        """b of the Laplace noise, or s of the t noise."""
+        return math.sqrt(self.noise_variance * (0.5 if self.dimension == 1 else T_FREEDOM - 2))
+
+    @property
+    def sure_epsilon(self) -> float:
+        """What the added noise alone gives a block of `clip`-ed numbers, pure: a little more than `epsilon`.
+
+        Noise and quantisation together have the variance of eps-private noise, but not its density, and the server
+        knows the dither: only the noise counts.
+        """
+        if self.dimension == 1:
+            return laplace_epsilon(self._scale, width=_WIDTH)
+        return t_epsilon(self._scale, dimension=2, diameter=_WIDTH * math.sqrt(2.0))
+
+    def to_codes(self, x: NDArray[np.float32], *, part: Part) -> NDArray[Any]:
+        """See `ValueCode.to_codes`."""
+        if self.clip:
+            np.clip(x, -1.0, 1.0, out=x)
+        x += self._noise(part.words(Purpose.PRIVACY, count=x.shape[1]))
+        x += self._dither(part, x.shape[1])
+        return self.quantizer.indices(x.reshape(len(x), -1, self.dimension))
+
+    def to_values(self, codes: NDArray[Any], *, part: Part) -> NDArray[np.float32]:
+        """See `ValueCode.to_values`; codes that no point has, as flips make them, are read as the last point."""
+        points = self.quantizer.points.astype(np.float32)
+        read = points[np.minimum(codes, len(points) - 1)].reshape(len(codes), -1)
+        read -= self._dither(part, read.shape[1])
+        return np.asarray(read)
+
+    def _noise(self, words: NDArray[np.uint32]) -> NDArray[np.float32]:
+        if self.dimension == 1:
+            return laplace(words) * np.float32(self._scale)
+        # The length of t noise in the plane: Pr(r > t) = (1 + t^2 / s^2)^(-nu / 2).
+        share = (words[:, 0::2].astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-32)
+        length = np.float32(self._scale) * np.sqrt(np.maximum(share ** np.float32(-2.0 / T_FREEDOM) - 1.0, 0.0))
+        angle = uniforms(words[:, 1::2]) * np.float32(2.0 * np.pi)
+        return np.stack([length * np.cos(angle), length * np.sin(angle)], axis=-1).reshape(words.shape)
+
+    def _dither(self, part: Part, count: int) -> NDArray[np.float32]:
+        """Uniform over an interval of length D, or a rectangle that tiles the plane as the hexagon does.
+
+        Modulo the lattice that is uniform over the cell, which is all that subtractive dither needs.
+        """
+        drawn = uniforms(part.words(Purpose.CODEBOOK, count=count))
+        drawn -= np.float32(0.5)
+        drawn *= np.float32(self.quantizer.spacing)
+        if self.dimension == 2:
+            drawn[:, 1::2] *= np.float32(math.sqrt(3.0) / 2.0)
+        return drawn

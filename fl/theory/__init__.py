@@ -1,0 +1,1 @@
+"""Convergence bounds, and the optimum of softmax regression."""

@@ -1,0 +1,1 @@
+"""The way of an update to the server: codec, privacy mechanism, radio, sender indices."""

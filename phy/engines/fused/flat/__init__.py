@@ -1,0 +1,1 @@
+"""Fused kernels of uncoded links and of superposition over flat channels."""

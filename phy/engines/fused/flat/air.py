@@ -1,0 +1,279 @@
+"""Superposition over flat channels in fused kernels: what `phy.engines.sionna.air` does with ideal transmitters.
+
+    y[s] = sum_k A w_k h_k x_k[s] + sigma z[s]
+
+Devices are added up in their order, a tile of symbols at a time. Where taps hold for the round, those of all devices
+are drawn side by side; else those of a tile, device by device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.config import LinkConfig
+from phy.engines.fused.flat.air_taps import (
+    ACTIVE,
+    ADDED_IMAG,
+    ADDED_REAL,
+    SENT_POWER,
+    added_at_positions,
+    added_by_devices,
+)
+from phy.engines.fused.flat.gains import measure_gains
+from phy.engines.fused.flat.taps import NUM_LANES, OF_SYMBOLS, TILE, TapLaw, expand, tap_law
+from phy.fading.block_taps import FlatChannel, UplinkContext
+from phy.links.air_chain import Arrivals, OnAir
+from phy.links.power import AmplitudeDecision, BlockGains
+from phy.numerics.cache import Remembered
+from phy.numerics.compiled import kernel, read_only, stage
+from phy.numerics.random import RECEIVER, Purpose
+from phy.numerics.random_kernels import draw_normals
+from phy.numerics.threefry import positions
+from phy.numerics.workers import available_threads, run_tasks
+
+_TILES_OF_A_TASK = 8
+_REAL, _COMPLEX, _BITS = range(3)
+_WIDTH = TILE + 16
+SYMBOL_REAL, SYMBOL_IMAG, SUM_REAL, SUM_IMAG, _NUM_SYMBOL_LANES = (i * _WIDTH for i in range(5))
+_RECEIVER = np.uint32(RECEIVER)
+_ONE, _ZERO, _TWO = np.float32(1.0), np.float32(0.0), np.float32(2.0)
+
+
+@stage
+def _read_symbols(kind: Any, amplitudes: Any, bits: Any, base: Any, lanes: Any, count: Any) -> None:
+    """Symbols `base` to `base + count` of one device; bit 0 is +1, and `base` a whole byte."""
+    if kind == _BITS:
+        for i in range(count):
+            bit = np.uint32(bits[(base + i) >> 3] >> np.uint32(7 - (i & 7))) & np.uint32(1)
+            lanes[SYMBOL_REAL + i] = _ONE - _TWO * np.float32(np.int32(bit))
+            lanes[SYMBOL_IMAG + i] = _ZERO
+    elif kind == _REAL:
+        for i in range(count):
+            lanes[SYMBOL_REAL + i] = np.float32(amplitudes[base + i])
+            lanes[SYMBOL_IMAG + i] = _ZERO
+    else:
+        for i in range(count):
+            lanes[SYMBOL_REAL + i] = np.float32(amplitudes[2 * (base + i)])
+            lanes[SYMBOL_IMAG + i] = np.float32(amplitudes[2 * (base + i) + 1])
+
+
+@stage
+def _add(symbols: Any, taps: Any, count: Any) -> Any:
+    """Add one device's symbols, each with a tap of its own; the energy it spent."""
+    energy = _ZERO
+    for i in range(count):
+        x, y = symbols[SYMBOL_REAL + i], symbols[SYMBOL_IMAG + i]
+        real, imag = taps[OF_SYMBOLS + ADDED_REAL + i], taps[OF_SYMBOLS + ADDED_IMAG + i]
+        symbols[SUM_REAL + i] += real * x - imag * y
+        symbols[SUM_IMAG + i] += real * y + imag * x
+        energy += taps[OF_SYMBOLS + SENT_POWER + i] * (x * x + y * y)
+    return energy
+
+
+@stage
+def _add_with_one_tap(symbols: Any, real: Any, imag: Any, power: Any, count: Any) -> Any:
+    """`_add` where all symbols have the same tap."""
+    energy = _ZERO
+    for i in range(count):
+        x, y = symbols[SYMBOL_REAL + i], symbols[SYMBOL_IMAG + i]
+        symbols[SUM_REAL + i] += real * x - imag * y
+        symbols[SUM_IMAG + i] += real * y + imag * x
+        energy += x * x + y * y
+    return power * energy
+
+
+@stage
+def _finish(symbols: Any, noise: Any, noise_key: Any, noise_std: Any, base: Any, received: Any, count: Any) -> None:
+    """Noise on the sums, and both parts of each side by side into `received`."""
+    draw_normals(noise_key, positions(_RECEIVER, base, 1), noise, np.int64(0), np.int64(_WIDTH), count)
+    for i in range(count):
+        received[2 * (base + i)] = symbols[SUM_REAL + i] + noise_std * noise[i]
+        received[2 * (base + i) + 1] = symbols[SUM_IMAG + i] + noise_std * noise[_WIDTH + i]
+
+
+@stage
+def _count_active(taps: Any, active: Any, base: Any, count: Any) -> None:
+    for i in range(count):
+        active[base + i] += np.int64(taps[OF_SYMBOLS + ACTIVE + i])
+
+
+@kernel
+def _superpose(
+    law: Any,
+    kind: Any,
+    amplitudes: Any,
+    bits: Any,
+    keys: Any,
+    noise_keys: Any,
+    gains: Any,
+    levels: Any,
+    jamming: Any,
+    num_symbols: Any,
+    symbol_s: Any,
+    received: Any,
+    active: Any,
+    energy_j: Any,
+    first: Any,
+    last: Any,
+) -> None:
+    """Tasks `first` to `last`, each `_TILES_OF_A_TASK` tiles of one trial.
+
+    `keys` `[trials, 4]` of taps and of channel knowledge, `noise_keys` `[trials, 2]`; `amplitudes` float64; `energy_j`
+    `[trials, spans, devices]`: sums of |A w x|^2, times `symbol_s`.
+    """
+    spans, num_devices = energy_j.shape[1], energy_j.shape[2]
+    one_tap = law.block_symbols >= num_symbols
+    symbols = np.empty(_NUM_SYMBOL_LANES, np.float32)
+    taps, noise = np.empty(NUM_LANES, np.float32), np.empty(2 * _WIDTH, np.float32)
+    of_devices = np.empty((4, num_devices if one_tap else 1), np.float32)
+    for task in range(first, last):
+        trial, span = task // spans, task % spans
+        level = levels[trial]
+        spent = energy_j[trial, span]
+        spent[:] = 0.0
+        if one_tap:
+            for start in range(0, num_devices, TILE):
+                some = min(num_devices - start, TILE)
+                added_by_devices(law, keys[trial], gains[trial], level, jamming[trial], taps, of_devices, start, some)
+            if span == 0:
+                for device in range(num_devices):
+                    active[trial, :] += np.int64(of_devices[3, device])
+        for tile in range(span * _TILES_OF_A_TASK, (span + 1) * _TILES_OF_A_TASK):
+            base = tile * TILE
+            count = min(num_symbols - base, TILE)
+            if count <= 0:
+                break
+            symbols[SUM_REAL : SUM_REAL + count] = _ZERO
+            symbols[SUM_IMAG : SUM_IMAG + count] = _ZERO
+            for device in range(num_devices):
+                _read_symbols(kind, amplitudes[trial, device], bits[trial, device], base, symbols, count)
+                if one_tap:
+                    real, imag, power = of_devices[0, device], of_devices[1, device], of_devices[2, device]
+                    spent[device] += _add_with_one_tap(symbols, real, imag, power, count)
+                else:
+                    first_tap = base // law.block_symbols
+                    num_taps = (base + count - 1) // law.block_symbols - first_tap + 1
+                    gain, jam = gains[trial, device], jamming[trial, device]
+                    added_at_positions(law, keys[trial], np.uint32(device), gain, level, jam, first_tap, taps, num_taps)
+                    expand(first_tap, law.block_symbols, base, 1, taps, count)
+                    _count_active(taps, active[trial], base, count)
+                    spent[device] += _add(symbols, taps, count)
+            _finish(symbols, noise, noise_keys[trial], law.noise_std, base, received[trial], count)
+        for device in range(num_devices):
+            spent[device] *= symbol_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfRun:
+    """What no round changes: gains and zeros `[num_trials, num_devices]`, keys of channels where these hold as long.
+
+    And payloads `[num_trials, num_devices, 0]` in the place of the kind that is not sent.
+    """
+
+    gains: NDArray[np.float32]
+    nobody: NDArray[np.float32]
+    no_bits: NDArray[np.uint8]
+    no_amplitudes: NDArray[np.float64]
+    keys: NDArray[np.uint32] | None
+
+
+class FusedAir:
+    """`AirChain` of links of one configuration with ideal transmitters, on `threads` threads, all cores if left out."""
+
+    def __init__(self, config: LinkConfig, *, threads: int | None = None) -> None:
+        self._bits = config.modulation != "analog"
+        self._symbol_s = config.symbol_s
+        self._threads = threads or available_threads()
+        self._run: tuple[tuple[FlatChannel, int, tuple[int, ...]], _OfRun] | None = None
+        self._law = Remembered(_law_of)
+        self._levels = Remembered(_levels_of)
+
+    def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
+        """See `AirChain.measure_gains`."""
+        return measure_gains(channel, context, threads=self._threads)
+
+    def add_up(self, sent: OnAir, channel: FlatChannel, *, context: UplinkContext) -> Arrivals:
+        """See `AirChain.add_up`."""
+        num_trials, num_devices = sent.payload.shape[:2]
+        run = self._of_run(channel, context)
+        kind, amplitudes, bits = self._payload(sent.payload, run)
+        spans = -(-channel.num_symbols // (TILE * _TILES_OF_A_TASK))
+        received = np.empty((num_trials, 2 * channel.num_symbols), np.float32)
+        active = np.zeros((num_trials, channel.num_symbols if channel.varies else 1), np.int64)
+        energy_j = np.empty((num_trials, spans, num_devices))
+        arrays = (
+            _channel_keys(channel, context) if run.keys is None else run.keys,
+            read_only(context.keys(Purpose.NOISE)),
+            run.gains,
+            self._levels(sent.decision),
+            run.nobody if sent.jamming is None else read_only(sent.jamming),
+        )
+        law, num_symbols = self._law(channel), channel.num_symbols
+        run_tasks(
+            lambda first, last: _superpose(
+                law,
+                kind,
+                amplitudes,
+                bits,
+                *arrays,
+                num_symbols,
+                # Of many spans the sum alone is multiplied, as the other engine does: their products would add up to
+                # other last digits.
+                self._symbol_s if spans == 1 else 1.0,
+                received,
+                active,
+                energy_j,
+                first,
+                last,
+            ),
+            num_tasks=num_trials * spans,
+            threads=self._threads,
+        )
+        return Arrivals(
+            received=received.view(np.complex64),
+            num_active=active,
+            energy_j=energy_j[:, 0] if spans == 1 else energy_j.sum(axis=1) * self._symbol_s,
+        )
+
+    def _of_run(self, channel: FlatChannel, context: UplinkContext) -> _OfRun:
+        whose = (channel, context.seed, context.trials)
+        if self._run is None or self._run[0] != whose:
+            gains = channel.gains(context)
+            keys = _channel_keys(channel, context) if channel.same_every_round else None
+            run = _OfRun(
+                gains=read_only(gains),
+                nobody=read_only(np.zeros_like(gains)),
+                no_bits=read_only(np.empty((*gains.shape, 0), np.uint8)),
+                no_amplitudes=read_only(np.empty((*gains.shape, 0))),
+                keys=keys,
+            )
+            self._run = (whose, run)
+        return self._run[1]
+
+    def _payload(self, payload: NDArray[Any], run: _OfRun) -> tuple[int, NDArray[np.float64], NDArray[np.uint8]]:
+        """(kind, amplitudes, bits), of which the kernel reads one; the other is empty, but has trials and devices."""
+        if self._bits:
+            return _BITS, run.no_amplitudes, read_only(payload)
+        if payload.dtype.kind == "c":
+            return _COMPLEX, read_only(np.ascontiguousarray(payload, np.complex128).view(np.float64)), run.no_bits
+        return _REAL, read_only(payload.astype(np.float64, copy=False)), run.no_bits
+
+
+def _channel_keys(channel: FlatChannel, context: UplinkContext) -> NDArray[np.uint32]:
+    purposes = (Purpose.CHANNEL, Purpose.CSI)
+    keys = [context.keys(purpose, same_every_round=channel.same_every_round) for purpose in purposes]
+    return read_only(np.concatenate(keys, axis=1))
+
+
+def _law_of(channel: FlatChannel) -> TapLaw:
+    law = tap_law(channel)
+    # Where nothing fades, blocks are no shorter for what coherence says.
+    return law if channel.varies else law._replace(block_symbols=channel.num_symbols)
+
+
+def _levels_of(decision: AmplitudeDecision) -> NDArray[np.float32]:
+    return read_only(decision.level.astype(np.float32))

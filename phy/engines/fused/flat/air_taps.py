@@ -1,0 +1,83 @@
+"""What a device adds to the sum per unit of its symbol: A w h, with the weight w of `power` for its estimate h^.
+
+    A w h = A conj(h^) h / |h^|  or, where channels are inverted,  A conj(h^) h / |h^|^2;   0 where it cuts off;
+    a jammer of `phy.links.jamming` adds sqrt(P0) conj(h^) h / |h^| whatever the others do.
+
+Lanes are those of `phy.engines.fused.flat.taps`, coefficients others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phy.engines.fused.flat.taps import (
+    KNOWN_IMAG,
+    KNOWN_REAL,
+    OF_TAPS,
+    SMALLEST_POWER,
+    TAP_IMAG,
+    TAP_REAL,
+    TILE,
+    draw_known,
+)
+from phy.numerics.compiled import inlined, stage
+from phy.numerics.threefry import devices, positions
+
+_WIDTH = TILE + 16
+ADDED_REAL, ADDED_IMAG, SENT_POWER, ACTIVE = (i * _WIDTH for i in range(4))
+"""Coefficients behind `OF_TAPS` or `OF_SYMBOLS`: both parts of A w h, |A w|^2, and 1 where w is not 0."""
+_ONE, _ZERO = np.float32(1.0), np.float32(0.0)
+
+
+@inlined
+def _added(law: Any, gain: Any, level: Any, jamming: Any, lanes: Any, i: Any) -> Any:
+    """Coefficients of the tap of unit mean power and the error of unit power in lane i."""
+    real, imag = gain * lanes[TAP_REAL + i], gain * lanes[TAP_IMAG + i]
+    known_real = real + gain * law.csi_std * lanes[KNOWN_REAL + i]
+    known_imag = imag + gain * law.csi_std * lanes[KNOWN_IMAG + i]
+    power = known_real * known_real + known_imag * known_imag
+    bounded = max(power, SMALLEST_POWER)
+    root = _ONE / np.sqrt(bounded)
+    sends = _ZERO if bounded < law.cutoff * gain * gain else _ONE
+    honest = sends * level * root * (root if law.inverts else _ONE)
+    factor = jamming * root if jamming > _ZERO else honest
+    amplitude = factor * power * root  # the square of `factor` alone may overflow in a deep fade
+    added_real = factor * (real * known_real + imag * known_imag)
+    return added_real, factor * (imag * known_real - real * known_imag), amplitude * amplitude, sends
+
+
+@stage
+def added_at_positions(
+    law: Any, keys: Any, device: Any, gain: Any, level: Any, jamming: Any, first: Any, lanes: Any, count: Any
+) -> None:
+    """Coefficients of taps number `first` on of one device, `count` of them, behind `OF_TAPS`.
+
+    `keys` are those of `draw_known`.
+    """
+    draw_known(law, keys, positions(device, first, 1), lanes, count)
+    for i in range(count):
+        real, imag, power, sends = _added(law, gain, level, jamming, lanes, i)
+        lanes[OF_TAPS + ADDED_REAL + i] = real
+        lanes[OF_TAPS + ADDED_IMAG + i] = imag
+        lanes[OF_TAPS + SENT_POWER + i] = power
+        lanes[OF_TAPS + ACTIVE + i] = sends
+
+
+@stage
+def added_by_devices(
+    law: Any, keys: Any, gains: Any, level: Any, jamming: Any, lanes: Any, out: Any, first: Any, count: Any
+) -> None:
+    """Coefficients of the first taps of devices `first` to `first + count` into `out` `[4, devices]`.
+
+    `gains` and `jamming` are of all devices; `count` is at most `TILE`.
+    """
+    draw_known(law, keys, devices(first), lanes, count)
+    for i in range(count):
+        device = first + i
+        real, imag, power, sends = _added(law, gains[device], level, jamming[device], lanes, i)
+        out[0, device] = real
+        out[1, device] = imag
+        out[2, device] = power
+        out[3, device] = sends

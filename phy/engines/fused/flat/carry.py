@@ -1,0 +1,207 @@
+"""Packed bits in, received packed bits out, in one pass: scrambled, mapped, faded, noised, equalised, decided.
+
+A row (one device of one trial) is cut into tiles that stay in the first-level cache. Symbols of a tile are taken place
+by place of their group of whole bytes (`fused.symbols`): all first symbols of the groups, all second ones, ... so
+that every loop runs over neighbours in memory. Random numbers follow from positions, so this order changes none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.engines.fused.flat.taps import (
+    FADED_POWER,
+    NOISE_IMAG,
+    NOISE_REAL,
+    NOISE_SCALE,
+    NUM_LANES,
+    OF_SYMBOLS,
+    OF_TAPS,
+    SENT_POWER,
+    TILE,
+    TURN_IMAG,
+    TURN_REAL,
+    TapLaw,
+    draw_coefficients,
+    expand,
+)
+from phy.engines.fused.symbols import Mapping, decide, decide_signs, modulate, modulate_signs
+from phy.numerics.compiled import inlined, kernel, shifted_left, shifted_right, stage
+from phy.numerics.random_kernels import draw_normals, draw_words
+from phy.numerics.threefry import positions
+from phy.numerics.workers import run_tasks
+
+_TILES_OF_A_TASK = 64
+SENT, FADED, NOISE, _NUM_ENERGIES = range(4)
+_ZERO = np.float32(0.0)
+_DECIDED = TILE + 16
+"""Where labels that were decided stand, behind those that were sent."""
+
+
+class Rows(NamedTuple):
+    """What the kernel knows of each row.
+
+    - `payload` `[rows, num_bytes]` uint8, bits from `num_bits` on ignored;
+    - `keys` `[rows, 8]` uint32: of taps, of channel knowledge, of noise and of scrambling;
+    - `device` `[rows]` uint32, `gain`, `level` `[rows]` float32.
+    """
+
+    payload: NDArray[np.uint8]
+    keys: NDArray[np.uint32]
+    device: NDArray[np.uint32]
+    gain: NDArray[np.float32]
+    level: NDArray[np.float32]
+
+
+@stage
+def _group(sent: Any, words: Any, points: Any, num_groups: Any) -> None:
+    """Bytes to groups, first bit highest."""
+    if points.bytes_per_group == 1:
+        for i in range(num_groups):
+            words[i] = np.uint32(sent[i])
+    else:
+        for i in range(num_groups):
+            high, low = np.uint32(sent[3 * i]) << np.uint32(16), np.uint32(sent[3 * i + 1]) << np.uint32(8)
+            words[i] = np.uint32(high | low | np.uint32(sent[3 * i + 2]))
+
+
+@stage
+def _ungroup(words: Any, received: Any, points: Any, num_groups: Any) -> None:
+    """Inverse of `_group`."""
+    if points.bytes_per_group == 1:
+        for i in range(num_groups):
+            received[i] = np.uint8(words[i])
+    else:
+        for i in range(num_groups):
+            received[3 * i] = np.uint8(words[i] >> np.uint32(16))
+            received[3 * i + 1] = np.uint8(words[i] >> np.uint32(8))
+            received[3 * i + 2] = np.uint8(words[i])
+
+
+@stage
+def _mask(source: Any, mask: Any, target: Any, count: Any) -> None:
+    for i in range(count):
+        target[i] = np.uint8(source[i] ^ mask[i])
+
+
+@inlined
+def _receive(x: Any, y: Any, lanes: Any, i: Any) -> Any:
+    """Symbol i as it stands before the decision."""
+    turn_real, turn_imag = lanes[OF_SYMBOLS + TURN_REAL + i], lanes[OF_SYMBOLS + TURN_IMAG + i]
+    scale = lanes[OF_SYMBOLS + NOISE_SCALE + i]
+    real = turn_real * x - turn_imag * y + scale * lanes[NOISE_REAL + i]
+    return real, turn_real * y + turn_imag * x + scale * lanes[NOISE_IMAG + i]
+
+
+@stage
+def _pass_through(words: Any, lanes: Any, shift: Any, points: Any, energies: Any, count: Any) -> None:
+    """Symbols at one place of their groups: mapped, received, decided, and their energies added up."""
+    sent, faded, noise = _ZERO, _ZERO, _ZERO
+    if points.bits_per_symbol > 2:
+        for i in range(count):
+            x, y = modulate(np.uint32(shifted_right(words[i], shift) & points.label_mask), points)
+            energy = x * x + y * y
+            sent += energy * lanes[OF_SYMBOLS + SENT_POWER + i]
+            faded += energy * lanes[OF_SYMBOLS + FADED_POWER + i]
+            real, imag = _receive(x, y, lanes, i)
+            words[_DECIDED + i] |= shifted_left(decide(real, imag, points), shift)
+    else:
+        for i in range(count):
+            x, y = modulate_signs(shifted_right(words[i], shift), points)
+            energy = x * x + y * y
+            sent += energy * lanes[OF_SYMBOLS + SENT_POWER + i]
+            faded += energy * lanes[OF_SYMBOLS + FADED_POWER + i]
+            real, imag = _receive(x, y, lanes, i)
+            words[_DECIDED + i] |= shifted_left(decide_signs(real, imag, points), shift)
+    for i in range(count):
+        noise += lanes[NOISE_REAL + i] * lanes[NOISE_REAL + i] + lanes[NOISE_IMAG + i] * lanes[NOISE_IMAG + i]
+    energies[SENT] += sent
+    energies[FADED] += faded
+    energies[NOISE] += noise
+
+
+@kernel
+def _carry(
+    points: Any,
+    law: Any,
+    rows: Any,
+    num_bits: Any,
+    scrambled: Any,
+    received: Any,
+    energies: Any,
+    first: Any,
+    last: Any,
+) -> None:
+    """Tasks `first` to `last`: `received` `[rows, num_bytes]`, and sums of each task in `energies` `[row, span, 3]`."""
+    per_group, spans = points.symbols_per_group, energies.shape[1]
+    num_bytes = (num_bits + 7) // 8
+    num_symbols = (num_bits + points.bits_per_symbol - 1) // points.bits_per_symbol
+    tail = np.uint8(0xFF << (8 * num_bytes - num_bits))
+    each_symbol = law.block_symbols == 1
+    groups = TILE // per_group
+    pairs, bytes_of_tile = np.zeros(TILE // 4, np.uint32), groups * points.bytes_per_group
+    mask, sent, got = pairs.view(np.uint8), np.empty(TILE, np.uint8), np.empty(TILE, np.uint8)
+    words, lanes = np.empty(2 * _DECIDED, np.uint32), np.empty(NUM_LANES, np.float32)
+    for task in range(first, last):
+        row, span = task // spans, task % spans
+        keys, device, gain, level = rows.keys[row], rows.device[row], rows.gain[row], rows.level[row]
+        sums = energies[row, span]
+        sums[:] = 0.0
+        for tile in range(span * _TILES_OF_A_TASK, (span + 1) * _TILES_OF_A_TASK):
+            first_byte = tile * bytes_of_tile
+            bytes_here = min(num_bytes - first_byte, bytes_of_tile)
+            if bytes_here <= 0:
+                break
+            groups_here = (bytes_here + points.bytes_per_group - 1) // points.bytes_per_group
+            if scrambled:
+                draw_words(keys[6:8], device, first_byte // 8, pairs, (bytes_here + 7) // 8)
+            _mask(rows.payload[row, first_byte:], mask, sent, bytes_here)
+            for i in range(bytes_here, groups_here * points.bytes_per_group):
+                sent[i] = np.uint8(0)
+            ends_here = first_byte + bytes_here == num_bytes
+            if ends_here:
+                sent[bytes_here - 1] &= tail
+            _group(sent, words, points, groups_here)
+            words[_DECIDED : _DECIDED + groups_here] = np.uint32(0)
+            base = tile * TILE
+            symbols_here = min(num_symbols - base, groups_here * per_group)
+            first_tap = base // law.block_symbols
+            num_taps = (base + symbols_here - 1) // law.block_symbols - first_tap + 1
+            if not each_symbol:
+                draw_coefficients(law, keys, device, gain, level, first_tap, 1, lanes, OF_TAPS, num_taps)
+            for place in range(per_group):
+                count = (symbols_here - place + per_group - 1) // per_group
+                if each_symbol:
+                    start = base + place
+                    draw_coefficients(law, keys, device, gain, level, start, per_group, lanes, OF_SYMBOLS, count)
+                elif place == 0 or num_taps > 1:
+                    expand(first_tap, law.block_symbols, base + place, per_group, lanes, count)
+                at = positions(device, base + place, per_group)
+                draw_normals(keys[4:6], at, lanes, np.int64(NOISE_REAL), np.int64(NOISE_IMAG), count)
+                shift = np.uint32((per_group - 1 - place) * points.bits_per_symbol)
+                _pass_through(words, lanes, shift, points, sums, count)
+            _ungroup(words[_DECIDED:], got, points, groups_here)
+            _mask(got, mask, received[row, first_byte:], bytes_here)
+            if ends_here:
+                received[row, num_bytes - 1] &= tail
+
+
+def carry(
+    rows: Rows, *, num_bits: int, points: Mapping, law: TapLaw, scrambled: bool, threads: int
+) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Received bits `[rows, num_bytes]`, padding zero, and energies `[3, rows]`: sent, faded, noise of unit power.
+
+    Energies are sums over symbols. With `scrambled` off the payload goes on the air as it is.
+    """
+    spans = -(-num_bits // (points.bits_per_symbol * TILE * _TILES_OF_A_TASK))
+    received = np.empty_like(rows.payload)
+    energies = np.empty((len(rows.payload), spans, _NUM_ENERGIES))
+    run_tasks(
+        lambda first, last: _carry(points, law, rows, num_bits, scrambled, received, energies, first, last),
+        num_tasks=len(rows.payload) * spans,
+        threads=threads,
+    )
+    return received, np.ascontiguousarray(energies.sum(axis=1).T)

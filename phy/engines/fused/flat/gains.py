@@ -1,0 +1,80 @@
+"""What power control sees of a block, drawn tap by tap in a kernel and forgotten: `phy.links.power.BlockGains`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phy.engines.fused.flat.taps import (
+    FADED_POWER,
+    NOISE_SCALE,
+    NUM_LANES,
+    OF_TAPS,
+    SENT_POWER,
+    TILE,
+    draw_coefficients,
+    tap_law,
+)
+from phy.fading.block_taps import FlatChannel, UplinkContext
+from phy.links.power import BlockGains
+from phy.numerics.compiled import kernel, read_only
+from phy.numerics.workers import run_tasks
+
+_TILES_OF_A_TASK = 32
+_WEIGHT, _REACHED, _ACTIVE, _PEAK, _ARRIVAL, _NUM_SUMS = range(6)
+
+
+@kernel
+def _measure(law: Any, keys: Any, devices: Any, gains: Any, num_symbols: Any, out: Any, first: Any, last: Any) -> None:
+    """Tasks `first` to `last`: sums (and peaks) over `_TILES_OF_A_TASK` tiles of taps into `out` `[row, span, sum]`."""
+    spans = out.shape[1]
+    block = min(law.block_symbols, num_symbols)
+    num_taps = (num_symbols + block - 1) // block
+    lanes = np.empty(NUM_LANES, np.float32)
+    for task in range(first, last):
+        row, span = task // spans, task % spans
+        sums = out[row, span]
+        sums[:] = 0.0
+        for tile in range(_TILES_OF_A_TASK):
+            start = (span * _TILES_OF_A_TASK + tile) * TILE
+            count = min(num_taps - start, TILE)
+            if count <= 0:
+                break
+            draw_coefficients(
+                law, keys[row], devices[row], gains[row], np.float32(1.0), start, 1, lanes, OF_TAPS, count
+            )
+            for i in range(count):
+                if lanes[OF_TAPS + SENT_POWER + i] > np.float32(0.0):
+                    symbols = min(block, num_symbols - (start + i) * block)
+                    reached = law.noise_std / lanes[OF_TAPS + NOISE_SCALE + i]
+                    sums[_WEIGHT] += symbols * lanes[OF_TAPS + SENT_POWER + i]
+                    sums[_REACHED] += symbols * reached
+                    sums[_ACTIVE] += symbols
+                    sums[_PEAK] = max(sums[_PEAK], reached)
+                    sums[_ARRIVAL] = max(sums[_ARRIVAL], np.sqrt(lanes[OF_TAPS + FADED_POWER + i]))
+
+
+def measure_gains(channel: FlatChannel, context: UplinkContext, *, threads: int) -> BlockGains:
+    """`FlatChannel.block_gains` without TensorFlow, from the same taps to within float32 rounding."""
+    channel_key, csi_key, devices, gains = channel.rows(context)
+    law = tap_law(channel)
+    num_taps = -(-channel.num_symbols // min(law.block_symbols, channel.num_symbols))
+    spans = -(-num_taps // (TILE * _TILES_OF_A_TASK))
+    sums = np.empty((len(devices), spans, _NUM_SUMS))
+    keys = read_only(np.concatenate([channel_key, csi_key], axis=1))
+    devices, gains = read_only(devices), read_only(gains)
+    run_tasks(
+        lambda first, last: _measure(law, keys, devices, gains, channel.num_symbols, sums, first, last),
+        num_tasks=len(devices) * spans,
+        threads=threads,
+    )
+    shape = (len(context.trials), channel.num_devices)
+    total, peak = sums.sum(axis=1).T.reshape(-1, *shape), sums.max(axis=1).T.reshape(-1, *shape)
+    return BlockGains(
+        weight_power=total[_WEIGHT] / channel.num_symbols,
+        gain_sum=total[_REACHED],
+        gain_peak=peak[_PEAK],
+        arrival_peak=peak[_ARRIVAL],
+        active_symbols=total[_ACTIVE],
+    )

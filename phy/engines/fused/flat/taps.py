@@ -1,0 +1,181 @@
+"""Flat fading inside kernels: taps, estimates and precoding as `block_taps` has them, and what they do to a symbol.
+
+With h the tap, h^ its estimate, w the weight of `power` and A its level, the receiver divides by A w h^, which is
+real: w turns by -arg h^. What stands before the decision is therefore
+
+    y / (A w h^) = (h / h^) x + q z,    q = sigma / (A |w h^|),    z ~ CN(0, 1),
+
+one complex and one real coefficient per tap. A device that cuts a symbol off (w = 0) leaves noise alone.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.fading.block_taps import Fading, FlatChannel, Numbers
+from phy.fading.nakagami import amplitude_pieces
+from phy.numerics.compiled import inlined, stage
+from phy.numerics.random_kernels import cosine_and_sine, draw_normals, negative_log
+from phy.numerics.threefry import draw_lanes, positions
+
+CONSTANT, _RAYLEIGH, _RICIAN, NAKAGAMI = range(4)
+_FADINGS = {"constant": CONSTANT, "rayleigh": _RAYLEIGH, "rician": _RICIAN, "nakagami": NAKAGAMI}
+
+TILE = 1024
+"""Most symbols that are worked on at once: all lanes together stay in the first- and second-level cache."""
+_WIDTH = TILE + 16  # lanes a power of two apart would crowd the same few lines of a cache
+# Lanes lie in one flat array at constant distances: LLVM checks every pair of arrays of a loop for overlap, and gives
+# up on vectors where there are more than a few.
+NOISE_REAL, NOISE_IMAG, TAP_REAL, TAP_IMAG, KNOWN_REAL, KNOWN_IMAG, OF_TAPS = (i * _WIDTH for i in range(7))
+NOISE_SCALE, TURN_REAL, TURN_IMAG, SENT_POWER, FADED_POWER, _COEFFICIENTS = (i * _WIDTH for i in range(6))
+"""Coefficients of symbols (or, behind `OF_TAPS` or `OF_SYMBOLS`): q, both parts of h / h^, |A w|^2 and |A w h|^2."""
+OF_SYMBOLS = OF_TAPS + _COEFFICIENTS
+NUM_LANES = OF_SYMBOLS + _COEFFICIENTS
+
+SMALLEST_POWER = np.float32(1e-30)
+_ENDLESS = 1 << 31
+_PIECES = 256
+_PIECES_PER_NEPER = np.float32(_PIECES / (32.0 * np.log(2.0)))
+_HALF, _ZERO, _ONE, _TINY = np.float32(0.5), np.float32(0.0), np.float32(1.0), np.float32(2.0**-31)
+
+
+class TapLaw(NamedTuple):
+    """How taps are drawn, in numbers that a kernel takes: changing one compiles nothing."""
+
+    fading: int
+    perfect_csi: bool
+    inverts: bool
+    """Whether |w| is 1 / |h^| rather than 1."""
+    fixed_part: np.float32
+    """sqrt(K / (K + 1)) of Rician fading."""
+    scattered_part: np.float32
+    csi_std: np.float32
+    cutoff: np.float32
+    """Smallest |h^|^2 over gain^2 that is sent on; 0 where all is."""
+    noise_std: np.float32
+    block_symbols: int
+    pieces: NDArray[np.float32]
+
+
+def tap_law(channel: FlatChannel) -> TapLaw:
+    """The law of a compiled channel."""
+    return _law(channel.spec, channel.numbers, channel.varies)
+
+
+@lru_cache(maxsize=64)
+def _law(spec: Fading, numbers: Numbers, varies: bool) -> TapLaw:
+    k = numbers.rician_k if spec.fading == "rician" else 0.0
+    m = numbers.nakagami_m
+    return TapLaw(
+        fading=_FADINGS[spec.fading],
+        perfect_csi=spec.perfect_csi,
+        inverts=spec.policy != "fixed",
+        fixed_part=np.float32((k / (k + 1.0)) ** 0.5),
+        scattered_part=np.float32((1.0 / (k + 1.0)) ** 0.5),
+        csi_std=np.float32(numbers.csi_std),
+        cutoff=np.float32(numbers.cutoff if spec.policy == "truncated-inversion" else 0.0),
+        noise_std=np.float32(numbers.noise_std),
+        block_symbols=numbers.block_symbols if varies else _ENDLESS,
+        pieces=amplitude_pieces(1.0 if m is None else m),
+    )
+
+
+@inlined
+def nakagami_tap(word0: Any, word1: Any, pieces: Any) -> Any:
+    upper = np.uint32(word0 >> np.uint32(31))
+    tail = np.uint32(~word0) if upper == np.uint32(1) else word0
+    place = negative_log((np.float32(tail) + _HALF) * _TINY) * _PIECES_PER_NEPER
+    piece = min(np.uint32(np.int32(place)), np.uint32(_PIECES - 1))
+    part = place - np.float32(np.int32(piece))
+    row = np.uint64(piece + np.uint32(_PIECES) * upper)
+    amplitude = pieces[row, np.uint64(3)]
+    amplitude = pieces[row, np.uint64(2)] + part * amplitude
+    amplitude = pieces[row, np.uint64(1)] + part * amplitude
+    amplitude = pieces[row, np.uint64(0)] + part * amplitude
+    cosine, sine = cosine_and_sine(word1)
+    return amplitude * cosine, amplitude * sine
+
+
+@stage
+def draw_taps(law: Any, key: Any, counters: Any, lanes: Any, count: Any) -> None:
+    """Taps of unit mean power of `count` counters, as `phy.numerics.threefry.draw_lanes` takes them."""
+    if law.fading == CONSTANT:
+        lanes[TAP_REAL : TAP_REAL + count] = _ONE
+        lanes[TAP_IMAG : TAP_IMAG + count] = _ZERO
+    elif law.fading == NAKAGAMI:
+        words = lanes.view(np.uint32)
+        draw_lanes(key, counters, words, np.int64(TAP_REAL), np.int64(TAP_IMAG), count)
+        for i in range(count):
+            real, imag = nakagami_tap(words[TAP_REAL + i], words[TAP_IMAG + i], law.pieces)
+            lanes[TAP_REAL + i] = real
+            lanes[TAP_IMAG + i] = imag
+    else:
+        draw_normals(key, counters, lanes, np.int64(TAP_REAL), np.int64(TAP_IMAG), count)
+        for i in range(count):
+            lanes[TAP_REAL + i] = law.fixed_part + law.scattered_part * lanes[TAP_REAL + i]
+            lanes[TAP_IMAG + i] *= law.scattered_part
+
+
+@stage
+def draw_known(law: Any, keys: Any, counters: Any, lanes: Any, count: Any) -> None:
+    """`draw_taps` and the errors of unit power in what is known of them.
+
+    `keys` `[>= 4]` uint32 are those of taps and of channel knowledge.
+    """
+    draw_taps(law, keys[0:2], counters, lanes, count)
+    if law.perfect_csi:
+        lanes[KNOWN_REAL : KNOWN_REAL + count] = _ZERO
+        lanes[KNOWN_IMAG : KNOWN_IMAG + count] = _ZERO
+    else:
+        draw_normals(keys[2:4], counters, lanes, np.int64(KNOWN_REAL), np.int64(KNOWN_IMAG), count)
+
+
+@stage
+def draw_coefficients(
+    law: Any, keys: Any, device: Any, gain: Any, level: Any, first: Any, stride: Any, lanes: Any, at: Any, count: Any
+) -> None:
+    """Coefficients of taps number first, first + stride, ..., `count` of them, from `lanes[at]` on.
+
+    `keys` are those of `draw_known`.
+    """
+    draw_known(law, keys, positions(device, first, stride), lanes, count)
+    cutoff, inverts = law.cutoff * gain * gain, law.inverts
+    for i in range(count):
+        real, imag = gain * lanes[TAP_REAL + i], gain * lanes[TAP_IMAG + i]
+        known_real = real + gain * law.csi_std * lanes[KNOWN_REAL + i]
+        known_imag = imag + gain * law.csi_std * lanes[KNOWN_IMAG + i]
+        power = known_real * known_real + known_imag * known_imag
+        bounded = max(power, SMALLEST_POWER)
+        root = _ONE / np.sqrt(bounded)
+        # |A w| / |h^|, with |w| = 1 or 1 / |h^|.
+        factor = level * root * (root if inverts else _ONE)
+        factor = _ZERO if bounded < cutoff else factor
+        reached = factor * power
+        # Where nothing was sent the receiver decides on noise, as on a reference of one.
+        inverse = _ONE / (reached if reached > _ZERO else _ONE)
+        turn = factor * inverse
+        amplitude = reached * root  # the square of `factor` alone may overflow in a deep fade
+        lanes[at + NOISE_SCALE + i] = law.noise_std * inverse
+        lanes[at + TURN_REAL + i] = turn * (real * known_real + imag * known_imag)
+        lanes[at + TURN_IMAG + i] = turn * (imag * known_real - real * known_imag)
+        lanes[at + SENT_POWER + i] = amplitude * amplitude
+        lanes[at + FADED_POWER + i] = amplitude * amplitude * (real * real + imag * imag)
+
+
+@stage
+def expand(first_tap: Any, block: Any, base: Any, stride: Any, lanes: Any, count: Any) -> None:
+    """Coefficients of taps to the symbols base, base + stride, ... of their coherence blocks.
+
+    `OF_TAPS` holds those of the blocks from `first_tap` on.
+    """
+    i = 0
+    while i < count:
+        tap = (base + i * stride) // block - first_tap
+        stop = min(((first_tap + tap + 1) * block - base + stride - 1) // stride, count)
+        for lane in range(0, _COEFFICIENTS, _WIDTH):
+            lanes[OF_SYMBOLS + lane + i : OF_SYMBOLS + lane + stop] = lanes[OF_TAPS + lane + tap]
+        i = stop

@@ -1,0 +1,1 @@
+"""Fused kernels of packets over flat channels and OFDM."""

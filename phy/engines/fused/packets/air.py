@@ -1,0 +1,307 @@
+"""Packets through the air in one pass: mapped, placed, faded, noised, estimated, combined, decided, or made soft bits.
+
+A row is one packet of one device. Its slots are taken one after the other, pilot lines first, so that nothing larger
+than a line is ever stored beside the packet's labels. What a row gives depends on its own keys alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_labels
+from phy.engines.fused.packets.channel import (
+    NONE,
+    ONE_VALUE,
+    VECTOR,
+    channel_line,
+    fading_scratch,
+    slot_taps,
+    whole_vectors,
+)
+from phy.engines.fused.packets.fades import WAVES, draw_waves
+from phy.engines.fused.packets.lines import (
+    KNOWN,
+    NOISE,
+    add_noise_power,
+    clear_matched,
+    decide_line,
+    doubt,
+    draw_line,
+    hear,
+    hear_pilots,
+    interpolate,
+    know,
+    know_all,
+    place,
+    respond,
+    shrink,
+    silence_beyond,
+    spread_tap,
+    trust,
+    wanted_modes,
+    weigh,
+)
+from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, LINE, MMSE, PERFECT, ROOM, PacketPlan
+from phy.engines.fused.packets.soft import llrs_of_line, normalise
+from phy.engines.fused.symbols import Mapping
+from phy.numerics.compiled import inlined, lean_kernel, spliced
+from phy.numerics.workers import run_tasks
+
+SENT, FADED, NOISE_ENERGY, _NUM_ENERGIES = range(4)
+
+
+@inlined
+def _drawn(count: Any) -> Any:
+    """Whole vectors, for what is dear."""
+    return (count + VECTOR // 2 - 1) // (VECTOR // 2) * (VECTOR // 2)
+
+
+class AirRows(NamedTuple):
+    """What the kernel knows of each row.
+
+    - `keys` `[rows, 6]` uint32: of the channel, of channel knowledge, of noise;
+    - `amplitude`, `gain`, `start_s` `[rows]` float32.
+    """
+
+    keys: NDArray[np.uint32]
+    amplitude: NDArray[np.float32]
+    gain: NDArray[np.float32]
+    start_s: NDArray[np.float32]
+
+
+@spliced
+def _draw_noise(
+    plan: Any, key: Any, antenna: Any, slot: Any, first_row: Any, last_row: Any, tile: Any, width: Any, lanes: Any,
+    count: Any,
+) -> None:  # fmt: skip
+    """Noise of `count` symbols of some data lines: of neighbours, whose draws are neighbours too, at once."""
+    plane = plan.plane
+    start = first_row
+    while start < last_row and (start - first_row) * width < count:
+        row, end = plane.data_rows[start], start + 1
+        while end < last_row and plane.data_rows[end] == row + end - start:
+            end += 1
+        column = (start - first_row) * width
+        here = min((end - start) * width, count - column)
+        first = (slot * plane.line_rows + row) * plane.width + tile * LINE
+        draw_line(key, antenna, first, lanes, NOISE + column, _drawn(here))
+        start = end
+
+
+@spliced
+def _know_line(
+    plan: Any, csi_key: Any, arrival: Any, antenna: Any, slot: Any, row: Any, data_row: Any, tile: Any, known: Any,
+    shrunk: Any, modes: Any, lanes: Any, column: Any, count: Any,
+) -> None:  # fmt: skip
+    """a g h^ on a tile of a data line, into its lane from `column` on."""
+    plane, knowledge = plan.plane, plan.knowledge
+    if knowledge.kind == PERFECT:
+        know_all(lanes, arrival, column, count)
+    elif known is None or knowledge.kind == GIVEN_ERROR:
+        line, at = slot * plane.line_rows + row, KNOWN + column
+        first = (line if knowledge.error_per_line else 0) * (plane.width if knowledge.error_per_carrier else 1)
+        if knowledge.error_per_carrier:
+            draw_line(csi_key, antenna, first + tile * LINE, lanes, at, count)
+        else:
+            draw_line(csi_key, antenna, first, lanes, at, ONE_VALUE)
+            spread_tap(lanes[at], lanes[at + ROOM], lanes, at, count)
+        know(lanes, arrival, knowledge.error_std, column, count)
+    elif knowledge.kind == LEAST_SQUARES:
+        start = 2 * plane.width * len(plane.pilot_rows) * antenna + tile * LINE
+        low, high = knowledge.low[data_row], knowledge.high[data_row]
+        interpolate(
+            known, start + 2 * plane.width * low, start + 2 * plane.width * high, plane.width,
+            knowledge.weight[data_row], lanes, column, count,
+        )  # fmt: skip
+    else:
+        wanted_modes(knowledge.wanted, data_row, shrunk[antenna], modes)
+        respond(modes, NONE, len(modes) // 2, knowledge.basis[tile], lanes, KNOWN + column, count)
+
+
+@spliced
+def _hear_pilots(
+    plan: Any, keys: Any, waves: Any, start_s: Any, taps: Any, nodes: Any, arrival: Any, noise_power: Any, slot: Any,
+    known: Any, shrunk: Any, lanes: Any,
+) -> None:  # fmt: skip
+    """Pilot lines of a slot, and the modes of the channel where these are wanted."""
+    plane, knowledge = plan.plane, plan.knowledge
+    noise_std, pilots = np.sqrt(noise_power), len(plane.pilot_rows)
+    for pilot in range(pilots):
+        row = plane.pilot_rows[pilot]
+        for tile in range((plane.width + LINE - 1) // LINE):
+            count = min(plane.width - tile * LINE, LINE)
+            first = (slot * plane.line_rows + row) * plane.width + tile * LINE
+            for antenna in range(plan.fades.num_antennas):
+                channel_line(
+                    plan, keys[0:2], waves, start_s, taps, nodes, antenna, slot, row, tile, lanes, NONE,
+                    whole_vectors(count),
+                )  # fmt: skip
+                draw_line(keys[4:6], antenna, first, lanes, NOISE, _drawn(count))
+                start = 2 * plane.width * (pilots * antenna + pilot) + tile * LINE
+                hear_pilots(
+                    plane.pilots, pilot * plane.width + tile * LINE, lanes, arrival, noise_std, known, start,
+                    plane.width, count,
+                )  # fmt: skip
+    if knowledge.kind == MMSE:
+        for antenna in range(plan.fades.num_antennas):
+            start = 2 * plane.width * pilots * antenna
+            shrink(
+                known, start, plane.width, knowledge.carrier_modes, knowledge.pilot_modes, knowledge.level,
+                arrival * arrival, noise_power, shrunk[antenna],
+            )  # fmt: skip
+
+
+@spliced
+def _doubt_line(
+    plan: Any, arrival: Any, noise_power: Any, data_row: Any, tile: Any, amounts: Any, lanes: Any, column: Any,
+    count: Any,
+) -> None:  # fmt: skip
+    """Noise and the variance of the estimate on a tile of a data line, into its lane from `column` on."""
+    knowledge = plan.knowledge
+    if knowledge.trusting or knowledge.kind == PERFECT:
+        trust(lanes, np.float32(0.0), noise_power, column, count)
+    elif amounts is None or knowledge.kind == GIVEN_ERROR:
+        trust(lanes, arrival * arrival * knowledge.error_std * knowledge.error_std, noise_power, column, count)
+    elif knowledge.kind == LEAST_SQUARES:
+        trust(lanes, noise_power * knowledge.noise_gain[data_row], noise_power, column, count)
+    else:
+        first, strength = tile * LINE, arrival * arrival
+        doubt(knowledge.level, knowledge.explained_time[data_row], strength, noise_power, amounts)
+        weigh(
+            amounts, knowledge.explained[tile], knowledge.unexplained[data_row, first:], strength, lanes, column, count
+        )
+        add_noise_power(lanes, noise_power, column, count)
+
+
+@lean_kernel
+def _carry(
+    plan: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any, decided: Any, llrs: Any, energies: Any,
+    first: Any, last: Any, lanes: Any, waves: Any, taps: Any, nodes: Any, known: Any, shrunk: Any, modes: Any,
+    amounts: Any,
+) -> None:  # fmt: skip
+    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` only where `soft`.
+
+    From `lanes` on there is what `_scratch` has.
+    """
+    plane, fades, knowledge = plan.plane, plan.fades, plan.knowledge
+    noise_std = np.sqrt(noise_power)
+    antennas, bits, data_rows = fades.num_antennas, points.bits_per_symbol, len(plane.data_rows)
+    at_once = max(LINE // plane.width, 1)
+    for n in range(first, last):
+        keys, start_s = rows.keys[n], rows.start_s[n]
+        arrival = rows.amplitude[n] * rows.gain[n]
+        sent, faded, noise = 0.0, 0.0, 0.0
+        if waves is not None and fades.kind == WAVES:
+            draw_waves(fades, keys[0:2], waves)
+        for slot in range(plane.num_slots):
+            if not plane.along_line:
+                slot_taps(plan, keys[0:2], waves, start_s, slot, taps, nodes)
+            if known is not None and (knowledge.kind == LEAST_SQUARES or knowledge.kind == MMSE):
+                _hear_pilots(plan, keys, waves, start_s, taps, nodes, arrival, noise_power, slot, known, shrunk, lanes)
+            for first_row in range(0, data_rows, at_once):
+                last_row = min(first_row + at_once, data_rows)
+                for tile in range((plane.width + LINE - 1) // LINE):
+                    # Several short lines side by side, or a tile of a long one.
+                    width = min(plane.width - tile * LINE, LINE)
+                    at = (slot * data_rows + first_row) * plane.width + tile * LINE
+                    count = min((last_row - first_row) * width, plane.num_symbols - at)
+                    if count <= 0:
+                        break
+                    padded = whole_vectors(count)
+                    sent += place(labels[n, at:], points, lanes, count, padded)
+                    clear_matched(lanes, padded)
+                    for antenna in range(antennas):
+                        for data_row in range(first_row, last_row):
+                            row, column = plane.data_rows[data_row], (data_row - first_row) * width
+                            here = min(width, count - column)
+                            if here <= 0:
+                                break
+                            channel_line(
+                                plan, keys[0:2], waves, start_s, taps, nodes, antenna, slot, row, tile, lanes, column,
+                                whole_vectors(here),
+                            )  # fmt: skip
+                            _know_line(
+                                plan, keys[2:4], arrival, antenna, slot, row, data_row, tile, known, shrunk, modes,
+                                lanes, column, whole_vectors(here),
+                            )  # fmt: skip
+                        _draw_noise(plan, keys[4:6], antenna, slot, first_row, last_row, tile, width, lanes, count)
+                        silence_beyond(lanes, count, padded)
+                        found = hear(lanes, arrival, noise_std, padded)
+                        faded += found[0]
+                        noise += found[1]
+                    decide_line(lanes, points, decided[n, at:], count)
+                    if soft:
+                        for data_row in range(first_row, last_row):
+                            column = (data_row - first_row) * width
+                            _doubt_line(plan, arrival, noise_power, data_row, tile, amounts, lanes, column, width)
+                        normalise(lanes, count)
+                        llrs_of_line(lanes, points, llrs[n, at * bits :], count)
+        amplitude = np.float64(rows.amplitude[n])
+        energies[SENT, n] = amplitude * amplitude * plane.prefix_share * (sent + plane.known_energy)
+        energies[FADED, n] = faded / antennas
+        energies[NOISE_ENERGY, n] = noise_power * noise / antennas
+
+
+def _scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
+    """What a thread needs beside its results, None where `fading_scratch` has it so and what no simple plan needs."""
+    if plan.is_simple:
+        return *fading_scratch(plan), None, None, None, None
+    plane, antennas = plan.plane, plan.fades.num_antennas
+    over, along = plan.knowledge.level.shape
+    return (
+        *fading_scratch(plan),
+        # Whole vectors are read of a line.
+        np.zeros(2 * plane.width * len(plane.pilot_rows) * antennas + VECTOR, np.float32),
+        np.empty((antennas, over, along), np.complex64),
+        np.zeros((along + 3) // 4 * 8, np.float32),
+        np.empty((along + 3) // 4 * 4, np.float32),
+    )
+
+
+class Carried(NamedTuple):
+    """What arrived of packets.
+
+    - `hard` `[rows, ceil(num_bits / 8)]` uint8: bits decided symbol by symbol, packed, padding zero;
+    - `llrs` ln P(1) / P(0) `[rows, num_symbols * bits_per_symbol]` float32, empty unless asked for;
+    - `errors` `[rows, bits_per_symbol]` int32: wrong bits by place in the label, the first bit first;
+    - `energies` `[3, rows]`: transmitted, pilots and prefixes included; received signal and noise at data symbols, mean
+      over antennas.
+    """
+
+    hard: NDArray[np.uint8]
+    llrs: NDArray[np.float32]
+    errors: NDArray[np.int32]
+    energies: NDArray[np.float64]
+
+
+def carry_packets(
+    rows: AirRows,
+    coded: NDArray[np.uint8],
+    *,
+    num_bits: int,
+    plan: PacketPlan,
+    points: Mapping,
+    noise_power: float,
+    soft: bool,
+    threads: int,
+) -> Carried:
+    """The first `num_bits` of packed bits `coded` `[rows, num_bytes]` through the air, with LLRs where `soft`."""
+    count, bits = len(coded), points.bits_per_symbol
+    labels = np.empty((count, num_bits // bits), np.uint8)
+    decided, hard = np.empty_like(labels), np.empty((count, -(-num_bits // 8)), np.uint8)
+    llrs = np.empty((count, labels.shape[1] * bits if soft else 0), np.float32)
+    errors, energies = np.empty((count, bits), np.int32), np.empty((_NUM_ENERGIES, count))
+    power = np.float32(noise_power)
+
+    def run(first: int, last: int) -> None:
+        mine = slice(first, last)
+        fill_labels(coded[mine], bits_per_symbol=bits, out=labels[mine])
+        _carry(plan, points, rows, power, soft, labels, decided, llrs, energies, first, last, *_scratch(plan))
+        fill_bytes(decided[mine], bits_per_symbol=bits, num_bits=num_bits, out=hard[mine])
+        count_label_errors(labels[mine], decided[mine], out=errors[mine])
+
+    run_tasks(run, num_tasks=count, threads=threads)
+    return Carried(hard, llrs, errors, energies)

@@ -1,0 +1,102 @@
+"""The packet chain in fused kernels: what `chain.Chain` does for one device per resource, on a CPU."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.config import BITS_PER_SYMBOL, LinkConfig
+from phy.engines.fused.packets.air import AirRows, carry_packets
+from phy.engines.fused.packets.channel import mean_powers
+from phy.engines.fused.packets.codec import packet_codec
+from phy.engines.fused.packets.plan import PacketPlan, plan_grid, plan_single_carrier
+from phy.engines.fused.symbols import mapping
+from phy.frontends.resource_grid import Grid
+from phy.links.packets.seam import Arrival, Departure
+from phy.numerics.compiled import read_only
+from phy.numerics.workers import available_threads
+
+_BITS_AT_ONCE = 1 << 23
+"""Coded bits of one call: 32 MiB of LLRs."""
+_MOST_ROWS, _FEWEST_ROWS = 8192, 16
+
+
+class FusedPacketChain:
+    """`PacketChain` of links that are `LinkConfig.fusible_packets`, on `threads` threads, all cores if left out."""
+
+    def __init__(
+        self,
+        config: LinkConfig,
+        *,
+        num_devices: int,
+        payload_bits: int,
+        crc: str | None,
+        combine: bool,
+        threads: int | None = None,
+    ) -> None:
+        self.bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
+        self._codec = packet_codec(
+            config.coding, payload_bits=payload_bits, bits_per_symbol=self.bits_per_symbol, crc=crc
+        )
+        self.coded_bits = self._codec.coded_bits
+        self._num_symbols = self.coded_bits // self.bits_per_symbol
+        self._combine = combine
+        self.rows = min(max(_BITS_AT_ONCE // self.coded_bits, _FEWEST_ROWS), _MOST_ROWS)
+        self._points = mapping(config.modulation)
+        self._threads = threads or available_threads()
+        self._plan, self.channel_uses, self.airtime_s = _waveform(
+            config, num_symbols=self._num_symbols, num_devices=num_devices
+        )
+
+    def send(
+        self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
+    ) -> Arrival:
+        """See `PacketChain.send`."""
+        keys = (departure.channel_key[:, 0], departure.csi_key[:, 0], departure.noise_key)
+        heard = carry_packets(
+            AirRows(
+                keys=read_only(np.concatenate(keys, axis=1)),
+                amplitude=read_only(departure.amplitude[:, 0]),
+                gain=read_only(departure.gain[:, 0]),
+                start_s=read_only(departure.start_s),
+            ),
+            self._codec.encode(payload[:, 0]),
+            num_bits=self.coded_bits,
+            plan=self._plan,
+            points=self._points,
+            noise_power=float(departure.noise_power),
+            soft=self._codec.soft or self._combine,
+            threads=self._threads,
+        )
+        hard, llrs = heard.hard, heard.llrs
+        if earlier_llrs is not None:
+            llrs = llrs + earlier_llrs[:, 0]
+            hard = np.packbits(llrs > 0.0, axis=1)
+        received, accepted = self._codec.decode(hard, llrs)
+        kept = heard.llrs[:, None] if self._combine else None
+        return Arrival(received[:, None], accepted[:, None], heard.errors[:, None], heard.energies[..., None], kept)
+
+    def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
+        """See `PacketChain.mean_power`."""
+        keys = read_only(channel_key[:, 0])
+        return mean_powers(keys, read_only(start_s), plan=self._plan, threads=self._threads)[:, None]
+
+
+def _waveform(config: LinkConfig, *, num_symbols: int, num_devices: int) -> tuple[PacketPlan, int, float]:
+    """(plan, channel uses, airtime [s]) of a packet of `num_symbols` symbols."""
+    if config.ofdm == "none":
+        return plan_single_carrier(config, num_symbols=num_symbols), num_symbols, num_symbols * config.symbol_s
+    blocks = num_devices if config.multiplexing == "ofdma" else 1
+    grid = Grid.of(config.ofdm, num_users=1, num_symbols=num_symbols, num_blocks=blocks)
+    uses = grid.num_ofdm_symbols * (grid.num_carriers + config.ofdm.cyclic_prefix_length)
+    return plan_grid(config, grid), uses, grid.num_ofdm_symbols * config.ofdm.symbol_s
+
+
+@lru_cache(maxsize=32)
+def fused_chain(
+    config: LinkConfig, *, num_devices: int, payload_bits: int, crc: str | None, combine: bool
+) -> FusedPacketChain:
+    """The chain of a configuration, built once."""
+    return FusedPacketChain(config, num_devices=num_devices, payload_bits=payload_bits, crc=crc, combine=combine)

@@ -1,0 +1,122 @@
+"""The channel of a packet, a line of carriers at a time, and its mean power."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.engines.fused.packets.fades import PATHS, WAVES, draw_waves, tap_paths, waves_room
+from phy.engines.fused.packets.lines import CHANNEL, NUM_LANES, pass_between, respond, spread_tap
+from phy.engines.fused.packets.nodes import MOST_NODES
+from phy.engines.fused.packets.plan import LINE, ROOM, PacketPlan
+from phy.numerics.compiled import inlined, lean_kernel, spliced
+from phy.numerics.workers import run_tasks
+
+VECTOR = 16
+# Numbers of numpy: a stage would be compiled once for every Python number that it is called with.
+NONE, ONE_VALUE, _IMAGINARY, _PER_INSTANT, _ROOM = (np.int64(n) for n in (0, 1, PATHS, 2 * PATHS, ROOM))
+
+
+@inlined
+def whole_vectors(count: Any) -> Any:
+    """Whole vectors, two at a time."""
+    return (count + VECTOR - 1) // VECTOR * VECTOR
+
+
+@spliced
+def slot_taps(plan: Any, key: Any, waves: Any, start_s: Any, slot: Any, taps: Any, nodes: Any) -> None:
+    """Path gains of all antennas at the instants of a slot, and carriers at nodes; once where the channel is still."""
+    fades, plane = plan.fades, plan.plane
+    if fades.still and slot > 0:
+        return
+    tiles, each = (plane.width + LINE - 1) // LINE, 2 * PATHS * plane.instants
+    for antenna in range(fades.num_antennas):
+        first, at = slot * plane.instants, antenna * each
+        tap_paths(fades, key, waves, start_s, first, plane.instants, antenna, taps[at:], _IMAGINARY, _PER_INSTANT)
+        if nodes is not None and len(plane.between) > 0:
+            for tile in range(tiles):
+                count = whole_vectors(min(plane.width - tile * LINE, LINE))
+                for node in range(plane.instants):
+                    here, lane = at + 2 * PATHS * node, 2 * ROOM * ((antenna * tiles + tile) * MOST_NODES + node)
+                    respond(taps, here, here + PATHS, plane.response[tile], nodes, lane, count)
+
+
+@spliced
+def channel_line(
+    plan: Any, key: Any, waves: Any, start_s: Any, taps: Any, nodes: Any, antenna: Any, slot: Any, row: Any, tile: Any,
+    lanes: Any, column: Any, count: Any,
+) -> None:  # fmt: skip
+    """h on a tile of a line, into its lane from `column` on."""
+    fades, plane = plan.fades, plan.plane
+    if plane.along_line:
+        # Instants run along the line, so that this tile is `count` of them.
+        first = slot * plane.width
+        here = min(count, plane.num_symbols - first)
+        tap_paths(fades, key, waves, start_s, first, here, antenna, lanes[CHANNEL:], _ROOM, ONE_VALUE)
+        return
+    at = 2 * PATHS * (antenna * plane.instants + (0 if fades.still else row))
+    if nodes is None or not plane.selective:
+        spread_tap(taps[at], taps[at + PATHS], lanes, CHANNEL + column, count)
+    elif len(plane.between) > 0:
+        place = 2 * ROOM * MOST_NODES * (antenna * ((plane.width + LINE - 1) // LINE) + tile)
+        pass_between(nodes, place, plane.between, row, lanes, CHANNEL + column, count)
+    else:
+        respond(taps, at, at + PATHS, plane.response[tile], lanes, CHANNEL + column, count)
+
+
+def fading_scratch(plan: PacketPlan) -> tuple[NDArray[np.float32] | None, ...]:
+    """What a thread needs for `slot_taps` and `channel_line`: lanes, waves, taps, and carriers at nodes.
+
+    Waves and nodes are None where a plan is simple: numba leaves out what stands behind `is None`, half of a kernel.
+    Not finer than that, or whoever has several kinds of links would compile much the same several times.
+    """
+    plane, antennas = plan.plane, plan.fades.num_antennas
+    tiles = -(-plane.width // LINE) if len(plane.between) > 0 else 0
+    lanes = np.zeros(NUM_LANES, np.float32)
+    taps = np.zeros(2 * PATHS * plane.instants * antennas, np.float32)
+    if plan.is_simple:
+        return lanes, None, taps, None
+    nodes = np.zeros(2 * ROOM * MOST_NODES * tiles * antennas, np.float32)
+    return lanes, np.zeros(waves_room(antennas), np.float32), taps, nodes
+
+
+@lean_kernel
+def _mean_powers(
+    plan: Any, keys: Any, start_s: Any, power: Any, first: Any, last: Any, lanes: Any, waves: Any, taps: Any, nodes: Any
+) -> None:
+    plane, fades = plan.plane, plan.fades
+    for n in range(first, last):
+        total, counted = 0.0, 0
+        if waves is not None and fades.kind == WAVES:
+            draw_waves(fades, keys[n], waves)
+        for slot in range(1 if fades.still else plane.num_slots):
+            if not plane.along_line:
+                slot_taps(plan, keys[n], waves, start_s[n], slot, taps, nodes)
+            for row in range(1 if fades.still else plane.line_rows):
+                for tile in range((plane.width + LINE - 1) // LINE):
+                    count = min(plane.width - tile * LINE, LINE)
+                    if plane.along_line:
+                        count = min(count, plane.num_symbols - slot * plane.width)
+                    for antenna in range(fades.num_antennas):
+                        channel_line(
+                            plan, keys[n], waves, start_s[n], taps, nodes, antenna, slot, row, tile, lanes, NONE, count
+                        )
+                        for i in range(count):
+                            total += lanes[CHANNEL + i] ** 2 + lanes[CHANNEL + ROOM + i] ** 2
+                        counted += count
+        power[n] = total / counted
+
+
+def mean_powers(
+    keys: NDArray[np.uint32], start_s: NDArray[np.float32], *, plan: PacketPlan, threads: int
+) -> NDArray[np.float64]:
+    """Mean |h|^2 `[rows]` over the lines, carriers and antennas of a packet; `keys` `[rows, 2]`, `start_s` `[rows]`."""
+    power = np.empty(len(keys))
+    run_tasks(
+        lambda first, last: _mean_powers(plan, keys, start_s, power, first, last, *fading_scratch(plan)),
+        num_tasks=len(keys),
+        threads=threads,
+    )
+    return power

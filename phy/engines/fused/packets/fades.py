@@ -1,0 +1,286 @@
+"""Fading of packets inside kernels, one realisation per key: constants, draws, and plane waves in motion.
+
+    h[a, p](t) = sum_s w[a, p, s] exp(2 pi i f[p, s] t)
+
+with the weights and Doppler shifts that `phy.fading` draws under the same keys. Instants are regular, so waves
+turn by a constant phasor from one to the next, and every `RUN` instants they start afresh from a phase taken in double
+precision. What rounding leaves is measured in `tests/phy/test_fused_ofdm_fades.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.config import ChannelConfig
+from phy.fading.correlation import LOS_ANGLE_TURNS
+from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, Profile, flat_profile, tdl_profile
+from phy.numerics.compiled import inlined, stage
+from phy.numerics.random_kernels import complex_normal, cosine_and_sine, phasor
+from phy.numerics.threefry import threefry
+
+CONSTANT, DRAWN, WAVES = range(3)
+
+RUN = 16
+"""Instants between two exact phases."""
+PATHS = 32
+"""Room for paths, a multiple of what a vector holds; TR 38.901 has 24 at most."""
+_ROOM = 512 + 16
+"""Room for waves: 24 paths of 20 waves and a direct one are 504. Lanes a power of two apart would crowd a cache."""
+_DOPPLER, _STEP_REAL, _STEP_IMAG, _START_REAL, _START_IMAG, _REAL, _IMAG, _SUM_REAL, _SUM_IMAG = (
+    i * _ROOM for i in range(9)
+)
+_WORDS = _SUM_REAL
+"""Random words stand where sums will, once there are waves."""
+_WEIGHTS = 9 * _ROOM
+"""From here on, real and imaginary weights of every antenna."""
+_UNIT = np.float32(2.0**-24)
+_HALF, _ZERO, _ONE = np.float32(0.5), np.float32(0.0), np.float32(1.0)
+
+
+class Fades(NamedTuple):
+    """How the channel of one packet is drawn and moves, in numbers that a kernel takes.
+
+    Waves are kept wave by wave, in each of them the paths side by side, `padded_paths` of them: `number` (1, 2, ...),
+    `counter` (place in the stream of random numbers) and `amplitude` `[num_waves * padded_paths]`.
+
+    - `kind`: `CONSTANT`, `DRAWN` (one draw per instant and antenna) or `WAVES`, `num_waves` per path;
+    - `still`: one instant stands for the whole packet, else instant k is at `offsets_s[k]` `[instants]` float32;
+    - `fixed_part`, `scattered_part`: of a draw; `direct`: amplitude of the direct path of waves, 0 without one.
+    """
+
+    kind: int
+    still: bool
+    num_antennas: int
+    num_paths: int
+    padded_paths: int
+    num_waves: int
+    fixed_part: np.float32
+    scattered_part: np.float32
+    direct: np.float32
+    doppler_hz: np.float32
+    along_hz: np.float32
+    step_s: float
+    offsets_s: NDArray[np.float32]
+    number: NDArray[np.float32]
+    counter: NDArray[np.uint32]
+    amplitude: NDArray[np.float32]
+
+
+def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_s: NDArray[np.float64]) -> Fades:
+    """The fading that `build_propagation` has, at regular instants `offsets_s` [s] from a packet's start."""
+    rician_k = 10.0 ** (channel.rician_k_db / 10.0) if channel.fading == "rician" else 0.0
+    profile, num_waves = flat_profile(rician_k), 0
+    if channel.selective:
+        profile, num_waves = tdl_profile(channel.model[-1].upper()), TDL_WAVES
+    elif channel.coherence == "doppler" and channel.fades:
+        num_waves = FLAT_WAVES
+    kind = WAVES if num_waves else DRAWN if channel.fades else CONSTANT
+    number, counter, amplitude = _waves(profile, num_waves)
+    return Fades(
+        kind=kind,
+        still=still,
+        num_antennas=num_antennas,
+        num_paths=len(profile.delays),
+        padded_paths=_padded(len(profile.delays)),
+        num_waves=num_waves,
+        fixed_part=np.float32((rician_k / (1.0 + rician_k)) ** 0.5),
+        scattered_part=np.float32((1.0 / (1.0 + rician_k)) ** 0.5),
+        direct=np.float32(profile.direct**0.5),
+        doppler_hz=np.float32(channel.max_doppler_hz),
+        along_hz=np.float32(channel.max_doppler_hz * np.cos(2.0 * np.pi * LOS_ANGLE_TURNS)),
+        step_s=float(offsets_s[1] - offsets_s[0]) if len(offsets_s) > 1 else 0.0,
+        offsets_s=np.asarray(offsets_s, np.float32),
+        number=number,
+        counter=counter,
+        amplitude=amplitude,
+    )
+
+
+def _padded(num_paths: int) -> int:
+    return 1 if num_paths == 1 else -(-num_paths // 8) * 8
+
+
+def _waves(profile: Profile, num_waves: int) -> tuple[NDArray[np.float32], NDArray[np.uint32], NDArray[np.float32]]:
+    num_paths = len(profile.delays)
+    path = np.arange(_padded(num_paths))
+    wave = np.arange(num_waves)[:, None]
+    number = np.broadcast_to(wave + 1.0, (num_waves, len(path)))
+    power = np.where(path < num_paths, profile.scattered[np.minimum(path, num_paths - 1)], 0.0)
+    amplitude = np.broadcast_to(np.sqrt(power / max(num_waves, 1)), number.shape)
+    return (
+        np.ascontiguousarray(number.ravel(), np.float32),
+        (path * num_waves + wave).astype(np.uint32).ravel(),
+        np.ascontiguousarray(amplitude.ravel(), np.float32),
+    )
+
+
+def waves_room(num_antennas: int) -> int:
+    """Length of the scratch array of `draw_waves`."""
+    return _WEIGHTS + 2 * _ROOM * num_antennas
+
+
+@inlined
+def _turns_of(word: Any) -> Any:
+    """The 24 leading bits less one half, as a signed fraction of a turn."""
+    return np.uint32(np.uint32(word & np.uint32(0xFFFFFF00)) ^ np.uint32(0x80000000))
+
+
+@stage
+def _draw_words(key: Any, counter: Any, first: Any, stream: Any, words: Any, count: Any) -> None:
+    """First words of counters `counter + first`: a loop of its own, since Threefry fills the registers."""
+    key0, key1 = np.uint32(key[0]), np.uint32(key[1])
+    for i in range(count):
+        words[_WORDS + i], _ = threefry(key0, key1, np.uint32(counter[i] + first), stream)
+
+
+@stage
+def draw_waves(fades: Any, key: Any, waves: Any) -> None:
+    """Doppler shifts, turns from one instant to the next, and weights of all antennas, into the scratch `waves`.
+
+    The draws are those of `phy.fading.tdl`: number 0 is Sionna's speed, 1 the angles, 2 the phases of one antenna
+    after the other, 3 that of the direct path.
+    """
+    count = len(fades.number)
+    per_path = np.float32(fades.num_waves)
+    words = waves.view(np.uint32)
+    _draw_words(key, fades.counter, np.uint32(0), np.uint32(1), words, count)
+    for i in range(count):
+        offset = np.float32(np.int32(np.uint32(words[_WORDS + i] >> np.uint32(8)))) * _UNIT - _HALF
+        angle = (fades.number[i] + offset) / per_path
+        waves[_DOPPLER + i] = fades.doppler_hz * phasor(angle - np.rint(angle))[0]
+    # The direct path is one more wave of the first path alone.
+    total = count + (1 if fades.direct > _ZERO else 0)
+    if total > count:
+        waves[_DOPPLER + count] = fades.along_hz
+    for i in range(total):
+        turns = np.float64(waves[_DOPPLER + i]) * fades.step_s
+        cosine, sine = phasor(np.float32(turns - np.rint(turns)))
+        waves[_STEP_REAL + i] = cosine
+        waves[_STEP_IMAG + i] = sine
+    for antenna in range(fades.num_antennas):
+        at = np.uint64(_WEIGHTS + 2 * _ROOM * antenna)
+        first = np.uint32(antenna * fades.num_paths * fades.num_waves)
+        _draw_words(key, fades.counter, first, np.uint32(2), words, count)
+        for i in range(count):
+            cosine, sine = cosine_and_sine(_turns_of(words[_WORDS + i]))
+            waves[at + np.uint64(i)] = fades.amplitude[i] * cosine
+            waves[at + np.uint64(_ROOM) + np.uint64(i)] = fades.amplitude[i] * sine
+        if total > count:
+            word0, _ = threefry(np.uint32(key[0]), np.uint32(key[1]), np.uint32(0), np.uint32(3))
+            cosine, sine = cosine_and_sine(_turns_of(word0))
+            waves[at + np.uint64(count)] = fades.direct * cosine
+            waves[at + np.uint64(_ROOM + count)] = fades.direct * sine
+
+
+@stage
+def _start(waves: Any, instant_s: Any, total: Any) -> None:
+    for i in range(total):
+        turns = np.float64(waves[_DOPPLER + i]) * instant_s
+        cosine, sine = phasor(np.float32(turns - np.rint(turns)))
+        waves[_START_REAL + i] = cosine
+        waves[_START_IMAG + i] = sine
+
+
+@stage
+def _weigh(waves: Any, at: Any, total: Any) -> None:
+    for i in range(total):
+        real, imag = waves[at + np.uint64(i)], waves[at + np.uint64(_ROOM) + np.uint64(i)]
+        cosine, sine = waves[_START_REAL + i], waves[_START_IMAG + i]
+        waves[_REAL + i] = real * cosine - imag * sine
+        waves[_IMAG + i] = real * sine + imag * cosine
+
+
+@stage
+def _turn(waves: Any, total: Any) -> None:
+    for i in range(total):
+        real, imag = waves[_REAL + i], waves[_IMAG + i]
+        cosine, sine = waves[_STEP_REAL + i], waves[_STEP_IMAG + i]
+        waves[_REAL + i] = real * cosine - imag * sine
+        waves[_IMAG + i] = real * sine + imag * cosine
+
+
+@stage
+def _add_up(waves: Any, num_waves: Any, paths: Any, taps: Any, real_at: Any, imag_at: Any) -> None:
+    """Sums over waves of every path; a quarter of them at a time, which keeps vectors full."""
+    if paths == 1:
+        real, imag = _ZERO, _ZERO
+        for i in range(num_waves):
+            real += waves[_REAL + i]
+            imag += waves[_IMAG + i]
+        taps[real_at] = real
+        taps[imag_at] = imag
+        return
+    quarter = num_waves // 4 * paths
+    second, third, fourth = np.uint64(quarter), np.uint64(2 * quarter), np.uint64(3 * quarter)
+    for i in range(quarter):
+        u = np.uint64(i)
+        waves[_SUM_REAL + i] = (waves[_REAL + u] + waves[_REAL + second + u]) + (
+            waves[_REAL + third + u] + waves[_REAL + fourth + u]
+        )
+    for i in range(quarter):
+        u = np.uint64(i)
+        waves[_SUM_IMAG + i] = (waves[_IMAG + u] + waves[_IMAG + second + u]) + (
+            waves[_IMAG + third + u] + waves[_IMAG + fourth + u]
+        )
+    real_out, imag_out = np.uint64(real_at), np.uint64(imag_at)
+    for p in range(paths):
+        u = np.uint64(p)
+        total = waves[_SUM_REAL + p]
+        for wave in range(1, TDL_WAVES // 4):
+            total += waves[np.uint64(_SUM_REAL) + np.uint64(wave * paths) + u]
+        taps[real_out + u] = total
+    for p in range(paths):
+        u = np.uint64(p)
+        total = waves[_SUM_IMAG + p]
+        for wave in range(1, TDL_WAVES // 4):
+            total += waves[np.uint64(_SUM_IMAG) + np.uint64(wave * paths) + u]
+        taps[imag_out + u] = total
+
+
+@stage
+def tap_paths(
+    fades: Any,
+    key: Any,
+    waves: Any,
+    start_s: Any,
+    first: Any,
+    count: Any,
+    antenna: Any,
+    taps: Any,
+    imag_at: Any,
+    stride: Any,
+) -> None:
+    """Path gains of one antenna at instants `first` to `first + count`, `padded_paths` values at every `stride` of the
+    flat `taps`, imaginary parts `imag_at` behind the real ones.
+
+    Where the channel is still there is one instant. `waves` is what `draw_waves` left, None where there are none.
+    """
+    if fades.kind == CONSTANT:
+        for k in range(count):
+            taps[k * stride] = _ONE
+            taps[imag_at + k * stride] = _ZERO
+    elif waves is None or fades.kind == DRAWN:
+        for k in range(count):
+            word0, word1 = threefry(np.uint32(key[0]), np.uint32(key[1]), np.uint32(first + k), np.uint32(antenna))
+            real, imag = complex_normal(word0, word1)
+            taps[k * stride] = fades.fixed_part + fades.scattered_part * real
+            taps[imag_at + k * stride] = fades.scattered_part * imag
+    else:
+        paths = fades.padded_paths
+        scattered = len(fades.number)
+        total = scattered + (1 if fades.direct > _ZERO else 0)
+        at = np.uint64(_WEIGHTS + 2 * _ROOM * antenna)
+        for k in range(count):
+            if k % RUN == 0:
+                instant_s = np.float32(0.0) if fades.still else np.float32(start_s + fades.offsets_s[first + k])
+                _start(waves, np.float64(instant_s), total)
+                _weigh(waves, at, total)
+            else:
+                _turn(waves, total)
+            _add_up(waves, fades.num_waves, paths, taps, k * stride, imag_at + k * stride)
+            if total > scattered:
+                taps[k * stride] += waves[_REAL + scattered]
+                taps[imag_at + k * stride] += waves[_IMAG + scattered]

@@ -1,0 +1,300 @@
+"""One line of a packet inside kernels: the channel on its carriers, what arrives, what the receiver makes of it.
+
+A line is up to `LINE` channel uses side by side. All its lanes lie in one flat float32 array at constant distances, and
+loops run over whole vectors of 16: what stands beyond the line is zero, or belongs to nobody.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phy.engines.fused.packets.plan import ROOM
+from phy.engines.fused.symbols import decide, decide_signs, modulate, modulate_signs
+from phy.numerics.compiled import stage
+from phy.numerics.random_kernels import complex_normal
+from phy.numerics.threefry import draw_lanes, positions
+
+# Numbers of numpy: a kernel would be compiled once for every Python number that it is called with.
+CHANNEL, NOISE, KNOWN, SYMBOL, MATCHED = (np.int64(2 * lane * ROOM) for lane in range(5))
+"""Real parts; imaginary ones are `ROOM` further."""
+ENERGY, VARIANCE = 10 * ROOM, 11 * ROOM
+BEST = 12 * ROOM
+"""Four lanes for each of the two signs of a bit."""
+_WORDS = BEST
+"""Random words stand where nothing does before decisions."""
+NUM_LANES = 20 * ROOM
+
+_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+_FAINTEST = np.float32(1e-30)
+
+
+@stage
+def draw_line(key: Any, antenna: Any, first: Any, lanes: Any, lane: Any, count: Any) -> None:
+    """CN(0, 1) at positions from `first` on into a lane. In two loops: Threefry alone fills the registers."""
+    words, out = lanes.view(np.uint32), np.uint64(lane)
+    draw_lanes(key, positions(antenna, first, 1), words, np.int64(_WORDS), np.int64(_WORDS + ROOM), count)
+    for i in range(count):
+        real, imag = complex_normal(words[_WORDS + i], words[_WORDS + ROOM + i])
+        lanes[out + np.uint64(i)] = real
+        lanes[out + np.uint64(ROOM) + np.uint64(i)] = imag
+
+
+@stage
+def respond(taps: Any, real_at: Any, imag_at: Any, shapes: Any, lanes: Any, lane: Any, count: Any) -> None:
+    """Sum of `shapes` `[n, 2, ROOM]`, n a multiple of 4, times the complex numbers of `taps`, into a lane."""
+    out = np.uint64(lane)
+    for i in range(count):
+        lanes[out + np.uint64(i)] = _ZERO
+        lanes[out + np.uint64(ROOM + i)] = _ZERO
+    flat = shapes.reshape(-1)
+    for path in range(0, len(shapes), 4):
+        at = np.uint64(2 * ROOM * path)
+        a, b = taps[real_at + path], taps[imag_at + path]
+        c, d = taps[real_at + path + 1], taps[imag_at + path + 1]
+        e, f = taps[real_at + path + 2], taps[imag_at + path + 2]
+        g, h = taps[real_at + path + 3], taps[imag_at + path + 3]
+        for i in range(count):
+            u = at + np.uint64(i)
+            real = a * flat[u] - b * flat[u + np.uint64(ROOM)]
+            imag = b * flat[u] + a * flat[u + np.uint64(ROOM)]
+            real += c * flat[u + np.uint64(2 * ROOM)] - d * flat[u + np.uint64(3 * ROOM)]
+            imag += d * flat[u + np.uint64(2 * ROOM)] + c * flat[u + np.uint64(3 * ROOM)]
+            real += e * flat[u + np.uint64(4 * ROOM)] - f * flat[u + np.uint64(5 * ROOM)]
+            imag += f * flat[u + np.uint64(4 * ROOM)] + e * flat[u + np.uint64(5 * ROOM)]
+            real += g * flat[u + np.uint64(6 * ROOM)] - h * flat[u + np.uint64(7 * ROOM)]
+            imag += h * flat[u + np.uint64(6 * ROOM)] + g * flat[u + np.uint64(7 * ROOM)]
+            lanes[out + np.uint64(i)] += real
+            lanes[out + np.uint64(ROOM + i)] += imag
+
+
+@stage
+def pass_between(nodes: Any, at: Any, weights: Any, row: Any, lanes: Any, lane: Any, count: Any) -> None:
+    """A line from those at six nodes, `nodes[at + 2 * ROOM * node]`, with `weights[row, node]`; into a lane."""
+    a, b, c = weights[row, 0], weights[row, 1], weights[row, 2]
+    d, e, f = weights[row, 3], weights[row, 4], weights[row, 5]
+    for part in range(0, 2 * ROOM, ROOM):
+        start, out = np.uint64(at + part), np.uint64(lane + part)
+        for i in range(count):
+            u = start + np.uint64(i)
+            lanes[out + np.uint64(i)] = (
+                (a * nodes[u] + b * nodes[u + np.uint64(2 * ROOM)])
+                + (c * nodes[u + np.uint64(4 * ROOM)] + d * nodes[u + np.uint64(6 * ROOM)])
+                + (e * nodes[u + np.uint64(8 * ROOM)] + f * nodes[u + np.uint64(10 * ROOM)])
+            )
+
+
+@stage
+def spread_tap(real: Any, imag: Any, lanes: Any, lane: Any, count: Any) -> None:
+    """One number for a whole line."""
+    lanes[lane : lane + count] = real
+    lanes[lane + ROOM : lane + ROOM + count] = imag
+
+
+@stage
+def weigh(amounts: Any, shapes: Any, offset: Any, strength: Any, lanes: Any, column: Any, count: Any) -> None:
+    """strength (offset + sum of real `shapes` `[n, ROOM]`, n a multiple of 4, times `amounts`), into the variance."""
+    out = np.uint64(VARIANCE + column)
+    for i in range(count):
+        lanes[out + np.uint64(i)] = offset[i]
+    flat = shapes.reshape(-1)
+    for mode in range(0, len(shapes), 4):
+        at = np.uint64(ROOM * mode)
+        a, b, c, d = amounts[mode], amounts[mode + 1], amounts[mode + 2], amounts[mode + 3]
+        for i in range(count):
+            u = at + np.uint64(i)
+            lanes[out + np.uint64(i)] += (
+                a * flat[u]
+                + b * flat[u + np.uint64(ROOM)]
+                + c * flat[u + np.uint64(2 * ROOM)]
+                + d * flat[u + np.uint64(3 * ROOM)]
+            )
+    for i in range(count):
+        lanes[out + np.uint64(i)] *= strength
+
+
+@stage
+def place(labels: Any, points: Any, lanes: Any, count: Any, padded: Any) -> Any:
+    """Symbols of `count` labels, zero beyond; their energy."""
+    energy = _ZERO
+    if points.bits_per_symbol > 2:
+        for i in range(count):
+            x, y = modulate(np.uint32(labels[i]), points)
+            energy += x * x + y * y
+            lanes[SYMBOL + i] = x
+            lanes[SYMBOL + ROOM + i] = y
+    else:
+        for i in range(count):
+            x, y = modulate_signs(np.uint32(labels[i]), points)
+            lanes[SYMBOL + i] = x
+            lanes[SYMBOL + ROOM + i] = y
+        energy = np.float32(count) * (x * x + y * y)
+    for i in range(count, padded):
+        lanes[SYMBOL + i] = _ZERO
+        lanes[SYMBOL + ROOM + i] = _ZERO
+    return energy
+
+
+@stage
+def silence_beyond(lanes: Any, count: Any, padded: Any) -> None:
+    """No noise where there is no symbol."""
+    for i in range(count, padded):
+        lanes[NOISE + i] = _ZERO
+        lanes[NOISE + ROOM + i] = _ZERO
+
+
+@stage
+def hear_pilots(
+    pilots: Any, at: Any, lanes: Any, arrival: Any, noise_std: Any, known: Any, start: Any, width: Any, count: Any
+) -> None:
+    """What arrives of a pilot line less the known sequence, into `known[start]`, imaginary parts `width` further.
+
+    `pilots` `[2, ...]`, from column `at` on.
+    """
+    u, k = np.uint64(at), np.uint64(start)
+    for i in range(count):
+        real, imag = pilots[0, u + np.uint64(i)], pilots[1, u + np.uint64(i)]
+        x, y = lanes[NOISE + i], lanes[NOISE + ROOM + i]
+        known[k + np.uint64(i)] = arrival * lanes[CHANNEL + i] + noise_std * (x * real + y * imag)
+        known[k + np.uint64(width + i)] = arrival * lanes[CHANNEL + ROOM + i] + noise_std * (y * real - x * imag)
+
+
+@stage
+def interpolate(known: Any, low: Any, high: Any, width: Any, weight: Any, lanes: Any, column: Any, count: Any) -> None:
+    """Between two pilot lines, `known[low]` and `known[high]`."""
+    a, b, out = np.uint64(low), np.uint64(high), np.uint64(KNOWN + column)
+    for i in range(count):
+        u = np.uint64(i)
+        real, imag = known[a + u], known[a + np.uint64(width) + u]
+        lanes[out + u] = real + (known[b + u] - real) * weight
+        lanes[out + np.uint64(ROOM) + u] = imag + (known[b + np.uint64(width) + u] - imag) * weight
+
+
+@stage
+def know(lanes: Any, arrival: Any, error_std: Any, column: Any, count: Any) -> None:
+    """a g (h + error) where the error already stands in the lane of what is known."""
+    for i in range(column, column + count):
+        lanes[KNOWN + i] = arrival * (lanes[CHANNEL + i] + error_std * lanes[KNOWN + i])
+        lanes[KNOWN + ROOM + i] = arrival * (lanes[CHANNEL + ROOM + i] + error_std * lanes[KNOWN + ROOM + i])
+
+
+@stage
+def know_all(lanes: Any, arrival: Any, column: Any, count: Any) -> None:
+    """a g h."""
+    for i in range(column, column + count):
+        lanes[KNOWN + i] = arrival * lanes[CHANNEL + i]
+        lanes[KNOWN + ROOM + i] = arrival * lanes[CHANNEL + ROOM + i]
+
+
+@stage
+def clear_matched(lanes: Any, count: Any) -> None:
+    """Nothing combined yet."""
+    for i in range(count):
+        lanes[MATCHED + i] = _ZERO
+        lanes[MATCHED + ROOM + i] = _ZERO
+        lanes[ENERGY + i] = _ZERO
+
+
+@stage
+def hear(lanes: Any, arrival: Any, noise_std: Any, count: Any) -> Any:
+    """Add one antenna: conj(G) y and |G|^2. Returns energies (faded, noise of unit power) of the line."""
+    faded, noise = _ZERO, _ZERO
+    for i in range(count):
+        h, k = arrival * lanes[CHANNEL + i], arrival * lanes[CHANNEL + ROOM + i]
+        x, y = lanes[SYMBOL + i], lanes[SYMBOL + ROOM + i]
+        real, imag = h * x - k * y, h * y + k * x
+        faded += real * real + imag * imag
+        p, q = lanes[NOISE + i], lanes[NOISE + ROOM + i]
+        noise += p * p + q * q
+        real += noise_std * p
+        imag += noise_std * q
+        a, b = lanes[KNOWN + i], lanes[KNOWN + ROOM + i]
+        lanes[MATCHED + i] += a * real + b * imag
+        lanes[MATCHED + ROOM + i] += a * imag - b * real
+        lanes[ENERGY + i] += a * a + b * b
+    return faded, noise
+
+
+@stage
+def decide_line(lanes: Any, points: Any, labels: Any, count: Any) -> None:
+    """Labels of the nearest points."""
+    if points.bits_per_symbol > 2:
+        for i in range(count):
+            inverse = _ONE / max(lanes[ENERGY + i], _FAINTEST)
+            labels[i] = np.uint8(decide(lanes[MATCHED + i] * inverse, lanes[MATCHED + ROOM + i] * inverse, points))
+    else:
+        for i in range(count):
+            labels[i] = np.uint8(decide_signs(lanes[MATCHED + i], lanes[MATCHED + ROOM + i], points))
+
+
+@stage
+def dot(known: Any, start: Any, width: Any, modes: Any, mode: Any) -> Any:
+    """Sum of known times conj(mode) over carriers, both complex in halves."""
+    k, m = np.uint64(start), np.uint64(mode * width)
+    real, imag = _ZERO, _ZERO
+    for i in range(width):
+        u = np.uint64(i)
+        a, b = known[k + u], known[k + np.uint64(width) + u]
+        c, d = modes[0, m + u], modes[1, m + u]
+        real += a * c + b * d
+        imag += b * c - a * d
+    return real, imag
+
+
+@stage
+def shrink(
+    known: Any, start: Any, width: Any, carrier_modes: Any, pilot_modes: Any, level: Any, strength: Any,
+    noise_power: Any, out: Any,
+) -> None:  # fmt: skip
+    """Modes of the channel from one antenna's pilots of a slot, `out` `[I, J]` complex64; see `LinearMmse`."""
+    pilots, over = pilot_modes.shape
+    for j in range(level.shape[1]):
+        for i in range(over):
+            out[i, j] = 0.0
+        for pilot in range(pilots):
+            real, imag = dot(known, start + 2 * width * pilot, width, carrier_modes, j)
+            heard = np.complex64(complex(real, imag))
+            for i in range(over):
+                out[i, j] += np.conj(pilot_modes[pilot, i]) * heard
+        for i in range(over):
+            out[i, j] *= strength / max(strength * level[i, j] + noise_power, _FAINTEST)
+
+
+@stage
+def wanted_modes(wanted: Any, row: Any, shrunk: Any, taps: Any) -> None:
+    """Modes in frequency at one data row, real parts from 0 on, imaginary ones behind the padding to fours."""
+    over, along = shrunk.shape
+    padded = (along + 3) // 4 * 4
+    for j in range(padded):
+        taps[j] = _ZERO
+        taps[padded + j] = _ZERO
+    for j in range(along):
+        for i in range(over):
+            a, b = wanted[row, i], shrunk[i, j]
+            taps[j] += a.real * b.real - a.imag * b.imag
+            taps[padded + j] += a.real * b.imag + a.imag * b.real
+
+
+@stage
+def doubt(level: Any, explained: Any, strength: Any, noise_power: Any, amounts: Any) -> None:
+    """How much of what every mode in frequency would tell of a data row is lost in noise."""
+    over, along = level.shape
+    amounts[:] = _ZERO
+    for j in range(along):
+        for i in range(over):
+            total = max(strength * level[i, j] + noise_power, _FAINTEST)
+            amounts[j] += explained[i] * (noise_power / total)
+
+
+@stage
+def trust(lanes: Any, variance: Any, noise_power: Any, column: Any, count: Any) -> None:
+    """Noise and the variance of the estimate, one for the line."""
+    lanes[VARIANCE + column : VARIANCE + column + count] = max(noise_power, _FAINTEST) + variance
+
+
+@stage
+def add_noise_power(lanes: Any, noise_power: Any, column: Any, count: Any) -> None:
+    """Noise on top of the variance of the estimate."""
+    for i in range(column, column + count):
+        lanes[VARIANCE + i] += max(noise_power, _FAINTEST)

@@ -1,0 +1,232 @@
+"""What a kernel knows of a packet: where its symbols lie, what the channel does to carriers, what the receiver knows.
+
+Every packet is a plane of **lines**: OFDM symbols of `width` carriers, `line_rows` of them in a slot. A single carrier
+is the plane whose slots are one line of `LINE` symbols, the last one shorter. Noise is numbered line by line.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.config import CsiEstimation, LinkConfig
+from phy.engines.fused.packets.fades import WAVES, Fades, fades_of
+from phy.engines.fused.packets.nodes import MOST_NODES, nodes_between
+from phy.fading.build import build_propagation
+from phy.frontends.air import motion
+from phy.frontends.estimation import Lerp, LinearMmse
+from phy.frontends.resource_grid import Grid
+
+LINE = 1024
+"""Most channel uses of a line that are worked on at once, a tile."""
+ROOM = LINE + 16
+"""Distance of two lanes: a power of two apart they would crowd the same few lines of a cache."""
+
+PERFECT, GIVEN_ERROR, LEAST_SQUARES, MMSE = range(4)
+
+
+class Plane(NamedTuple):
+    """Where symbols lie and what a unit path does to the carriers.
+
+    - `data_rows`, `pilot_rows`: lines of a slot; `instants`: of the channel in a slot, lines where not `between` them;
+    - `between` `[line_rows, MOST_NODES]` float32: weights of the instants in every line, or empty;
+    - `selective`: carriers differ; `along_line`: instants run along a line, one per symbol of a single carrier;
+    - `response` `[tiles, paths of 4, 2, ROOM]` float32, zero for paths that are padding;
+    - `pilots` `[2, pilot rows * width]` float32;
+    - `known_energy`: of pilots and filler at unit amplitude; `prefix_share`: energy with the prefix over that without.
+    """
+
+    line_rows: int
+    width: int
+    num_slots: int
+    num_symbols: int
+    data_rows: NDArray[np.int64]
+    pilot_rows: NDArray[np.int64]
+    instants: int
+    between: NDArray[np.float32]
+    selective: bool
+    along_line: bool
+    response: NDArray[np.float32]
+    pilots: NDArray[np.float32]
+    known_energy: float
+    prefix_share: float
+
+
+class Knowledge(NamedTuple):
+    """What the receiver knows of the channel; see `phy.frontends.estimation`, whose numbers these are.
+
+    - `trusting`: the variance of the estimate is not counted as noise;
+    - `error_std`, and whether the error has a draw per line and per carrier;
+    - least squares: `low`, `high`, `weight` and `noise_gain` of every data row;
+    - linear MMSE over I modes in time and J in frequency: `pilot_modes` `[pilot rows, I]` and `wanted` `[data rows, I]`
+      complex64, `level` and `explained_time` `[data rows, I]` float32, `carrier_modes` `[2, J * width]`, `basis`
+      `[tiles, modes of 4, 2, ROOM]`, `explained` `[tiles, modes of 4, ROOM]`, `unexplained` `[data rows, width]`.
+    """
+
+    kind: int
+    trusting: bool
+    error_std: np.float32
+    error_per_line: bool
+    error_per_carrier: bool
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    weight: NDArray[np.float32]
+    noise_gain: NDArray[np.float32]
+    pilot_modes: NDArray[np.complex64]
+    wanted: NDArray[np.complex64]
+    level: NDArray[np.float32]
+    explained_time: NDArray[np.float32]
+    carrier_modes: NDArray[np.float32]
+    basis: NDArray[np.float32]
+    explained: NDArray[np.float32]
+    unexplained: NDArray[np.float32]
+
+
+class PacketPlan(NamedTuple):
+    """Everything that kernels take of a link and a number of symbols."""
+
+    plane: Plane
+    fades: Fades
+    knowledge: Knowledge
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether there are no waves, hence one path, and the receiver is told the channel rather than hears pilots."""
+        return self.fades.kind != WAVES and self.knowledge.kind in (PERFECT, GIVEN_ERROR)
+
+
+def plan_single_carrier(config: LinkConfig, *, num_symbols: int) -> PacketPlan:
+    """One symbol per 1 / bandwidth over a flat channel; see `phy.frontends.single_carrier`."""
+    moves = motion(config.channel)
+    width = min(LINE, num_symbols)
+    times = 1 if moves == "still" else num_symbols
+    plane = Plane(
+        line_rows=1,
+        width=width,
+        num_slots=-(-num_symbols // width),
+        num_symbols=num_symbols,
+        data_rows=np.zeros(1, np.int64),
+        pilot_rows=np.zeros(0, np.int64),
+        instants=1,
+        between=np.zeros((0, MOST_NODES), np.float32),
+        selective=False,
+        along_line=moves != "still",
+        response=_tiled(np.ones((1, width), complex)),
+        pilots=np.zeros((2, 0), np.float32),
+        known_energy=0.0,
+        prefix_share=1.0,
+    )
+    return PacketPlan(
+        plane=plane,
+        fades=fades_of(
+            config.channel,
+            num_antennas=config.receiver.num_antennas,
+            still=moves == "still",
+            offsets_s=np.arange(times, dtype=float) * config.symbol_s,
+        ),
+        # An error of its own for every symbol only where every symbol has a draw of its own.
+        knowledge=_given(config, per_line=moves == "symbol", per_carrier=moves == "symbol"),
+    )
+
+
+def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
+    """Whole slots of a grid through the channel at every carrier; see `phy.frontends.ofdm`."""
+    ofdm, moves = grid.ofdm, motion(config.channel)
+    propagation = build_propagation(config.channel, num_antennas=config.receiver.num_antennas)
+    response = np.exp(-2j * np.pi * propagation.delays_s[:, None] * grid.frequencies_hz)
+    elements = grid.num_ofdm_symbols * grid.num_carriers
+    pilots = grid.pilots[0].reshape(-1)
+    selective = len(propagation.delays_s) > 1
+    slots_s = grid.middles_s.reshape(grid.num_slots, ofdm.num_symbols)
+    doppler_hz = 0.0 if moves == "still" else config.channel.max_doppler_hz
+    nodes_s, between = nodes_between(slots_s[0], doppler_hz=doppler_hz)
+    if selective and len(nodes_s):
+        slots_s = slots_s[:, :1] + (nodes_s - nodes_s[0])
+    else:
+        between = between[:0]
+    plane = Plane(
+        line_rows=ofdm.num_symbols,
+        width=grid.num_carriers,
+        num_slots=grid.num_slots,
+        num_symbols=grid.num_symbols,
+        data_rows=np.array(grid.data_rows, np.int64),
+        pilot_rows=np.array(grid.pilot_rows, np.int64),
+        instants=1 if moves == "still" else slots_s.shape[1],
+        between=between,
+        selective=selective,
+        along_line=False,
+        response=_tiled(response),
+        pilots=np.stack([pilots.real, pilots.imag]),
+        known_energy=float(elements - grid.num_symbols),
+        prefix_share=1.0 + ofdm.cyclic_prefix_length / ofdm.num_subcarriers,
+    )
+    knowledge = _given(config, per_line=moves == "symbol", per_carrier=selective)
+    if isinstance(config.csi, CsiEstimation):
+        lerp = Lerp.between(np.array(grid.pilot_rows), np.array(grid.data_rows))
+        knowledge = knowledge._replace(
+            kind=LEAST_SQUARES, low=lerp.low, high=lerp.high, weight=lerp.weight, noise_gain=lerp.noise_gain
+        )
+        if config.csi.estimator == "lmmse":
+            knowledge = _from_modes(knowledge, LinearMmse(grid, propagation=propagation, response=response))
+    return PacketPlan(
+        plane=plane,
+        fades=fades_of(
+            config.channel,
+            num_antennas=config.receiver.num_antennas,
+            still=moves == "still",
+            offsets_s=slots_s.ravel()[: 1 if moves == "still" else None],
+        ),
+        knowledge=knowledge,
+    )
+
+
+def _given(config: LinkConfig, *, per_line: bool, per_carrier: bool) -> Knowledge:
+    nothing, none = np.zeros(0, np.float32), np.zeros((0, 0), np.complex64)
+    return Knowledge(
+        kind=GIVEN_ERROR if config.csi_error_variance else PERFECT,
+        trusting=config.receiver.equalizer == "zf",
+        error_std=np.float32(config.csi_error_variance**0.5),
+        error_per_line=per_line,
+        error_per_carrier=per_carrier,
+        low=np.zeros(0, np.int64),
+        high=np.zeros(0, np.int64),
+        weight=nothing,
+        noise_gain=nothing,
+        pilot_modes=none,
+        wanted=none,
+        level=none.real.copy(),
+        explained_time=none.real.copy(),
+        carrier_modes=none.real.copy(),
+        basis=np.zeros((0, 0, 2, ROOM), np.float32),
+        explained=np.zeros((0, 0, ROOM), np.float32),
+        unexplained=none.real.copy(),
+    )
+
+
+def _from_modes(knowledge: Knowledge, estimator: LinearMmse) -> Knowledge:
+    over, along = estimator.over_time, estimator.over_frequency[0]
+    vectors = along.vectors.T.reshape(-1)
+    told = np.outer(over.explained.sum(axis=1), along.explained.sum(axis=1))
+    return knowledge._replace(
+        kind=MMSE,
+        pilot_modes=np.ascontiguousarray(over.vectors),
+        wanted=np.ascontiguousarray(over.wanted),
+        level=np.outer(over.eigenvalues, along.eigenvalues).astype(np.float32),
+        explained_time=np.ascontiguousarray(over.explained, np.float32),
+        carrier_modes=np.stack([vectors.real, vectors.imag]),
+        basis=_tiled(along.wanted.T),
+        explained=np.ascontiguousarray(_tiled(along.explained.T.astype(complex))[:, :, 0]),
+        unexplained=np.maximum(np.outer(over.prior, along.prior) - told, 0.0).astype(np.float32),
+    )
+
+
+def _tiled(rows: NDArray[np.complexfloating]) -> NDArray[np.float32]:
+    """`[n, width]` complex to `[tiles, n padded to fours, 2, ROOM]`."""
+    count, width = rows.shape
+    tiles = np.zeros((-(-width // LINE), -(-count // 4) * 4, 2, ROOM), np.float32)
+    for tile, part in enumerate(tiles):
+        here = rows[:, tile * LINE : (tile + 1) * LINE]
+        part[:count, 0, : here.shape[1]], part[:count, 1, : here.shape[1]] = here.real, here.imag
+    return tiles

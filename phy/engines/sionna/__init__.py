@@ -1,0 +1,1 @@
+"""Chains over flat channels in Sionna's blocks under XLA."""

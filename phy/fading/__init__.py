@@ -1,0 +1,1 @@
+"""Small-scale and large-scale fading between a device and the server's antennas."""

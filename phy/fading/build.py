@@ -1,0 +1,61 @@
+"""From the description of a channel to its small-scale fading."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from phy.config import ChannelConfig
+from phy.fading.cdl import clustered_delay_line
+from phy.fading.flat import FlatFading
+from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, flat_profile, tapped_delay_line, tdl_profile
+from phy.links.stages import Propagation
+
+
+def build_propagation(channel: ChannelConfig, *, num_antennas: int) -> Propagation:
+    """Fading of unit mean power per antenna; `channel.gain`, `cell` and `noise_power` play no part.
+
+    - `awgn`, and `flat` that does not fade: tap 1 at every antenna;
+    - `flat` of coherence `symbol`: a new draw per (key, column of the instants); `packet`, `round` and `run`: one per
+      key, so the caller's choice of keys is the coherence; `doppler`: Clarke's process in time, 64 waves;
+    - `tdl-*`: sums of 20 sinusoids per tap; `cdl-*`: 20 rays per cluster; one realisation per key, moving with time.
+
+    Every random number of a row derives from its key alone. Calls that differ in what plays no part return the same
+    object, and with it the same compiled code.
+    """
+    keep = ("model", "fading", "rician_k_db", "nakagami_m", "coherence", "delay_spread_s", "carrier_frequency_hz")
+    part = {name: getattr(channel, name) for name in (*keep, "speed_m_s")}
+    return _build(ChannelConfig(**part), num_antennas)
+
+
+@lru_cache(maxsize=64)
+def _build(channel: ChannelConfig, num_antennas: int) -> Propagation:
+    doppler_hz = channel.max_doppler_hz
+    rician_k = 10.0 ** (channel.rician_k_db / 10.0) if channel.fading == "rician" else 0.0
+    if channel.model.startswith("tdl"):
+        return tapped_delay_line(
+            tdl_profile(channel.model[-1].upper()),
+            delay_spread_s=channel.delay_spread_s,
+            doppler_hz=doppler_hz,
+            num_waves=TDL_WAVES,
+            num_antennas=num_antennas,
+        )
+    if channel.model.startswith("cdl"):
+        return clustered_delay_line(
+            channel.model[-1].upper(),
+            delay_spread_s=channel.delay_spread_s,
+            carrier_frequency_hz=channel.carrier_frequency_hz,
+            speed_m_s=channel.speed_m_s,
+            num_antennas=num_antennas,
+        )
+    if channel.coherence == "doppler" and channel.fades:
+        return tapped_delay_line(
+            flat_profile(rician_k), delay_spread_s=0.0, doppler_hz=doppler_hz, num_waves=FLAT_WAVES,
+            num_antennas=num_antennas,
+        )  # fmt: skip
+    return FlatFading(
+        num_antennas=num_antennas,
+        fading=channel.fading,
+        per_instant=channel.coherence == "symbol",
+        rician_k=rician_k,
+        nakagami_m=channel.nakagami_m,
+    )

@@ -1,0 +1,149 @@
+"""Clustered delay lines of TR 38.901 7.7.1 through Sionna's `CDL`, at any instants.
+
+The device has one omnidirectional antenna of vertical polarisation, the server a horizontal linear array of such
+antennas half a wavelength apart. With equal polarisations the polarisation matrix leaves one unit phasor per ray, so
+that the mean power of each antenna is the sum of the table's powers, 1, without further scaling.
+
+The channel is Sionna's downlink, read backwards by reciprocity. In its uplink Sionna 1.2.2 computes the Doppler shifts
+from the angles at the server although the device moves (`ChannelCoefficientsGenerator._step_11_doppler_matrix` uses the
+angles of arrival for either `moving_end`); without motion the two agree in law.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.fading.waves import PlaneWaves
+from phy.numerics.generator_override import lend_to_sionna
+
+_ZENITH_NODES = 400
+"""Gauss-Legendre nodes over the zenith of the velocity: exact to 1e-9 up to lags of some 100 turns."""
+
+
+def clustered_delay_line(
+    letter: str, *, delay_spread_s: float, carrier_frequency_hz: float, speed_m_s: float, num_antennas: int
+) -> PlaneWaves:
+    """CDL-`letter` with delays in ascending order, as Sionna returns them."""
+    import tensorflow as tf
+
+    with tf.init_scope():
+        model = _model(letter, delay_spread_s, carrier_frequency_hz, speed_m_s, num_antennas)
+        delays = np.asarray(model.delays, float)
+        order = np.argsort(delays, kind="stable")
+        powers = np.asarray(model.powers, float)[order]
+        wavelength_m = float(model._cir_sampler._lambda_0)
+        shares, zeniths = _rays_at_the_device(model)
+    return PlaneWaves(
+        num_antennas=num_antennas,
+        delays_s=delays[order],
+        powers=powers / powers.sum(),
+        draw=_draw(model, order),
+        correlation=partial(_correlation, shares=shares, zeniths=zeniths, doppler_hz=speed_m_s / wavelength_m),
+        moves=speed_m_s > 0.0,
+    )
+
+
+def _model(letter: str, delay_spread_s: float, carrier_frequency_hz: float, speed_m_s: float, num_antennas: int) -> Any:
+    from sionna.phy.channel.tr38901 import CDL, Antenna, AntennaArray
+
+    kind = {"polarization": "single", "polarization_type": "V", "antenna_pattern": "omni"}
+    device = Antenna(**kind, carrier_frequency=carrier_frequency_hz)
+    server = AntennaArray(1, num_antennas, **kind, carrier_frequency=carrier_frequency_hz)
+    model = CDL(letter, delay_spread_s, carrier_frequency_hz, device, server, "downlink", min_speed=speed_m_s)
+    model._cir_sampler = _ray_generator()(carrier_frequency_hz, server, device, subclustering=False)
+    return model
+
+
+@lru_cache(maxsize=1)
+def _ray_generator() -> Any:
+    import tensorflow as tf
+    from sionna.phy.channel.tr38901 import ChannelCoefficientsGenerator
+
+    class RayGenerator(ChannelCoefficientsGenerator):  # type: ignore[misc]
+        """Sionna's coefficients of every ray at time 0 in place of their sum over time: TR 38.901 (7.5-28), (7.5-29).
+
+        The rays (the direct path last) stand where Sionna has the time steps, and their Doppler shifts [Hz] where it
+        has the delays, `[batch, num_tx, num_rx, clusters * rays]`.
+        """
+
+        def __call__(self, steps: Any, sampling_hz: Any, k_factor: Any, rays: Any, topology: Any) -> Any:  # noqa: ARG002
+            start = tf.zeros([1], self.rdtype)
+            phases = self._step_10(tf.shape(rays.aoa))
+            scattered = self._step_11_nlos(phases, topology, rays, start)[..., 0]
+            weights = tf.transpose(scattered, [0, 1, 2, 3, 5, 6, 4])
+            doppler = self._shifts(topology, rays.zoa, rays.aoa)
+
+            k = tf.cast(k_factor, self.cdtype)[..., None, None, None, None]
+            direct = self._step_11_los(topology, start) * tf.sqrt(k / (k + 1.0))
+            direct = tf.pad(direct, [[0, 0]] * 3 + [[0, weights.shape[3] - 1]] + [[0, 0]] * 3)
+            along = self._shifts(topology, topology.los_zoa[..., None, None], topology.los_aoa[..., None, None])
+            with_direct = tf.concat([weights * tf.sqrt(1.0 / (k + 1.0)), direct], axis=-1)
+            weights = tf.where(topology.los[..., None, None, None, None], with_direct, tf.pad(weights, _one_more(7)))
+            doppler = tf.concat([doppler, tf.broadcast_to(along, [*doppler.shape[:-1], 1])], axis=-1)
+            return weights, tf.reshape(doppler, [*doppler.shape[:3], -1])
+
+        def _shifts(self, topology: Any, zenith: Any, azimuth: Any) -> Any:
+            velocity = topology.velocities[:, None, :, None, None, :]
+            direction = self._unit_sphere_vector(zenith, azimuth)[..., 0]
+            return tf.reduce_sum(direction * velocity, axis=-1) / self._lambda_0
+
+    return RayGenerator
+
+
+def _one_more(rank: int) -> list[list[int]]:
+    return [[0, 0]] * (rank - 1) + [[0, 1]]
+
+
+def _draw(model: Any, order: NDArray[np.intp]) -> Any:
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True, autograph=False)
+    def draw(key: Any) -> tuple[Any, Any]:
+        rows = key.shape[0]
+        with lend_to_sionna(key):
+            # Shapes as Sionna's: [rows, 1 rx, 1 rx antenna, 1 tx, tx antennas, clusters, rays] and [rows, 1, 1, all].
+            weights, doppler = model(rows, 1, 1.0)
+        weights = tf.gather(weights[:, 0, 0, 0], order, axis=2)
+        doppler = tf.gather(tf.reshape(doppler, [rows, len(order), -1]), order, axis=1)
+        rays = weights.shape[3] if model.los else weights.shape[3] - 1
+        return weights[..., :rays], doppler[..., :rays]
+
+    return draw
+
+
+def _rays_at_the_device(model: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(power, zenith [rad]) of every ray, the direct path last, `[num_rays]`, powers of sum 1."""
+    zenith = np.asarray(model._zoa, float)[0, 0, 0]
+    powers = np.asarray(model._powers, float)[0, 0, 0]
+    shares = np.repeat(powers / powers.sum() / zenith.shape[1], zenith.shape[1])
+    if not model.los:
+        return shares, zenith.ravel()
+    k = float(np.asarray(model._k_factor).ravel()[0])
+    los_zenith = float(np.asarray(model._los_zoa).ravel()[0])
+    return np.append(shares, k) / (1.0 + k), np.append(zenith.ravel(), los_zenith)
+
+
+def _correlation(
+    lag_s: NDArray[np.float64], *, shares: NDArray[np.float64], zeniths: NDArray[np.float64], doppler_hz: float
+) -> NDArray[np.complex128]:
+    """Mean of exp(-2 pi i f_D lag <ray, velocity>) over rays and over Sionna's law of the velocity.
+
+    That law has azimuth and zenith uniform, on [0, 2 pi) and [0, pi). The azimuth integrates to a Bessel function,
+    J0(k sin(zenith of ray) sin(zenith of velocity)), the zenith by quadrature.
+    """
+    from scipy import special
+
+    nodes, node_weights = np.polynomial.legendre.leggauss(_ZENITH_NODES)
+    velocity = (nodes + 1.0) * np.pi / 2.0
+    across = np.sin(velocity)[:, None] * np.sin(zeniths)
+    along = np.cos(velocity)[:, None] * np.cos(zeniths)
+    weight = node_weights[:, None] / 2.0 * shares
+    distinct, where = np.unique(np.abs(lag_s), return_inverse=True)
+    phase = 2.0 * np.pi * doppler_hz * distinct
+    # Velocities come in opposite pairs, so the mean is real and even in the lag.
+    found = np.array([(weight * special.j0(k * across) * np.cos(k * along)).sum() for k in phase])
+    return found[where].reshape(np.shape(lag_s)).astype(np.complex128)

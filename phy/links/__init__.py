@@ -1,0 +1,1 @@
+"""Links: orthogonal access, superposition, NOMA, packets, power control and error models."""

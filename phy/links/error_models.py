@@ -1,0 +1,237 @@
+"""The other error models: what papers put in the radio's place, behind the same seams.
+
+- `error_free`: the do-nothing uplink, nothing is lost and nothing is added;
+- `iid`: independent flips at the rate *measured* by a probe of this device's channel in this round;
+- `analytic`: independent flips at the closed-form rate, averaged over the fading (which inversion removes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phy.config import BITS_PER_SYMBOL, LinkConfig
+from phy.config.delays import line_of_sight_k
+from phy.fading.block_taps import UplinkContext
+from phy.fading.gains import device_gains
+from phy.links.link import DigitalUplink, Forgetful, LinkError, Reception, Superposition, check_part, check_payload
+from phy.links.power import AmplitudeDecision
+from phy.measure import theory
+from phy.measure.burstiness import measure_bursts
+from phy.measure.counts import LinkCounts, count_errors, empty_counts, mask_padding
+from phy.numerics.random import Purpose, uniform_words
+
+_FLIPS_PER_CALL = 1 << 22
+
+
+def unit_decision(num_trials: int, num_devices: int) -> AmplitudeDecision:
+    """Everybody arrives at amplitude 1 and nothing holds the amplitude down."""
+    ones = np.ones(num_trials)
+    return AmplitudeDecision(
+        level=ones,
+        amplitude=ones,
+        peak_amplitude=ones,
+        limit=np.full(num_trials, -1),
+        limit_names=(),
+        active=np.ones((num_trials, num_devices), bool),
+    )
+
+
+class ErrorFreeUplink(Forgetful):
+    """Orthogonal access without a radio: what is sent arrives."""
+
+    def __init__(self, config: LinkConfig, *, num_devices: int, num_bits: int) -> None:
+        self.num_devices = num_devices
+        self.num_bits = num_bits
+        self._packet_bytes = config.packet_size_bytes
+
+    def _counts(self, num_trials: int, num_bits: int, *, num_devices: int | None = None) -> LinkCounts:
+        none = empty_counts(num_trials, self.num_devices if num_devices is None else num_devices)
+        num_packets = -(-num_bits // (8 * self._packet_bytes))
+        return replace(none, bits=none.bits + num_bits, packets=none.packets + num_packets)
+
+    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
+        """See `DigitalUplink.send`; caps have no amplitude to act on."""
+        num_trials = len(context.trials)
+        check_payload(payload, expected=(num_trials, self.num_devices, -(-self.num_bits // 8)), dtype="u")
+        return self.send_part(payload, first_device=0, context=context, caps=caps)
+
+    def send_part(
+        self, payload: NDArray[np.uint8], *, first_device: int, context: UplinkContext, caps: Mapping[str, ArrayLike]
+    ) -> Reception:
+        """See `PartedUplink.send_part`."""
+        del caps
+        num_trials = len(context.trials)
+        check_part(payload, first_device=first_device, uplink=self, num_trials=num_trials)
+        return Reception(
+            payload=mask_padding(payload, self.num_bits),
+            counts=self._counts(num_trials, self.num_bits, num_devices=payload.shape[1]),
+            decision=unit_decision(num_trials, payload.shape[1]),
+        )
+
+    def probe(
+        self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
+    ) -> LinkCounts:
+        """No errors in `num_bits` known bits."""
+        del caps, again
+        return self._counts(len(context.trials), num_bits)
+
+
+class NoiselessAir:
+    """Superposition without a radio: the exact sum, amplitude 1, no noise."""
+
+    def __init__(self, config: LinkConfig, *, num_devices: int, num_symbols: int) -> None:
+        self.num_devices = num_devices
+        self.num_symbols = num_symbols
+        self._analog = config.modulation == "analog"
+
+    def superpose(
+        self,
+        payload: NDArray[Any],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        jammers: NDArray[np.bool_] | None = None,
+    ) -> Superposition:
+        """See `AirUplink.superpose`; caps have no amplitude to act on. Raises LinkError for jammers."""
+        del caps
+        if jammers is not None:
+            raise LinkError("without a radio there is no full power to jam at; use error model measured")
+        num_trials = len(context.trials)
+        width = self.num_symbols if self._analog else -(-self.num_symbols // 8)
+        check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if self._analog else "u")
+        if not self._analog:
+            payload = 1.0 - 2.0 * np.unpackbits(payload, axis=-1, count=self.num_symbols)
+        return Superposition(
+            received=payload.sum(axis=1).astype(np.complex64),
+            num_active=np.full((num_trials, 1), self.num_devices, np.int64),
+            decision=unit_decision(num_trials, self.num_devices),
+        )
+
+
+class _MeasuredLink(DigitalUplink, Protocol):
+    """An uplink that can say how it would send."""
+
+    config: LinkConfig
+
+    def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision: ...
+
+
+class IndependentFlips:
+    """Orthogonal access whose bits flip independently, at the probed (`iid`) or closed-form (`analytic`) rate.
+
+    The wrapped link supplies power control and, for `iid`, the probe, at least as long as the payload so that both meet
+    the same fades; its payload path is not used. The closed form is that of the uncoded constellation at the mean
+    Es/N0, as papers have it: it knows neither code nor OFDM.
+    """
+
+    def __init__(self, link: _MeasuredLink) -> None:
+        self.num_devices = link.num_devices
+        self.num_bits = link.num_bits
+        self._link = link
+        self._analytic = link.config.error_model == "analytic"
+        self._bits_per_symbol = BITS_PER_SYMBOL[link.config.modulation]
+
+    def probe(
+        self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
+    ) -> LinkCounts:
+        """Under `iid` what the radio measures, under `analytic` independent flips of known bits."""
+        if not self._analytic:
+            return self._link.probe(num_bits, context=context, caps=caps, again=again)
+        decision = self._link.decide(context, caps)
+        rate = self._closed_form(decision, context)
+        nothing = np.zeros((len(context.trials), self.num_devices, -(-num_bits // 8)), np.uint8)
+        return self._flip(nothing, num_bits, Purpose.PROBE_NOISE, context, decision, rate)[1]
+
+    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
+        """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
+        expected = (len(context.trials), self.num_devices, -(-self.num_bits // 8))
+        check_payload(payload, expected=expected, dtype="u")
+        decision = self._link.decide(context, caps)
+        if self._analytic:
+            rate = self._closed_form(decision, context)
+        else:
+            bits = max(self._link.config.probe_bits, self.num_bits)
+            counts = self._link.probe(bits, context=context, caps=caps)
+            rate = np.nan_to_num(counts.bit_error_rate)
+        received, counts = self._flip(payload, self.num_bits, Purpose.BIT_FLIPS, context, decision, rate)
+        bursts = measure_bursts(
+            payload,
+            received,
+            num_bits=self.num_bits,
+            packet_bits=8 * self._link.config.packet_size_bytes,
+            bits_per_symbol=self._bits_per_symbol,
+            present=decision.active,
+        )
+        return Reception(payload=received, counts=counts, decision=decision, bursts=bursts)
+
+    def state(self) -> Mapping[str, Any]:
+        """See `DigitalUplink.state`: that of the link whose channel is probed."""
+        return self._link.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """See `DigitalUplink.restore`."""
+        self._link.restore(state)
+
+    def _closed_form(self, decision: AmplitudeDecision, context: UplinkContext) -> NDArray[np.float64]:
+        """Error rate per device `[num_trials, num_devices]` from `phy.measure.theory`."""
+        config = self._link.config
+        channel = config.channel
+        complex_noise_power = 2.0 * channel.noise_power
+        if config.power.policy == "fixed":
+            gains = device_gains(channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
+            arriving = decision.level[:, None] * gains.astype(float)
+        else:
+            arriving = np.repeat(decision.level[:, None], self.num_devices, axis=1)
+        esno = arriving**2 / complex_noise_power
+        antennas = config.receiver.num_antennas
+        if not channel.fades or config.power.policy != "fixed":
+            return theory.awgn_bit_error_rate(esno * antennas, bits_per_symbol=self._bits_per_symbol)
+        distinct, where = np.unique(esno, return_inverse=True)
+        rates = theory.fading_bit_error_rate(
+            distinct,
+            bits_per_symbol=self._bits_per_symbol,
+            rician_k=line_of_sight_k(channel),
+            nakagami_m=channel.nakagami_m if channel.fading == "nakagami" else None,
+            num_antennas=antennas,
+        )
+        return rates[where].reshape(esno.shape)
+
+    def _flip(
+        self,
+        payload: NDArray[np.uint8],
+        num_bits: int,
+        purpose: Purpose,
+        context: UplinkContext,
+        decision: AmplitudeDecision,
+        rate: NDArray[np.float64],
+    ) -> tuple[NDArray[np.uint8], LinkCounts]:
+        active = decision.active
+        threshold = np.minimum(np.round(rate * 2.0**32), 2.0**32 - 1).astype(np.uint32)[..., None]
+        keys = context.keys(purpose)
+        sent = mask_padding(payload, num_bits)
+        received = np.empty_like(sent)
+        per_call = max(_FLIPS_PER_CALL // active.size // 8 * 8, 8)
+        for first in range(0, num_bits, per_call):
+            count = min(per_call, num_bits - first)
+            words = uniform_words(keys, num_devices=self.num_devices, num_words=count, first_pair=first // 2)
+            flips = np.packbits(words < threshold, axis=-1)
+            part = slice(first // 8, first // 8 + flips.shape[-1])
+            received[..., part] = sent[..., part] ^ flips
+        received *= active[..., None].astype(np.uint8)
+        on_air = active.astype(np.int64)
+        bit_errors, packet_errors, num_packets = count_errors(
+            sent, received, num_bits=num_bits, packet_bytes=self._link.config.packet_size_bytes
+        )
+        counts = replace(
+            empty_counts(*active.shape),
+            bits=on_air * num_bits,
+            bit_errors=bit_errors * on_air,
+            packets=on_air * num_packets,
+            packet_errors=packet_errors * on_air,
+        )
+        return received, counts

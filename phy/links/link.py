@@ -1,0 +1,220 @@
+"""The measured radio: `compile_link` turns a configuration into an uplink that carries bits or amplitudes.
+
+Describe (`LinkConfig`), compile (`compile_link`), run (`send`, `superpose`, `probe`). A compiled call has
+one fixed shape, so nothing is traced again after the first chunk, and links that differ in numbers only
+(SNR, gains, noise power) share their compiled code.
+
+Two seams:
+
+- `DigitalUplink.send(payload, context=...) -> Reception`: packed bits of all devices in, received packed
+  bits and measured counts out, each device on its own resource; `probe` measures known bits over the
+  same channel realisation.
+- `AirUplink.superpose(payload, context=...) -> Superposition`: all devices add up in the air.
+
+Learning and privacy hand in `caps`: ceilings on the receive amplitude A by name, plain numbers, one for
+all trials or one each; infinity does not bind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phy.fading.block_taps import UplinkContext
+from phy.links.power import AmplitudeDecision
+from phy.measure.burstiness import Burstiness, join_bursts
+from phy.measure.counts import LinkCounts, join_counts
+
+
+class LinkError(Exception):
+    """A state of the link that cannot be: the sentence says which and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reception:
+    """What the receiver holds after one round of orthogonal access.
+
+    - `payload` `[num_trials, num_devices, num_bytes]` uint8: received packed bits, padding zero, all
+      zero for silent devices;
+    - `counts`: observed on exactly these bits;
+    - `decision`: levels, amplitudes and silent devices;
+    - `delivered` `[num_trials, num_devices, num_packets]` bool: packets that the receiver holds; bits of the others
+      (and of silent devices) are zero in `payload` and known to be missing. None: all that are not silent.
+    - `power_db` `[num_trials, num_devices]`: transmit power over N0 of each device where it adapts by itself, or None;
+    - `bursts`: how the errors lie together, or None where there is nothing to err;
+    - `round_airtime_s` `[num_trials]`: latency of the round [s], see `round_airtime`, or None without a radio.
+    """
+
+    payload: NDArray[np.uint8]
+    counts: LinkCounts
+    decision: AmplitudeDecision
+    delivered: NDArray[np.bool_] | None = None
+    power_db: NDArray[np.float64] | None = None
+    bursts: Burstiness | None = None
+    round_airtime_s: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Superposition:
+    """What the receiver holds after one round of superposition.
+
+    - `received` `[num_trials, num_symbols]` complex64: y = sum_k h_k A w_k x_k + z, z of variance N0 per
+      real dimension;
+    - `num_active` `[num_trials, num_symbols]` or `[num_trials, 1]` int64: devices on the air per symbol;
+    - `decision`: `decision.amplitude` is the A by which the receiver normalises;
+    - `airtime_s`, `energy_j` `[num_trials, num_devices]`: time on the air [s] and transmit energy [J] of each device,
+      as in `LinkCounts`, or None without a radio.
+    """
+
+    received: NDArray[np.complex64]
+    num_active: NDArray[np.int64]
+    decision: AmplitudeDecision
+    airtime_s: NDArray[np.float64] | None = None
+    energy_j: NDArray[np.float64] | None = None
+
+
+def round_airtime(airtime_s: NDArray[np.float64], *, one_after_another: bool) -> NDArray[np.float64]:
+    """Latency of a round `[num_trials]` from the airtime of each device `[num_trials, num_devices]` [s].
+
+    Devices that take turns (TDMA) add up; side by side (OFDMA, NOMA, superposition) the longest counts.
+    """
+    # Rows of any batch are added in the same order only where they lie together in memory.
+    rows = np.ascontiguousarray(airtime_s)
+    return np.asarray(rows.sum(axis=1) if one_after_another else rows.max(axis=1))
+
+
+def known_bits(delivered: NDArray[np.bool_], *, packet_bits: int, num_bits: int) -> NDArray[np.bool_]:
+    """Which bits `[..., num_bits]` the receiver holds, from packets `[..., num_packets]` that it holds.
+
+    Every packet carries `packet_bits` bits but the last, which carries the rest. Raises LinkError where that is
+    another number of packets.
+    """
+    num_packets = -(-num_bits // packet_bits)
+    if delivered.shape[-1] != num_packets:
+        raise LinkError(
+            f"{delivered.shape[-1]} packets were reported for {num_bits} bits in packets of {packet_bits} bits, which "
+            f"are {num_packets}; report every packet of the payload"
+        )
+    return np.repeat(delivered, packet_bits, axis=-1)[..., :num_bits]
+
+
+class DigitalUplink(Protocol):
+    """Orthogonal access: every device is received on its own."""
+
+    num_devices: int
+    num_bits: int
+
+    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
+        """Carry packed bits `[num_trials, num_devices, ceil(num_bits / 8)]` uint8."""
+        ...
+
+    def probe(
+        self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
+    ) -> LinkCounts:
+        """Counts on at least `num_bits` known bits per device over the channel that `send` meets in this round.
+
+        A channel that is the same in every round need not be probed `again` in each: what was found once is told, which
+        is evidence of one probe however often it is told.
+        """
+        ...
+
+    def state(self) -> Mapping[str, Any]:
+        """What rounds have taught it, nested plain numbers and arrays by name; empty where every round is forgotten."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave. Raises LinkError for the state of another link."""
+        ...
+
+
+class Forgetful:
+    """The state of a link that keeps nothing from round to round, but what it would find again the same."""
+
+    def state(self) -> Mapping[str, Any]:
+        """See `DigitalUplink.state`."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """See `DigitalUplink.restore`."""
+
+
+@runtime_checkable
+class PartedUplink(DigitalUplink, Protocol):
+    """A `DigitalUplink` on which no device's bits depend on what another sends, so that they may come in parts."""
+
+    def send_part(
+        self, payload: NDArray[np.uint8], *, first_device: int, context: UplinkContext, caps: Mapping[str, ArrayLike]
+    ) -> Reception:
+        """What `send` makes of the devices from `first_device` on, as many as `payload` `[num_trials, D, bytes]` has.
+
+        The reception tells of these devices alone, and their own latency. Power control has all devices in view.
+        """
+        ...
+
+
+class AirUplink(Protocol):
+    """Superposition: the receiver sees the sum of all devices."""
+
+    num_devices: int
+    num_symbols: int
+
+    def superpose(
+        self,
+        payload: NDArray[Any],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        jammers: NDArray[np.bool_] | None = None,
+    ) -> Superposition:
+        """Carry packed bits (BPSK) or amplitudes `[num_trials, num_devices, num_symbols]` float or complex.
+
+        `jammers` `[num_trials, num_devices]`: devices that keep to neither policy, cutoff nor caps. Each sends its
+        payload, of mean power 1 at most, at amplitude sqrt(P0) in every symbol, turned by its own channel estimate so
+        that it arrives in phase: no other weights of that power in every symbol do more to the sum. The receiver knows
+        nothing of it: `decision` and `num_active` are those of the protocol, in which everybody takes part.
+        """
+        ...
+
+
+def check_part(payload: NDArray[Any], *, first_device: int, uplink: DigitalUplink, num_trials: int) -> None:
+    """Raise LinkError unless the payload is that of some devices of the link, from `first_device` on."""
+    devices = payload.shape[1] if payload.ndim == 3 else 0
+    if first_device < 0 or first_device + devices > uplink.num_devices:
+        raise LinkError(
+            f"{devices} devices from number {first_device} on are more than the {uplink.num_devices} of the link; send "
+            "part by part, each device once"
+        )
+    check_payload(payload, expected=(num_trials, devices, -(-uplink.num_bits // 8)), dtype="u")
+
+
+def join_receptions(parts: Sequence[Reception], *, one_after_another: bool) -> Reception:
+    """What `send_part` told of devices and of those after them, side by side but for the payloads, which are left out.
+
+    `one_after_another` as in `round_airtime`.
+    """
+    first, counts = parts[0], join_counts([part.counts for part in parts])
+    decided = np.concatenate([part.decision.active for part in parts], axis=1)
+    bursts = [part.bursts for part in parts if part.bursts is not None]
+    return Reception(
+        payload=np.zeros((len(first.payload), 0, first.payload.shape[-1]), np.uint8),
+        counts=counts,
+        decision=replace(first.decision, active=decided),
+        bursts=join_bursts(bursts) if bursts else None,
+        round_airtime_s=None
+        if first.round_airtime_s is None
+        else round_airtime(counts.airtime_s, one_after_another=one_after_another),
+    )
+
+
+def check_payload(payload: NDArray[Any], *, expected: tuple[int, int, int], dtype: str) -> None:
+    """Raise LinkError unless the payload has the compiled shape and kind (`u`: packed bits, `fc`: amplitudes)."""
+    if payload.shape != expected or payload.dtype.kind not in dtype or (dtype == "u" and payload.dtype != np.uint8):
+        wanted = "packed bits, uint8" if dtype == "u" else "amplitudes, float or complex"
+        raise LinkError(
+            f"payload is {payload.dtype} {payload.shape}, the link was compiled for {wanted} {expected}; "
+            "compile a link for this shape"
+        )

@@ -1,0 +1,180 @@
+"""Orthogonal access: modulate, fade, add noise, equalise, decide, count; one resource per device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phy.config import BITS_PER_SYMBOL, LinkConfig
+from phy.fading.block_taps import FlatChannel, UplinkContext
+from phy.links.flat_chain import Carried, FlatChain, Load
+from phy.links.link import LinkError, Reception, check_part, check_payload, round_airtime
+from phy.links.power import AmplitudeDecision, BlockGains, decide_amplitude
+from phy.measure.counts import LinkCounts, empty_counts, join_counts
+
+_Probed = tuple[int, int, tuple[int, ...], tuple[tuple[str, bytes], ...]]
+"""Bits, seed, trials and caps of a probe."""
+
+_PROBE_BYTES = 1 << 24
+"""Known bits of all devices that are held at once [B]."""
+
+
+class OrthogonalLink:
+    """Every device on its own resource: hard decisions, received bits, measured counts.
+
+    `num_bits` is the payload of one device in one round. A partly filled last symbol is padded with zero
+    bits that travel but are not counted. `chain` is the engine's.
+    """
+
+    def __init__(self, config: LinkConfig, *, num_devices: int, num_bits: int, chain: FlatChain) -> None:
+        self.num_devices = num_devices
+        self.num_bits = num_bits
+        self.num_bytes = -(-num_bits // 8)
+        self.config = config
+        self._bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
+        self._chain = chain
+        self._probed: tuple[int, FlatChannel] | None = None
+        self._load = Load(channel=self._channel_for(num_bits), num_bits=num_bits)
+        self._last_probe: tuple[_Probed, LinkCounts] | None = None
+        self._last_decision: tuple[BlockGains, tuple[tuple[str, bytes], ...], AmplitudeDecision] | None = None
+
+    def _channel_for(self, num_bits: int) -> FlatChannel:
+        return FlatChannel(
+            self.config,
+            num_devices=self.num_devices,
+            num_symbols=-(-num_bits // self._bits_per_symbol),
+            packet_symbols=-(-8 * self.config.packet_size_bytes // self._bits_per_symbol),
+            measure=self._chain.measure_gains,
+        )
+
+    def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
+        """Power control of this round's block, of all devices whoever of them is asked for."""
+        # The same object as long as the block is: in every round of a channel that stays.
+        gains, values = self._load.channel.block_gains(context), _values(caps)
+        last = self._last_decision
+        if last is not None and last[0] is gains and last[1] == values:
+            return last[2]
+        decision = decide_amplitude(gains, max_power=self.config.max_power, payload_power=1.0, caps=caps)
+        self._last_decision = (gains, values, decision)
+        return decision
+
+    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
+        """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
+        check_payload(payload, expected=(len(context.trials), self.num_devices, self.num_bytes), dtype="u")
+        return self.send_part(payload, first_device=0, context=context, caps=caps)
+
+    def send_part(
+        self, payload: NDArray[np.uint8], *, first_device: int, context: UplinkContext, caps: Mapping[str, ArrayLike]
+    ) -> Reception:
+        """See `PartedUplink.send_part`."""
+        check_part(payload, first_device=first_device, uplink=self, num_trials=len(context.trials))
+        load = replace(self._load, first_device=first_device)
+        decision = self.decide(context, caps).of(slice(first_device, first_device + payload.shape[1]))
+        carried = self._chain.carry(payload, load, context=context, decision=decision)
+        counts = self._account(carried, load, decision)
+        return Reception(
+            payload=carried.received,
+            counts=counts,
+            decision=decision,
+            bursts=carried.bursts,
+            round_airtime_s=round_airtime(counts.airtime_s, one_after_another=self.config.multiplexing == "tdma"),
+        )
+
+    def probe(
+        self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
+    ) -> LinkCounts:
+        """See `DigitalUplink.probe`: the payload's taps and power, noise of its own.
+
+        A channel that is the same in every round is probed once, unless `again` is asked for.
+        """
+        if again or not self._load.channel.same_every_round:
+            return self._probe(num_bits, context, caps)
+        which = (
+            num_bits,
+            context.seed,
+            context.trials,
+            _values(caps),
+        )
+        if self._last_probe is None or self._last_probe[0] != which:
+            self._last_probe = (which, self._probe(num_bits, context, caps))
+        return self._last_probe[1]
+
+    def state(self) -> Mapping[str, Any]:
+        """See `DigitalUplink.state`: the one probe of a channel that stays, which another round would not repeat."""
+        if self._last_probe is None:
+            return {"probe": None}
+        (num_bits, seed, trials, caps), counts = self._last_probe
+        return {
+            "probe": {
+                "num_bits": num_bits,
+                "seed": str(seed),
+                "trials": np.array(trials, np.int64),
+                "caps": {name: np.frombuffer(cap, np.uint8) for name, cap in caps},
+                "counts": {one.name: getattr(counts, one.name) for one in fields(LinkCounts)},
+            }
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """See `DigitalUplink.restore`."""
+        kept = state["probe"]
+        if kept is None:
+            self._last_probe = None
+            return
+        trials = tuple(int(trial) for trial in kept["trials"])
+        like = empty_counts(len(trials), self.num_devices)
+        counts = {one.name: kept["counts"][one.name] for one in fields(LinkCounts)}
+        for name, found in counts.items():
+            wanted = getattr(like, name)
+            if not isinstance(found, np.ndarray) or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+                raise LinkError(f"{name} of a probe is not that of {wanted.shape} trials and devices")
+        which = (
+            int(kept["num_bits"]),
+            int(kept["seed"]),
+            trials,
+            tuple((name, cap.tobytes()) for name, cap in kept["caps"].items()),
+        )
+        self._last_probe = (which, LinkCounts(**{name: found.copy() for name, found in counts.items()}))
+
+    def _probe(self, num_bits: int, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> LinkCounts:
+        if self._probed is None or self._probed[0] != num_bits:
+            self._probed = (num_bits, self._channel_for(num_bits))
+        channel, whole = self._probed[1], self.decide(context, caps)
+        step = max(_PROBE_BYTES * 8 // (num_bits * len(context.trials)), 1)
+        counts = []
+        for first in range(0, self.num_devices, step):
+            load = Load(channel=channel, num_bits=num_bits, known=True, first_device=first)
+            decision = whole.of(slice(first, first + step))
+            bits = self._chain.random_bits(context, load, num_devices=decision.active.shape[1])
+            carried = self._chain.carry(bits, load, context=context, decision=decision)
+            counts.append(self._account(carried, load, decision))
+        return counts[0] if len(counts) == 1 else join_counts(counts)
+
+    def _account(self, carried: Carried, load: Load, decision: AmplitudeDecision) -> LinkCounts:
+        """The counts observed on what was carried; silent devices observe nothing."""
+        on_air = decision.active.astype(np.int64)
+        transmit, signal, noise = (energy * on_air for energy in carried.energies)
+        nothing = np.zeros_like(on_air)
+        return LinkCounts(
+            bits=on_air * load.num_bits,
+            bit_errors=carried.bit_errors * on_air,
+            packets=on_air * -(-load.num_bits // (8 * self.config.packet_size_bytes)),
+            packet_errors=carried.packet_errors * on_air,
+            symbols=on_air * load.channel.num_symbols,
+            transmit_energy=transmit,
+            signal_energy=signal,
+            noise_energy=noise * load.channel.numbers.noise_std**2,
+            dropped=nothing,
+            retransmissions=nothing,
+            raw_bits=on_air * load.num_bits,
+            raw_bit_errors=carried.bit_errors * on_air,
+            airtime_s=np.asarray(on_air * load.channel.num_symbols * self.config.symbol_s, float),
+            energy_j=transmit * self.config.symbol_s,
+        )
+
+
+def _values(caps: Mapping[str, ArrayLike]) -> tuple[tuple[str, bytes], ...]:
+    return tuple((name, np.asarray(cap).tobytes()) for name, cap in caps.items())

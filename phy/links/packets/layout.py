@@ -1,0 +1,154 @@
+"""How a payload is cut into packets, and which row of a chunk carries which packet of whom.
+
+A payload of `num_bits` is cut into packets of `packet_size_bytes`, the last one as short as what is left; a payload
+that is shorter than a packet is one packet. Every length is a `Batch` of its own: it has its own code blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.fading.block_taps import UplinkContext
+from phy.numerics.random import Purpose, threefry
+
+TURNS_OF_A_REALISATION = 4096.0
+"""Doppler periods after which a moving channel is drawn anew: instants then step by at most 2^-11 of a period."""
+
+
+def split_time(start_s: NDArray[np.float64], *, doppler_hz: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """(realisations left behind, time since the present one was drawn [s]) at `start_s` since the first was drawn."""
+    if doppler_hz == 0.0:
+        return np.zeros(start_s.shape, np.int64), start_s
+    epoch_s = TURNS_OF_A_REALISATION / doppler_hz
+    epoch = np.floor(start_s / epoch_s)
+    return epoch.astype(np.int64), np.asarray(start_s - epoch * epoch_s, float)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """`num_packets` packets of `payload_bits` each, the first of them packet number `first`, at byte `first_byte`."""
+
+    payload_bits: int
+    num_packets: int
+    first: int
+    first_byte: int
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of one packet."""
+        return -(-self.payload_bits // 8)
+
+
+def cut_payload(num_bits: int, *, packet_size_bytes: int) -> tuple[Batch, ...]:
+    """One or two batches that hold `num_bits` bits."""
+    packet_bits = 8 * packet_size_bytes
+    whole, rest = divmod(num_bits, packet_bits)
+    batches = []
+    if whole:
+        batches.append(Batch(payload_bits=packet_bits, num_packets=whole, first=0, first_byte=0))
+    if rest:
+        batches.append(Batch(payload_bits=rest, num_packets=1, first=whole, first_byte=whole * packet_size_bytes))
+    return tuple(batches)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Packets on the air: which trial, which group of devices, which packet of the round; each `[rows]`."""
+
+    trial: NDArray[np.int64]
+    group: NDArray[np.int64]
+    packet: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.trial)
+
+    def take(self, index: NDArray[np.int64]) -> Rows:
+        """Some of the rows."""
+        return Rows(trial=self.trial[index], group=self.group[index], packet=self.packet[index])
+
+    def devices(self, users: int) -> NDArray[np.int64]:
+        """Device number of every user, `[rows, users]`."""
+        return self.group[:, None] * users + np.arange(users)
+
+
+def all_rows(num_trials: int, num_groups: int, batch: Batch) -> Rows:
+    """Every packet of a batch: trial by trial, group by group, packet by packet."""
+    trial, group, packet = np.meshgrid(
+        np.arange(num_trials), np.arange(num_groups), batch.first + np.arange(batch.num_packets), indexing="ij"
+    )
+    return Rows(trial=trial.ravel(), group=group.ravel(), packet=packet.ravel())
+
+
+def fold(keys: NDArray[np.uint32], first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """A key of its own `[..., 2]` for every pair of numbers (below 2^32) `[...]` under keys `[..., 2]`."""
+    words = threefry((keys[..., 0], keys[..., 1]), (first.astype(np.uint32), second.astype(np.uint32)))
+    return np.stack(np.broadcast_arrays(*words), axis=-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """When the channel is drawn anew and how time passes in between.
+
+    `coherence` as in `ChannelConfig`; a packet lasts `packet_s`, a round `round_s`. A retransmission comes one round's
+    packets later, and meets a new channel where packets do.
+
+    Time is single precision where the channel is drawn. A realisation that moves with `doppler_hz` is therefore left
+    after `TURNS_OF_A_REALISATION`, at a packet's start, for an independent one: until then a packet's instants keep
+    their order, and no correlation is left between the two.
+    """
+
+    coherence: str
+    packet_s: float
+    round_s: float
+    doppler_hz: float = 0.0
+
+    @property
+    def same_every_round(self) -> bool:
+        """Whether all rounds share their realisation."""
+        return self.coherence in ("run", "doppler")
+
+    def channel_keys(
+        self, purpose: Purpose, rows: Rows, *, users: int, attempt: int, context: UplinkContext
+    ) -> NDArray[np.uint32]:
+        """Key of the realisation that each user of each row meets, `[rows, users, 2]`."""
+        keys = context.keys(purpose, same_every_round=self.same_every_round)[rows.trial][:, None]
+        per_packet = self.coherence in ("packet", "symbol")
+        number = (rows.packet + 1 if per_packet else np.zeros_like(rows.packet))[:, None]
+        keys = fold(keys, rows.devices(users), number)
+        epoch = self._elapsed(rows, attempt=attempt, context=context)[0]
+        if epoch.any():
+            later = np.broadcast_to(epoch[:, None], keys.shape[:-1])
+            keys = np.where((later > 0)[..., None], fold(keys, np.zeros_like(later), later), keys)
+        if per_packet and attempt:
+            keys = fold(keys, np.full(keys.shape[:-1], attempt), np.zeros(keys.shape[:-1], np.int64))
+        return keys
+
+    def start_s(self, rows: Rows, *, attempt: int, context: UplinkContext) -> NDArray[np.float32]:
+        """Time since the realisation was drawn, at the first symbol of each row's packet [s]."""
+        return self._elapsed(rows, attempt=attempt, context=context)[1].astype(np.float32)
+
+    def _elapsed(
+        self, rows: Rows, *, attempt: int, context: UplinkContext
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """(realisations left behind, time since the present one was drawn [s]) of each row."""
+        if self.coherence in ("packet", "symbol"):
+            return np.zeros(len(rows), np.int64), np.zeros(len(rows))
+        start = rows.packet * self.packet_s + attempt * self.round_s
+        if self.same_every_round:
+            start = start + context.round_index * self.round_s
+        return split_time(np.asarray(start, float), doppler_hz=self.doppler_hz)
+
+
+def row_keys(purpose: Purpose, rows: Rows, *, attempt: int, context: UplinkContext) -> NDArray[np.uint32]:
+    """A key for every row and attempt, `[rows, 2]`."""
+    keys = fold(context.keys(purpose)[rows.trial], rows.packet, rows.group)
+    return fold(keys, np.full(len(rows), attempt), np.zeros(len(rows), np.int64))
+
+
+def device_keys(purpose: Purpose, rows: Rows, *, users: int, context: UplinkContext) -> NDArray[np.uint32]:
+    """A key for every device in this round, the same for all its packets, `[rows, users, 2]`."""
+    keys = context.keys(purpose)[rows.trial][:, None]
+    return fold(keys, rows.devices(users), np.zeros((len(rows), 1), np.int64))

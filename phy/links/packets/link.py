@@ -1,0 +1,306 @@
+"""`PacketLink`: orthogonal access and NOMA with everything that the fast uncoded path has not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
+from phy.fading.gains import check_gains, device_gains
+from phy.links.link import LinkError, Reception, check_payload, round_airtime
+from phy.links.packets.chain import ChainSpec, chain_of, compiled_part
+from phy.links.packets.closed_loop import PowerLoop
+from phy.links.packets.delivery import Delivery, Transmission, deliver
+from phy.links.packets.layout import Batch, Clock, all_rows, cut_payload
+from phy.links.packets.power import gains_of_packets, packet_weights
+from phy.links.packets.seam import PacketChain
+from phy.links.power import AmplitudeDecision, decide_amplitude
+from phy.measure.burstiness import measure_bursts
+from phy.measure.counts import LinkCounts, empty_counts, mask_padding
+from phy.numerics.random import Purpose, random_bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Levels:
+    """Power control of one round: the decision, and the transmit amplitude of every packet."""
+
+    decision: AmplitudeDecision
+    amplitude: NDArray[np.float64]
+    """`[num_trials, num_devices, num_packets]`, 0 for a silent packet."""
+    power_db: NDArray[np.float64] | None
+
+
+class PacketLink:
+    """Packets of all devices through coding, front-end and receiver; see `DigitalUplink`.
+
+    `num_bits` is the payload of one device in one round. Devices are grouped under NOMA in the order of their numbers.
+    Raises LinkError where groups do not come out even, ValueError where a device has no gain.
+    """
+
+    def __init__(self, config: LinkConfig, *, num_devices: int, num_bits: int) -> None:
+        self.config = config.resolve_mcs()
+        self.num_devices = num_devices
+        self.num_bits = num_bits
+        self.num_bytes = -(-num_bits // 8)
+        self._users = config.noma.group_size if config.access == "noma" else 1
+        if num_devices % self._users:
+            raise LinkError(f"{num_devices} devices cannot form NOMA groups of {self._users}; use a multiple of that")
+        check_gains(config.channel, num_devices=num_devices)
+        self._payload = cut_payload(num_bits, packet_size_bytes=self.config.packet_size_bytes)
+        self._loop: tuple[tuple[int, tuple[int, ...]], PowerLoop] | None = None
+        self._last_gains: tuple[tuple[object, ...], dict[tuple[Batch, ...], NDArray[np.float64]]] | None = None
+
+    def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
+        """Power control of this round's packets."""
+        return self._levels(context, caps, self._payload).decision
+
+    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
+        """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
+        check_payload(payload, expected=(len(context.trials), self.num_devices, self.num_bytes), dtype="u")
+        levels = self._levels(context, caps, self._payload)
+        scrambling = random_bits(context.keys(Purpose.SCRAMBLING), num_devices=self.num_devices, num_bits=self.num_bits)
+        sent = mask_padding(payload, self.num_bits) ^ scrambling
+        delivery = self._carry(
+            sent,
+            self._payload,
+            Purpose.NOISE,
+            context,
+            levels.amplitude,
+            policy=self.config.packets.policy,
+        )
+        if self._loop is not None:
+            self._loop[1].hear(context.round_index, delivery.counts)
+        held = np.repeat(delivery.delivered, self.config.packet_size_bytes, axis=-1)[..., : self.num_bytes]
+        descrambled = (delivery.payload ^ scrambling) * held.astype(np.uint8)
+        return Reception(
+            payload=mask_padding(descrambled, self.num_bits),
+            counts=delivery.counts,
+            decision=levels.decision,
+            delivered=delivery.delivered,
+            power_db=levels.power_db,
+            bursts=measure_bursts(
+                sent,
+                delivery.payload,
+                num_bits=self.num_bits,
+                packet_bits=8 * self.config.packet_size_bytes,
+                bits_per_symbol=self.config.bits_per_symbol,
+                present=delivery.delivered,
+                label_counts=(delivery.label_bits, delivery.label_errors),
+            ),
+            round_airtime_s=self._round_airtime(delivery.counts.airtime_s),
+        )
+
+    def state(self) -> Mapping[str, Any]:
+        """See `DigitalUplink.state`: the powers of the closed loop, and of which trials they are."""
+        if self._loop is None:
+            return {"loop": None}
+        (seed, trials), loop = self._loop
+        return {"loop": {"seed": str(seed), "trials": np.array(trials, np.int64), "powers": loop.state()}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """See `DigitalUplink.restore`."""
+        kept = state["loop"]
+        if kept is None:
+            self._loop = None
+            return
+        if self.config.power.policy != "closed-loop":
+            raise LinkError("powers of a closed loop do not fit a link that has none")
+        which = (int(kept["seed"]), tuple(int(trial) for trial in kept["trials"]))
+        loop = self._new_loop(num_trials=len(which[1]))
+        loop.restore(kept["powers"])
+        self._loop = (which, loop)
+
+    def _round_airtime(self, airtime_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Groups of NOMA take turns, and last as long as their busiest device."""
+        if self.config.multiplexing == "ofdma":
+            return round_airtime(airtime_s, one_after_another=False)
+        of_group = airtime_s.reshape(len(airtime_s), -1, self._users).max(axis=-1)
+        return round_airtime(of_group, one_after_another=True)
+
+    def probe(
+        self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
+    ) -> LinkCounts:
+        """See `DigitalUplink.probe`: the payload's channel and power, noise of its own, every packet accepted.
+
+        Whole packets like the payload's own, as many as hold `num_bits`: a packet of another length would have another
+        code and another error rate.
+        """
+        del again  # every probe is made anew
+        like = self._payload[0]
+        probe = replace(like, num_packets=-(-num_bits // like.payload_bits))
+        whole = 8 * like.num_bytes * probe.num_packets
+        payload = random_bits(context.keys(Purpose.PROBE_BITS), num_devices=self.num_devices, num_bits=whole)
+        padding = np.uint8(0xFF << (8 * like.num_bytes - like.payload_bits) & 0xFF)
+        payload[..., like.num_bytes - 1 :: like.num_bytes] &= padding
+        levels = self._levels(context, caps, (probe,))
+        return self._carry(payload, (probe,), Purpose.PROBE_NOISE, context, levels.amplitude, policy="accept").counts
+
+    def _chain(self, batch: Batch) -> PacketChain:
+        packets = self.config.packets
+        num_packets = next(one.num_packets for one in self._payload if one.payload_bits == batch.payload_bits)
+        return chain_of(
+            ChainSpec(
+                config=compiled_part(self.config),
+                users=self._users,
+                num_devices=self.num_devices if self.config.multiplexing == "ofdma" else 1,
+                payload_bits=batch.payload_bits,
+                crc=packets.crc_name(batch.payload_bits),
+                combine=packets.policy == "retransmit-combine",
+                # Of the payload, for probes too; a power of two, so that payloads of about one length share their code.
+                rows_per_trial=1 << (self.num_devices // self._users * num_packets - 1).bit_length(),
+            )
+        )
+
+    def _clock(self) -> Clock:
+        each = [self._chain(batch).airtime_s for batch in self._payload]
+        total = sum(one * batch.num_packets for one, batch in zip(each, self._payload, strict=True))
+        turns = self.num_devices // self._users if self.config.multiplexing == "tdma" else 1
+        return Clock(
+            coherence=self.config.channel.coherence,
+            packet_s=each[0],
+            round_s=total * turns,
+            doppler_hz=self.config.channel.max_doppler_hz,
+        )
+
+    def _gains(self, context: UplinkContext) -> NDArray[np.float32]:
+        return device_gains(self.config.channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
+
+    def _levels(self, context: UplinkContext, caps: Mapping[str, ArrayLike], batches: tuple[Batch, ...]) -> _Levels:
+        """Decided over the payload's packets, whichever packets are to be sent."""
+        power = self.config.power
+        bounded = any(np.isfinite(np.asarray(cap, float)).any() for cap in caps.values())
+        # At full power and without a cap nothing depends on the fades: the amplitude reported is the mean one.
+        measured = self.config.channel.fades and (bounded or power.policy in ("inversion", "truncated-inversion"))
+        mean_gain, weights = self._weights(context, self._payload, measured=measured)
+        decision = decide_amplitude(
+            gains_of_packets(mean_gain, weights, self._uses()),
+            max_power=self.config.max_power,
+            payload_power=1.0,
+            caps=caps,
+        )
+        if batches != self._payload:
+            _, weights = self._weights(context, batches, measured=measured)
+        amplitude = decision.level[:, None, None] * weights
+        amplitude[:, list(context.silent)] = 0.0
+        if self._users > 1:
+            shares = np.tile(np.sqrt(self.config.noma.power_shares), self.num_devices // self._users)
+            amplitude = amplitude * shares[:, None]
+        power_db = None
+        if power.policy == "closed-loop":
+            wanted_db = self._power_loop(context).snr_db(context.round_index)
+            amplitude = amplitude * 10.0 ** ((wanted_db - power.snr_max_db) / 20.0)[..., None]
+            # As really sent: caps and the ladder of NOMA may hold it below what the loop wants.
+            with np.errstate(divide="ignore"):
+                power_db = 10.0 * np.log10(amplitude[..., 0] ** 2 / self.config.channel.noise_power)
+        return _Levels(decision=decision, amplitude=amplitude, power_db=power_db)
+
+    def _uses(self) -> NDArray[np.int64]:
+        """Channel uses of every packet of the payload, `[num_packets]`."""
+        return np.concatenate([np.full(batch.num_packets, self._chain(batch).channel_uses) for batch in self._payload])
+
+    def _weights(
+        self, context: UplinkContext, batches: tuple[Batch, ...], *, measured: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(mean gain, weight) of every packet, each `[num_trials, num_devices, num_packets]`."""
+        gain = self._gains(context).astype(float)[..., None]
+        if measured:
+            mean_gain = gain * self._small_scale(context, batches)
+        else:
+            mean_gain = np.repeat(gain, sum(batch.num_packets for batch in batches), axis=-1)
+        return mean_gain, packet_weights(mean_gain, gain, self.config.power)
+
+    def _power_loop(self, context: UplinkContext) -> PowerLoop:
+        which = (context.seed, context.trials)
+        if self._loop is None or self._loop[0] != which:
+            self._loop = (which, self._new_loop(num_trials=len(context.trials)))
+        return self._loop[1]
+
+    def _new_loop(self, *, num_trials: int) -> PowerLoop:
+        power = self.config.power
+        return PowerLoop(power.loop, snr_max_db=power.snr_max_db, shape=(num_trials, self.num_devices))
+
+    def _small_scale(self, context: UplinkContext, batches: tuple[Batch, ...]) -> NDArray[np.float64]:
+        """Root of the mean |h|^2 that each packet meets at first, `[num_trials, num_devices, num_packets]`."""
+        which = (context.seed, context.trials, context.round_index)
+        if self._last_gains is None or self._last_gains[0] != which:
+            self._last_gains = (which, {})
+        found = self._last_gains[1]
+        if batches not in found:
+            found[batches] = self._measure_small_scale(context, batches)
+        return found[batches]
+
+    def _measure_small_scale(self, context: UplinkContext, batches: tuple[Batch, ...]) -> NDArray[np.float64]:
+        shape = (len(context.trials), self.num_devices)
+        clock = self._clock()
+        parts = []
+        for batch in batches:
+            chain = self._chain(batch)
+            rows = all_rows(shape[0], self.num_devices // self._users, batch)
+            keys = clock.channel_keys(Purpose.CHANNEL, rows, users=self._users, attempt=0, context=context)
+            start_s = clock.start_s(rows, attempt=0, context=context)
+            power = np.empty((len(rows), self._users))
+            for first in range(0, len(rows), chain.rows):
+                part = slice(first, first + chain.rows)
+                power[part] = chain.mean_power(keys[part], start_s[part])
+            grouped = power.reshape(shape[0], -1, batch.num_packets, self._users)
+            parts.append(np.moveaxis(grouped, -1, 2).reshape(*shape, batch.num_packets))
+        return np.sqrt(np.concatenate(parts, axis=-1))
+
+    def _carry(
+        self,
+        payload: NDArray[np.uint8],
+        batches: tuple[Batch, ...],
+        noise_purpose: Purpose,
+        context: UplinkContext,
+        amplitude: NDArray[np.float64],
+        *,
+        policy: str,
+    ) -> Delivery:
+        """Every packet to its end; batches of packets one after another."""
+        shape = (len(context.trials), self.num_devices)
+        total = Delivery(
+            payload=np.zeros_like(payload),
+            delivered=np.zeros((*shape, 0), bool),
+            counts=empty_counts(*shape),
+            label_bits=np.zeros((*shape, self.config.bits_per_symbol), np.int64),
+            label_errors=np.zeros((*shape, self.config.bits_per_symbol), np.int64),
+        )
+        clock = self._clock()
+        attempts = 1 + (self.config.packets.max_retransmissions if policy.startswith("retransmit") else 0)
+        for batch in batches:
+            transmission = Transmission(
+                chain=self._chain(batch),
+                batch=batch,
+                users=self._users,
+                clock=clock,
+                context=context,
+                noise_purpose=noise_purpose,
+                noise_power=2.0 * self.config.channel.noise_power,
+                symbol_s=self.config.symbol_s if self.config.ofdm == "none" else self._sample_s,
+                keep_wrong=policy == "accept",
+                combine=policy == "retransmit-combine",
+                attempts=attempts,
+            )
+            place = slice(batch.first_byte, batch.first_byte + batch.num_bytes * batch.num_packets)
+            mine = slice(batch.first, batch.first + batch.num_packets)
+            part = deliver(transmission, payload[..., place], gain=self._gains(context), amplitude=amplitude[..., mine])
+            total.payload[..., place] = part.payload
+            total = replace(
+                total,
+                delivered=np.concatenate([total.delivered, part.delivered], axis=-1),
+                counts=total.counts + part.counts,
+                label_bits=total.label_bits + part.label_bits,
+                label_errors=total.label_errors + part.label_errors,
+            )
+        return total
+
+    @property
+    def _sample_s(self) -> float:
+        ofdm = self.config.ofdm
+        assert not isinstance(ofdm, str)
+        return 1.0 / (ofdm.num_subcarriers * ofdm.subcarrier_spacing_hz)

@@ -1,0 +1,131 @@
+"""Superposition: all devices add up in the air, and the receiver sees one noisy sum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phy.config import ImpairmentsConfig, LinkConfig
+from phy.fading.block_taps import FlatChannel, UplinkContext
+from phy.links.air_chain import AirChain, OnAir
+from phy.links.jamming import jamming_amplitude, on_air
+from phy.links.link import Superposition, check_payload
+from phy.links.power import AmplitudeDecision, BlockGains, decide_amplitude
+from phy.numerics.cache import Remembered, constant
+
+
+class SuperpositionLink:
+    """Over-the-air aggregation in complex baseband, phases compensated by each device's channel estimate.
+
+    `payload_bound` is the largest magnitude of an amplitude (1 for BPSK): the power constraint holds for
+    the worst block, as in Zhang et al. 2022 (20). `chain` is the engine's.
+    """
+
+    def __init__(
+        self,
+        config: LinkConfig,
+        *,
+        num_devices: int,
+        num_symbols: int,
+        chain: AirChain,
+        payload_bound: float = 1.0,
+    ) -> None:
+        self.num_devices = num_devices
+        self.num_symbols = num_symbols
+        self.config = config
+        self._payload_bound = payload_bound
+        self._chain = chain
+        self._channel = FlatChannel(
+            config,
+            num_devices=num_devices,
+            num_symbols=num_symbols,
+            packet_symbols=8 * config.packet_size_bytes,
+            measure=chain.measure_gains,
+        )
+        self._last: tuple[BlockGains, Mapping[str, NDArray[np.float64]], AmplitudeDecision] | None = None
+        # No method of its own: the link would hold on to itself, and to its arrays.
+        self._airtime_s = Remembered(partial(_airtime, each_s=num_symbols * config.symbol_s))
+
+    def superpose(
+        self,
+        payload: NDArray[Any],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        jammers: NDArray[np.bool_] | None = None,
+    ) -> Superposition:
+        """See `AirUplink.superpose`. Raises LinkError for a payload of another shape or too strong a jammer's."""
+        num_trials, analog = len(context.trials), self.config.modulation == "analog"
+        width = self.num_symbols if analog else -(-self.num_symbols // 8)
+        check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
+        gains = self._channel.block_gains(context)
+        decision = self._decide(gains, caps)
+        jamming = jamming_amplitude(payload, jammers, max_power=self.config.max_power)
+        impairments = self.config.impairments
+        sent = OnAir(
+            payload=payload,
+            decision=decision,
+            jamming=jamming,
+            clipping_reference=clipping_reference(payload, gains, decision, impairments=impairments, jamming=jamming),
+        )
+        arrivals = self._chain.add_up(sent, self._channel, context=context)
+        return Superposition(
+            received=arrivals.received,
+            num_active=arrivals.num_active,
+            decision=decision,
+            airtime_s=self._airtime_s(decision.active if jammers is None else on_air(decision, jammers)),
+            energy_j=arrivals.energy_j,
+        )
+
+    def _decide(self, gains: BlockGains, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
+        """What power control decides; the last decision where channel and caps are those of the last round."""
+        values = {name: constant(cap) for name, cap in caps.items()}
+        last = self._last
+        if last is not None and last[0] is gains and _same(last[1], values):
+            return last[2]
+        decision = decide_amplitude(
+            gains,
+            max_power=self.config.max_power,
+            payload_power=self._payload_bound**2,
+            caps=values,
+        )
+        self._last = (gains, values, decision)
+        return decision
+
+
+def _airtime(sending: NDArray[np.bool_], *, each_s: float) -> NDArray[np.float64]:
+    return sending.astype(float) * each_s
+
+
+def _same(first: Mapping[str, NDArray[np.float64]], second: Mapping[str, NDArray[np.float64]]) -> bool:
+    """Whether names, their order and all values agree."""
+    return list(first) == list(second) and all(
+        first[name] is second[name] or np.array_equal(first[name], second[name]) for name in first
+    )
+
+
+def clipping_reference(
+    payload: NDArray[Any],
+    gains: BlockGains,
+    decision: AmplitudeDecision,
+    *,
+    impairments: ImpairmentsConfig,
+    jamming: NDArray[np.float32] | None = None,
+) -> NDArray[np.float32]:
+    """Mean power of a weighted symbol of each device `[num_trials, num_devices]`, above which amplifiers clip.
+
+    Weights and payload are independent: the mean of |w|^2 times that of the payload (bits: 1), times the level squared;
+    of a jammer (`jamming` of `jamming_amplitude`) the square of its amplitude. Zeros where nothing clips.
+    """
+    if impairments.clipping_db is None:
+        return np.zeros(payload.shape[:2], np.float32)
+    bits = payload.dtype == np.uint8
+    content = 1.0 if bits else np.mean(np.real(payload) ** 2 + np.imag(payload) ** 2, axis=2, dtype=np.float64)
+    weighting = decision.level[:, None] ** 2 * gains.weight_power
+    if jamming is not None:
+        weighting = np.where(jamming > 0.0, jamming.astype(float) ** 2, weighting)
+    return np.asarray(weighting * content, np.float32)

@@ -1,0 +1,179 @@
+"""The compiled part of superposition over OFDM.
+
+On resource element (t, c), with H_k(t, c) of device k and its own estimate H^_k (see `knowledge`):
+
+    s_k = A w(H^_k) x_k        level times weight of `power` times payload, then impaired as a waveform; of a jammer
+                               sqrt(P0) conj(H^_k) / |H^_k| x_k
+    y   = sum_k H_k s'_k + z   z ~ CN(0, 2 N0)
+
+Every chunk is some OFDM symbols of some trials, with all their devices.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phy.fading.block_taps import draw_normals, precoding_weights
+from phy.frontends.air import power_of
+from phy.links.impairments import draw_offsets, impair_grid_by
+from phy.links.jamming import at_full_power
+from phy.links.modulation import modulator
+from phy.links.superposition_ofdm.knowledge import CUTOFF, NOISE_POWER, ChainSpec, ChannelKnowledge, Who
+from phy.numerics.random import RECEIVER
+from phy.numerics.streaming import Program, stream
+
+
+class Sending(NamedTuple):
+    """What sending takes besides `Who`.
+
+    Level `[trials]`, keys `[trials, 2]` and `[trials, devices, 2]`, and `[trials, devices]` the mean power of a sample
+    above which amplifiers clip and the amplitudes of jammers (`[trials, 1]` zeros in a chain without).
+    """
+
+    level: Any
+    noise_key: Any
+    impairment_key: Any
+    sample_power: Any
+    jamming: Any
+
+
+class Chain:
+    """`measure` and `carry` over chunks, called as `phy.numerics.streaming.stream` says.
+
+    - `measure`: no payload; `[5, trials, devices]` float32 per chunk: sums of |w|^2, of |h^ w| and of active elements,
+      then the largest |h^ w| and |h w|;
+    - `carry`: received `[trials, n]` complex64, active devices `[trials, n]` int32, and energy sent
+      `[devices, trials]` float32 per chunk.
+    """
+
+    def __init__(self, spec: ChainSpec) -> None:
+        import tensorflow as tf
+
+        self._spec = spec
+        self._knowledge = ChannelKnowledge(spec)
+        self._modem = None if spec.modulation == "analog" else modulator(spec.modulation)
+        self._shape = (spec.trials, spec.layout.num_devices)
+        self._columns = int(np.prod(spec.plane))
+
+        def compiled(method: Any) -> Any:
+            return tf.function(method, jit_compile=True, autograph=False)
+
+        self._draw_noise, self._draw_offsets = compiled(self._noise_of), compiled(self._offsets_of)
+        self._measure, self._carry = compiled(self._measure_gains), compiled(self._carry_payload)
+        keys, per_device = ((*self._shape, 2), tf.uint32), (self._shape, tf.float32)
+        per_trial = ((spec.trials,), tf.float32)
+        who = (keys, keys, keys, per_device, per_trial)
+        jamming = per_device if spec.jammed else ((spec.trials, 1), tf.float32)
+        sending = (per_trial, ((spec.trials, 2), tf.uint32), keys, per_device, jamming)
+        width, kind = (self._columns // 8, tf.uint8) if self._modem else (self._columns, tf.complex64)
+        self.measure = stream(Program(run=self._run_measure, payload=((), tf.float32), rows=who, outputs=(tf.float32,)))
+        self.carry = stream(
+            Program(
+                run=self._run_carry,
+                payload=((*self._shape, width), kind),
+                rows=(*who, *sending),
+                outputs=(tf.complex64, tf.int32, tf.float32),
+            )
+        )
+
+    def _run_measure(self, payload: Any, start: Any, valid: Any, rows: Any, block: Any, numbers: Any) -> Any:
+        del payload, block
+        who = Who(*rows)
+        channel, estimate = self._knowledge.channel_and_estimate(who, start, numbers)
+        return (self._measure(channel, estimate, who.gain, valid, numbers),)
+
+    def _run_carry(self, payload: Any, start: Any, valid: Any, rows: Any, block: Any, numbers: Any) -> Any:
+        del block
+        who, sending = Who(*rows[: len(Who._fields)]), Sending(*rows[len(Who._fields) :])
+        known = self._knowledge.channel_and_estimate(who, start, numbers)
+        noise = self._draw_noise(sending.noise_key, start)
+        offsets = self._draw_offsets(sending.impairment_key)
+        return self._carry(payload, *known, noise, offsets, who.gain, sending, start, valid, numbers)
+
+    def _offsets_of(self, key: Any) -> Any:
+        layout = self._spec.layout
+        spacing_hz = layout.ofdm.subcarrier_spacing_hz
+        return draw_offsets(key, config=self._spec.impairments, sample_s=layout.sample_s, carrier_hz=spacing_hz)
+
+    def _noise_of(self, key: Any, start: Any) -> Any:
+        import tensorflow as tf
+
+        receiver = tf.fill([self._spec.trials], tf.constant(RECEIVER, tf.uint32))
+        return draw_normals(key, receiver, tf.cast(tf.range(self._columns), tf.uint32) + start)
+
+    def _weights(self, estimate: Any, gain: Any, numbers: Any, *, policy: str | None = None) -> Any:
+        """`[rows, ofdm symbols, carriers]`, by `policy` or that of the link."""
+        import tensorflow as tf
+
+        rows = self._spec.rows
+        gain_of_row = tf.reshape(gain, [rows])
+        flat = tf.reshape(estimate, [rows, -1])
+        weights = precoding_weights(flat, gain_of_row, numbers[CUTOFF], policy or self._spec.policy)
+        return tf.broadcast_to(tf.reshape(weights, estimate.shape), [rows, *self._spec.plane])
+
+    def _counted(self, valid: Any) -> Any:
+        """1 where a symbol of the payload lies, `[ofdm symbols, carriers]` float32."""
+        import tensorflow as tf
+
+        return tf.reshape(tf.cast(tf.range(self._columns) < valid, tf.float32), self._spec.plane)
+
+    def _measure_gains(self, channel: Any, estimate: Any, gain: Any, valid: Any, numbers: Any) -> Any:
+        import tensorflow as tf
+
+        weights, counted = self._weights(estimate, gain, numbers), self._counted(valid)
+        power = power_of(weights) * counted
+        reached = tf.abs(estimate * weights) * counted
+        arrived = tf.abs(channel * weights) * counted
+        sums = [tf.reduce_sum(value, axis=[1, 2]) for value in (power, reached, tf.cast(power > 0.0, tf.float32))]
+        peaks = [tf.reduce_max(value, axis=[1, 2]) for value in (reached, arrived)]
+        return tf.reshape(tf.stack([*sums, *peaks]), [5, *self._shape])
+
+    def _carry_payload(
+        self,
+        payload: Any,
+        channel: Any,
+        estimate: Any,
+        noise: Any,
+        offsets: Any,
+        gain: Any,
+        sending: Sending,
+        start: Any,
+        valid: Any,
+        numbers: Any,
+    ) -> tuple[Any, Any, Any]:
+        import tensorflow as tf
+
+        spec, grid = self._spec, self._spec.layout.grid
+        planes = [*self._shape, *spec.plane]
+        weights = tf.reshape(self._weights(estimate, gain, numbers), planes)
+        symbols = tf.cast(payload, tf.complex64) if self._modem is None else self._modem.modulate(payload)
+        level = tf.cast(sending.level, tf.complex64)[:, None, None, None]
+        factor = level * weights
+        if spec.jammed:
+            in_phase = self._weights(estimate, gain, numbers, policy="fixed")
+            factor = at_full_power(factor, tf.reshape(in_phase, planes), sending.jamming)
+        sent = factor * (tf.reshape(symbols, planes) * tf.cast(self._counted(valid), tf.complex64))
+        if not spec.impairments.none:
+            sent = impair_grid_by(
+                grid.spread(sent),
+                offsets,
+                config=spec.impairments,
+                ofdm=grid.ofdm,
+                symbol_index=spec.positions(start)[1],
+                sample_power=sending.sample_power,
+            )
+        energy = tf.reduce_sum(power_of(sent), axis=[2, 3])
+        arrived = tf.reshape(channel, [*self._shape, *channel.shape[1:]]) * grid.select(sent)
+        received = tf.reshape(tf.reduce_sum(arrived, axis=1), noise.shape)
+        received += tf.cast(tf.sqrt(numbers[NOISE_POWER]), tf.complex64) * noise
+        active = tf.reduce_sum(tf.cast(tf.abs(weights) > 0.0, tf.int32), axis=1)
+        return received, tf.reshape(active, noise.shape), tf.transpose(energy)
+
+
+@lru_cache(maxsize=32)
+def compiled_chain(spec: ChainSpec) -> Chain:
+    """The chain of a specification, built once and traced on its first call."""
+    return Chain(spec)

@@ -1,0 +1,238 @@
+"""Over-the-air aggregation over the carriers of an OFDM grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import gcd
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phy.config import CsiError, CsiEstimation, LinkConfig, OfdmConfig
+from phy.engines.sionna.air import impairment_keys
+from phy.fading.block_taps import CHUNK_SYMBOLS, UplinkContext
+from phy.fading.gains import check_gains, device_gains
+from phy.frontends import air
+from phy.links.jamming import jamming_amplitude, on_air
+from phy.links.link import LinkError, Superposition, check_payload
+from phy.links.packets.layout import fold, split_time
+from phy.links.power import BlockGains, decide_amplitude
+from phy.links.stages import Propagation
+from phy.links.superposition import clipping_reference
+from phy.links.superposition_ofdm.chain import Chain, Sending, compiled_chain
+from phy.links.superposition_ofdm.knowledge import ChainSpec, Csi, Who
+from phy.links.superposition_ofdm.layout import Layout
+from phy.numerics.random import Purpose
+from phy.numerics.streaming import Cut
+
+
+class OfdmSuperposition:
+    """Sums of amplitudes or BPSK symbols on the resource elements of whole slots; see `layout` and `chain`.
+
+    Every device undoes on every resource element the channel that it believes in: perfectly known, known with an error
+    of given variance (one per coherence block, for every carrier anew where the channel has several paths), or
+    estimated from its own pilots, sent at amplitude sqrt(P0) before the data and free of impairments (what
+    impairments model is what is left after synchronisation). Packet and round are one coherence here; `run` and
+    `doppler` keep their realisation over rounds, which move on by the duration of a round. The airtime of a device is
+    that of the round, the pilot slots of the others included.
+
+    `payload_bound` as in `SuperpositionLink`; `propagation` is that of the channel unless another is handed in. Raises
+    LinkError for several antennas, a grid in the time domain, estimation without pilots or of a channel that changes
+    with every symbol, and a policy that needs the devices' error rates; ValueError where a device has no gain.
+    """
+
+    def __init__(
+        self,
+        config: LinkConfig,
+        *,
+        num_devices: int,
+        num_symbols: int,
+        payload_bound: float = 1.0,
+        propagation: Propagation | None = None,
+    ) -> None:
+        ofdm = _checked_grid(config)
+        check_gains(config.channel, num_devices=num_devices)
+        self.num_devices = num_devices
+        self.num_symbols = num_symbols
+        self.config = config
+        self._payload_bound = payload_bound
+        estimated = isinstance(config.csi, CsiEstimation)
+        self.layout = Layout(ofdm=ofdm, num_devices=num_devices, num_symbols=num_symbols, pilots=estimated)
+        self._propagation = propagation
+        coherence = config.channel.coherence
+        self._same_every_round = coherence in ("run", "doppler")
+        self._gains_never_change = (
+            (self._same_every_round or not config.channel.fades)
+            and air.motion(config.channel) == "still"
+            and (config.csi == "perfect" or (self._same_every_round and not estimated))
+        )
+        self._last: tuple[tuple[object, ...], BlockGains] | None = None
+
+    def superpose(
+        self,
+        payload: NDArray[Any],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        jammers: NDArray[np.bool_] | None = None,
+    ) -> Superposition:
+        """See `AirUplink.superpose`. Raises LinkError for a payload of another shape or too strong a jammer's."""
+        num_trials, analog = len(context.trials), self.config.modulation == "analog"
+        width = self.num_symbols if analog else -(-self.num_symbols // 8)
+        check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
+        amplitude = jamming_amplitude(payload, jammers, max_power=self.config.max_power)
+        chain, cut = self._chain(num_trials, jammed=jammers is not None)
+        who = self._who(context)
+        gains = self._block_gains(chain, cut, who, context)
+        decision = decide_amplitude(
+            gains, max_power=self.config.max_power, payload_power=self._payload_bound**2, caps=caps
+        )
+        layout, impairments = self.layout, self.config.impairments
+        reference = clipping_reference(payload, gains, decision, impairments=impairments, jamming=amplitude)
+        on_grid = self.num_symbols / (layout.used_ofdm_symbols * layout.ofdm.num_subcarriers)
+        sending = Sending(
+            level=decision.level.astype(np.float32),
+            noise_key=context.keys(Purpose.NOISE),
+            impairment_key=impairment_keys(context, num_devices=self.num_devices),
+            # Mean over all samples of the OFDM symbols in use, whose energy is that of the elements in use.
+            sample_power=reference * np.float32(on_grid),
+            jamming=np.zeros((num_trials, 1), np.float32) if amplitude is None else amplitude,
+        )
+        received, active, energy = chain.carry(
+            cut.chunks(
+                payload.astype(np.complex64) if analog else payload, cut.columns if analog else cut.columns // 8
+            ),
+            cut.block(),
+            cut.start(),
+            cut.valid(),
+            tuple(cut.by_row(array) for array in (*who, *sending)),
+            np.uint32(0),
+            self._numbers(),
+        )
+        truncated = self.config.power.policy == "truncated-inversion"
+        num_active = cut.join(np.asarray(active)).astype(np.int64)
+        sent = cut.add_up(np.asarray(energy)).T + layout.pilot_elements * self.config.max_power
+        return Superposition(
+            received=cut.join(np.asarray(received))[:, : self.num_symbols],
+            num_active=num_active[:, : self.num_symbols if truncated else 1],
+            decision=decision,
+            airtime_s=np.where(on_air(decision, jammers), layout.airtime_s, layout.pilots_s),
+            energy_j=sent * (layout.prefix_share * layout.sample_s),
+        )
+
+    def _chain(self, num_trials: int, *, jammed: bool = False) -> tuple[Chain, Cut]:
+        from phy.fading.build import build_propagation
+
+        config, layout = self.config, self.layout
+        carriers = layout.ofdm.num_carriers
+        per_symbol = self.num_devices * layout.ofdm.num_subcarriers
+        # Packed bits come in bytes.
+        step = 1 if config.modulation == "analog" else 8 // gcd(carriers, 8)
+        wanted = -(-layout.used_ofdm_symbols // step) * step
+        ofdm_symbols = min(wanted, max(CHUNK_SYMBOLS // per_symbol // step, 1) * step)
+        spec = ChainSpec(
+            layout=layout,
+            modulation=config.modulation,
+            policy=config.power.policy,
+            csi=_csi(config),
+            motion=air.motion(config.channel),
+            impairments=config.impairments,
+            propagation=self._propagation or build_propagation(config.channel, num_antennas=1),
+            jammed=jammed,
+            trials=max(CHUNK_SYMBOLS // (per_symbol * ofdm_symbols), 1),
+            ofdm_symbols=ofdm_symbols,
+        )
+        cut = Cut(
+            rows=num_trials,
+            symbols=self.num_symbols,
+            rows_per_chunk=spec.trials,
+            columns=ofdm_symbols * carriers,
+        )
+        return compiled_chain(spec), cut
+
+    def _who(self, context: UplinkContext) -> Who:
+        device = np.arange(self.num_devices)[None, :]
+
+        lasting, num_trials = self._same_every_round, len(context.trials)
+        elapsed_s = np.array(context.round_index * self.layout.airtime_s if lasting else 0.0)
+        epoch, start_s = split_time(elapsed_s, doppler_hz=self.config.channel.max_doppler_hz)
+
+        def keys(purpose: Purpose, *, lasting: bool) -> NDArray[np.uint32]:
+            of_trial = context.keys(purpose, same_every_round=lasting)
+            return fold(of_trial[:, None], device, np.full_like(device, epoch))
+
+        return Who(
+            channel_key=keys(Purpose.CHANNEL, lasting=lasting),
+            csi_key=keys(Purpose.CSI, lasting=lasting),
+            pilot_noise_key=keys(Purpose.PILOT_NOISE, lasting=False),
+            gain=device_gains(
+                self.config.channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials
+            ),
+            start_s=np.full(num_trials, start_s, np.float32),
+        )
+
+    def _numbers(self) -> NDArray[np.float32]:
+        config = self.config
+        cutoff = 10.0 ** (config.power.cutoff_db / 10.0)
+        values = (cutoff, 2.0 * config.channel.noise_power, config.csi_error_variance**0.5, config.max_power**0.5)
+        return np.array(values, np.float32)
+
+    def _block_gains(self, chain: Chain, cut: Cut, who: Who, context: UplinkContext) -> BlockGains:
+        which = (context.seed, context.trials, 0 if self._gains_never_change else context.round_index)
+        if self._last is None or self._last[0] != which:
+            self._last = (which, self._measure_gains(chain, cut, who))
+        return self._last[1]
+
+    def _measure_gains(self, chain: Chain, cut: Cut, who: Who) -> BlockGains:
+        (measured,) = chain.measure(
+            np.zeros(len(cut.start()), np.float32),
+            cut.block(),
+            cut.start(),
+            cut.valid(),
+            tuple(cut.by_row(array) for array in who),
+            np.uint32(0),
+            self._numbers(),
+        )
+        # [row blocks, column blocks, 5, trials of a chunk, devices]
+        parts = np.asarray(measured, float).reshape(cut.row_blocks, cut.column_blocks, 5, -1, self.num_devices)
+        found = np.concatenate([parts[:, :, :3].sum(axis=1), parts[:, :, 3:].max(axis=1)], axis=1)
+        rows = np.moveaxis(found, 1, 0).reshape(5, -1, self.num_devices)[:, : cut.rows]
+        power, reached, active, peak, arrival = rows
+        return BlockGains(
+            weight_power=power / self.num_symbols,
+            gain_sum=reached,
+            gain_peak=peak,
+            arrival_peak=arrival,
+            active_symbols=active,
+        )
+
+
+def _csi(config: LinkConfig) -> Csi:
+    if isinstance(config.csi, CsiEstimation):
+        return config.csi.estimator
+    return "given" if isinstance(config.csi, CsiError) and config.csi.error_variance > 0.0 else "perfect"
+
+
+def _checked_grid(config: LinkConfig) -> OfdmConfig:
+    if config.ofdm == "none":
+        raise LinkError("superposition over OFDM needs a grid; add an ofdm: section")
+    if config.receiver.num_antennas > 1:
+        raise LinkError(
+            f"superposition aligns the phases at one antenna, the receiver has {config.receiver.num_antennas}; "
+            "write num_antennas: 1, or access: orthogonal"
+        )
+    if config.ofdm.domain == "time":
+        raise LinkError("superposition over OFDM is simulated carrier by carrier; write domain: frequency")
+    if config.power.policy == "closed-loop":
+        raise LinkError("closed-loop follows error rates, which superposition does not measure; use inversion")
+    if not isinstance(config.csi, CsiEstimation):
+        return config.ofdm
+    if not config.ofdm.pilot_symbols:
+        raise LinkError("channel estimation needs pilots and pilot_symbols is empty; name one, or write csi: perfect")
+    if config.channel.coherence == "symbol" and config.channel.fades:
+        raise LinkError(
+            "pilots tell nothing about a channel of coherence symbol, which is another one when the data is sent; "
+            "write coherence: round, or csi: perfect"
+        )
+    return config.ofdm

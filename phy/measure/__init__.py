@@ -1,0 +1,1 @@
+"""Counts of errors, their intervals, stopping rules, burst statistics and closed forms."""

@@ -1,0 +1,282 @@
+"""Counter-based random numbers: the same values for any batch, chunk, order or thread count.
+
+Every number is a pure function of (scenario seed, trial, purpose, round, device, position). The first
+three pass through `numpy.random.SeedSequence` into a 64-bit key; round and device are folded into that
+key, and the position is the counter of Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random
+numbers: as easy as 1, 2, 3", SC'11; the generator of JAX). TensorFlow's own stateless operations take
+one key for a whole tensor, so a trial's numbers would depend on which trials share its batch; and
+written as plain arithmetic and compiled, Threefry is about four times faster on a CPU than TensorFlow's own
+drawing, in graph mode or under XLA (`benchmarks/random_numbers.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+RECEIVER = 0xFFFFFFFF
+"""Stands for the server where a device number is expected."""
+
+_WORDS_AT_ONCE = 1 << 21
+_ROUNDS_AT_ONCE = 32
+_KEYS_AT_ONCE = 1 << 15
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = np.uint32(0x1BD11BDA)
+_MANY_TRIALS = 32
+"""Fewer keys are drawn before a kernel for them would have been loaded."""
+
+
+class Purpose(IntEnum):
+    """Separate streams: one more draw for one purpose never shifts the numbers of another.
+
+    The values are part of every result's identity: append, never renumber.
+    """
+
+    DATA = 0
+    PARTITION = 1
+    INITIAL_MODEL = 2
+    LOCAL_TRAINING = 3
+    CHANNEL = 4
+    NOISE = 5
+    PRIVACY = 6
+    CODEBOOK = 7
+    CSI = 8
+    PROBE_BITS = 9
+    PROBE_NOISE = 10
+    BIT_FLIPS = 11
+    LANGEVIN_NOISE = 12
+    POSTERIOR = 13
+    SCRAMBLING = 14
+    IMPAIRMENTS = 15
+    POSITIONS = 16
+    ATTEMPT = 17
+    INTERLEAVING = 18
+    PILOT_NOISE = 19
+    FILLER = 20
+    PARTICIPATION = 21
+    CIPHER = 22
+    DROPOUT = 23
+    ROUNDING = 24
+    BIT_DISTANCE = 25
+    ATTACK = 26
+
+
+class Trials(tuple[int, ...]):
+    """Numbers of trials, hashed once: a thousand of them take longer to hash than their keys to draw."""
+
+    _hashed: int
+
+    def __hash__(self) -> int:
+        try:
+            return self._hashed
+        except AttributeError:
+            self._hashed = super().__hash__()
+            return self._hashed
+
+
+def seed_sequence(seed: int, trial: int, purpose: Purpose) -> np.random.SeedSequence:
+    """The root of one stream of one trial."""
+    return np.random.SeedSequence(entropy=seed, spawn_key=(trial, int(purpose)))
+
+
+def generator(seed: int, trial: int, purpose: Purpose) -> np.random.Generator:
+    """A NumPy generator for work that is done once per trial on the host (data, partition)."""
+    return np.random.Generator(np.random.Philox(seed_sequence(seed, trial, purpose)))
+
+
+@lru_cache(maxsize=64)
+def _trial_keys(seed: int, trials: tuple[int, ...], purpose: Purpose) -> NDArray[np.uint32]:
+    keys = np.empty((len(trials), 2), np.uint32)
+    for row, trial in enumerate(trials):
+        keys[row] = seed_sequence(seed, trial, purpose).generate_state(2, np.uint32)
+    keys.setflags(write=False)
+    return keys
+
+
+def trial_keys(seed: int, trials: Sequence[int], purpose: Purpose) -> NDArray[np.uint32]:
+    """Key of each trial for one purpose, `[num_trials, 2]` uint32, read-only."""
+    return _trial_keys(seed, tuple(trials), purpose)
+
+
+def threefry(key: tuple[Any, Any], counter: tuple[Any, Any], ops: Any = np) -> tuple[Any, Any]:
+    """Threefry-2x32-20 on uint32 arrays that broadcast against each other.
+
+    Two key words and two counter words in, two random words out. `ops` is the namespace of the
+    bitwise functions: `numpy` for arrays, `tf.bitwise` for tensors.
+    """
+    schedule = (key[0], key[1], ops.bitwise_xor(ops.bitwise_xor(key[0], key[1]), _PARITY))
+    x0, x1 = counter[0] + schedule[0], counter[1] + schedule[1]
+    for group in range(5):
+        for bits in _ROTATIONS[group % 2]:
+            x0 = x0 + x1
+            x1 = ops.bitwise_or(ops.left_shift(x1, np.uint32(bits)), ops.right_shift(x1, np.uint32(32 - bits)))
+            x1 = ops.bitwise_xor(x1, x0)
+        x0 = x0 + schedule[(group + 1) % 3]
+        x1 = x1 + schedule[(group + 2) % 3] + np.uint32(group + 1)
+    return x0, x1
+
+
+def round_keys(seed: int, trials: Sequence[int], purpose: Purpose, round_index: int) -> NDArray[np.uint32]:
+    """Key of each trial for one purpose in one round, `[num_trials, 2]` uint32, read-only.
+
+    The counter that goes with it is (position, device): `words(keys, position, device)`.
+    """
+    numbers = trials if isinstance(trials, tuple) else tuple(trials)  # of `Trials` another would be hashed anew
+    count = max(min(_ROUNDS_AT_ONCE, _KEYS_AT_ONCE // max(len(numbers), 1)), 1)
+    place = round_index % count
+    keys: NDArray[np.uint32] = _keys_of_rounds(seed, numbers, purpose, round_index - place, count)[place]
+    return keys
+
+
+@lru_cache(maxsize=32)
+def _keys_of_rounds(seed: int, trials: tuple[int, ...], purpose: Purpose, first: int, count: int) -> NDArray[np.uint32]:
+    """`[count, num_trials, 2]`: a call takes about as long for some rounds as for one."""
+    key = _trial_keys(seed, trials, purpose)
+    if len(key) >= _MANY_TRIALS:
+        # Here, because numba takes a while to import.
+        from phy.numerics.key_kernel import keys_of_rounds
+
+        found = keys_of_rounds(key, first=first, count=count)
+        found.setflags(write=False)
+        return found
+    counter = np.arange(first, first + count).astype(np.uint32)[:, None]
+    found = np.stack(threefry((key[:, 0], key[:, 1]), (counter, np.zeros_like(counter))), axis=2)
+    found.setflags(write=False)
+    return found
+
+
+def complex_normal(words: tuple[Any, Any]) -> Any:
+    """CN(0, 1) from two uint32 words by Box-Muller, complex64 of the same shape.
+
+    The radius sqrt(-ln u) uses u = (w + 1/2) 2^-32, which reaches 6.7 standard deviations per real
+    dimension (a tail of 2e-11); sine and cosine are Taylor polynomials on a quarter turn (error below
+    2e-7), because XLA on a CPU calls the scalar library function for each element otherwise.
+    """
+    import tensorflow as tf
+
+    uniform = (tf.cast(words[0], tf.float32) + 0.5) * tf.constant(2.0**-32, tf.float32)
+    radius = tf.sqrt(tf.maximum(-tf.math.log(uniform), 0.0))
+    cosine, sine = cosine_and_sine(uniform_turns(words[1]))
+    return tf.complex(radius * cosine, radius * sine)
+
+
+def uniform_turns(word: Any) -> Any:
+    """Uniform on [-1/2, 1/2), float32, from uint32 words (TensorFlow)."""
+    import tensorflow as tf
+
+    return tf.cast(tf.bitcast(word, tf.int32), tf.float32) * tf.constant(2.0**-32, tf.float32)
+
+
+def phasor(turns: Any) -> Any:
+    """exp(j 2 pi t) for t in [-1/2, 1/2] float32, complex64 of the same shape, error below 2e-7."""
+    import tensorflow as tf
+
+    return tf.complex(*cosine_and_sine(turns))
+
+
+def cosine_and_sine(turns: Any) -> tuple[Any, Any]:
+    """cos(2 pi t) and sin(2 pi t) for t in [-1/2, 1/2], float32, error below 2e-7 (TensorFlow)."""
+    import tensorflow as tf
+
+    distance = tf.abs(turns)
+    sine = _sine_of_quarter_turns(0.25 - tf.abs(distance - 0.25))
+    return _sine_of_quarter_turns(0.25 - distance), tf.where(turns < 0.0, -sine, sine)
+
+
+def _sine_of_quarter_turns(turns: Any) -> Any:
+    """sin(2 pi t) for t in [-1/4, 1/4]."""
+    angle = turns * np.float32(2.0 * np.pi)
+    square = angle * angle
+    series = np.float32(1.0)
+    for factor in (-110.0, -72.0, -42.0, -20.0, -6.0):
+        series = 1.0 + square * series / np.float32(factor)
+    return angle * series
+
+
+@lru_cache(maxsize=32)
+def _words_kernel(devices: int, pairs: int) -> Any:
+    import tensorflow as tf
+
+    @tf.function(
+        jit_compile=True,
+        autograph=False,
+        input_signature=[
+            tf.TensorSpec([None, 2], tf.uint32),
+            tf.TensorSpec([], tf.uint32),
+            tf.TensorSpec([], tf.uint32),
+        ],
+    )
+    def kernel(key: Any, start: Any, first: Any) -> Any:
+        device = (tf.cast(tf.range(devices), tf.uint32) + first)[None, :, None]
+        position = (tf.cast(tf.range(pairs), tf.uint32) + start)[None, None, :]
+        return threefry((key[:, 0, None, None], key[:, 1, None, None]), (position, device), tf.bitwise)
+
+    return kernel
+
+
+def uniform_words(
+    keys: NDArray[np.uint32], *, num_devices: int, num_words: int, first_pair: int = 0, first_device: int = 0
+) -> NDArray[np.uint32]:
+    """Uniform 32-bit words `[num_trials, num_devices, num_words]`, on the host.
+
+    `keys` is `round_keys(...)`; the words are those of the stream from number `2 first_pair` on, of devices from
+    `first_device` on.
+    Integers are exact on every machine, so no padding is needed to make them independent of the batch.
+    """
+    pairs = (num_words + 1) // 2
+    halves = _words_kernel(num_devices, pairs)(keys, np.uint32(first_pair), np.uint32(first_device))
+    words = np.stack([np.asarray(half) for half in halves], axis=-1)
+    return words.reshape(len(keys), num_devices, 2 * pairs)[:, :, :num_words]
+
+
+def random_bits(
+    keys: NDArray[np.uint32], *, num_devices: int, num_bits: int, first_device: int = 0
+) -> NDArray[np.uint8]:
+    """Packed uniform bits `[num_trials, num_devices, ceil(num_bits / 8)]`, padding zero, drawn in slices."""
+    num_bytes = -(-num_bits // 8)
+    words = min(-(-num_bits // 32), max(_WORDS_AT_ONCE // num_devices, 2) // 2 * 2)
+    out = np.empty((len(keys), num_devices, num_bytes), np.uint8)
+    for first in range(0, -(-num_bits // 32), words):
+        drawn = uniform_words(
+            keys, num_devices=num_devices, num_words=words, first_pair=first // 2, first_device=first_device
+        )
+        part = out[..., 4 * first : 4 * (first + words)]
+        part[:] = np.ascontiguousarray(drawn).view(np.uint8)[..., : part.shape[-1]]
+    if num_bits % 8:
+        out[..., -1] &= np.uint8((0xFF << (8 - num_bits % 8)) & 0xFF)
+    return out
+
+
+@lru_cache(maxsize=32)
+def _normal_kernel(columns: int) -> Any:
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True, autograph=False)
+    def kernel(key: Any) -> Any:
+        position = tf.cast(tf.range(columns), tf.uint32)[None, :]
+        receiver = tf.constant(RECEIVER, tf.uint32)
+        return complex_normal(threefry((key[:, 0, None], key[:, 1, None]), (position, receiver), tf.bitwise))
+
+    return kernel
+
+
+def real_normals(keys: NDArray[np.uint32], *, num_values: int) -> NDArray[np.float64]:
+    """N(0, 1) draws `[num_trials, num_values]` at the server, on the host; `keys` is `round_keys(...)`.
+
+    Rows are padded to a fixed shape, since compiled code may round a value differently at the ragged
+    end of an array.
+    """
+    rows = 256
+    out = np.empty((len(keys), num_values), np.float64)
+    kernel = _normal_kernel(num_values)
+    for start in range(0, len(keys), rows):
+        part = keys[start : start + rows]
+        drawn = np.asarray(kernel(np.pad(part, ((0, rows - len(part)), (0, 0)))))[: len(part)]
+        out[start : start + rows] = drawn.real * np.sqrt(2.0)
+    return out

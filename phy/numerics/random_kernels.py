@@ -1,0 +1,148 @@
+"""The random numbers of `random` inside kernels: the same words, Gaussians equal to within float32 rounding.
+
+Word pair number c of a device is Threefry of (key, (c, device)), as `phy.numerics.random.threefry` has it, so both
+engines meet the same fades and the same noise, and neither depends on threads, chunks or order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.numerics.compiled import inlined, lean_kernel, stage
+from phy.numerics.threefry import draw_lanes, positions, threefry
+from phy.numerics.workers import run_tasks
+
+_STEP = np.float32(2.0**-32)
+_SQRT_HALF = np.int32(0x3F3504F3)
+"""Bits of sqrt(1/2) as float32."""
+_MANTISSA_BITS = np.int32(23)
+_LN_2 = np.float32(np.log(2.0))
+# ln(1 + x) = x - x^2 / 2 + x^3 P(x) from sqrt(1/2) to sqrt(2): Cephes `logf` (Moshier), highest power first.
+_P8, _P7, _P6, _P5 = (np.float32(p) for p in (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1))
+_P4, _P3, _P2, _P1 = (np.float32(p) for p in (1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1))
+_P0 = np.float32(3.3333331174e-1)
+_TURN = np.float32(2.0 * np.pi)
+_S3, _S5, _S7 = np.float32(-1.0 / 6.0), np.float32(1.0 / 120.0), np.float32(-1.0 / 5040.0)
+_S9, _S11 = np.float32(1.0 / 362880.0), np.float32(-1.0 / 39916800.0)
+_HALF, _QUARTER, _ONE, _ZERO = np.float32(0.5), np.float32(0.25), np.float32(1.0), np.float32(0.0)
+
+_PAIRS_OF_A_TASK = 1 << 14
+
+
+@inlined
+def negative_log(uniform: Any) -> Any:
+    """-ln u, float32, for normal float32 u in (0, 1]; relative error below 2e-7."""
+    bits = np.float32(uniform).view(np.int32)
+    exponent = np.int32(np.int32(bits - _SQRT_HALF) >> _MANTISSA_BITS)
+    x = np.int32(bits - np.int32(exponent << _MANTISSA_BITS)).view(np.float32) - _ONE
+    series = (((_P8 * x + _P7) * x + _P6) * x + _P5) * x + _P4
+    series = (((series * x + _P3) * x + _P2) * x + _P1) * x + _P0
+    square = x * x
+    return -(np.float32(exponent) * _LN_2 + (x + square * (series * x - _HALF)))
+
+
+@inlined
+def _sine_of_quarter_turns(turns: Any) -> Any:
+    angle = turns * _TURN
+    square = angle * angle
+    return angle * (_ONE + square * (_S3 + square * (_S5 + square * (_S7 + square * (_S9 + square * _S11)))))
+
+
+@inlined
+def phasor(turns: Any) -> Any:
+    """(cos 2 pi t, sin 2 pi t) for float32 t in [-1/2, 1/2], float32, error below 2e-7."""
+    distance = abs(turns)
+    sine = _sine_of_quarter_turns(_QUARTER - abs(distance - _QUARTER))
+    return _sine_of_quarter_turns(_QUARTER - distance), -sine if turns < _ZERO else sine
+
+
+@inlined
+def cosine_and_sine(word: Any) -> Any:
+    """`phasor` of t = word / 2^32 as a signed fraction in [-1/2, 1/2)."""
+    return phasor(np.float32(np.int32(word)) * _STEP)
+
+
+@inlined
+def complex_normal(word0: Any, word1: Any) -> Any:
+    """(real, imaginary) part of CN(0, 1), float32, by Box-Muller: 6.7 standard deviations, as `random` has it."""
+    radius = np.sqrt(max(negative_log((np.float32(word0) + _HALF) * _STEP), _ZERO))
+    cosine, sine = cosine_and_sine(word1)
+    return radius * cosine, radius * sine
+
+
+@stage
+def draw_normals(key: Any, counters: Any, out: Any, real_at: Any, imag_at: Any, count: Any) -> None:
+    """CN(0, 1) of `count` counters, as `phy.numerics.threefry.draw_lanes` takes them, into the flat float32 `out`.
+
+    Real parts from `real_at` on, imaginary ones from `imag_at` on, both int64 of NumPy as there. In two loops: Threefry
+    alone fills the registers.
+    """
+    words, one, two = out.view(np.uint32), np.uint64(real_at), np.uint64(imag_at)
+    draw_lanes(key, counters, words, real_at, imag_at, count)
+    for k in range(count):
+        i = np.uint64(k)
+        real, imag = complex_normal(words[one + i], words[two + i])
+        out[one + i] = real
+        out[two + i] = imag
+
+
+@stage
+def draw_words(key: Any, device: Any, first: Any, words: Any, num_pairs: Any) -> None:
+    """Word pairs from number `first` on into `words` `[2 num_pairs]` uint32, in the order of `uniform_words`."""
+    key0, key1 = np.uint32(key[0]), np.uint32(key[1])
+    for i in range(num_pairs):
+        words[2 * i], words[2 * i + 1] = threefry(key0, key1, np.uint32(np.uint32(first) + np.uint32(i)), device)
+
+
+@lean_kernel
+def _fill_words(keys: Any, devices: Any, words: Any, pairs_of_task: Any, first: Any, last: Any) -> None:
+    """Tasks `first` to `last` of filling `words` `[rows, 2 pairs]` uint32; row r has `keys[r]` and `devices[r]`."""
+    pairs = words.shape[1] // 2
+    per_row = (pairs + pairs_of_task - 1) // pairs_of_task
+    for task in range(first, last):
+        row, start = task // per_row, (task % per_row) * pairs_of_task
+        count = min(pairs_of_task, pairs - start)
+        draw_words(keys[row], devices[row], start, words[row, 2 * start :], count)
+
+
+@lean_kernel
+def _fill_normals(keys: Any, devices: Any, out: Any, num_values: Any, start: Any, first: Any, last: Any) -> None:
+    """Rows `first` to `last` of the flat `out`, for each its real parts, then its imaginary ones."""
+    for row in range(first, last):
+        real_at = 2 * row * num_values
+        draw_normals(keys[row], positions(devices[row], start, 1), out, real_at, real_at + num_values, num_values)
+
+
+def random_bits(
+    keys: NDArray[np.uint32], *, num_devices: int, num_bits: int, threads: int, first_device: int = 0
+) -> NDArray[np.uint8]:
+    """`random.random_bits`, bit for bit: packed uniform bits `[num_trials, num_devices, ceil(num_bits / 8)]`."""
+    rows, num_bytes, pairs = len(keys) * num_devices, -(-num_bits // 8), -(-num_bits // 64)
+    words = np.empty((rows, 2 * pairs), np.uint32)
+    row_keys = np.repeat(keys, num_devices, axis=0)
+    devices = np.tile(np.arange(first_device, first_device + num_devices, dtype=np.uint32), len(keys))
+    run_tasks(
+        lambda first, last: _fill_words(row_keys, devices, words, _PAIRS_OF_A_TASK, first, last),
+        num_tasks=rows * -(-pairs // _PAIRS_OF_A_TASK),
+        threads=threads,
+    )
+    out = np.ascontiguousarray(words.view(np.uint8)[:, :num_bytes]).reshape(len(keys), num_devices, num_bytes)
+    if num_bits % 8:
+        out[..., -1] &= np.uint8((0xFF << (8 - num_bits % 8)) & 0xFF)
+    return out
+
+
+def complex_normals(
+    keys: NDArray[np.uint32], devices: NDArray[np.uint32], *, num_values: int, first: int = 0, threads: int
+) -> NDArray[np.complex64]:
+    """CN(0, 1) draws `[rows, num_values]` from position `first` on; row r is of `keys[r]` `[2]` and `devices[r]`."""
+    parts = np.empty((len(keys), 2, num_values), np.float32)
+    run_tasks(
+        lambda start, stop: _fill_normals(keys, devices, parts.reshape(-1), num_values, first, start, stop),
+        num_tasks=len(keys),
+        threads=threads,
+    )
+    return np.asarray(parts[:, 0] + 1j * parts[:, 1], np.complex64)

@@ -1,5 +1,0 @@
-"""The packet link: coded packets over any front-end, with check sums, retransmissions and power control."""
-
-from phy.packets.link import PacketLink
-
-__all__ = ["PacketLink"]

@@ -1,5 +1,0 @@
-"""Superposition over OFDM: every resource element is a sum of all devices."""
-
-from phy.superposition_ofdm.link import OfdmSuperposition
-
-__all__ = ["OfdmSuperposition"]

@@ -1,0 +1,84 @@
+"""What the papers claim of their own schemes, with the labels that such a claim needs: `as published`, whatever it is.
+
+Where the claim has a proof that holds as the scheme is built here, the accountants find it again from the events.
+"""
+
+from __future__ import annotations
+
+import math
+
+from privacy.events.claims import Claim
+
+WEIGHED_BITS = (
+    "Theorem 1 weighs the divergence of every bit by its significance and averages over neighbours: no worst case"
+)
+CLEAR_SCALES = (
+    "mean and spread of every tensor, sent beside it and covered by no noise, are known anyway: the claim is of the "
+    "scaled numbers alone"
+)
+ONE_STEP = "the sensitivity (13) is that of one local step; several are taken at models that differ"
+
+
+def flmc_claim(*, epsilon: float, delta: float, analog: bool) -> Claim:
+    """Pr(|loss| > epsilon) = delta in the worst round of one device; Zhang et al. 2022, (16) and (20)-(21)."""
+    return Claim(
+        epsilon=epsilon,
+        delta=delta,
+        accountant="paper",
+        relation="replace-one",
+        unit="device",
+        scope="round",
+        standing="as published",
+        source=f"Zhang et al. 2022, {'(20)-(21)' if analog else '(16)'}",
+        channel_credited=True,
+    )
+
+
+def theorem_1_claim(*, epsilon: float, order: float, credited: bool) -> Claim:
+    """(order, epsilon) Renyi DP of the whole run; Li et al. 2025, Theorem 1."""
+    return Claim(
+        epsilon=epsilon,
+        delta=0.0,
+        accountant="paper",
+        relation="replace-one",
+        unit="sample",
+        scope="run",
+        standing="as published",
+        source="Li et al. 2025, Theorem 1",
+        assumptions=(WEIGHED_BITS,),
+        order=order,
+        channel_credited=credited,
+    )
+
+
+def gaussian_claim(*, epsilon: float, delta: float, printed: bool, assumptions: tuple[str, ...]) -> Claim:
+    """(epsilon, delta) of all rounds, with sigma as printed after (23) or calibrated; Li et al. 2025."""
+    return Claim(
+        epsilon=epsilon,
+        delta=delta,
+        accountant="paper" if printed else "exact",
+        relation="replace-one",
+        unit="sample",
+        scope="run",
+        standing="as published" if printed else "proved",
+        source="Li et al. 2025, after (23)" if printed else "calibrated by dp-accounting",
+        assumptions=assumptions,
+    )
+
+
+def local_claim(
+    *, epsilon: float | None, per_upload: bool, source: str, credited: bool = False, assumptions: tuple[str, ...] = ()
+) -> Claim:
+    """epsilon-DP of one number, or of one whole upload, of a device in one round; None: the scheme claims nothing."""
+    return Claim(
+        epsilon=math.inf if epsilon is None else epsilon,
+        delta=0.0,
+        accountant="paper",
+        relation="replace-one",
+        unit="device",
+        scope="round" if per_upload else "coordinate",
+        standing="as published",
+        source=source,
+        assumptions=assumptions,
+        channel_credited=credited,
+    )

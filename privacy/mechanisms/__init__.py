@@ -1,0 +1,1 @@
+"""Privacy mechanisms and what one round of each releases."""

@@ -1,0 +1,221 @@
+"""One question, whatever the scheme: what does an amplitude leak in one round, and how large may it be?
+
+`fl/` holds an `AmplitudePrivacy` and asks it; whether the round is digital or analog FLMC, or claims
+nothing at all, is settled once, here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from privacy.errors import PrivacyError, require_count, require_positive
+from privacy.mechanisms.flmc_analog import analog_amplitude_cap, analog_delta
+from privacy.mechanisms.flmc_digital import digital_amplitude_cap, digital_delta, digital_loss_bound
+
+if TYPE_CHECKING:
+    from privacy.config import PrivacyConfig
+
+Scheme = Literal["digital", "analog"]
+
+_MOST_EXACT = 8
+_WIDEST = (1e-8, 1e4)
+_NARROWINGS, _NARROW, _COARSE, _FINE = 3, 1.5, 16, 72
+_VANISHING, _ALL_BUT_ONE = 1e-13, 1e-9
+
+
+@runtime_checkable
+class AmplitudePrivacy(Protocol):
+    """The seam between `fl/` and `privacy/`: amplitudes in the unit of sqrt(noise power), losses in nats."""
+
+    def amplitude_cap(self) -> float:
+        """The largest received amplitude that keeps one round's promise; math.inf where none breaks it."""
+        ...
+
+    def delta_spent(self, amplitude: ArrayLike) -> NDArray[np.float64]:
+        """delta at the promised epsilon, one per amplitude (any shape, >= 0), NaN where no claim is made."""
+        ...
+
+    def loss_bound(self) -> float:
+        """The loss in nats that no amplitude exceeds in one round; math.inf where there is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoPrivacy:
+    """The do-nothing: no cap, and no claim about what is spent."""
+
+    def amplitude_cap(self) -> float:
+        """math.inf: no promise limits the amplitude."""
+        return math.inf
+
+    def delta_spent(self, amplitude: ArrayLike) -> NDArray[np.float64]:
+        """NaN for every amplitude: without an epsilon there is nothing to claim, not even delta = 1."""
+        return np.full(_amplitudes(amplitude).shape, np.nan)
+
+    def loss_bound(self) -> float:
+        """math.inf: nothing bounds the loss."""
+        return math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundPrivacy:
+    """One round of FLMC under an (epsilon, delta) promise, per device; Zhang et al. 2022, III.B and III.C.
+
+    dimension m is the number of gradient entries, gradient_bound l their clip, quantizer_slope a that of
+    Phi(g) = 1 / (1 + exp(-a g)) (digital alone), num_devices K those who superpose on one resource (digital
+    alone; 2 for a device received on its own), noise_power N0 that of the real noise per entry. Raises
+    PrivacyError for values out of range.
+    """
+
+    config: PrivacyConfig
+    kind: Scheme
+    dimension: int
+    gradient_bound: float
+    quantizer_slope: float
+    num_devices: int
+    noise_power: float
+
+    def __post_init__(self) -> None:
+        """Check once, so that every later question has an answer."""
+        if self.kind not in ("digital", "analog"):
+            raise PrivacyError(f"kind is {self.kind!r}, but it must be 'digital' or 'analog'; choose one.")
+        require_count(dimension=self.dimension, num_devices=self.num_devices)
+        require_positive(
+            gradient_bound=self.gradient_bound,
+            quantizer_slope=self.quantizer_slope,
+            noise_power=self.noise_power,
+        )
+
+    def amplitude_cap(self) -> float:
+        """The largest A with Pr(|L| <= epsilon) >= 1 - delta, by (16) if digital and (20) if analog."""
+        if self.kind == "analog":
+            return analog_amplitude_cap(
+                self.config.epsilon,
+                self.config.delta,
+                dimension=self.dimension,
+                gradient_bound=self.gradient_bound,
+                noise_power=self.noise_power,
+                tail=self.config.analog_tail,
+            )
+        return digital_amplitude_cap(
+            self.config.epsilon,
+            self.config.delta,
+            dimension=self.dimension,
+            gradient_bound=self.gradient_bound,
+            quantizer_slope=self.quantizer_slope,
+            num_devices=self.num_devices,
+            noise_power=self.noise_power,
+        )
+
+    def delta_spent(self, amplitude: ArrayLike) -> NDArray[np.float64]:
+        """Pr(|L| > config.epsilon) at every amplitude, of the same shape; Zhang et al. 2022 (16) or (21).
+
+        The last axis is what belongs together, the rounds of one trial: a row's answer is the same in any
+        company. Analog is a closed form. Digital is `digital_delta` for rows of up to 8 distinct amplitudes
+        and at the cap itself, and elsewhere its interpolation: relatively within 1e-3 for delta in
+        [1e-10, 0.5], within 1e-2 above. Raises PrivacyError for an amplitude that is negative or not finite.
+        """
+        values = _amplitudes(amplitude)
+        if values.size == 0 or self.config.epsilon >= self.loss_bound():
+            return np.zeros(values.shape)
+        rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
+        # Trials side by side mostly send at the same amplitudes.
+        other = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
+        return np.asarray(self._spent(rows[other])[np.cumsum(other) - 1].reshape(values.shape))
+
+    def _spent(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.kind == "digital":
+            return np.array([self._row(row) for row in rows])
+        return analog_delta(
+            self.config.epsilon,
+            amplitude=rows,
+            dimension=self.dimension,
+            gradient_bound=self.gradient_bound,
+            noise_power=self.noise_power,
+            tail=self.config.analog_tail,
+        )
+
+    def _row(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
+        distinct, where = np.unique(row, return_inverse=True)
+        if distinct.size > _MOST_EXACT:
+            at_cap = distinct == self.amplitude_cap()
+            spent = _curve(self)(distinct)
+            spent[at_cap] = [_exact(self, float(value)) for value in distinct[at_cap]]
+        else:
+            spent = np.array([_exact(self, float(value)) for value in distinct])
+        return np.asarray(spent[where], dtype=np.float64)
+
+    def loss_bound(self) -> float:
+        """m a l nats if digital, whatever the noise; math.inf if analog. Zhang et al. 2022, after (17)."""
+        if self.kind == "analog":
+            return math.inf
+        return digital_loss_bound(
+            dimension=self.dimension,
+            gradient_bound=self.gradient_bound,
+            quantizer_slope=self.quantizer_slope,
+        )
+
+
+@lru_cache(maxsize=4096)
+def _exact(privacy: RoundPrivacy, amplitude: float) -> float:
+    return digital_delta(
+        privacy.config.epsilon,
+        amplitude=amplitude,
+        dimension=privacy.dimension,
+        gradient_bound=privacy.gradient_bound,
+        quantizer_slope=privacy.quantizer_slope,
+        num_devices=privacy.num_devices,
+        noise_power=privacy.noise_power,
+    )
+
+
+def _amplitudes(amplitude: ArrayLike) -> NDArray[np.float64]:
+    values = np.asarray(amplitude, dtype=np.float64)
+    if not np.all(np.isfinite(values) & (values >= 0)):
+        raise PrivacyError(
+            "an amplitude is negative or not finite, but each must be finite and >= 0; "
+            "give received amplitudes A, without their signs."
+        )
+    return values
+
+
+@lru_cache(maxsize=64)
+def _curve(privacy: RoundPrivacy) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    """Interpolated delta over amplitude: PCHIP of ln delta over ln A, which does not overshoot.
+
+    The grid belongs to the bound alone, never to the amplitudes asked for. Coarse grids first close in on
+    where delta is neither vanishing nor 1; the fine grid lies there alone.
+    """
+    from scipy.interpolate import PchipInterpolator
+
+    def delta_at(amplitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.array([_exact(privacy, float(value)) for value in amplitudes])
+
+    start, stop = (factor * math.sqrt(privacy.noise_power) for factor in _WIDEST)
+    for _ in range(_NARROWINGS):
+        coarse = np.geomspace(start, stop, _COARSE)
+        rough = delta_at(coarse)
+        above = np.flatnonzero(rough > _VANISHING)
+        below = np.flatnonzero(rough < 1.0 - _ALL_BUT_ONE)
+        first = max(int(above[0]) - 1, 0) if above.size else _COARSE - 2
+        last = min(int(below[-1]) + 1, _COARSE - 1) if below.size else 1
+        start, stop = float(coarse[first]), float(coarse[last])
+        if stop < _NARROW * start:
+            break
+    grid = np.geomspace(start, stop, _FINE)
+    log_delta = PchipInterpolator(np.log(grid), np.log(np.maximum(delta_at(grid), _VANISHING)))
+
+    def curve(amplitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Outside the fine grid delta is what it is at its ends: vanishing below, 1 above.
+        inside = np.log(np.clip(amplitudes, grid[0], grid[-1]))
+        spent = np.minimum(np.exp(np.asarray(log_delta(inside), dtype=np.float64)), 1.0)
+        return np.where(spent <= 2 * _VANISHING, 0.0, spent)
+
+    return curve

@@ -1,0 +1,350 @@
+"""The command `phyloop`. Exit codes: 0 done, 1 a task failed, 2 bad input, 130 interrupted."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scenarios.engine.interruption import interruptible, listen
+from scenarios.schema.errors import ScenarioError
+from scenarios.store.damage import REMEDY, is_damage
+
+INTERRUPTED = 130
+
+
+class Level(StrEnum):
+    """The words of --log-level: keys of `scenarios.store.log.LEVELS`."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+app = typer.Typer(
+    name="phyloop",
+    help="Wireless PHY-in-the-loop simulator for federated learning: every bit is carried, every rate measured.",
+    no_args_is_help=True,
+    epilog="Exit codes: 0 done; 1 a task failed, or something unexpected; 2 bad input, or a folder or disk that cannot "
+    "be used (also one that runs full); 130 stopped by Ctrl-C or SIGTERM: the same command goes on.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def named(text: str) -> Path:
+    """A path that was named. No text, as of a shell variable that is not set, would be the working directory."""
+    if not text:
+        raise typer.BadParameter("no text names no folder; name one, or leave the option out")
+    try:
+        (Path(text) / "results.sqlite-journal").lstat()  # as long as any name in a run folder
+    except OSError as error:  # of what else may be wrong whoever uses it says a sentence
+        if error.errno == errno.ENAMETOOLONG:
+            raise typer.BadParameter(f"{len(text)} characters are more than a name may have; name another") from error
+    return Path(text)
+
+
+ScenarioArgument = Annotated[
+    str, typer.Argument(metavar="SCENARIO", help="A YAML file, or the name of a library scenario.")
+]
+TrialsOption = Annotated[int | None, typer.Option("--trials", metavar="N", help="Trials per point.")]
+SeedOption = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of every random draw.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Override one key, e.g. link.power.snr_max_db=20; repeatable."),
+]
+AllowCodeOption = Annotated[
+    bool, typer.Option("--allow-code", help="Run a model of your own, module:function: it has all your rights.")
+]
+MemoryOption = Annotated[
+    str | None,
+    typer.Option("--memory-limit", metavar="SIZE", help="Memory of all processes, e.g. 4GB [default: what is free]."),
+]
+LevelOption = Annotated[
+    Level,
+    typer.Option(
+        "--log-level",
+        help="What log.jsonl keeps and standard error tells: debug all, warning no progress, error no warnings.",
+    ),
+]
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", parser=named, help="The folder of a run.")]
+
+
+@app.command()
+def run(
+    scenario: ScenarioArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", parser=named, help="Folder for the results [default: runs/NAME]."),
+    ] = None,
+    trials: TrialsOption = None,
+    overrides: SetOption = None,
+    seed: SeedOption = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", metavar="N", help="Compute in N processes [default: in this one, on all cores]."),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler", metavar="ADDRESS", help="Compute on the workers of a dask scheduler, tcp://HOST:PORT."
+        ),
+    ] = None,
+    checkpoint_rounds: Annotated[
+        int | None,
+        typer.Option(
+            "--checkpoint-rounds", metavar="N", min=1, help="Keep how far a task has come after every N rounds, too."
+        ),
+    ] = None,
+    checkpoint_minutes: Annotated[
+        float,
+        typer.Option(
+            "--checkpoint-minutes", metavar="T", min=0.0, help="Keep how far a task has come every T minutes; 0: never."
+        ),
+    ] = 1.0,
+    memory_limit: MemoryOption = None,
+    allow_code: AllowCodeOption = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Compute tasks again that are stored as failed.")
+    ] = False,
+    log_level: LevelOption = Level.INFO,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Run a scenario; what is already computed in the folder is not computed again."""
+    from scenarios.cli.run import run_scenario
+    from scenarios.engine.options import RunOptions
+
+    options = RunOptions(
+        workers=workers,
+        scheduler=scheduler,
+        checkpoint_rounds=checkpoint_rounds,
+        checkpoint_minutes=checkpoint_minutes,
+        allow_code=allow_code,
+        memory_limit=memory_limit,
+        retry_failed=retry_failed,
+        log_level=log_level,
+        debug=debug,
+    )
+    raise typer.Exit(
+        run_scenario(scenario, out=out, overrides=overrides or (), trials=trials, seed=seed, options=options)
+    )
+
+
+@app.command()
+def link(
+    scenario: ScenarioArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", parser=named, help="Folder for the results [default: runs/NAME]."),
+    ] = None,
+    overrides: SetOption = None,
+    seed: SeedOption = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option("--max-seconds", metavar="S", min=0.001, help="Computing time per point at most [s]."),
+    ] = None,
+    log_level: LevelOption = Level.INFO,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Measure error rates of a link over Eb/N0, Es/N0 or SNR; goes on from what is in the folder."""
+    from scenarios.cli.link import link_scenario
+
+    raise typer.Exit(
+        link_scenario(
+            scenario,
+            out=out,
+            overrides=overrides or (),
+            seed=seed,
+            max_seconds=max_seconds,
+            log_level=log_level,
+            debug=debug,
+        )
+    )
+
+
+@app.command()
+def audit(
+    scenario: ScenarioArgument,
+    games: Annotated[int, typer.Option("--games", metavar="N", help="Games per point, half of them to judge by.")] = (
+        100_000
+    ),
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", metavar="D", help="delta of the bound [default: the scenario's own, or 0 where pure]."),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option("--confidence", metavar="C", help="Confidence of each lower bound.")
+    ] = 0.999,
+    attack: Annotated[
+        str | None,
+        typer.Option(
+            "--attack", metavar="lr|classifier", help="Likelihood ratio or a trained classifier [default: lr if known]."
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option("--rounds", metavar="R", help="Rounds that one game lasts.")] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", parser=named, help="Folder for the results [default: runs/NAME-audit]."),
+    ] = None,
+    overrides: SetOption = None,
+    seed: SeedOption = None,
+    allow_code: AllowCodeOption = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Attack what the server receives: lower bounds on epsilon beside the claimed ones, for every point."""
+    del debug  # read by main()
+    from scenarios.cli.audit import audit_scenario
+    from scenarios.studies.audit.plan import audit_options
+
+    options = audit_options(games=games, delta=delta, confidence=confidence, attack=attack, rounds=rounds)
+    raise typer.Exit(
+        audit_scenario(scenario, out=out, overrides=overrides or (), seed=seed, options=options, allow_code=allow_code)
+    )
+
+
+@app.command()
+def verify(
+    fast: Annotated[bool, typer.Option("--fast", help="Coarser intervals and fewer cards: a minute or two.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="A card, or a file that is one; repeatable.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Say what each card claims, and run none.")] = False,
+    seed: SeedOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", parser=named, help="Folder for verify.csv and verify.md."),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Measure scenarios with known answers and compare: exit code 1 if one is off."""
+    from scenarios.cli.verify import list_cards
+    from scenarios.cli.verify import verify as verify_cards
+
+    if listed:
+        list_cards()
+        return
+    raise typer.Exit(verify_cards(only=only or (), fast=fast, seed=seed, out=out, debug=debug))
+
+
+@app.command()
+def check(
+    scenario: ScenarioArgument,
+    trials: TrialsOption = None,
+    overrides: SetOption = None,
+    seed: SeedOption = None,
+    memory_limit: MemoryOption = None,
+) -> None:
+    """Validate a scenario and say what it would cost and which limits will bind, without running it."""
+    from scenarios.cli.run import check_scenario
+
+    check_scenario(scenario, overrides=overrides or (), trials=trials, seed=seed, memory_limit=memory_limit)
+
+
+@app.command(name="list")
+def list_scenarios() -> None:
+    """The scenarios of the library."""
+    from scenarios.cli.run import list_library
+
+    list_library()
+
+
+@app.command()
+def status(
+    folder: FolderArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object, for scripts.")] = False,
+) -> None:
+    """How far a run or link study is: done, failed, left, rate, time left, last failure, who computes."""
+    from scenarios.cli.status import show_status
+
+    show_status(folder, as_json=as_json)
+
+
+@app.command()
+def report(folder: FolderArgument) -> None:
+    """Draw the figures and the report page of a run again."""
+    from scenarios.cli.run import report_run
+
+    report_run(folder)
+
+
+@app.command()
+def privacy(
+    folder: FolderArgument,
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", metavar="D", help="delta of the whole run [default: the scenario's, else 1e-5]."),
+    ] = None,
+    accountant: Annotated[
+        list[str] | None,
+        typer.Option("--accountant", metavar="NAME", help="basic, advanced, renyi, pld or exact; repeatable."),
+    ] = None,
+    relation: Annotated[
+        str | None, typer.Option("--relation", metavar="R", help="replace-one or add-or-remove-one.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every accountant, not the strongest alone.")] = False,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write all claims to a CSV file.")] = None,
+) -> None:
+    """Which epsilon holds after all rounds of a run, from its ledgers; nothing is run again."""
+    from scenarios.cli.claims import account_run
+
+    account_run(
+        folder, delta=delta, accountants=accountant or (), relation=relation, everything=everything, csv_file=csv
+    )
+
+
+@app.command()
+def export(
+    folder: FolderArgument,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", parser=named, help="Where the CSV files go.")],
+) -> None:
+    """Write the tidy tables of a run, or link_points.csv of a link study."""
+    from scenarios.cli.run import export_run
+
+    export_run(folder, out)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of scenario files, for editors."""
+    from scenarios.cli.run import print_schema
+
+    print_schema()
+
+
+def main() -> None:
+    """Entry point: bad input is one sentence and exit code 2, a traceback only with --debug."""
+    listen()
+    try:
+        with interruptible():
+            app()
+    except ScenarioError as error:
+        print(f"phyloop: {error}", file=sys.stderr)
+        sys.exit(2)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        what = f"is damaged ({error}); {REMEDY}" if is_damage(error) else f"cannot be used ({error}); run again"
+        print(f"phyloop: results.sqlite {what}.", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nphyloop: stopped.", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except Exception as error:
+        if "--debug" in sys.argv:
+            raise
+        if type(error).__module__.split(".")[0] in ("phy", "fl", "privacy"):
+            print(f"phyloop: {error}.", file=sys.stderr)
+            sys.exit(1)
+        print(
+            f"phyloop: unexpected {type(error).__name__}: {error}; run again with --debug for the traceback.",
+            file=sys.stderr,
+        )
+        sys.exit(1)

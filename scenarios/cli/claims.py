@@ -1,0 +1,198 @@
+"""What `phyloop privacy` does, once its arguments are read."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast, get_args
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from privacy.errors import PrivacyError
+from privacy.events.claims import Accountant, Claim
+from privacy.events.events import Relation
+from scenarios.plan.plan import Plan, value_of
+from scenarios.report.bursts import setting_in_words
+from scenarios.report.claims.bit_flipping import FlippingTable, flipping_tables
+from scenarios.report.claims.gather import ACCOUNTANTS, PointClaims, gather_claims, strongest
+from scenarios.report.claims.table import claim_table
+from scenarios.report.tables.cells import csv_cells
+from scenarios.schema.errors import ScenarioError
+from scenarios.store.store import Store
+
+CSV_COLUMNS = (
+    "scope",
+    "epsilon",
+    "delta",
+    "delta_evidence",
+    "renyi_order",
+    "accountant",
+    "unit",
+    "relation",
+    "channel_credited",
+    "sampling_credited",
+    "standing",
+    "source",
+    "assumptions",
+    "trials",
+)
+
+
+def account_run(
+    folder: Path,
+    *,
+    delta: float | None,
+    accountants: Sequence[str],
+    relation: str | None,
+    everything: bool,
+    csv_file: Path | None,
+) -> None:
+    """Account for a run from its ledgers, without running anything again. ScenarioError for what cannot be."""
+    from scenarios.cli.run import reload
+    from scenarios.engine.run import identify
+
+    chosen = _known(folder, accountants)
+    relations = get_args(Relation)
+    if relation is not None and relation not in relations:
+        raise ScenarioError(
+            file=folder, problem=f"--relation {relation} is not known", remedy=f"choose from {', '.join(relations)}"
+        )
+    if delta is not None and not 0.0 <= delta < 1.0:
+        raise ScenarioError(
+            file=folder, problem=f"--delta is {delta:g}, which is no probability", remedy="give one such as 1e-5"
+        )
+    _, plan = reload(folder)
+    with Store.open_existing(folder) as store:
+        try:
+            found = tuple(
+                gather_claims(
+                    store,
+                    plan,
+                    task_ids=identify(plan),
+                    delta=delta,
+                    accountants=chosen,
+                    relation=cast(Relation | None, relation),
+                )
+            )
+            flipping = tuple(flipping_tables(store, plan, task_ids=identify(plan), delta=delta))
+        except PrivacyError as error:
+            raise ScenarioError(file=folder, problem=str(error), remedy="choose other options") from error
+    if not found:
+        raise ScenarioError(
+            file=folder,
+            problem="holds no ledger: nothing was sent, or it was written before ledgers were kept",
+            remedy="run the scenario into a new folder",
+        )
+    _show(plan, found, everything=everything, asked=bool(accountants))
+    for one in flipping:
+        _show_flipping(plan, one)
+    if csv_file is not None:
+        _write_csv(csv_file, plan, found)
+
+
+def _known(folder: Path, names: Sequence[str]) -> tuple[Accountant, ...]:
+    unknown = [name for name in names if name not in ACCOUNTANTS]
+    if unknown:
+        raise ScenarioError(
+            file=folder,
+            problem=f"--accountant {unknown[0]} is not known",
+            remedy=f"choose from {', '.join(ACCOUNTANTS)}",
+        )
+    return tuple(name for name in ACCOUNTANTS if name in names) if names else ACCOUNTANTS
+
+
+def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool, asked: bool) -> None:
+    """`asked`: accountants were named, so that what one of them could not say is missed."""
+    shown = found if everything else [_shortened(one) for one in found]
+    table = claim_table(plan, shown)
+    console = Console()
+    most = max(one.trials for one in found)
+    console.print(
+        f"[bold]{plan.points[0].scenario.name}[/bold]: what holds for the worst device of {most} "
+        f"trial{'s' if most != 1 else ''}, all rounds together where the scope is run",
+        highlight=False,
+    )
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for head, numeric in zip(table.heads, table.numeric, strict=True):
+        drawn.add_column(head, justify="right" if numeric else "left", no_wrap=True)
+    for row in table.rows:
+        drawn.add_row(*map(Text, row))
+    Console(width=max(console.width, 1000), soft_wrap=True).print(drawn)
+    for number, sentence in enumerate(table.footnotes, start=1):
+        console.print(f"\\[{number}] {sentence}.", highlight=False)
+    if any(math.isinf(claim.epsilon) for one in shown for claim in one.claims):
+        console.print("ε none: no epsilon can be proved at this δ.", highlight=False)
+    early = sum(one.ended_early for one in found)
+    if early:
+        console.print(
+            f"{early} of {sum(one.trials for one in found)} trials failed before their last round: what they had sent "
+            "by then counts, and a whole run would release more.",
+            highlight=False,
+        )
+    for sentence in dict.fromkeys(sentence for one in found for sentence in one.left_out):
+        if everything or asked:
+            console.print(f"left out: {sentence}", highlight=False, markup=False)
+
+
+def _show_flipping(plan: Plan, one: FlippingTable) -> None:
+    setting = setting_in_words(plan, one.point)
+    console = Console()
+    console.print(
+        f"\n{escape(setting) + ': ' if setting else ''}bits wrong with probability {one.flip_probability:.4g} at least",
+        highlight=False,
+    )
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("what is counted", "ε", "δ", "standing", "worth"):
+        drawn.add_column(head, justify="right" if head in "εδ" else "left", no_wrap=True)
+    for row in one.rows:
+        drawn.add_row(
+            row.what,
+            "none" if math.isinf(row.claim.epsilon) else f"{row.claim.epsilon:.4g}",
+            f"{row.claim.delta:.3g}",
+            row.claim.standing,
+            row.worth,
+        )
+    Console(width=max(console.width, 1000), soft_wrap=True).print(drawn)
+
+
+def _shortened(one: PointClaims) -> PointClaims:
+    return replace(one, claims=strongest(one.claims), left_out=())
+
+
+def _write_csv(path: Path, plan: Plan, found: Sequence[PointClaims]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow((*plan.swept_paths, *CSV_COLUMNS))
+            for one in found:
+                settings = [value_of(one.point, swept) for swept in plan.swept_paths]
+                writer.writerows(csv_cells((*settings, *_fields(claim), one.trials)) for claim in one.claims)
+    except OSError as error:
+        raise ScenarioError(
+            file=path, problem=f"cannot be written ({error.strerror})", remedy="name a file on a writable disk"
+        ) from error
+
+
+def _fields(claim: Claim) -> tuple[object, ...]:
+    return (
+        claim.scope,
+        "inf" if math.isinf(claim.epsilon) else claim.epsilon,
+        claim.delta,
+        claim.delta_evidence,
+        "" if claim.order is None else claim.order,
+        claim.accountant,
+        claim.unit,
+        claim.relation,
+        claim.channel_credited,
+        claim.sampling_credited,
+        claim.standing,
+        claim.source,
+        "; ".join(claim.assumptions),
+    )

@@ -1,1 +1,0 @@
-"""Tasks in many processes, on this machine or on a cluster, through dask.distributed."""

@@ -1,0 +1,1 @@
+"""Computing tasks: batches, failures, limits, progress."""

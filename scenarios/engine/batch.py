@@ -1,0 +1,244 @@
+"""The engine seam: where batches of tasks are computed. The do-nothing one computes them in this process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from fl.checkpoints import NO_CHECKPOINTS
+from fl.footprint import bytes_per_trial, dimension, seconds_per_trial, trials_side_by_side
+from fl.results import TrialResult
+from scenarios.engine.failures import Incident, results_or_failures
+from scenarios.engine.interruption import stop_if_asked
+from scenarios.engine.threads import limit_threads
+from scenarios.plan.identity import physics_json
+from scenarios.plan.plan import Point
+from scenarios.schema.schema import Scenario
+from scenarios.store.checkpoints import CheckpointPolicy
+
+BATCH_BYTES = 192 << 20
+"""Memory a batch may take beside the libraries themselves."""
+
+_BATCH_ENTRIES = 40_000_000
+"""Gradient entries in a batch: a batch is what an interruption can lose, so it stays within seconds."""
+_LARGEST_BATCH = 1000
+_BATCH_SECONDS = 5.0
+"""Time of a batch of trials that run one after the other: more would only be stored later."""
+LATEST_S = 2.0 * _BATCH_SECONDS
+"""When such a batch is cut short to store what there is: the time that was foreseen may be far off."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Trials of one point that are computed side by side."""
+
+    point: Point
+    trials: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A job and what came of it; `seconds` is the time of the whole batch.
+
+    `left`: what of the job as it was handed out has not been computed, to be handed out again; None: nothing.
+    `incidents`: exceptions that failed trials of it, of which `results` has the reason alone.
+    """
+
+    job: Job
+    results: tuple[TrialResult, ...]
+    seconds: float
+    left: Job | None = None
+    incidents: tuple[Incident, ...] = ()
+
+
+class Engine(Protocol):
+    """Computes jobs, in any order, and yields each as it is finished."""
+
+    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
+        """`on_progress` hears how many trial-rounds were done since it last heard."""
+        ...
+
+
+def trial_bytes(scenario: Scenario) -> int:
+    """Memory of one trial at this point beside the libraries [B]."""
+    return bytes_per_trial(scenario.learning, scenario.link)
+
+
+def batch_size(scenario: Scenario, *, batch_bytes: int = BATCH_BYTES) -> int:
+    """Trials computed side by side at this point: bounded by memory and by what an interruption may lose.
+
+    Of `batch_bytes` no number depends: a trial comes out the same alone.
+    """
+    learning = scenario.learning
+    if not trials_side_by_side(learning):
+        one = seconds_per_trial(learning, scenario.link, batch=1)
+        return int(min(max(_BATCH_SECONDS // max(one, 1e-3), 1), _LARGEST_BATCH))
+    by_memory = batch_bytes // trial_bytes(scenario)
+    by_time = _BATCH_ENTRIES // (learning.rounds * learning.num_devices * (dimension(learning) or 1))
+    return int(max(min(by_memory, by_time, _LARGEST_BATCH), 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class InProcess:
+    """One job after the other, here.
+
+    `on_restored` hears of trial-rounds that were taken from checkpoints, which `on_progress` then does not.
+    """
+
+    checkpoints: CheckpointPolicy | None = None
+    on_restored: Callable[[int], None] | None = None
+
+    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
+        """See `Engine.run`."""
+        start_tensorflow()
+        for job in jobs:
+            left: Job | None = job
+            while left is not None:
+                finished = compute(
+                    left,
+                    on_progress=on_progress,
+                    on_restored=self.on_restored,
+                    checkpoints=self.checkpoints,
+                    latest_s=LATEST_S,
+                )
+                yield finished
+                left = finished.left
+
+
+def compute(
+    job: Job,
+    *,
+    on_progress: Callable[[int], None],
+    on_restored: Callable[[int], None] | None = None,
+    checkpoints: CheckpointPolicy | None = None,
+    latest_s: float | None = None,
+) -> Finished:
+    """Compute one job in this process, whichever engine asks for it. TensorFlow must have been started.
+
+    - `on_progress` hears how many trial-rounds were done since it last heard, and may raise to stop; so does
+      `on_restored` of those found in checkpoints, in the place of `on_progress` if it is given;
+    - an exception inside a trial fails that trial: see `results_or_failures`;
+    - `checkpoints`: where and when states are kept, and looked for; None: nowhere. Plain data, as a job is;
+    - `latest_s`: no trial is begun later than that, and `Finished.left` says which were not. None: all are computed.
+      Trials that are computed side by side all end at once.
+    """
+    from fl.run import run_trials
+
+    started = time.perf_counter()
+    scenario = job.point.scenario
+    physics = "" if checkpoints is None else physics_json(scenario)
+    results: list[TrialResult] = []
+    incidents: list[Incident] = []
+    for trials in computed_together(job):
+        if results and latest_s is not None and time.perf_counter() - started >= latest_s:
+            break
+        heard = _Heard(
+            len(trials) * scenario.learning.rounds,
+            size=len(trials),
+            on_progress=on_progress,
+            on_restored=on_restored or on_progress,
+        )
+
+        def attempt(some: tuple[int, ...], heard: _Heard = heard, whole: tuple[int, ...] = trials) -> list[TrialResult]:
+            return run_trials(
+                scenario.learning,
+                link=scenario.link,
+                privacy=None if scenario.privacy == "none" else scenario.privacy,
+                seed=scenario.seed,
+                trials=some,
+                on_round=heard.round_done if some == whole else heard.round_again,
+                checkpoints=NO_CHECKPOINTS if checkpoints is None else checkpoints.of(physics, some),
+            )
+
+        found, failures = results_or_failures(attempt, trials)
+        results, incidents = results + found, incidents + failures
+        heard.all_done()
+    rest = job.trials[len(results) :]
+    return Finished(
+        job=Job(point=job.point, trials=job.trials[: len(results)]),
+        results=tuple(results),
+        seconds=time.perf_counter() - started,
+        left=Job(point=job.point, trials=rest) if rest else None,
+        incidents=tuple(incidents),
+    )
+
+
+def computed_together(job: Job) -> list[tuple[int, ...]]:
+    """Trials of a job that share their work, and their checkpoints: all of them, or each on its own."""
+    return [job.trials] if trials_side_by_side(job.point.scenario.learning) else [(trial,) for trial in job.trials]
+
+
+def start_tensorflow() -> None:
+    """Import TensorFlow, with the threads of `threads`, and let it find its devices, without any chatter."""
+    # Before the import, which is when native code reads it: its errors (oneDNN's, XLA's) come at any later moment.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    limit_threads()
+    with quiet_standard_error():
+        import tensorflow
+
+        # Somebody else's program may have started it already, with as many threads as they like.
+        with suppress(RuntimeError):
+            tensorflow.config.threading.set_intra_op_parallelism_threads(1)
+        # Finding devices is what makes TensorFlow chatter about absent GPUs.
+        tensorflow.config.list_logical_devices()
+    # Several links in one process share a function's name, which TensorFlow takes for retracing.
+    tensorflow.get_logger().setLevel("ERROR")
+
+
+class _Heard:
+    """Rounds of `size` trials as they are told: by their number, the first time with those that were restored."""
+
+    def __init__(
+        self, total: int, *, size: int, on_progress: Callable[[int], None], on_restored: Callable[[int], None]
+    ) -> None:
+        self._left, self._size = total, size
+        self._done = 0
+        self._on_progress, self._on_restored = on_progress, on_restored
+
+    def round_done(self, rounds_done: int) -> None:
+        stop_if_asked()
+        # One round was computed; what else is new was found done.
+        if (found := rounds_done - self._done - 1) > 0:
+            self._tell(self._on_restored, found)
+        if rounds_done > self._done:
+            self._tell(self._on_progress, 1)
+        self._done = rounds_done
+
+    def round_again(self, rounds_done: int) -> None:
+        """Of trials that were begun again: what was told is not told twice, and a stop is heard all the same."""
+        del rounds_done
+        stop_if_asked()
+        self._on_progress(0)
+
+    def all_done(self) -> None:
+        """Rounds that a trial which failed or stopped will not have are done, too."""
+        if self._left:
+            self._on_progress(self._left)
+
+    def _tell(self, whom: Callable[[int], None], rounds: int) -> None:
+        self._left -= rounds * self._size
+        whom(rounds * self._size)
+
+
+@contextmanager
+def quiet_standard_error() -> Iterator[None]:
+    """Hold back what native code writes to standard error; show it only if the block raises."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as aside:
+        os.dup2(aside.fileno(), 2)
+        try:
+            yield
+        except Exception:
+            aside.seek(0)
+            os.write(kept, aside.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

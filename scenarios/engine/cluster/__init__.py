@@ -1,0 +1,1 @@
+"""Tasks on worker processes and on a dask cluster."""

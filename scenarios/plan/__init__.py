@@ -1,0 +1,1 @@
+"""Sweep points, tasks and their identity."""

@@ -1,0 +1,96 @@
+"""What makes two tasks the same: everything that determines numbers, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from scenarios.schema.consistency import resolve_auto
+from scenarios.schema.schema import SCHEMA_VERSION, Scenario
+
+EXECUTION_MODE = "xla-float32"
+"""How tasks run. Eager mode and XLA draw other numbers from one seed, hence part of the identity."""
+
+_PARTS = {"link", "learning", "privacy", "seed"}
+
+
+def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict[str, Any]:
+    """All that determines the numbers of a scenario's point, as plain JSON data.
+
+    Defaults are filled in and `auto` is resolved, so that writing a default out changes nothing.
+    Names, labels, descriptions, the number of trials, the sweep and the report are left out.
+    """
+    parts = resolve_auto(scenario).model_dump(mode="json", include=_PARTS)
+    leave_out_sionna(parts["link"])
+    _leave_out_later_keys(parts["learning"])
+    if parts["privacy"] != "none":
+        _leave_out_later_privacy(parts["privacy"])
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "execution_mode": execution_mode,
+        **{name: without_minus_zero(part) for name, part in parts.items()},
+    }
+
+
+def leave_out_sionna(link: dict[str, Any]) -> None:
+    """Drop the engine where it is the one that all links had before there were two, or where there is no radio."""
+    if link["engine"] != "fused":
+        del link["engine"]
+
+
+def _leave_out_later_keys(learning: dict[str, Any]) -> None:
+    """Drop keys where they say what was so before there were any: tasks of stores from then are found done."""
+    if isinstance(downlink := learning.get("downlink"), dict):
+        leave_out_sionna(downlink)
+    if learning["algorithm"] == "flmc" and learning["attack"] is None:
+        del learning["attack"]
+    if (model := learning.get("model")) is not None and model["digest"] is None:
+        del model["digest"]
+    if (attack := learning.get("attack")) is not None and attack["signal"] == "random":
+        del attack["signal"]
+
+
+def _leave_out_later_privacy(privacy: dict[str, Any]) -> None:
+    if privacy["budget"] is None:
+        del privacy["budget"]
+    for name in ("noise_tolerance_db", "listener_advantage_db"):
+        if privacy.get(name) == 0.0:
+            del privacy[name]
+
+
+def canonical_json(value: Any) -> str:
+    """Sorted keys, no spaces, ASCII: one text per value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def physics_json(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> str:
+    """The canonical JSON of `physics`, to be handed to `task_id`."""
+    return canonical_json(physics(scenario, execution_mode=execution_mode))
+
+
+def task_id(physics_json: str, trial: int) -> str:
+    """SHA-256, in hex, of the canonical JSON of `{"physics": ..., "trial": n}`."""
+    return task_ids(physics_json, trials=(trial,))[0]
+
+
+def task_ids(physics_json: str, *, trials: Iterable[int]) -> tuple[str, ...]:
+    """The ids of some trials of a point, which share all but the last few characters."""
+    prefix = hashlib.sha256(f'{{"physics":{physics_json},"trial":'.encode())
+
+    def of(trial: int) -> str:
+        digest = prefix.copy()
+        digest.update(b"%d}" % trial)
+        return digest.hexdigest()
+
+    return tuple(map(of, trials))
+
+
+def without_minus_zero(value: Any) -> Any:
+    """The same plain data with 0.0 for -0.0, which is equal and has another text."""
+    if isinstance(value, dict):
+        return {key: without_minus_zero(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_minus_zero(item) for item in value]
+    return value + 0.0 if isinstance(value, float) else value  # -0.0 + 0.0 is 0.0

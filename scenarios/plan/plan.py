@@ -1,0 +1,332 @@
+"""A loaded scenario's sweep as a list of points, every one of them a checked scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+
+from scenarios.plan.identity import canonical_json, physics_json
+from scenarios.schema.consistency import Conflict, check_consistency, find_conflicts, resolve_auto
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mark_of, shorten
+from scenarios.schema.explain import explain
+from scenarios.schema.loader import LoadedScenario, validate_quickly
+from scenarios.schema.overrides import set_path
+from scenarios.schema.schema import Scenario
+from scenarios.schema.schema_keys import schema_keys, unknown_key
+from scenarios.schema.shorthand import normalise
+
+MAX_POINTS = 100_000
+MAX_TASKS = 10_000_000
+
+_NOT_SWEPT = {
+    "measure": "its values are the x axis; of the rest only measure.num_devices can be swept",
+    "name": "sweep label to tell points apart",
+    "description": "sweep label to tell points apart",
+    "code": "phyloop run writes it for every model of the sweep",
+    "sweep": "write several blocks as a list instead",
+    "report": "keep one report for all points",
+    "trials": "every point gets the same number of trials",
+    "seed": "raise trials instead: every trial has its own random numbers",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One point of the sweep: what this block of the sweep set, and the scenario that came of it.
+
+    `scenario` has an empty sweep, nothing left at `auto`, and the root's trials and seed.
+    """
+
+    index: int
+    settings: dict[str, Any]
+    scenario: Scenario
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All points of a scenario; a task is one point and one trial."""
+
+    points: tuple[Point, ...]
+    swept_paths: tuple[str, ...]
+    trials: int
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a scenario is expanded for.
+
+    `conflicts` make a point impossible, `resolve` writes out what `auto` stands for, and two points with the same text
+    of `physics` would compute the same numbers.
+    """
+
+    conflicts: Callable[[Scenario], Iterator[Conflict]] = find_conflicts
+    resolve: Callable[[Scenario], Scenario] = resolve_auto
+    physics: Callable[[Scenario], str] = physics_json
+
+
+LEARNING = Reading()
+
+
+class _Setting(NamedTuple):
+    path: str
+    value: Any
+    origin: KeyPath  # where in the sweep it stands
+
+
+_Axis = list[tuple[_Setting, ...]]  # settings made together, one tuple per step
+
+
+def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
+    """The plan of a scenario: the union of its sweep blocks, in order.
+
+    Raises ScenarioError for a sweep that makes no sense, for a point that is no valid or consistent
+    scenario, and for two points that would compute the same numbers.
+    """
+    sweep = loaded.document.get("sweep", {})
+    blocks: list[tuple[KeyPath, dict[str, Any]]] = (
+        [(("sweep", number), block) for number, block in enumerate(sweep)]
+        if isinstance(sweep, list)
+        else [(("sweep",), sweep)]
+    )
+    axes = [_axes(loaded, block, at) for at, block in blocks] or [[]]
+    total = sum(prod(len(axis) for axis in block) for block in axes)
+    if total > MAX_POINTS:
+        raise _error(loaded, ("sweep",), f"{total} points, more than {MAX_POINTS}", "shorten the lists, or zip them")
+    if (tasks := total * loaded.scenario.trials) > MAX_TASKS:
+        problem = f"{total} points x {loaded.scenario.trials} trials are {tasks} tasks, more than {MAX_TASKS}"
+        raise _error(loaded, ("trials",), problem, "take fewer trials")
+    root = {key: value for key, value in loaded.document.items() if key != "sweep"}
+    points: list[Point] = []
+    first: dict[str, Point] = {}
+    for block in axes:
+        for steps in product(*block):
+            settings = [setting for step in steps for setting in step]
+            point = _point(loaded, root, settings, len(points), reading)
+            # At once, for a sweep of twins may be long.
+            _refuse_twin(loaded, first.setdefault(reading.physics(point.scenario), point), point)
+            points.append(point)
+    paths = (setting.path for block in axes for axis in block for setting in axis[0])
+    return Plan(
+        points=tuple(points),
+        swept_paths=tuple(dict.fromkeys(paths)),
+        trials=loaded.scenario.trials,
+        seed=loaded.scenario.seed,
+    )
+
+
+def value_of(point: Point, path: str) -> Any:
+    """The resolved value at a dotted path as plain data, None where this point has no such key."""
+    value: Any = point.scenario
+    for part in path.split("."):
+        if not isinstance(value, BaseModel) or part not in type(value).model_fields:
+            return None
+        value = getattr(value, part)
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+# --- the sweep, read --------------------------------------------------------------------------
+
+
+def _error(
+    loaded: LoadedScenario,
+    at: KeyPath,
+    problem: str,
+    remedy: str,
+    *,
+    key: str | None = None,
+    value: Any = None,
+) -> ScenarioError:
+    file, line = mark_of(at, loaded.marks)
+    key = key or ".".join(str(part) for part in at if isinstance(part, str))
+    return ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key=key, value=value)
+
+
+def _axes(loaded: LoadedScenario, block: dict[str, Any], at: KeyPath) -> list[_Axis]:
+    """The axes of one block: a list of its own, or lists that walk together."""
+    axes: list[_Axis] = []
+    seen: dict[str, KeyPath] = {}
+    for key, value in block.items():
+        here = (*at, key)
+        if key != "zip":
+            axes.append(_walk(loaded, {key: value}, at, seen))
+            continue
+        zips = value if isinstance(value, list) else [value]
+        for number, group in enumerate(zips):
+            where = (*here, number) if isinstance(value, list) else here
+            if not isinstance(group, dict) or not group:
+                raise _error(
+                    loaded,
+                    where,
+                    "must be a mapping of dotted paths to lists of one length, or a list of such mappings",
+                    "write for example zip: {learning.scheme: [analog, digital], label: [A, B]}",
+                    value=group,
+                )
+            axes.append(_walk(loaded, group, where, seen))
+    return axes
+
+
+def _walk(loaded: LoadedScenario, group: dict[str, Any], at: KeyPath, seen: dict[str, KeyPath]) -> _Axis:
+    """Paths that step together, one path included."""
+    for path, values in group.items():
+        _check_path(loaded, path, (*at, path), seen)
+        if not isinstance(values, list) or not values:
+            raise _error(
+                loaded,
+                (*at, path),
+                "must be a list of at least one value",
+                f"write {path}: [{shorten(values)}]" if values not in ([], {}) else "add values, or leave it out",
+                key=path,
+                value=values,
+            )
+    lengths = {path: len(values) for path, values in group.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{path} has {length}" for path, length in lengths.items())
+        raise _error(
+            loaded,
+            at,
+            f"lists that are zipped must have one length, but {told}",
+            "make the lists equally long",
+        )
+    first: dict[str, int] = {}
+    axis: _Axis = []
+    for number, values in enumerate(zip(*group.values(), strict=True)):
+        row = tuple(_Setting(path, value, (*at, path, number)) for path, value in zip(group, values, strict=True))
+        same = first.setdefault(_text(values), number)
+        if same != number:
+            raise _error(
+                loaded,
+                row[0].origin,
+                f"value {number + 1} of the list repeats value {same + 1}",
+                "write each value once",
+                key=" and ".join(group),
+                value=values[0] if len(values) == 1 else list(values),
+            )
+        axis.append(row)
+    return axis
+
+
+def _text(value: Any) -> str:
+    """Equal for equal plain data. NaN, which canonical JSON refuses, is left to the checks of its key."""
+    try:
+        return canonical_json(value)
+    except ValueError:
+        return repr(value)
+
+
+def _check_path(loaded: LoadedScenario, path: str, at: KeyPath, seen: dict[str, KeyPath]) -> None:
+    def refuse(problem: str, remedy: str) -> ScenarioError:
+        return _error(loaded, at, problem, remedy, key=path)
+
+    top = path.partition(".")[0]
+    if top in _NOT_SWEPT and (path == top or path in schema_keys()) and path != "measure.num_devices":
+        raise refuse(f"{top} cannot be swept", _NOT_SWEPT[top])
+    key = schema_keys().get(path)
+    if key is None:
+        known = [one for one in schema_keys() if one.partition(".")[0] not in _NOT_SWEPT]
+        raise refuse("the sweep names a path that does not exist", unknown_key(path, among=known))
+    for other, place in seen.items():
+        if path == other or path.startswith(other + ".") or other.startswith(path + "."):
+            line = mark_of(place, loaded.marks)[1]
+            raise refuse(
+                "the path is swept twice in one block"
+                if path == other
+                else f"swept beside {other}, one inside the other",
+                f"keep one of them (the other is on line {line})" if line else "keep one of them",
+            )
+    seen[path] = at
+
+
+# --- the points -------------------------------------------------------------------------------
+
+
+def _point(
+    loaded: LoadedScenario, root: dict[str, Any], settings: list[_Setting], index: int, reading: Reading
+) -> Point:
+    document = root
+    if settings:
+        document = dict(root)  # set_path and normalise copy what they change below
+        for path, value, _ in settings:
+            set_path(document, path, value)
+        normalise(document)
+    try:
+        scenario = validate_quickly(document)
+    except ValidationError as error:
+        marks, swept = _point_marks(loaded, settings)
+        told = explain(error, document=document, marks=marks, prefer=swept)
+        raise _with_settings(told, settings) from None
+    if next(reading.conflicts(scenario), None) is not None:
+        marks, swept = _point_marks(loaded, settings)
+        try:
+            where = partial(_written, marks=marks, swept=swept)
+            check_consistency(scenario, where=where, conflicts=reading.conflicts(scenario))
+        except ScenarioError as told:
+            raise _with_settings(told, settings) from None
+    return Point(
+        index=index,
+        settings={setting.path: setting.value for setting in settings},
+        scenario=reading.resolve(scenario),
+    )
+
+
+def _point_marks(loaded: LoadedScenario, settings: list[_Setting]) -> tuple[dict[KeyPath, Mark], set[KeyPath]]:
+    """Marks of one point's document: a swept value was written in the sweep."""
+    marks = {key: mark for key, mark in loaded.marks.items() if key[:1] != ("sweep",)}
+    swept = set()
+    for setting in settings:
+        path: KeyPath = tuple(setting.path.split("."))
+        swept.add(path)
+        for key in [key for key in marks if key[: len(path)] == path]:
+            del marks[key]
+        file, line = mark_of(setting.origin, loaded.marks)
+        marks[path] = Mark(file or loaded.source, line)
+        depth = len(setting.origin)
+        for key, mark in loaded.marks.items():
+            if key[:depth] == setting.origin and len(key) > depth:
+                marks[(*path, *key[depth:])] = mark
+    return marks, swept
+
+
+def _written(key: str, marks: Mapping[KeyPath, Mark], swept: set[KeyPath]) -> Mark | None:
+    path: KeyPath = tuple(key.split("."))
+    if path in marks:
+        return marks[path]
+    # `learning.task: logistic` writes learning.task.name, `privacy: {...}` in a sweep its parts.
+    return next((marks[path[:n]] for n in range(len(path) - 1, 0, -1) if path[:n] in swept), None)
+
+
+def _with_settings(error: ScenarioError, settings: list[_Setting]) -> ScenarioError:
+    """Name the point, unless the key is the only thing swept."""
+    others = [setting for setting in settings if setting.path != error.key]
+    if others:
+        told = ", ".join(f"{setting.path} = {shorten(setting.value, 30)}" for setting in others)
+        error.problem += f" (at the sweep's point {told})"
+    return error
+
+
+def _refuse_twin(loaded: LoadedScenario, twin: Point, point: Point) -> None:
+    """ScenarioError unless the two, of one physics, are the same."""
+    if twin is not point:
+        raise _error(
+            loaded,
+            ("sweep",),
+            f"the same task twice, {_told(twin)} and {_told(point)} compute the same numbers",
+            "remove one, or change more than its label",
+        )
+
+
+def _told(point: Point) -> str:
+    settings = ", ".join(f"{path} = {shorten(value, 30)}" for path, value in point.settings.items())
+    return f"point {point.index + 1} ({settings or 'nothing set'})"

@@ -1,0 +1,1 @@
+"""Privacy claims of a run, gathered from its ledgers."""

@@ -1,0 +1,285 @@
+"""Which points of a run make which curve of a figure, and what the caption says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.config import BitDistanceConfig, FlmcConfig
+from scenarios.plan.plan import Plan, Point, value_of
+from scenarios.report.tables.quantities import NEVER_NEGATIVE, RATES, ROUND_AXES, SHARES
+from scenarios.report.tables.tables import Mean, PointSummary, Rate
+from scenarios.schema.labels.labels import setting_label
+from scenarios.schema.schema import FigureConfig
+from scenarios.store.store import canonical_json
+
+EVERYWHERE = "everywhere"
+
+NONE_OF_THESE = "none of these"
+"""Name of a curve that no series says anything of, among others that have a name."""
+
+FEWEST = 5
+"""Trials a t interval is drawn from: of fewer it is so wide that it hides the curves and leaves physics."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spot:
+    """One point on a curve: mean or rate `y` with its interval, over `n` trials (or observations).
+
+    `x` None: the setting lies outside the sweep of x. `y` None: no error was seen, only `high` is known.
+    """
+
+    x: Any
+    y: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The spots of one combination of series values in one panel; `series` numbers its look."""
+
+    label: str
+    series: int
+    spots: tuple[Spot, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """A figure before it is drawn: panels in order, each with a title and its curves, and those of `config.beside`."""
+
+    config: FigureConfig
+    panels: tuple[tuple[str, tuple[Curve, ...]], ...]
+    caption: str
+    beside: Mapping[str, tuple[Curve, ...]] = field(default_factory=dict)
+
+
+def arrange(
+    config: FigureConfig,
+    plan: Plan,
+    summaries: Sequence[PointSummary],
+    *,
+    over_rounds: Iterable[tuple[Point, str, Spot]] = (),
+) -> Drawing:
+    """Sort the points of a run into panels and curves; points without the quantity are left out.
+
+    Where x goes along the run, `over_rounds` says what is drawn: a point, what tells its curve from its others (a
+    device), and a spot.
+    """
+    shown = list(over_rounds)
+    if config.x not in ROUND_AXES:
+        shown = [(s.point, "", spot) for s in summaries if (spot := _spot(config, plan, s)) is not None]
+    paths = (config.series,) if isinstance(config.series, str) else config.series
+    points = {point.index: point for point, _, _ in shown}
+    paths = (*paths, *_unnamed_paths(config, plan, list(points.values())))
+    by_panel: dict[str, dict[str, list[Spot]]] = {}
+    titles: dict[str, str] = {}
+    looks: dict[str, int] = {}
+    for point, part, spot in shown:
+        key, title = _panel(config, point)
+        titles[key] = title
+        parts = [_said(path, point) for path in paths if applies(path, point)]
+        if spot.x is None and applies(config.x, point):  # a line beside a curve of the same series
+            parts.append(_said(config.x, point))
+        label = ", ".join(dict.fromkeys(filter(None, (*parts, part))))
+        if not label and not applies(config.x, point):  # no series tells what this line is
+            label = _what_is_learnt(point)
+        looks.setdefault(label, len(looks))
+        by_panel.setdefault(key, {}).setdefault(label, []).append(spot)
+    if len(by_panel) > 1:
+        for label, spots in by_panel.pop(EVERYWHERE, {}).items():
+            for curves in by_panel.values():
+                curves.setdefault(label, []).extend(spots)
+    others = "" if len(looks) == 1 else NONE_OF_THESE
+    panels = tuple(
+        (
+            titles[key],
+            tuple(
+                Curve(label=label or others, series=looks[label], spots=tuple(_by_x(spots)))
+                for label, spots in sorted(curves.items(), key=lambda item: looks[item[0]])
+            ),
+        )
+        for key, curves in by_panel.items()
+    )
+    return Drawing(config=config, panels=panels, caption=_caption(config, plan, [s for _, _, s in shown]))
+
+
+def is_shown(config: FigureConfig, point: Point) -> bool:
+    """Whether the figure's `where` keeps a point."""
+    for path, wanted in config.where.items():
+        several = wanted if isinstance(wanted, list) else [wanted]
+        own = value_of(point, path)
+        # 25 is what was written of 25.0, and an equal number has another text.
+        if not any(own == one or canonical_json(own) == canonical_json(one) for one in several):
+            return False
+    return True
+
+
+def _said(path: str, point: Point) -> str:
+    """A setting of the point in words; empty where another mechanism than the point's has such a key."""
+    value = value_of(point, path)
+    if value is None and path.startswith("privacy.") and point.scenario.privacy != "none":
+        return ""
+    return setting_label(path, value)
+
+
+def _what_is_learnt(point: Point) -> str:
+    learning = point.scenario.learning
+    if isinstance(learning, FlmcConfig):
+        return setting_label("learning.scheme", learning.scheme)
+    return setting_label("learning.algorithm", learning.algorithm)
+
+
+def _panel(config: FigureConfig, point: Point) -> tuple[str, str]:
+    """Key and title of the panel of a point; `EVERYWHERE` if it has no part in what tells panels apart."""
+    if config.panels is None:
+        return "", ""
+    value = value_of(point, config.panels)
+    # Without a privacy bound there is no ε, and yet "no privacy" is a panel of its own.
+    missing = value is None and not config.panels.startswith("privacy")
+    if missing or not applies(config.panels, point):
+        return EVERYWHERE, ""
+    return canonical_json(value), setting_label(config.panels, value)
+
+
+def applies(path: str, point: Point) -> bool:
+    """Whether a setting says anything about a point; what the point itself sweeps always does.
+
+    A reference without a radio has no other, an error-free link has no power or channel, and amplitudes
+    have no quantizer.
+    """
+    if any(related(path, other) for other in point.settings):
+        return True
+    learning, link = point.scenario.learning, point.scenario.link
+    if isinstance(learning, BitDistanceConfig):
+        return path.startswith("learning.")
+    if not learning.uses_radio:
+        return False
+    if link.error_model == "error_free" and path.startswith("link."):
+        return path == "link.error_model"
+    analog = isinstance(learning, FlmcConfig) and learning.scheme == "analog"
+    return not (analog and path == "learning.quantizer_slope")
+
+
+def _spot(config: FigureConfig, plan: Plan, summary: PointSummary) -> Spot | None:
+    """What this point shows of `y`, None if nothing was measured."""
+    x = None if _is_reference(config.x, plan, summary.point) else value_of(summary.point, config.x)
+    if isinstance(x, (Mapping, list, tuple)):
+        x = setting_label(config.x, x)
+    found: Mean | Rate | None = summary.rates.get(config.y) or summary.metrics.get(config.y)
+    if isinstance(found, Rate):
+        y = found.value if found.errors else None
+        return Spot(x=x, y=y, low=found.low, high=found.high, n=summary.done)
+    if found is None or not np.isfinite(found.mean):
+        return None
+    low, high = band(config.y, found)
+    return Spot(x=x, y=found.mean, low=low, high=high, n=found.trials)
+
+
+def band(quantity: str, mean: Mean, *, values: NDArray[np.float64] | None = None) -> tuple[float | None, float | None]:
+    """The part of the interval of a mean that its quantity can take; none from fewer than `FEWEST` trials.
+
+    Of a quantity under a cap (`power_db`) no more than the range of `values`, the trials themselves.
+    """
+    low, high = mean.low, mean.high
+    if low is None or high is None or mean.trials < FEWEST:
+        return None, None
+    if quantity in (*NEVER_NEGATIVE, *SHARES):
+        low = max(low, 0.0)
+    if quantity in SHARES:
+        high = min(high, 1.0)
+    if quantity == "power_db" and values is not None:
+        low, high = max(low, float(values.min())), min(high, float(values.max()))
+    return low, high
+
+
+def _is_reference(path: str, plan: Plan, point: Point) -> bool:
+    """Whether the point has no place on the x axis: no such setting, or no radio and no part in the sweep."""
+    if value_of(point, path) is None:
+        return True
+    return any(related(path, other) for other in plan.swept_paths) and not applies(path, point)
+
+
+def related(path: str, other: str) -> bool:
+    """Whether one path is the other or a part of it."""
+    return f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}.")
+
+
+def _unnamed_paths(config: FigureConfig, plan: Plan, points: Sequence[Point]) -> tuple[str, ...]:
+    """Swept paths the figure does not name and that tell apart points which would fall on one spot.
+
+    They join the series: two settings must never be joined into one zigzag curve. One that tells nothing apart which
+    those before it do not, would only make the legend longer.
+    """
+    series = (config.series,) if isinstance(config.series, str) else config.series
+    named = [path for path in (config.x, config.panels, *series) if path]
+    unnamed: list[str] = []
+    for path in plan.swept_paths:
+        if any(related(path, other) for other in named):
+            continue
+        spots: dict[str, set[str]] = {}
+        for point in points:
+            # Two values that are said in the same words tell nothing apart.
+            spot = [*(value_of(point, other) for other in named), *(_said(other, point) for other in unnamed)]
+            spots.setdefault(canonical_json(spot), set()).add(canonical_json(value_of(point, path)))
+        if any(len(values) > 1 for values in spots.values()):
+            unnamed.append(path)
+    return tuple(unnamed)
+
+
+def _by_x(spots: Sequence[Spot]) -> list[Spot]:
+    """Numbers in order, words in the order of the plan, references last."""
+    numbers = all(isinstance(s.x, (int, float)) for s in spots if s.x is not None)
+    return sorted(spots, key=lambda s: (s.x is None, s.x if numbers and s.x is not None else 0))
+
+
+def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
+    """What is drawn, over how many trials, which band, which seed."""
+    if not spots:
+        return f"No finished trial measured {config.y}."
+    few, many = min(s.n for s in spots), max(s.n for s in spots)
+    trials = f"{many} trial{'s' if many > 1 else ''}" if few == many else f"{few} to {many} trials"
+    if config.x in ROUND_AXES:
+        return f"{_caption_along(config, spots, trials=trials)} Seed {plan.seed}."
+    mark = "bars" if any(isinstance(s.x, str) for s in spots) else "shaded"
+    if config.y in RATES:
+        text = (
+            f"Errors over observations of all devices and rounds of {trials} per point; {mark}: 95 % "
+            "Clopper-Pearson interval, which takes errors as independent."
+        )
+        if any(s.y is None for s in spots):
+            text += " Small triangles: upper limit where no error was seen."
+    else:
+        text = f"Mean over {trials} per point; {_band_in_words(spots, mark=mark)}."
+    if any(s.x is None for s in spots):
+        text += " Horizontal lines: settings to which the x axis does not apply."
+    return f"{text} Seed {plan.seed}."
+
+
+def _caption_along(config: FigureConfig, spots: Sequence[Spot], *, trials: str) -> str:
+    """What a curve along the run is a mean of."""
+    spent = config.x in ("elapsed_s", "spent_j")
+    at = " and over the x axis is what these rounds took on average" if spent else ""
+    if config.y in RATES:
+        text = (
+            f"Errors over observations of {trials} in each round{at}; shaded: 95 % Clopper-Pearson interval, which "
+            "takes errors as independent."
+        )
+        if any(s.y is None for s in spots):
+            text += " Small triangles: upper limit where no error was seen."
+        return text
+    each = "at each value sent" if config.x == "value" else "after each round"
+    return f"Mean over {trials} {each}{at}; {_band_in_words(spots, mark='shaded')}."
+
+
+def _band_in_words(spots: Sequence[Spot], *, mark: str) -> str:
+    """What the band is, and which points have none."""
+    if max(s.n for s in spots) < FEWEST:
+        return f"no band, a t interval is drawn from {FEWEST} trials on"
+    fewer = f" (none from fewer than {FEWEST} trials)" if min(s.n for s in spots) < FEWEST else ""
+    return f"{mark}: 95 % t interval of the mean{fewer}"

@@ -1,0 +1,87 @@
+"""How much room words take in a figure: legends, ticks and titles are laid out by counting letters; limits of axes."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+
+from scenarios.report.figures.curves import Spot
+from scenarios.schema.labels.labels import format_value
+from scenarios.schema.labels.setting_words import SPOKEN
+
+LETTER = 0.08
+"""Width of a letter of a legend in inches, on the wide side."""
+LEGEND_LINE = 0.17
+HANDLE = 0.7
+
+
+def legend_layout(labels: Sequence[str], *, width: float) -> tuple[int, list[str], float]:
+    """Columns (at most four), labels wrapped to theirs, and height in inches of a legend `width` inches wide."""
+    lengths = [len(label.replace("$", "")) for label in labels if label]
+    if not lengths:
+        return 1, list(labels), 0.0
+    columns = max(1, min(4, len(labels), int(width / (HANDLE + LETTER * max(lengths)))))
+    if columns == 1 and len(labels) > 6:  # two columns of two lines are no higher, and easier to read
+        columns = 2
+    wrapped = [wrap(label, width=width / columns - HANDLE) for label in labels]
+    lines = max(text.count("\n") + 1 for text in wrapped)
+    return columns, wrapped, (LEGEND_LINE * lines + 0.05) * -(-len(labels) // columns) + 0.1
+
+
+def wrap(text: str, *, width: float) -> str:
+    """`text` in lines of at most `width` inches, broken at spaces, but not inside `target = 0.1` or `40 dB`."""
+    kept = re.sub(r"(?<=[=\d]) | (?==)", "\xa0", text)
+    lines = textwrap.wrap(kept, max(int(width / LETTER), 12), break_on_hyphens=False)
+    return "\n".join(lines).replace("\xa0", " ") or text
+
+
+def word_ticks(path: str, words: Sequence[str], *, width: float) -> tuple[list[str], bool]:
+    """What stands below words along `width` inches, wrapped, and whether it must be slanted to fit."""
+    names = [SPOKEN.get(path, {}).get(word, word) for word in words]
+    room = width / len(words)
+    if room < 1.0 and LETTER * max(map(len, names)) > room:
+        return [wrap(name, width=1.6) for name in names], True
+    return [wrap(name, width=room) for name in names], False
+
+
+def log_ticks(ticks: Sequence[float], *, width: float) -> list[str]:
+    """What stands below `ticks`, ascending, of a logarithmic axis of `width` inches; empty where it touched another.
+
+    The last one is kept, then from the first on whatever has a letter's room to both sides.
+    """
+    names = [format_value(tick) for tick in ticks]
+    if len(ticks) < 2:
+        return names
+    places = np.log(np.array(ticks, dtype=np.float64))
+    places = (places - places[0]) / (places[-1] - places[0]) * 0.88 * width  # margins take the rest
+    half = [LETTER * (len(name) + 1) / 2 for name in names]
+    end = -np.inf
+    for index in range(len(names) - 1):
+        fits = places[index] - half[index] >= end and places[index] + half[index] <= places[-1] - half[-1]
+        if fits:
+            end = places[index] + half[index]
+        else:
+            names[index] = ""
+    return names
+
+
+def log_limits(spots: Sequence[Spot]) -> tuple[float, float] | None:
+    """Limits of a logarithmic axis, None if nothing is positive.
+
+    Bands count for at most a factor 10 below the lowest spot: a band that reaches down to zero would
+    else squeeze all curves against the upper edge.
+    """
+    levels = [
+        level for s in spots if (level := s.high if s.y is None and s.x is not None else s.y) is not None and level > 0
+    ]
+    if not levels:
+        return None
+    floor = min(levels) / 10
+    lows = [max(s.low, floor) for s in spots if s.y is not None and s.y > 0 and s.low is not None]
+    highs = [s.high for s in spots if s.high is not None and s.high > 0]
+    bottom, top = min([*levels, *lows]), max([*levels, *highs])
+    margin = max((top / bottom) ** 0.06, 1.15)
+    return bottom / margin, top * margin

@@ -1,0 +1,1 @@
+"""Tables of a run, on the page and as CSV files."""

@@ -1,0 +1,220 @@
+"""From stored trials to tidy tables, and to one summary per point with 95 % intervals.
+
+Nothing is invented: a point without a finished trial, a metric nobody measured and a rate without
+observations are absent. Trials that failed keep their rounds in the tables, but count neither in the
+metrics nor in the link totals: how far they came may depend on what they met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.results import LINK_COUNTS
+from phy.measure import counts as measurement
+from scenarios.plan.plan import Plan, Point, value_of
+from scenarios.report.tables.quantities import RATES
+from scenarios.store.store import Store, canonical_json
+from scenarios.store.store_reading import SeriesTable
+
+CONFIDENCE = 0.95
+
+TaskIds = Sequence[Sequence[str]]
+"""Identity of each task, `[point][trial]`."""
+
+
+# --- intervals ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """Mean over `trials` independent trials and its t interval; no interval from one trial."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    trials: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """`errors` among `total` observations, and the Clopper-Pearson interval of the rate.
+
+    The interval takes the observations as independent; errors in bursts need a wider one.
+    """
+
+    errors: int
+    total: int
+    low: float
+    high: float
+
+    @property
+    def value(self) -> float:
+        """Errors per observation."""
+        return self.errors / self.total
+
+
+def mean_interval(values: NDArray[np.float64], *, confidence: float = CONFIDENCE) -> Mean:
+    """Mean of `values` `[n]`, n >= 1, with the two-sided Student t interval of n - 1 degrees of freedom."""
+    from scipy import special  # slow to import, and only the report needs it
+
+    n = int(values.size)
+    if n < 2 or not np.all(np.isfinite(values)):
+        with np.errstate(invalid="ignore"):  # inf - inf
+            return Mean(mean=float(np.mean(values)), low=None, high=None, trials=n)
+    mean = float(np.mean(values))
+    t = float(special.stdtrit(n - 1, 0.5 + confidence / 2))
+    half = t * float(np.std(values, ddof=1)) / float(np.sqrt(n))
+    return Mean(mean=mean, low=mean - half, high=mean + half, trials=n)
+
+
+def rate_interval(*, errors: int, total: int, confidence: float = CONFIDENCE) -> Rate:
+    """Clopper-Pearson interval of `errors` among `total` observations; ValueError without any."""
+    if total == 0:
+        raise ValueError(f"{errors} errors among {total} observations have no rate")
+    low, high = measurement.rate_interval(errors, total, confidence=confidence)
+    return Rate(errors=errors, total=total, low=float(low), high=float(high))
+
+
+# --- summaries ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointSummary:
+    """A point of the sweep over its finished trials: `done` whole ones, `failed` ones."""
+
+    point: Point
+    done: int
+    failed: int
+    metrics: Mapping[str, Mean] = field(default_factory=dict)
+    rates: Mapping[str, Rate] = field(default_factory=dict)
+
+
+def summarise(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[PointSummary, ...]:
+    """One summary per point that has a finished trial, in the order of the plan; rates are those of `RATES`."""
+    summaries = (_summarise_point(store, point, task_ids=ids) for point, ids in zip(plan.points, task_ids, strict=True))
+    return tuple(summary for summary in summaries if summary.done + summary.failed)
+
+
+def _summarise_point(store: Store, point: Point, *, task_ids: Sequence[str]) -> PointSummary:
+    statuses = {task_id: record.status for task_id, record in store.read_tasks(task_ids).items()}
+    done = [task_id for task_id, status in statuses.items() if status == "done"]
+    values: dict[str, list[float]] = {}
+    for metrics in store.read_metrics(done).values():
+        for name, value in metrics.items():
+            if not np.isnan(value):  # not measured in this trial
+                values.setdefault(name, []).append(value)
+    totals = {table: store.read_totals(done, table) for table in ("link", "devices")}
+    rates = {
+        name: rate_interval(errors=totals[one.table][one.errors], total=totals[one.table][one.total])
+        for name, one in RATES.items()
+        if totals[one.table].get(one.total) and one.errors in totals[one.table] and is_measured(name, point)
+    }
+    return PointSummary(
+        point=point,
+        done=len(done),
+        failed=len(statuses) - len(done),
+        metrics={name: mean_interval(np.asarray(column)) for name, column in values.items()},
+        rates=rates,
+    )
+
+
+def is_measured(quantity: str, point: Point) -> bool:
+    """Whether a rate of the link was observed at a point: bits that met no radio bound no error rate."""
+    return not (RATES[quantity].table == "link" and point.scenario.link.error_model == "error_free")
+
+
+# --- tidy tables ----------------------------------------------------------------------------------
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "metrics": ("trial",),
+    "rounds": ("trial", "round"),
+    "link": ("trial", "round", "device"),
+    "privacy": ("trial", "round"),
+    "bursts": ("trial", "device"),
+    "devices": ("trial", "round", "device"),
+}
+"""Columns between the swept paths and what was measured; rounds and devices count from 0."""
+
+LINK_COLUMNS = (*LINK_COUNTS, "power_db")
+"""The link table is wide: counts of one device in one round belong side by side."""
+
+WORDED = ("metrics", "rounds", "devices")
+"""Tables with a last column `text`: the word of a value that is a code."""
+
+
+def columns_of(plan: Plan, table: str) -> list[str]:
+    """Column names of a tidy table."""
+    if table == "link":
+        return [*plan.swept_paths, *KEYS[table], *LINK_COLUMNS]
+    text = ["text"] if table in WORDED else []
+    return [*plan.swept_paths, *KEYS[table], "metric", "value", *text]
+
+
+def swept_values(plan: Plan, point: Point) -> tuple[Any, ...]:
+    """The swept settings of a point as table cells: mappings and lists as compact JSON text."""
+    values = (value_of(point, path) for path in plan.swept_paths)
+    return tuple(canonical_json(v) if isinstance(v, (Mapping, list, tuple)) else v for v in values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """One metric of one trial, or all counts of its link (`metric` None, one entry per `LINK_COLUMNS`).
+
+    The arrays have one shape: over rounds, over rounds and devices, over devices, or no axis at all. None is a
+    column of empty cells.
+    """
+
+    trial: int
+    metric: str | None
+    data: tuple[NDArray[Any] | None, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the arrays."""
+        return next(array.shape for array in self.data if array is not None)
+
+
+def blocks(store: Store, *, table: str, task_ids: Sequence[str]) -> Iterator[Block]:
+    """The blocks of some tasks in the order given; a failed trial has no block in `metrics`."""
+    records = store.read_tasks(task_ids)
+    if table == "metrics":
+        done = [task_id for task_id, record in records.items() if record.status == "done"]
+        for task_id, metrics in store.read_metrics(done).items():
+            for name, value in metrics.items():
+                yield Block(trial=records[task_id].trial, metric=name, data=(np.asarray(value),))
+        return
+    if table == "link":
+        for task_id, arrays in store.read_series(task_ids, "link").items():
+            if arrays:
+                counts = tuple(arrays.get(name) for name in LINK_COLUMNS)
+                yield Block(trial=records[task_id].trial, metric=None, data=counts)
+        return
+    if table == "bursts":
+        for task_id, arrays in store.read_series(task_ids, "bursts").items():
+            for name, column in burst_columns(arrays):
+                yield Block(trial=records[task_id].trial, metric=name, data=(column,))
+        return
+    series: dict[str, SeriesTable] = {"rounds": "rounds", "devices": "devices"}
+    for task_id, arrays in store.read_series(task_ids, series.get(table, "privacy")).items():
+        for name, values in arrays.items():
+            yield Block(trial=records[task_id].trial, metric=name, data=(values,))
+
+
+def burst_columns(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Burst counts `[num_devices]` by name; of the k-th of several, the name ends in its number.
+
+    `in_a_row_1` .. `in_a_row_8`: positions that start so many errors in a row; `label_bits_0`, .. and
+    `label_errors_0`, ..: places in the symbol's label from the first.
+    """
+    for name, values in arrays.items():
+        if values.ndim == 1:
+            yield name, values
+            continue
+        first = 1 if name == "in_a_row" else 0
+        for place in range(values.shape[1]):
+            yield f"{name}_{place + first}", values[:, place]

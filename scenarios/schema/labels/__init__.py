@@ -1,0 +1,1 @@
+"""Labels and units of settings, for tables, legends and messages."""

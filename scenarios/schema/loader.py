@@ -1,0 +1,249 @@
+"""A scenario file, its bases and its overrides, merged into one checked `Scenario`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing, value_at
+from scenarios.schema.explain import explain
+from scenarios.schema.overrides import OVERRIDE, override, parse_override, unsweep
+from scenarios.schema.schema import Scenario
+from scenarios.schema.shorthand import SECTIONS, is_another, named_section, normalise
+from scenarios.schema.yaml_marks import read_yaml
+
+LIBRARY = Path(__file__).parents[1] / "library"
+MAX_BASES = 16
+_SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedScenario:
+    """A checked scenario, the plain data it was made of, and where each value was written."""
+
+    scenario: Scenario
+    document: dict[str, Any]
+    marks: dict[KeyPath, Mark]
+    source: Path
+
+
+def load_scenario(
+    source: str | Path,
+    *,
+    overrides: Sequence[str] = (),
+    trials: int | None = None,
+    seed: int | None = None,
+) -> LoadedScenario:
+    """Read a file, or a scenario of the library by its bare name, and check it.
+
+    `overrides` are `dotted.path=value` and win over the file and over its sweep; `trials` and `seed`
+    are such overrides, already numbers. Raises ScenarioError for whatever is wrong with the input.
+    """
+    path = find_source(source)
+    document, marks = _load_merged(path, ())
+    for text in overrides:
+        dotted_path, value, lines = parse_override(text)
+        override(document, marks, path=dotted_path, value=value, name=OVERRIDE, lines=lines)
+    for name, number in (("trials", trials), ("seed", seed)):
+        if number is not None:
+            override(document, marks, path=name, value=number, name=f"--{name}", lines=((),))
+    normalise(document)
+    scenario = validate(document, marks=marks)
+    return LoadedScenario(scenario=scenario, document=document, marks=marks, source=path)
+
+
+def unswept(loaded: LoadedScenario, paths: Sequence[str]) -> LoadedScenario:
+    """The same scenario whose sweep leaves `paths`, and what lies below them, as they are at the root."""
+    document, marks = deepcopy(loaded.document), dict(loaded.marks)
+    for path in paths:
+        unsweep(document, marks, path=path, name=str(loaded.source))
+    return replace(loaded, document=document, marks=marks)
+
+
+def validate(document: dict[str, Any], *, marks: Mapping[KeyPath, Mark], prefer: Collection[KeyPath] = ()) -> Scenario:
+    """Plain data as a Scenario; raises ScenarioError with the place `marks` gives."""
+    try:
+        return validate_quickly(document)
+    except ValidationError as error:
+        raise explain(error, document=document, marks=marks, prefer=prefer) from None
+
+
+def validate_quickly(document: dict[str, Any]) -> Scenario:
+    """Plain data as a Scenario; raises pydantic's ValidationError."""
+    # Through JSON, because pydantic's strict mode then takes lists as tuples and 20 as 20.0, and
+    # still refuses "20", true as a number and 20.0 as a count.
+    return Scenario.model_validate_json(json.dumps(document), strict=True)
+
+
+def resolved_root(loaded: LoadedScenario, *, swept_paths: Collection[str]) -> dict[str, Any]:
+    """The scenario with every default written out; its sweep gives the same plan.
+
+    Of a section whose kind is swept only what was written stands: a default of one kind is none of another.
+    """
+    root = resolved_data(loaded.scenario)
+    for section, key in SECTIONS.items():
+        if ".".join(map(str, (*section, key))) not in swept_paths:
+            continue
+        around, written = value_at(root, section[:-1]), value_at(loaded.document, section)
+        if written is not None:
+            around[section[-1]] = deepcopy(written)
+        else:
+            around.pop(section[-1], None)
+    return root
+
+
+def resolved_yaml(scenario: Scenario) -> str:
+    """The scenario as YAML with every default written out; loading it gives an equal scenario."""
+    return as_yaml(resolved_data(scenario))
+
+
+def as_yaml(data: dict[str, Any]) -> str:
+    """Plain data as YAML, keys in their order."""
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+
+
+def resolved_data(scenario: Scenario) -> dict[str, Any]:
+    """The scenario as plain data with every default written out."""
+    # Keys without a value (None) mean "left out", and a null would not load again.
+    return dict(_without_null(scenario.model_dump(mode="json")))
+
+
+def _without_null(value: Any) -> Any:
+    """Plain data without keys that have no value; pydantic would drop those, too, that write None as a word."""
+    if isinstance(value, dict):
+        return {key: _without_null(item) for key, item in value.items() if item is not None}
+    return [_without_null(item) for item in value] if isinstance(value, list) else value
+
+
+def library_names() -> list[tuple[str, str]]:
+    """Name and description of each scenario in the library, by name."""
+    entries = []
+    for path in sorted(LIBRARY.glob("*.yaml")):
+        description = read_yaml(path).data.get("description", "")
+        entries.append((path.stem, " ".join(str(description).split())))
+    return entries
+
+
+def find_source(source: str | Path) -> Path:
+    """The file meant by a path or a library name; raises ScenarioError for an unknown name."""
+    path = Path(source)
+    is_bare = len(path.parts) == 1 and path.suffix not in _SUFFIXES
+    if not is_bare or isinstance(source, Path):
+        return path
+    return _in_library(str(source)) or _existing(path) or _unknown_name(str(source))
+
+
+def _existing(path: Path) -> Path | None:
+    try:
+        return path if path.exists() else None
+    except (OSError, ValueError):  # a name too long, or with a null character
+        return None
+
+
+def _in_library(name: str) -> Path | None:
+    if "/" in name or "\\" in name:
+        return None
+    return _existing(LIBRARY / f"{name}.yaml")
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Whether a file lies in or below a folder, links followed."""
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        return False
+
+
+def _unknown_name(name: str) -> Path:
+    names = [path.stem for path in LIBRARY.glob("*.yaml")]
+    near = get_close_matches(name, names)
+    raise ScenarioError(
+        problem="no scenario of the library and no file has this name",
+        remedy=(f"did you mean {listing(near)}? " if near else "") + "see phyloop list",
+        file=name,
+    )
+
+
+def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], dict[KeyPath, Mark]]:
+    """A file over its base, its base's base, and so on; `chain` are the files that led here."""
+    data, lines = read_yaml(path)
+    marks = {key: Mark(path, line) for key, line in lines.items()}
+    if "base" not in data:
+        return data, marks
+    base = data.pop("base")
+    line = marks.pop(("base",)).line
+
+    def refuse(problem: str, remedy: str) -> ScenarioError:
+        return ScenarioError(problem=problem, remedy=remedy, file=path, line=line, key="base", value=base)
+
+    if not isinstance(base, str):
+        raise refuse("must be the name of one file", "write for example base: other.yaml")
+    below = _existing(path.parent / base)
+    target = below if below is not None and below.is_file() else _in_library(base)
+    if target is not None and target is below and not _is_inside(target, path.parent):
+        raise refuse(
+            "names a file outside the folder of this one",
+            "copy that file beside this one: a scenario from elsewhere must not open what it likes",
+        )
+    if target is None:
+        raise refuse(
+            "neither a file beside this one nor a scenario of the library",
+            "check the name, or see phyloop list",
+        )
+    chain = (*chain, path.resolve())
+    if target.resolve() in chain:
+        names = [one.name for one in (*chain, target)]
+        raise refuse(f"bases go round in a circle, {' -> '.join(names)}", "remove one of these base: lines")
+    if len(chain) > MAX_BASES:
+        raise refuse(f"more than {MAX_BASES} files, each the base of another", "merge some of them")
+    merged, merged_marks = _load_merged(target, chain)
+    _merge(merged, data, path=(), into=merged_marks, marks=marks)
+    return merged, merged_marks
+
+
+def _merge(
+    under: dict[str, Any],
+    over: dict[str, Any],
+    *,
+    path: KeyPath,
+    into: dict[KeyPath, Mark],
+    marks: dict[KeyPath, Mark],
+) -> None:
+    """Put `over` on top of `under`, in place, and the marks of the winning values with them."""
+    into[path] = marks[path]
+    old_marks, new_marks = _by_key(into, path), _by_key(marks, path)
+    for key, value in over.items():
+        here = (*path, key)
+        old = under.get(key)
+        if here in SECTIONS and key in under:
+            # Another task has other keys: those of the base's task say nothing about it.
+            old = named_section(here, old, algorithm=under.get("algorithm"))
+            value = named_section(here, value) if isinstance(value, str) else value
+            if is_another(here, old=old, new=value):
+                old = None
+        if isinstance(old, dict) and isinstance(value, dict) and here != ("sweep",):
+            under[key] = old
+            _merge(old, value, path=here, into=into, marks=marks)
+        else:
+            for at in old_marks.get(key, ()):
+                del into[at]
+            under[key] = value
+            into.update({at: marks[at] for at in new_marks.get(key, ())})
+
+
+def _by_key(marks: Mapping[KeyPath, Mark], path: KeyPath) -> dict[str | int, list[KeyPath]]:
+    """Paths at and below each key of the mapping at `path`: looked up key by key, a long file would take minutes."""
+    depth = len(path)
+    found: dict[str | int, list[KeyPath]] = {}
+    for at in marks:
+        if len(at) > depth and at[:depth] == path:
+            found.setdefault(at[depth], []).append(at)
+    return found

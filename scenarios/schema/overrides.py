@@ -1,0 +1,159 @@
+"""Overrides: `dotted.path=value` beside a scenario, whose word is the last, over the file's sweep too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError
+from scenarios.schema.schema_keys import schema_keys, unknown_key
+from scenarios.schema.shorthand import SECTIONS, named_section
+from scenarios.schema.yaml_marks import parse_yaml
+
+OVERRIDE = "--set"
+"""What errors name in place of a file for an override."""
+
+
+def parse_override(text: str) -> tuple[str, Any, Collection[KeyPath]]:
+    """Path and value of `dotted.path=value`, and the key paths within the value; raises ScenarioError."""
+    path, sign, value = text.partition("=")
+    path = path.strip()
+    if not sign or not path:
+        missing = "has no value" if path else "names no key"
+        raise ScenarioError(
+            problem=f"the override {missing}",
+            remedy="write dotted.path=value, for example learning.rounds=500",
+            file=OVERRIDE,
+            key=path or None,
+        )
+    key = schema_keys().get(path)
+    if key is None or key.indexed:
+        known = [one for one, entry in schema_keys().items() if not entry.indexed]
+        raise ScenarioError(
+            problem="the override names an unknown key",
+            remedy=unknown_key(path, among=known),
+            file=OVERRIDE,
+            key=path,
+        )
+    try:
+        marked = parse_yaml(value, file=OVERRIDE)
+    except ScenarioError as error:  # a line of a command line helps nobody, the key does
+        raise replace(error, line=None, key=path, value=value) from None
+    if marked is None:
+        raise ScenarioError(problem="the override has no value", remedy=f"write {path}=value", file=OVERRIDE, key=path)
+    return path, marked.data, marked.lines
+
+
+def override(
+    document: dict[str, Any],
+    marks: dict[KeyPath, Mark],
+    *,
+    path: str,
+    value: Any,
+    name: str,
+    lines: Collection[KeyPath],
+) -> None:
+    """Set `path` in `document`, marked as written by `name`, and take it out of the sweep; both change in place."""
+    parts: KeyPath = tuple(path.split("."))
+    if path != "sweep":
+        unsweep(document, marks, path=path, name=name)
+    _forget(marks, parts)
+    marks.update({(*parts, *below): Mark(name, None) for below in lines})
+    set_path(document, path, value)
+
+
+def set_path(document: dict[str, Any], path: str, value: Any) -> None:
+    """Set a dotted path, making mappings of what is left out, `none` or a bare name on the way.
+
+    Changes `document` itself; the mappings on the way are copied, for points of a plan share them.
+    """
+    *parents, leaf = path.split(".")
+    here = document
+    for depth, part in enumerate(parents):
+        inner = here.get(part)
+        section = tuple(parents[: depth + 1])
+        if section in SECTIONS:
+            inner = named_section(section, {} if inner is None else inner, algorithm=here.get("algorithm"))
+        here[part] = here = dict(inner) if isinstance(inner, dict) else {}
+    here[leaf] = value
+
+
+def unsweep(document: dict[str, Any], marks: dict[KeyPath, Mark], *, path: str, name: str) -> None:
+    """Take `path` and what lies below it out of the sweep: the user's last word wins."""
+    sweep = document.get("sweep")
+    if isinstance(sweep, dict):
+        _unsweep_block(sweep, marks, ("sweep",), path, name)
+    elif isinstance(sweep, list):
+        kept = []
+        for number, block in enumerate(sweep):
+            # A block that only swept this path has nothing left to say; one that was empty keeps its point.
+            if not isinstance(block, dict) or not block:
+                kept.append(number)
+                continue
+            _unsweep_block(block, marks, ("sweep", number), path, name)
+            if block:
+                kept.append(number)
+        document["sweep"] = [sweep[number] for number in kept]
+        _renumber(marks, ("sweep",), kept)
+
+
+def _unsweep_block(block: dict[str, Any], marks: dict[KeyPath, Mark], at: KeyPath, path: str, name: str) -> None:
+    zips = block.get("zip")
+    groups: list[tuple[KeyPath, Any]] = [(at, block)]
+    if isinstance(zips, list):
+        groups += [((*at, "zip", number), group) for number, group in enumerate(zips)]
+    else:
+        groups.append(((*at, "zip"), zips))
+    for here, group in groups:
+        if not isinstance(group, dict):
+            continue  # whatever it is, the checks of the sweep will say
+        above = next((one for one in group if path.startswith(one + ".")), None)
+        if above is not None:
+            raise ScenarioError(
+                problem=f"{above} is swept as a whole", remedy=f"override {above} itself", file=name, key=path
+            )
+        for swept in [one for one in group if one == path or one.startswith(path + ".")]:
+            del group[swept]
+            if group is not block:
+                kept = _first_rows(list(group.values()))
+                for other in group if kept is not None else ():
+                    group[other] = [group[other][number] for number in kept or ()]
+                    _renumber(marks, (*here, other), kept or [])
+    if isinstance(zips, dict) and not zips:
+        del block["zip"]
+    elif isinstance(zips, list) and not all(zips):
+        kept = [number for number, group in enumerate(zips) if group != {}]
+        block["zip"] = [zips[number] for number in kept]
+        _renumber(marks, (*at, "zip"), kept)
+        if not kept:
+            del block["zip"]
+
+
+def _first_rows(lists: list[Any]) -> list[int] | None:
+    """Rows to keep of lists walked together: without the removed one they may meet the same values again."""
+    if not lists or not all(isinstance(one, list) and len(one) == len(lists[0]) for one in lists):
+        return None
+    first: dict[str, int] = {}
+    for number, row in enumerate(zip(*lists, strict=True)):
+        first.setdefault(json.dumps(row, sort_keys=True), number)
+    return list(first.values())
+
+
+def _renumber(marks: dict[KeyPath, Mark], at: KeyPath, kept: list[int]) -> None:
+    """Follow a list at `at` of which only the items `kept` are left."""
+    depth = len(at)
+    items = {key: mark for key, mark in marks.items() if key[:depth] == at and len(key) > depth}
+    new_number = {old: new for new, old in enumerate(kept)}
+    for key in items:
+        del marks[key]
+    for key, mark in items.items():
+        number = key[depth]
+        if isinstance(number, int) and number in new_number:
+            marks[(*at, new_number[number], *key[depth + 1 :])] = mark
+
+
+def _forget(marks: dict[KeyPath, Mark], path: KeyPath) -> None:
+    for key in [key for key in marks if key[: len(path)] == path]:
+        del marks[key]

@@ -1,0 +1,121 @@
+"""The schema as dotted paths: every key that a scenario may hold, and what to say of one that it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from fl.config import FlmcConfig
+from privacy.config import AmplitudeBudget, PrivacyConfig
+from scenarios.schema.errors import listing
+from scenarios.schema.schema import Scenario
+
+OWNERS = ("algorithm", "mechanism")
+"""Keys that say which algorithm or mechanism a whole section is of."""
+
+TAGS = (*OWNERS, "name")
+UNNAMED: dict[type[BaseModel], str] = {FlmcConfig: "flmc", PrivacyConfig: "amplitude", AmplitudeBudget: "amplitude"}
+"""Members of a union that are meant where none is named."""
+SECTIONS = {"learning": ("algorithm", UNNAMED[FlmcConfig]), "privacy": ("mechanism", UNNAMED[PrivacyConfig])}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaKey:
+    """One key a scenario may hold. `indexed` keys sit inside a list: no dotted path sets them.
+
+    `variants`: how the members of the nearest union that have it define it, by the word of each. `fields`: the same by
+    the algorithm or mechanism that it is part of, empty word for the rest of a scenario.
+    """
+
+    indexed: bool
+    variants: Mapping[str, FieldInfo]
+    fields: Mapping[str, FieldInfo]
+
+    def meant(self, *words: str) -> FieldInfo:
+        """The definition by the first of `words` that is a variant or an algorithm that has it, else any."""
+        for word in words:
+            for fields in (self.variants, self.fields):
+                if word in fields:
+                    return fields[word]
+        return next(iter(self.fields.values()))
+
+
+@cache
+def schema_keys() -> dict[str, SchemaKey]:
+    """Every dotted path of a scenario, those of all variants of a union included."""
+    keys: dict[str, SchemaKey] = {}
+
+    def walk(model: type[BaseModel], prefix: str, indexed: bool, words: tuple[str, ...], owner: str) -> None:
+        for name, field in model.model_fields.items():
+            path = prefix + name
+            known = keys.get(path)
+            variants, fields = (dict(known.variants), dict(known.fields)) if known else ({}, {})
+            fields.setdefault(owner, field)
+            for word in words:
+                variants.setdefault(word, field)
+            keys[path] = SchemaKey(indexed=indexed, variants=variants, fields=fields)
+            inside = list(_models_in(field.annotation))
+            for child, in_list in inside:
+                own = _words_of(child, alone=len(inside) == 1)
+                named = any(tag in child.model_fields for tag in OWNERS) or child in UNNAMED
+                walk(child, path + ".", indexed or in_list, own, own[0] if named else owner)
+
+    walk(Scenario, "", False, (), "")
+    return keys
+
+
+def _words_of(model: type[BaseModel], *, alone: bool) -> tuple[str, ...]:
+    """The words by which a member of a union is told from the others; none for what is no such member.
+
+    A model that stands `alone` has one word at most: several are a choice within it.
+    """
+    if model in UNNAMED:
+        return (UNNAMED[model],)
+    for tag in TAGS:
+        words = get_args(model.model_fields[tag].annotation) if tag in model.model_fields else ()
+        if words and all(isinstance(word, str) for word in words) and not (alone and len(words) > 1):
+            return tuple(words)
+    return ()
+
+
+def _models_in(annotation: Any, in_list: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation, in_list
+    for argument in get_args(annotation):
+        yield from _models_in(argument, in_list or get_origin(annotation) in (tuple, list))
+
+
+def unknown_key(path: str, *, among: Iterable[str] | None = None) -> str:
+    """The remedy for a path that does not exist: the nearest one that does, or its valid siblings."""
+    keys = schema_keys()
+    known = list(keys if among is None else among)
+    if path in keys and (variants := keys[path].variants):
+        parent = path.rpartition(".")[0]
+        if parent in SECTIONS:
+            tag, _ = SECTIONS[parent]
+            return f"it belongs to {tag} {listing(variants)} only: leave it out, or change the {tag}"
+        return f"it belongs to {parent} {listing(variants)} only: leave it out"
+    section, _, leaf = path.rpartition(".")
+
+    def nearness(other: str) -> float:
+        # By the last word: a right word in the wrong place is the likelier slip. Then what stands beside; ties by path.
+        around, _, word = other.rpartition(".")
+        own = SequenceMatcher(None, leaf, word).ratio()
+        return own + 0.1 * (around == section) + 0.01 * SequenceMatcher(None, path, other).ratio()
+
+    best = max(known, key=nearness)
+    if SequenceMatcher(None, leaf, best.rpartition(".")[2]).ratio() >= 0.7:
+        return f"did you mean {best}"
+    parent = path.rpartition(".")[0]
+    while parent and not any(other.startswith(parent + ".") for other in known):
+        parent = parent.rpartition(".")[0]
+    start = parent + "." if parent else ""
+    siblings = [other[len(start) :] for other in known if other.startswith(start)]
+    owner = f"of {parent}" if parent else "at the top"
+    return f"the keys {owner} are {listing((one for one in siblings if '.' not in one), last='and')}"

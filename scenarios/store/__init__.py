@@ -1,0 +1,1 @@
+"""Run folders: results, checkpoints, log, provenance."""

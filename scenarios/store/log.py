@@ -1,0 +1,239 @@
+"""What happened in a run folder, one JSON object per line: `log.jsonl`, beside what standard error says.
+
+The logger is `phyloop`, with children (`phyloop.run`, `phyloop.task`, ..). A record's `event` is its name in the file,
+and `event(...)` below gives it fields.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from scenarios.store.plain_files import open_plain
+from scenarios.store.short_paths import short_path
+
+LOG = "log.jsonl"
+OLDER = "log.jsonl.1"
+MAX_BYTES = 8 << 20
+"""A full file becomes `log.jsonl.1`, in the place of the one before: the two never hold more than twice this."""
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+USUAL = "info"
+
+_OURS = "phyloop"
+_MISUSED = (TypeError, ValueError, KeyError)
+"""What a message raises whose values do not fit its text: a library's mistake, and no reason to stop."""
+_FIELDS = "phyloop_fields"
+_LONGEST = 20_000
+"""Characters of one text: a line is to be read, and a whole file is never one exception."""
+
+ALIKE_SHOWN = 5
+"""Failures of tasks that standard error shows; all of them are in the file and in the report."""
+
+
+def logger(part: str) -> logging.Logger:
+    """The logger of a part of the program, `phyloop.PART`."""
+    return logging.getLogger(f"{_OURS}.{part}")
+
+
+def our_logger() -> logging.Logger:
+    """The logger of the whole program."""
+    return logging.getLogger(_OURS)
+
+
+def event(name: str, /, **fields: object) -> dict[str, Any]:
+    """`extra=event("task-failed", trial=3)`: the name of what happened, and plain values that belong to it."""
+    return {_FIELDS: {"event": name, **fields}}
+
+
+def fields_of(record: logging.LogRecord) -> Mapping[str, Any]:
+    """What `event` gave a record; nothing for one of a library."""
+    fields: Mapping[str, Any] = getattr(record, _FIELDS, {})
+    return fields
+
+
+@contextmanager
+def logged(folder: Path, *, level: str = USUAL) -> Iterator[None]:
+    """Keep what is logged in the block in `folder/log.jsonl`, from `level` on, warnings of libraries too.
+
+    What `telling` heard before goes in first. A disk that refuses the log stops nothing.
+    """
+    file = LogFile(folder)
+    ours, root = our_logger(), logging.getLogger()
+    before = ours.level
+    file.setLevel(LEVELS[level])
+    ours.setLevel(min(LEVELS[level], before or logging.CRITICAL))
+    root.addHandler(file)
+    for early in [one for one in root.handlers if isinstance(one, Early)]:
+        early.hand_over(file)
+    try:
+        yield
+    finally:
+        root.removeHandler(file)
+        ours.setLevel(before)
+        file.close()
+
+
+@contextmanager
+def telling(*, level: str = USUAL, traces: bool = False) -> Iterator[None]:
+    """Tell records of the block on standard error: warnings and errors, and with level debug all of them.
+
+    Level error leaves out warnings; of a library only warnings and errors are told at any level; `traces` shows the
+    traceback of what failed. What is told before `logged` knows its folder goes there later.
+    """
+    root, ours = logging.getLogger(), our_logger()
+    told, early = StandardError(traces=traces), Early()
+    told.setLevel(logging.DEBUG if level == "debug" else max(LEVELS[level], logging.WARNING))
+    before, form = ours.level, warnings.formatwarning
+    ours.setLevel(LEVELS[level])
+    for handler in (told, early):
+        root.addHandler(handler)
+    logging.captureWarnings(True)
+    warnings.formatwarning = _in_one_line
+    try:
+        yield
+    finally:
+        warnings.formatwarning = form
+        logging.captureWarnings(False)
+        for handler in (told, early):
+            root.removeHandler(handler)
+        ours.setLevel(before)
+
+
+class LogFile(logging.Handler):
+    """Appends a line per record in one write each, so that whatever kills the process leaves whole lines."""
+
+    def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES) -> None:
+        super().__init__()
+        self._path, self._max_bytes = folder / LOG, max_bytes
+        self._descriptor: int | None = None
+        self._torn = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; a full or lost disk is no reason to stop a run."""
+        if not is_told(record):
+            return
+        with suppress(OSError, *_MISUSED):
+            self._write(
+                (json.dumps(as_fields(record), ensure_ascii=False, default=str) + "\n").encode(errors="replace")
+            )
+
+    def _write(self, line: bytes) -> None:
+        if self._descriptor is None:
+            self._descriptor = open_plain(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            self._torn = self._ends_torn()
+        if os.fstat(self._descriptor).st_size + len(line) > self._max_bytes:
+            self._path.replace(self._path.with_name(OLDER))
+            os.close(self._descriptor)
+            self._descriptor, self._torn = None, False
+            self._write(line)
+            return
+        # After a line that a full disk cut short: what follows is a line of its own again.
+        data = b"\n" + line if self._torn else line
+        self._torn = True
+        self._torn = os.write(self._descriptor, data) != len(data)
+
+    def _ends_torn(self) -> bool:
+        with self._path.open("rb") as file:
+            if file.seek(0, os.SEEK_END) == 0:
+                return False
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._descriptor is not None:
+            with suppress(OSError):
+                os.close(self._descriptor)
+            self._descriptor = None
+        super().close()
+
+
+class StandardError(logging.Handler):
+    """Says a record in one line, as all else that the command says; of failures that come by the hundred the first."""
+
+    def __init__(self, *, traces: bool = False) -> None:
+        super().__init__()
+        self._traces = traces
+        self._alike: dict[str, int] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record on whatever standard error is now, which a progress bar replaces."""
+        if not is_told(record):
+            return
+        fields = fields_of(record)
+        if fields.get("quiet"):
+            return
+        name = str(fields.get("event", ""))
+        if fields.get("many"):
+            self._alike[name] = self._alike.get(name, 0) + 1
+            if self._alike[name] > ALIKE_SHOWN:
+                return
+        with suppress(OSError, *_MISUSED):
+            word = "warning: " if record.levelno == logging.WARNING else ""
+            text = " ".join(record.getMessage().split())
+            print(f"phyloop: {word}{text}{'' if text.endswith('.') else '.'}", file=sys.stderr, flush=True)
+            if self._traces and "trace" in fields:
+                print(fields["trace"], file=sys.stderr, flush=True)
+
+
+class Early(logging.Handler):
+    """Keeps records until there is a file for them."""
+
+    MOST = 1000
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record."""
+        if len(self._kept) < self.MOST and is_told(record):
+            self._kept.append(record)
+
+    def hand_over(self, handler: logging.Handler) -> None:
+        """Let `handler` have what was kept, and keep no more."""
+        for record in self._kept:
+            if record.levelno >= handler.level:
+                handler.handle(record)
+        self._kept.clear()
+        logging.getLogger().removeHandler(self)
+
+
+def is_told(record: logging.LogRecord) -> bool:
+    """Ours, or a library's warning or error."""
+    return record.name.split(".")[0] == _OURS or record.levelno >= logging.WARNING
+
+
+def as_fields(record: logging.LogRecord) -> dict[str, Any]:
+    """The object of a line: UTC time, level, event, logger, the sentence, and the record's own fields."""
+    fields = fields_of(record)
+    known = {
+        "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+        "level": record.levelname.lower(),
+        "event": fields.get("event", "warning" if record.name == "py.warnings" else "message"),
+        "logger": record.name,
+        "says": _cut(record.getMessage()),
+    }
+    rest = {key: _cut(value) for key, value in fields.items() if key not in (*known, "many", "quiet")}
+    return known | rest
+
+
+def _cut(value: object) -> object:
+    return value[: _LONGEST - 1] + "…" if isinstance(value, str) and len(value) > _LONGEST else value
+
+
+def _in_one_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Python's form of a warning without the source line, and with the file below its package."""
+    del line
+    return f"{category.__name__}: {message} ({short_path(filename)}:{lineno})"

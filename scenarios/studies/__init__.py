@@ -1,0 +1,1 @@
+"""Kinds of study: learning, links, audits, reference checks."""

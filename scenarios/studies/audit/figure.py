@@ -1,0 +1,129 @@
+"""The picture of an audit: what is refuted as a bar, what is claimed as marks on the same line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from privacy.events.claims import Claim
+from scenarios.plan.plan import Plan
+from scenarios.report.figures.draw import STYLE, write_picture
+from scenarios.report.figures.layout import wrap
+from scenarios.schema.errors import ScenarioError
+from scenarios.studies.audit.results import PointAudit, point_label
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME = "audit"
+_MARKS = {
+    ("paper", "as published"): ("D", "white", "as published"),
+    ("paper", "proved"): ("D", "#222222", "proved, as published"),
+    ("basic", "proved"): ("s", "#222222", "proved, basic composition"),
+    ("exact", "proved"): ("o", "#222222", "proved, closed form"),
+    ("pld", "proved"): ("^", "#222222", "proved, privacy loss distribution"),
+}
+_FOR_THE_RUN = {
+    "as published": ("P", "white", "as published, for the whole run"),
+    "proved": ("P", "#222222", "proved, for the whole run"),
+}
+_OTHER = ("v", "white", "claimed otherwise")
+_WIDE = 30.0
+_LINE = 0.46
+
+
+def draw_audit(plan: Plan, audits: Sequence[PointAudit]) -> Figure:
+    """A row per point; epsilon along x, logarithmic but for 0 where it spans much, infinity at the right edge."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import FuncFormatter
+
+    lower = [one.audited.result.epsilon_lower for one in audits]
+    shown = [[claim for claim in one.audited.claims if claim.order is None] for one in audits]
+    finite = [claim.epsilon for claims in shown for claim in claims if math.isfinite(claim.epsilon)]
+    top = max([*lower, *finite, 0.1])
+    least = min([value for value in (*lower, *finite) if value > 0.01], default=top)
+    wide = top / least > _WIDE
+    edge = top * (3.0 if wide else 1.18)
+    labels = [wrap(point_label(plan, one.point), width=2.6) for one in audits]
+    confidence = 100.0 * audits[0].audited.result.confidence
+    with rc_context(STYLE):
+        rows = [max(1.0, 0.55 * (label.count("\n") + 1)) for label in labels]
+        figure = Figure(figsize=(7.4, 1.9 + _LINE * sum(rows)), layout="constrained")
+        axes = figure.subplots()
+        seen: dict[tuple[str, str], tuple[str, str, str]] = {}
+        places = [sum(rows[:row]) + rows[row] / 2.0 for row in range(len(rows))]
+        for place, bound, claims in zip(places, lower, shown, strict=True):
+            axes.barh(place, bound, height=0.5, color="#9a9a9a", edgecolor="#222222", hatch="///", linewidth=0.8)
+            for claim in claims:
+                _mark(axes, claim, place, edge=edge, seen=seen)
+        axes.set_yticks(places, labels)
+        axes.set_ylim(sum(rows) + 0.1, -0.1)
+        if wide:
+            axes.set_xscale("symlog", linthresh=10.0 ** math.floor(math.log10(max(least, 1e-3))))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_xlim(0.0, edge * (1.5 if wide else 1.05))
+        deltas = {one.audited.result.delta for one in audits}
+        axes.set_xlabel(f"ε at δ = {deltas.pop():g} [nats]" if len(deltas) == 1 else "ε, each at its own δ [nats]")
+        axes.grid(visible=True, axis="x", color="#d9d9d9", linewidth=0.7)
+        handles = [
+            Patch(
+                facecolor="#9a9a9a",
+                edgecolor="#222222",
+                hatch="///",
+                label=f"refuted by games ({confidence:g} % conf.)",
+            ),
+            *(
+                Line2D([], [], linestyle="", color="#222222", marker=shape, markerfacecolor=fill, label=label)
+                for shape, fill, label in dict.fromkeys(seen.values())
+            ),
+        ]
+        if any(not math.isfinite(claim.epsilon) for claims in shown for claim in claims):
+            handles.append(Line2D([], [], linestyle="", color="#222222", marker=r"$\infty$", label="no ε claimed"))
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+def _mark(
+    axes: object, claim: Claim, place: float, *, edge: float, seen: dict[tuple[str, str], tuple[str, str, str]]
+) -> None:
+    from matplotlib.axes import Axes
+
+    assert isinstance(axes, Axes)
+    if not math.isfinite(claim.epsilon):
+        axes.plot(edge, place, linestyle="", color="#222222", marker=r"$\infty$", markersize=11, zorder=3)
+        return
+    if claim.scope == "run":
+        kind = ("run", str(claim.standing))
+        shape, fill, _ = seen.setdefault(kind, _FOR_THE_RUN[claim.standing])
+    else:
+        kind = (claim.accountant, claim.standing)
+        shape, fill, _ = seen.setdefault(kind, _MARKS.get(kind, _OTHER))
+    axes.plot(
+        claim.epsilon,
+        place,
+        linestyle="",
+        color="#222222",
+        marker=shape,
+        markersize=7,
+        markerfacecolor=fill,
+        markeredgewidth=1.4,
+        zorder=3,
+        clip_on=False,
+    )
+
+
+def write_audit_figure(folder: Path, plan: Plan, audits: Sequence[PointAudit]) -> dict[str, Path]:
+    """`audit.png` and `audit.svg` in `folder`; ScenarioError if they cannot be written."""
+    try:
+        return write_picture(draw_audit(plan, audits), folder / NAME)
+    except OSError as error:
+        raise ScenarioError(
+            file=folder,
+            problem=f"figures cannot be written here ({error.strerror})",
+            remedy="choose a folder on a writable disk",
+        ) from error

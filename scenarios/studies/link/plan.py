@@ -1,0 +1,286 @@
+"""A scenario's sweep as curves, and every value on the axis as a point with an identity of its own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import log10
+from typing import Any
+
+from phy.coding.plan import PacketPlan, plan_packet
+from phy.config import LinkConfig
+from phy.measure.monte_carlo import Independent
+from scenarios.plan.identity import EXECUTION_MODE, leave_out_sionna, without_minus_zero
+from scenarios.plan.identity import canonical_json as identity_json
+from scenarios.plan.plan import Point, Reading, expand, value_of
+from scenarios.schema.consistency.link_studies import find_link_conflicts, measure_of, resolve_link
+from scenarios.schema.errors import KeyPath, ScenarioError, mark_of
+from scenarios.schema.labels.labels import setting_label
+from scenarios.schema.loader import LoadedScenario, unswept
+from scenarios.schema.measure import Axis, MeasureConfig
+from scenarios.schema.schema import SCHEMA_VERSION, Scenario
+from scenarios.studies.link.level import Budget, at_level
+
+MAX_CURVES = 1000
+MAX_RATE_LOSS_DB = 0.25
+"""Beyond this the rate that a packet really has deserves a warning."""
+BATCH_BITS = 1 << 20
+"""Payload bits of all devices in one batch: some 10 to 100 ms of the uncoded link on two cores."""
+PACKET_BATCH_BITS = 1 << 18
+"""The same for links with coding, OFDM or NOMA, which are slower."""
+USUAL_EXPANSION = 8
+"""Bits on the air per payload bit up to which a batch is bounded by its payload alone."""
+MAX_TRANSMISSIONS = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchShape:
+    """`transmissions` independent ones per batch, in each `num_bits` payload bits of every device.
+
+    A transmission has its own fades, noise and payload: it is the cluster of the intervals.
+    """
+
+    transmissions: int
+    num_bits: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkPoint:
+    """One value on the axis of one curve; `physics` is everything that determines its counts."""
+
+    value_db: float
+    esno_db: float
+    link: LinkConfig
+    point_id: str
+    physics: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """One point of the sweep: a link, measured at every value in ascending order."""
+
+    index: int
+    label: str
+    point: Point
+    num_devices: int
+    shape: BatchShape
+    budget: Budget
+    points: tuple[LinkPoint, ...]
+
+    @property
+    def link(self) -> LinkConfig:
+        """The link, whose power is that of no point in particular."""
+        return self.point.scenario.link
+
+    @property
+    def independent(self) -> Independent:
+        """What errs independently on this link; on the safe side where devices or packets of it share a draw.
+
+        Bits where an uncoded link meets the same channel always, or a new one at every symbol.
+        """
+        link = self.link
+        constant = not link.channel.fades and not link.csi_error_variance
+        shared = (link.access == "noma" and self.num_devices > 1) or not link.impairments.none
+        if shared or link.channel.cell is not None:
+            return "transmissions"
+        if link.plain and (constant or link.channel.coherence == "symbol"):
+            return "bits"
+        return "packets" if constant or link.channel.coherence in ("symbol", "packet") else "transmissions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkPlan:
+    """All curves of a scenario."""
+
+    curves: tuple[Curve, ...]
+    swept_paths: tuple[str, ...]
+    measure: MeasureConfig
+    seed: int
+
+    @property
+    def num_points(self) -> int:
+        """Points of all curves."""
+        return sum(len(curve.points) for curve in self.curves)
+
+
+def expand_link(loaded: LoadedScenario) -> LinkPlan:
+    """The curves of a scenario with a `measure:` section; sweeps of learning and privacy say nothing here.
+
+    Raises ScenarioError without such a section, and wherever a link cannot be measured.
+    """
+    if loaded.scenario.measure is None:
+        raise ScenarioError(
+            problem="phyloop link needs a measure: section, and this scenario has none",
+            remedy="add for example measure: {over: ebno_db, values: {start: 0, stop: 12, step: 2}}, "
+            "or use phyloop run",
+            file=loaded.source,
+        )
+    ignored = ["learning", "privacy"]
+    if "learning" in loaded.document:  # the sweep may be that of a study with both parts
+        ignored.append("link.power.snr_max_db")
+    loaded = unswept(loaded, ignored)
+    _refuse_swept_power(loaded)
+    plan = expand(loaded, LINK)
+    if len(plan.points) > MAX_CURVES:
+        file, line = mark_of(("sweep",), loaded.marks)
+        raise ScenarioError(
+            problem=f"{len(plan.points)} curves, more than {MAX_CURVES}",
+            remedy="shorten the lists, or zip them",
+            file=file,
+            line=line,
+            key="sweep",
+        )
+    labels = [_label(point, plan.swept_paths) for point in plan.points]
+    if len(set(labels)) < len(labels):  # settings that are said alike
+        labels = [f"{number}: {label}" for number, label in enumerate(labels, start=1)]
+    return LinkPlan(
+        curves=tuple(_curve(point, label) for point, label in zip(plan.points, labels, strict=True)),
+        swept_paths=plan.swept_paths,
+        measure=measure_of(loaded.scenario),
+        seed=plan.seed,
+    )
+
+
+def _refuse_swept_power(loaded: LoadedScenario) -> None:
+    for at in swept_keys(loaded.document.get("sweep"), ("sweep",)):
+        if at[-1] in ("link.power.snr_max_db", "link.power"):
+            file, line = mark_of(at, loaded.marks)
+            raise ScenarioError(
+                problem="the transmit power follows from measure.values, so sweeping it would change nothing",
+                remedy="leave it out of the sweep, or sweep link.power.policy",
+                file=file,
+                line=line,
+                key=str(at[-1]),
+            )
+
+
+def swept_keys(node: object, at: KeyPath = ("sweep",)) -> Iterator[KeyPath]:
+    """Where each path of a sweep `node` stands, the path last."""
+    if isinstance(node, list):
+        for number, block in enumerate(node):
+            yield from swept_keys(block, (*at, number))
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if key == "zip":
+                yield from swept_keys(value, (*at, key))
+            else:
+                yield (*at, key)
+
+
+def _label(point: Point, paths: tuple[str, ...]) -> str:
+    """The curve in words: the user's own label, or all that the sweep set."""
+    if "label" in point.settings and point.scenario.label:
+        return setting_label("label", point.scenario.label)
+    parts = [said(point, path) for path in paths if path in point.settings]
+    return ", ".join(filter(None, parts)) or said(point, "link.modulation")
+
+
+def said(point: Point, path: str) -> str:
+    """A setting in words; of a mapping what the sweep wrote, not the defaults beside it."""
+    written = point.settings.get(path)
+    if path == "link.mcs" and written is not None:
+        return f"MCS {written}"
+    return setting_label(path, written if isinstance(written, dict) else setting_of(point, path))
+
+
+def setting_of(point: Point, path: str) -> Any:
+    """The value of a path; an MCS index as it was swept, though the link has its modulation and rate instead."""
+    return point.settings.get(path) if path == "link.mcs" else value_of(point, path)
+
+
+def batch_shape(measure: MeasureConfig, link: LinkConfig) -> BatchShape:
+    """Whole packets in as many transmissions as possible, for transmissions are what is independent."""
+    packet_bits = 8 * link.packet_size_bytes
+    if measure.bits_per_batch == "auto":
+        per_device = (BATCH_BITS if link.plain else PACKET_BATCH_BITS) // measure.num_devices
+        if not link.plain:
+            # Tiny packets in long code blocks are mostly filler: what they cost is what is decoded.
+            coded_bits = _packet_plan(link).coded_bits
+            packet_bits_charged = max(packet_bits, coded_bits / USUAL_EXPANSION)
+            per_device = int(per_device * packet_bits / packet_bits_charged)
+        packets = max(per_device // packet_bits, 1)
+    else:
+        packets = -(-measure.bits_per_batch // packet_bits)
+    transmissions = min(packets, MAX_TRANSMISSIONS)
+    return BatchShape(transmissions=transmissions, num_bits=-(-packets // transmissions) * packet_bits)
+
+
+def _packet_plan(link: LinkConfig) -> PacketPlan:
+    link = link.resolve_mcs()
+    payload_bits = 8 * link.packet_size_bytes
+    crc = link.packets.crc_name(payload_bits)
+    return plan_packet(link.coding, payload_bits=payload_bits, bits_per_symbol=link.bits_per_symbol, crc=crc)
+
+
+def rate_warning(curve: Curve, over: Axis) -> str | None:
+    """A sentence where Eb/N0 at the nominal rate is far from that of the bits carried; the fast path adds none."""
+    if over != "ebno_db" or curve.link.plain:
+        return None
+    nominal, carried = curve.budget.code_rate, _packet_plan(curve.link).rate
+    loss_db = 10.0 * log10(nominal / carried)
+    if loss_db <= MAX_RATE_LOSS_DB:
+        return None
+    return (
+        f"measure.over ebno_db charges the code rate {nominal:.4g}, but packets of {curve.link.packet_size_bytes} "
+        f"bytes carry {carried:.4g} payload bits per bit on the air (check sum, tail, filler and padding), so "
+        f"their Eb/N0 is {loss_db:.2f} dB higher than the axis says; send larger packets or "
+        "shorter blocks, or use over: esno_db"
+    )
+
+
+def _curve(point: Point, label: str) -> Curve:
+    scenario = point.scenario
+    measure = measure_of(scenario)
+    budget = Budget.of(scenario.link, num_devices=measure.num_devices)
+    shape = batch_shape(measure, scenario.link)
+    return Curve(
+        index=point.index,
+        label=label,
+        point=point,
+        num_devices=measure.num_devices,
+        shape=shape,
+        budget=budget,
+        points=tuple(_point(scenario, measure, budget, shape, value) for value in measure.levels),
+    )
+
+
+def _point(scenario: Scenario, measure: MeasureConfig, budget: Budget, shape: BatchShape, value_db: float) -> LinkPoint:
+    link = at_level(scenario.link, snr_max_db=budget.snr_max_db(value_db, measure.over))
+    physics = _physics(scenario, link, measure.num_devices, shape)
+    return LinkPoint(
+        value_db=value_db,
+        esno_db=budget.esno_db(value_db, measure.over),
+        link=link,
+        physics=physics,
+        point_id=hashlib.sha256(identity_json(physics).encode()).hexdigest(),
+    )
+
+
+def _physics(scenario: Scenario, link: LinkConfig, num_devices: int, shape: BatchShape) -> dict[str, Any]:
+    """All that determines the counts of batch after batch, as plain JSON data.
+
+    The value on the axis is in it as the transmit power: one link measured over Eb/N0 and over Es/N0 shares its points.
+    """
+    dumped = link.model_dump(mode="json")
+    leave_out_sionna(dumped)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "execution_mode": EXECUTION_MODE,
+        "kind": "link",
+        "seed": scenario.seed,
+        "num_devices": num_devices,
+        "transmissions": shape.transmissions,
+        "num_bits": shape.num_bits,
+        "link": without_minus_zero(dumped),
+    }
+
+
+def _curve_physics(scenario: Scenario) -> str:
+    measure = measure_of(scenario)
+    link = at_level(resolve_link(scenario).link, snr_max_db=0.0)
+    return identity_json(_physics(scenario, link, measure.num_devices, batch_shape(measure, link)))
+
+
+LINK = Reading(conflicts=find_link_conflicts, resolve=resolve_link, physics=_curve_physics)
+"""What `expand` needs to know to make curves of points."""

@@ -1,0 +1,98 @@
+"""Results of a point in words, for the terminal and the report page."""
+
+from __future__ import annotations
+
+from phy.measure.monte_carlo import RateEstimate, Stop, StopReason
+from scenarios.report.rows import with_interval
+from scenarios.studies.link.level import MEANINGS, PLAIN_LABELS
+from scenarios.studies.link.plan import LinkPlan
+from scenarios.studies.link.results import PointResult
+
+REASONS: dict[StopReason, str] = {
+    "bit_errors": "bit errors",
+    "packet_errors": "packet errors",
+    "relative_width": "interval width",
+    "max_bits": "max_bits",
+    "time": "time*",
+}
+
+TIME_NOTE = (
+    "* ended by max_seconds: how far such a point came depends on the machine; more time continues it where it stopped."
+)
+UNBIASED_NOTE = (
+    "A rate that stopped on its target of errors is the unbiased estimate for that stop, so it differs a little from "
+    "errors over what was observed."
+)
+BER, PER = "bit error rate", "packet error rate"
+
+
+def heads(plan: LinkPlan) -> tuple[str, ...]:
+    """Column heads of a point's row."""
+    percent = f"{100 * plan.measure.confidence:g} %"
+    x = PLAIN_LABELS[plan.measure.over]
+    return (x, "bits", "errors", f"{BER} [{percent}]", "packets", "errors", f"{PER} [{percent}]", "time", "stopped on")
+
+
+def cells(result: PointResult) -> tuple[str, ...]:
+    """The row of a point over all devices."""
+    bits, packets = result.measured.tally.bits, result.measured.tally.packets
+    return (
+        f"{result.point.value_db:g}",
+        f"{bits.observations:,}",
+        f"{bits.errors:,}",
+        rate(result.rates.bits),
+        f"{packets.observations:,}",
+        f"{packets.errors:,}",
+        rate(result.rates.packets),
+        seconds(result.measured.seconds),
+        reason(result.stop),
+    )
+
+
+def rate(estimate: RateEstimate | None) -> str:
+    """`rate [low, high]`, `< high` without an error, a dash where nothing was observed."""
+    if estimate is None:
+        return "-"
+    if estimate.rate is None:
+        return f"< {estimate.high:.2g}"
+    return with_interval(estimate.rate, low=estimate.low, high=estimate.high)
+
+
+def reason(stop: Stop | None) -> str:
+    """Why a point ended, with the number that was asked for."""
+    if stop is None:
+        return "not finished"
+    return f"{stop.target} {REASONS[stop.reason]}" if stop.target is not None else REASONS[stop.reason]
+
+
+def seconds(value: float) -> str:
+    """A duration in three digits [s]."""
+    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+
+
+def axis_sentence(plan: LinkPlan) -> str:
+    """What x means."""
+    name = PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]")
+    uncharged = "pilots, prefixes, check sums and retransmissions are not charged"
+    text = f"{name} is the {MEANINGS[plan.measure.over]}; {uncharged}."
+    links = [curve.link for curve in plan.curves]
+    if any(link.power.policy != "fixed" for link in links):
+        text += " Under power control other than fixed it is the value that fixed power would give."
+    if any(link.access == "noma" for link in links):
+        text += " Under NOMA the power of a group counts as one."
+    if any(link.channel.cell is not None for link in links):
+        text += " In a cell it is the value at the reference distance."
+    return text
+
+
+def stop_sentence(plan: LinkPlan) -> str:
+    """When a point is done."""
+    rule = plan.measure.rule()
+    targets = [
+        f"{count} {word}"
+        for count, word in ((rule.bit_errors, "bit errors"), (rule.packet_errors, "packet errors"))
+        if count is not None
+    ]
+    if rule.relative_width is not None:
+        targets.append(f"an interval of {rule.relative_width:g} of the bit error rate")
+    return f"a point stops on {' and '.join(targets)}, or at {rule.max_bits:.3g} bits, or after {rule.max_seconds:g} s"

@@ -1,0 +1,125 @@
+"""Verdicts as a table: on the terminal, as CSV and as Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from math import isnan
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scenarios.report.tables.export import Replacement
+from scenarios.studies.verify.check import CONFIDENCE, FAMILY
+from scenarios.studies.verify.run import Verdict
+
+HEADS = ("card", "what", "errors / counted", "measured", "interval", "expected", "resolves", "verdict", "time")
+CSV_HEADS = (
+    "card",
+    "what",
+    "errors",
+    "observations",
+    "measured",
+    "low",
+    "high",
+    "expected_low",
+    "expected_high",
+    "resolves",
+    "verdict",
+    "seconds",
+)
+INTERVAL_NOTE = (
+    f"Intervals hold at {100 * CONFIDENCE:.4f} % each, widened for bursts, so that the table as a whole holds at "
+    f"{100 * FAMILY:g} % (Bonferroni). resolves: the difference that would surely be noticed."
+)
+
+
+def cells(verdict: Verdict, *, first: bool) -> tuple[str, ...]:
+    """A row in words; the card is named in its `first` row only."""
+    check = verdict.check
+    counted = "" if check.observations is None else f"{check.observations:,}"
+    if check.errors is not None:
+        counted = f"{check.errors:,} / {counted}"
+    low, high = check.expected
+    exact = isnan(low) or high - low <= 1e-9 * abs(high)
+    return (
+        verdict.card.name if first else "",
+        check.what,
+        counted,
+        _number(check.measured),
+        "" if check.low == check.high else f"{_number(check.low)} to {_number(check.high)}",
+        _number(low) if exact else f"{_number(low)} to {_number(high)}",
+        check.resolves,
+        check.verdict,
+        f"{verdict.seconds:.1f} s",
+    )
+
+
+def print_table(verdicts: Sequence[Verdict], console: Console) -> None:
+    """The table, as wide as it needs to be where nobody looks at a terminal."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in HEADS:
+        table.add_column(head, no_wrap=head not in ("what", "verdict"), justify="right" if head == "time" else "left")
+    for row, verdict in _rows(verdicts):
+        colour = "green" if verdict.check.passed else "bold red"
+        table.add_row(*row[:-2], Text(row[-2], style=colour), row[-1])
+    console.print(table, soft_wrap=not console.is_terminal)
+
+
+def summary(verdicts: Sequence[Verdict], *, seconds: float) -> str:
+    """The last line."""
+    failed = [verdict for verdict in verdicts if not verdict.check.passed]
+    cards = list(dict.fromkeys(verdict.card.name for verdict in verdicts))
+    said = f"{len(cards)} cards, {len(verdicts)} checks"
+    if not failed:
+        return f"{said}: all pass, in {seconds:.0f} s"
+    names = ", ".join(dict.fromkeys(verdict.card.name for verdict in failed))
+    return f"{said}: {len(failed)} FAIL ({names}), in {seconds:.0f} s"
+
+
+def write_csv(path: Path, verdicts: Sequence[Verdict]) -> None:
+    """One row per check; empty where nothing is counted or known."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_HEADS)
+    for verdict in verdicts:
+        check = verdict.check
+        numbers = (check.measured, check.low, check.high, *check.expected)
+        writer.writerow(
+            (
+                verdict.card.name,
+                check.what,
+                check.errors,
+                check.observations,
+                *("" if isnan(number) else repr(number) for number in numbers),
+                check.resolves,
+                check.verdict,
+                f"{verdict.seconds:.3f}",
+            )
+        )
+    with Replacement(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def write_markdown(path: Path, verdicts: Sequence[Verdict], *, seconds: float) -> None:
+    """The table with its summary and the meaning of its intervals."""
+    lines = ["| " + " | ".join(HEADS) + " |", "|" + " --- |" * len(HEADS)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row, _ in _rows(verdicts)]
+    text = "\n".join([*lines, "", summary(verdicts, seconds=seconds), "", INTERVAL_NOTE, ""])
+    with Replacement(path) as file:
+        file.write(text.encode())
+
+
+def _rows(verdicts: Sequence[Verdict]) -> list[tuple[tuple[str, ...], Verdict]]:
+    names = [verdict.card.name for verdict in verdicts]
+    return [
+        (cells(verdict, first=number == 0 or names[number - 1] != verdict.card.name), verdict)
+        for number, verdict in enumerate(verdicts)
+    ]
+
+
+def _number(value: float) -> str:
+    return "" if isnan(value) else f"{value:.4g}"
