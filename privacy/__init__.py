@@ -83,9 +83,9 @@ __all__ = [
 _HOMES = {
     "config": {"AnalogTail", "PrivacyConfig"},
     "errors": {"PrivacyError"},
-    "amplitude_privacy": {"AmplitudePrivacy", "NoPrivacy", "RoundPrivacy"},
-    "bit_distance": {"KappaEstimate", "measure_kappa"},
-    "bit_flipping": {
+    "mechanisms.amplitude_privacy": {"AmplitudePrivacy", "NoPrivacy", "RoundPrivacy"},
+    "mechanisms.bit_distance": {"KappaEstimate", "measure_kappa"},
+    "mechanisms.bit_flipping": {
         "TargetRate",
         "aes_ciphertext_rate",
         "aes_plaintext_rate",
@@ -96,11 +96,11 @@ _HOMES = {
         "recovered_factor",
         "target_bit_error_rate",
     },
-    "flip_plans": {"CLAMP_WORDS", "FlipPlan", "plan_flips"},
+    "mechanisms.flip_plans": {"CLAMP_WORDS", "FlipPlan", "plan_flips"},
     "ciphers": {"Cipher", "build_cipher"},
-    "gaussian_mechanism": {"calibrated_sigma", "delta_from_renyi", "printed_sigma", "sensitivity", "spent_epsilon"},
-    "flmc_analog": {"analog_amplitude_cap", "analog_delta", "analog_tail_inverse", "analog_within"},
-    "flmc_digital": {
+    "mechanisms.gaussian_mechanism": {"calibrated_sigma", "delta_from_renyi", "printed_sigma", "sensitivity", "spent_epsilon"},
+    "mechanisms.flmc_analog": {"analog_amplitude_cap", "analog_delta", "analog_tail_inverse", "analog_within"},
+    "mechanisms.flmc_digital": {
         "DeltaEstimate",
         "digital_amplitude_cap",
         "digital_delta",

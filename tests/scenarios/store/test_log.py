@@ -18,7 +18,7 @@ import pytest
 from scenarios.engine.failures import told_trace
 from scenarios.store.log import ALIKE_SHOWN, LOG, OLDER, LogFile, StandardError, event, logged, logger, telling
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def lines(folder: Path, name: str = LOG) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from scenarios.store.heartbeat import PROGRESS, Heartbeat, read_heartbeat
 from scenarios.store.run_notes import Planned
 from scenarios.store.status import Status, holder, read_status
 
-HERE = Path(__file__).resolve().parent
+HELPERS = Path(__file__).resolve().parents[2] / "helpers"
 
 
 def known_run(
@@ -61,8 +61,8 @@ def slow_run(tmp_path: Path) -> subprocess.Popen[bytes]:
     """A process that writes a task every 0.3 s, of 400, and has written some."""
     process = subprocess.Popen(
         [sys.executable, "-c", RUNS_SLOWLY, str(tmp_path)],
-        cwd=HERE,
-        env={**ENVIRONMENT, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parents[1]}"},
+        cwd=HELPERS,
+        env={**ENVIRONMENT, "PYTHONPATH": f"{HELPERS}{os.pathsep}{HELPERS.parents[1]}"},
     )
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline and process.poll() is None:
@@ -227,7 +227,7 @@ def test_the_command_tells_a_script_all_it_tells_a_reader_and_loads_no_tensorflo
     assert told == expected
     loaded = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", "import scenarios.cli.app, scenarios.cli.status"],
-        cwd=HERE.parents[1],
+        cwd=HELPERS.parents[1],
         capture_output=True,
         text=True,
         check=True,

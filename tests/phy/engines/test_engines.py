@@ -107,7 +107,7 @@ def test_neither_phy_nor_a_checked_scenario_imports_numba() -> None:
         "scenarios.plan.plan.expand(loaded)\n"
         "print('numba' in sys.modules)\n"
     )
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     told = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["False"]
 

@@ -24,7 +24,7 @@ from scenarios.store.provenance import collect_provenance
 from scenarios.store.store import Store
 from scenarios.store.store_reading import SERIES_TABLES
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def a_result(trial: int, *, failure: str | None = None, rounds: int = 4, devices: int = 3) -> TrialResult:

@@ -16,7 +16,7 @@ from phy.config import LinkConfig
 
 pytestmark = pytest.mark.slow
 
-BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
+BESIDE = Path(__file__).resolve().parents[4] / "shared" / "data"
 SETTING: dict[str, Any] = {
     "num_devices": 1000,
     "rounds": 30,

@@ -16,18 +16,18 @@ from small_jobs import ALL, FAST, differing, digests, small_jobs
 
 from scenarios.engine.cluster.engine import DaskEngine
 
-HERE = Path(__file__).parent
+HELPERS = Path(__file__).parents[2] / "helpers"
 
 
 def in_one_process(names: Sequence[str], out: Path, *, threads: int) -> dict[str, dict[str, str]]:
     """In a process of its own: whoever ran before in this one may have started TensorFlow with other threads."""
     env = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), str(HERE)]),
+        "PYTHONPATH": os.pathsep.join([str(HELPERS.parents[1]), str(HELPERS)]),
         "PHYLOOP_THREADS": str(threads),
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
-    subprocess.run([sys.executable, HERE / "small_jobs.py", out, *names], env=env, check=True)
+    subprocess.run([sys.executable, HELPERS / "small_jobs.py", out, *names], env=env, check=True)
     return dict(json.loads(out.read_text()))
 
 
