@@ -44,18 +44,14 @@ def _walk(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
 
 def _problem(value: Any) -> str:
     if isinstance(value, Mapping):
-        if len(value) > MAX_KEYS or any(len(key) > MAX_KEY or _is_unshown(key) for key in value):
+        if len(value) > MAX_KEYS or any(len(key) > MAX_KEY or UNSHOWN.search(key) for key in value):
             return "keys that no scenario has"
     elif isinstance(value, str):
-        if len(value) > MAX_BYTES or _is_unshown(value):
+        if len(value) > MAX_BYTES or UNSHOWN.search(value):
             return "text that cannot be shown"
     elif isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**MAX_DIGITS:
         return f"a number of more than {MAX_DIGITS} digits"
     return "null" if value is None else ""
-
-
-def _is_unshown(text: str) -> bool:
-    return UNSHOWN.search(text) is not None or any("\ud800" <= one <= "\udfff" for one in text)
 
 
 def _foreign(folder: Path, problem: str) -> ScenarioError:
