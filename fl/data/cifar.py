@@ -7,6 +7,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from pickle import UnpicklingError
 from typing import IO, Any, cast
 
 import numpy as np
@@ -32,7 +33,10 @@ _LARGEST_BYTES = 1 << 28
 _LARGEST_ARCHIVE_BYTES = 1 << 29
 """Unpacked, CIFAR-10 and CIFAR-100 have 186 MB; of a .tar.gz that unpacks to more no more is read."""
 
-_DAMAGE = (EOFError, ValueError, KeyError, tarfile.TarError, zlib.error, OSError, OverflowError, MemoryError)
+_DAMAGE = (
+    *(EOFError, ValueError, KeyError, OSError, OverflowError, MemoryError),
+    *(UnpicklingError, tarfile.TarError, zlib.error),
+)
 
 
 def read_cifar(path: Path, *, name: DataName) -> Arrays:

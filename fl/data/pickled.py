@@ -1,275 +1,140 @@
-"""The Python pickles of CIFAR, read by rules of our own: Python's reader of pickles runs what a file asks for.
+"""CIFAR's Python pickles, read without running the code that a file names.
 
-A pickle is a program for a small machine with a stack. Of its instructions those are carried out here that make text,
-bytes, whole numbers, lists, tuples and dictionaries, and of the functions that it may name those four by which NumPy
-writes an array of bytes. Any other instruction or name ends the reading. What is read cannot become larger than the
-file: nothing is allocated by what the file claims, memory is numbered by what was kept, and keys are text.
+A pickle is a program. The reader runs only the instructions of text, whole numbers, lists, dictionaries and arrays.
+Python's own reader written in Python runs them: the one written in C takes the memory that a file claims to need.
 """
 
 from __future__ import annotations
 
+import io
+import pickle
 import re
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from pickle import UnpicklingError
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+_MAX_INSTRUCTIONS = 1 << 20
+"""CIFAR-100's training file has some 300 000. One instruction takes at most about 100 bytes beyond the file's own."""
 
-class PickleError(ValueError):
-    """The file asks for something that no file of CIFAR needs, or is damaged."""
-
-
-class _Name(NamedTuple):
-    """A function or class that the file names."""
-
-    module: str
-    name: str
-
-
-class _Dtype:
-    """Stands for `numpy.dtype`: its name is kept, byte order and whatever else is set are not."""
-
-    def __init__(self, name: Any = None, *_: Any) -> None:
-        self.name = name.decode("latin1") if isinstance(name, bytes) else name
-
-
-class _Array:
-    """Stands for `numpy.ndarray`: NumPy's own code never sees the state in the file."""
-
-    state: Any = None
-
-    def __init__(self, *_: Any) -> None:
-        pass
-
-
-def _from_buffer(buffer: Any, dtype: Any, shape: Any, order: Any) -> _Array:
-    """NumPy's own way since protocol 5."""
-    if not isinstance(buffer, bytes):
-        raise PickleError("its array has no bytes")
-    array = _Array()
-    array.state = (1, shape, dtype, order == "F", buffer)
-    return array
-
-
-def _encode(text: Any, encoding: Any) -> bytes:
-    """How Python 3 writes bytes in protocol 2."""
-    if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
-        raise PickleError("it encodes something else than bytes")
-    return text.encode("latin1")
-
-
-_ALLOWED: dict[_Name, Callable[..., Any]] = {
-    _Name("_codecs", "encode"): _encode,
-    _Name("numpy", "dtype"): _Dtype,
-    _Name("numpy", "ndarray"): _Array,
-    **{_Name(f"numpy.{core}.multiarray", "_reconstruct"): _Array for core in ("core", "_core")},
-    **{_Name(f"numpy.{core}.numeric", "_frombuffer"): _from_buffer for core in ("core", "_core")},
-}
-_MARK = object()
+_ALLOWED = (
+    pickle.PROTO + pickle.FRAME + pickle.STOP + pickle.MARK + pickle.POP,
+    pickle.NONE + pickle.NEWTRUE + pickle.NEWFALSE + pickle.BININT + pickle.BININT1 + pickle.BININT2 + pickle.LONG1,
+    pickle.BINSTRING + pickle.SHORT_BINSTRING,  # text of Python 2, in which CIFAR was written
+    pickle.BINBYTES + pickle.SHORT_BINBYTES + pickle.BINBYTES8 + pickle.BYTEARRAY8,
+    pickle.BINUNICODE + pickle.SHORT_BINUNICODE + pickle.BINUNICODE8,
+    pickle.EMPTY_TUPLE + pickle.TUPLE1 + pickle.TUPLE2 + pickle.TUPLE3 + pickle.TUPLE,
+    pickle.EMPTY_LIST + pickle.APPEND + pickle.APPENDS + pickle.EMPTY_DICT + pickle.SETITEM + pickle.SETITEMS,
+    pickle.BINPUT + pickle.LONG_BINPUT + pickle.MEMOIZE + pickle.BINGET + pickle.LONG_BINGET,
+    pickle.GLOBAL + pickle.STACK_GLOBAL + pickle.REDUCE + pickle.BUILD,
+)
+_NAMES = re.compile(
+    r"numpy\.(dtype|ndarray)|numpy\._?core\.(multiarray\._reconstruct|numeric\._frombuffer)|_codecs\.encode"
+)
 
 
 def read_pickle(content: bytes) -> dict[str, Any]:
-    """The dictionary in `content`; keys as str, arrays of bytes as uint8.
+    """Return the dictionary in `content`: keys as str, arrays of bytes as uint8.
 
-    Whole numbers, text, bytes, lists and dictionaries pass, and arrays of unsigned bytes. PickleError, a ValueError,
-    for anything else, before it is made, and for a damaged file.
+    Raises UnpicklingError for a damaged file, and for one that holds anything but text, bytes, whole numbers, lists,
+    tuples, dictionaries and arrays of unsigned bytes.
     """
     try:
-        read = _Machine(content).run()
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise PickleError("it is cut short or damaged") from error
-    if not isinstance(read, dict):
-        raise PickleError(f"it holds a {type(read).__name__}, not a dictionary")
-    return {_text(key): _array(value) if isinstance(value, _Array) else value for key, value in read.items()}
+        items = _Reader(content).load().items()
+        return {key if isinstance(key, str) else key.decode("latin1"): _array(value) for key, value in items}
+    except (ArithmeticError, AttributeError, EOFError, LookupError, TypeError, ValueError, struct.error) as error:
+        raise UnpicklingError("it is cut short or damaged") from error
 
 
-def _text(value: Any) -> str:
-    return value.decode("latin1") if isinstance(value, bytes) else str(value)
+class _Call:
+    """A call that the file makes of a function of NumPy: kept, not made."""
+
+    state: Any = None
+
+    def __init__(self, function: str, *given: Any) -> None:
+        self.function, self.given = function, given
 
 
-def _array(pickled: _Array) -> NDArray[np.uint8]:
-    """The uint8 array of what stood for it; ValueError for another."""
-    state = pickled.state
-    if not isinstance(state, tuple) or len(state) != 5:
-        raise PickleError("its array has no content")
-    _, shape, dtype, by_column, content = state
-    if not isinstance(dtype, _Dtype) or dtype.name not in ("u1", "|u1", "uint8"):
-        raise PickleError("its array is not of unsigned bytes")
-    if not isinstance(shape, tuple) or not all(type(axis) is int for axis in shape) or not isinstance(content, bytes):
-        raise PickleError("its array has no content")
-    return np.frombuffer(content, np.uint8).reshape(shape, order="F" if by_column else "C")
+def _array(value: Any) -> Any:
+    """The uint8 array that a call would make; any other value as it is."""
+    if not isinstance(value, _Call):
+        return value
+    if value.function.endswith("_frombuffer"):  # NumPy's way since protocol 5
+        buffer, dtype, shape, order = value.given
+    else:
+        _, shape, dtype, is_by_column, buffer = value.state
+        order = "F" if is_by_column else "C"
+    if dtype.function != "numpy.dtype" or dtype.given[0] not in ("u1", "|u1", "uint8", b"u1", b"|u1"):
+        raise UnpicklingError("its array is not of unsigned bytes")
+    return np.frombuffer(buffer, np.uint8).reshape(shape, order=order)
 
 
-class _Machine:
-    """The stack, what was kept by number, and the place in the file."""
+class _Reader(pickle._Unpickler):
+    stack: list[Any]
+    dispatch: ClassVar[Any]
 
     def __init__(self, content: bytes) -> None:
-        self._content, self._at = content, 0
-        self._stack: list[Any] = []
-        self._kept: dict[int, Any] = {}
-        self._encoded = 0
+        super().__init__(io.BytesIO(content), encoding="bytes")
+        self.instructions, self.left_to_encode = 0, len(content)
 
-    def run(self) -> Any:
-        """What is left when the file says that it is at its end."""
-        while (code := self._take(1)) != b".":
-            step = _STEPS.get(code)
-            if step is None:
-                raise PickleError(f"it has the instruction {code!r}, which no array or list needs")
-            step(self)
-        return self._pop()
+    def find_class(self, module: str, name: str) -> Callable[..., Any]:
+        full = f"{module}.{name}"
+        if not _NAMES.fullmatch(full):
+            raise UnpicklingError(f"it asks for {re.sub(r'[^A-Za-z0-9_.]', '?', full[:160])}")
+        return self.encode if name == "encode" else partial(_Call, full)
 
-    def _take(self, count: int) -> bytes:
-        found = self._content[self._at : self._at + count]
-        if count < 0 or len(found) < count:
-            raise PickleError("it is cut short")
-        self._at += count
-        return found
+    def encode(self, text: str, encoding: Any) -> bytes:
+        """Bytes as Python 3 writes them in protocol 2. A file may ask for copies of one text: not beyond its size."""
+        self.left_to_encode -= len(text)
+        if self.left_to_encode < 0 or encoding not in ("latin1", b"latin1"):
+            raise UnpicklingError("it encodes more than it holds, or not bytes")
+        return text.encode("latin1")
 
-    def _number(self, kind: str) -> int:
-        return int(struct.unpack(kind, self._take(struct.calcsize(kind)))[0])
+    def reduce(self) -> None:
+        if not isinstance(self.stack[-1], tuple) or len(self.stack[-1]) > 4:  # each call copies its arguments
+            raise UnpicklingError("it calls something other than NumPy's arrays")
+        _STANDARD[pickle.REDUCE[0]](self)
 
-    def _line(self) -> str:
-        line = self._take(self._content.find(b"\n", self._at, self._at + 200) - self._at)
-        self._at += 1
-        return line.decode("ascii", "replace")
+    def build(self) -> None:
+        """Keep the state of a call; the standard reader lets a file set any attribute of any object."""
+        state = self.stack.pop()
+        if not isinstance(self.stack[-1], _Call):
+            raise UnpicklingError("it fills something other than an array")
+        self.stack[-1].state = state
 
-    def _push(self, value: Any) -> None:
-        self._stack.append(value)
+    def set_item(self) -> None:
+        _check_keys(self.stack[-2:-1])
+        _STANDARD[pickle.SETITEM[0]](self)
 
-    def _pop(self) -> Any:
-        value = self._stack.pop()
-        if value is _MARK:
-            raise PickleError("a value is missing")
-        return value
-
-    def _to_mark(self) -> list[Any]:
-        found: list[Any] = []
-        while (value := self._stack.pop()) is not _MARK:
-            found.append(value)
-        return found[::-1]
-
-    def _top(self, kind: type) -> Any:
-        top = self._stack[-1]
-        if not isinstance(top, kind):
-            raise PickleError(f"something other than a {kind.__name__} is filled")
-        return top
-
-    # --- instructions ---------------------------------------------------------------------------
-
-    def _bytes(self, kind: str) -> None:
-        self._push(self._take(self._number(kind)))
-
-    def _unicode(self, kind: str) -> None:
-        self._push(self._take(self._number(kind)).decode("utf-8", "surrogatepass"))
-
-    def _whole(self, kind: str) -> None:
-        self._push(self._number(kind))
-
-    def _long(self) -> None:
-        size = self._number("<B")
-        if size > 8:
-            raise PickleError("it has a number of more than 8 bytes")
-        self._push(int.from_bytes(self._take(size), "little", signed=True))
-
-    def _tuple_of(self, count: int) -> None:
-        self._push(tuple(reversed([self._pop() for _ in range(count)])))
-
-    def _append(self, items: list[Any]) -> None:
-        self._top(list).extend(items)
-
-    def _set(self, items: list[Any]) -> None:
-        held = self._top(dict)
-        if len(items) % 2 or not all(isinstance(key, str | bytes) for key in items[::2]):
-            raise PickleError("a key of it is no text")
-        held.update(zip(items[::2], items[1::2], strict=True))
-
-    def _keep(self, number: int) -> None:
-        if self._stack[-1] is _MARK:
-            raise PickleError("a value is missing")
-        self._kept[number] = self._stack[-1]
-
-    def _get(self, number: int) -> None:
-        if number not in self._kept:
-            raise PickleError("it refers to what it did not keep")
-        self._push(self._kept[number])
-
-    def _name(self, module: Any, name: Any) -> None:
-        if not isinstance(module, str | bytes) or not isinstance(name, str | bytes):
-            raise PickleError("it asks for something without a name")
-        found = _Name(_text(module), _text(name))
-        if found not in _ALLOWED:
-            asked = re.sub(r"[^A-Za-z0-9_.]", "?", f"{found.module[:80]}.{found.name[:80]}")
-            raise PickleError(f"it asks for {asked}")
-        self._push(found)
-
-    def _named_on_stack(self) -> None:
-        name, module = self._pop(), self._pop()
-        self._name(module, name)
-
-    def _reduce(self) -> None:
-        given, function = self._pop(), self._pop()
-        if not isinstance(function, _Name) or not isinstance(given, tuple) or len(given) > 4:
-            raise PickleError("it calls something else than NumPy's arrays")
-        if function.name == "encode" and given and isinstance(given[0], str):
-            # Of a text that was kept, a few bytes of file would make a copy each.
-            self._encoded += len(given[0])
-            if self._encoded > len(self._content):
-                raise PickleError("it encodes more than it holds")
-        try:
-            self._push(_ALLOWED[function](*given))
-        except (TypeError, UnicodeEncodeError) as error:
-            raise PickleError("its array makes no sense") from error
-
-    def _build(self) -> None:
-        state = self._pop()
-        top = self._top(object)
-        if isinstance(top, _Array):
-            top.state = state
-        elif not isinstance(top, _Dtype):
-            raise PickleError("it fills something else than NumPy's arrays")
+    def set_items(self) -> None:
+        _check_keys(self.stack[::2])
+        _STANDARD[pickle.SETITEMS[0]](self)
 
 
-_STEPS: dict[bytes, Callable[[_Machine], object]] = {
-    b"\x80": lambda m: m._take(1),  # protocol
-    b"\x95": lambda m: m._take(8),  # frame
-    b"(": lambda m: m._push(_MARK),
-    b"0": lambda m: m._pop(),
-    b"}": lambda m: m._push({}),
-    b"]": lambda m: m._push([]),
-    b")": lambda m: m._push(()),
-    b"N": lambda m: m._push(None),
-    b"\x88": lambda m: m._push(True),
-    b"\x89": lambda m: m._push(False),
-    b"J": lambda m: m._whole("<i"),
-    b"K": lambda m: m._whole("<B"),
-    b"M": lambda m: m._whole("<H"),
-    b"\x8a": _Machine._long,
-    b"U": lambda m: m._bytes("<B"),  # text of Python 2, in which CIFAR was packed
-    b"T": lambda m: m._bytes("<I"),
-    b"C": lambda m: m._bytes("<B"),
-    b"B": lambda m: m._bytes("<I"),
-    b"\x8e": lambda m: m._bytes("<Q"),
-    b"\x96": lambda m: m._bytes("<Q"),
-    b"X": lambda m: m._unicode("<I"),
-    b"\x8c": lambda m: m._unicode("<B"),
-    b"\x8d": lambda m: m._unicode("<Q"),
-    b"\x85": lambda m: m._tuple_of(1),
-    b"\x86": lambda m: m._tuple_of(2),
-    b"\x87": lambda m: m._tuple_of(3),
-    b"t": lambda m: m._push(tuple(m._to_mark())),
-    b"a": lambda m: m._append([m._pop()]),
-    b"e": lambda m: m._append(m._to_mark()),
-    b"s": lambda m: m._set([m._pop(), m._pop()][::-1]),
-    b"u": lambda m: m._set(m._to_mark()),
-    b"q": lambda m: m._keep(m._number("<B")),
-    b"r": lambda m: m._keep(m._number("<I")),
-    b"\x94": lambda m: m._keep(len(m._kept)),
-    b"h": lambda m: m._get(m._number("<B")),
-    b"j": lambda m: m._get(m._number("<I")),
-    b"c": lambda m: m._name(m._line(), m._line()),
-    b"\x93": _Machine._named_on_stack,
-    b"R": _Machine._reduce,
-    b"b": _Machine._build,
+def _check_keys(keys: list[Any]) -> None:
+    if not all(isinstance(key, str | bytes) for key in keys):  # nested tuples take for ever to hash
+        raise UnpicklingError("a key of it is not text")
+
+
+def _counted(run: Callable[[Any], None]) -> Callable[[_Reader], None]:
+    def step(reader: _Reader) -> None:
+        reader.instructions += 1
+        if reader.instructions > _MAX_INSTRUCTIONS:
+            raise UnpicklingError(f"it has more than {_MAX_INSTRUCTIONS} instructions")
+        run(reader)
+
+    return step
+
+
+_STANDARD: dict[int, Callable[[Any], None]] = {**pickle._Unpickler.dispatch}
+_OWN: dict[int, Callable[[Any], None]] = {
+    pickle.REDUCE[0]: _Reader.reduce,
+    pickle.BUILD[0]: _Reader.build,
+    pickle.SETITEM[0]: _Reader.set_item,
+    pickle.SETITEMS[0]: _Reader.set_items,
+    pickle.BYTEARRAY8[0]: _STANDARD[pickle.BINBYTES8[0]],  # the standard reader takes the memory that the file claims
 }
+_Reader.dispatch = {code: _counted(_OWN.get(code, _STANDARD[code])) for code in b"".join(_ALLOWED)}

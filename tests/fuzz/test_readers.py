@@ -27,7 +27,7 @@ from pace import OwnTime
 from fl.data.cifar import read_cifar
 from fl.data.idx import read_idx
 from fl.data.npz import read_npz
-from fl.data.pickled import PickleError, read_pickle
+from fl.data.pickled import read_pickle
 from fl.tasks.base import LearningError
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario, resolved_data
@@ -108,7 +108,7 @@ READERS: dict[str, tuple[Callable[[Path], object], bytes, tuple[type[Exception],
     "idx.gz": (lambda path: read_idx(path, name="mnist", what="x_train"), gzip.compress(IDX), (LearningError,)),
     "npz": (lambda path: read_npz(path, name="mnist"), npz_bytes(), (LearningError,)),
     "tar.gz": (lambda path: read_cifar(path, name="cifar10"), archive_bytes(), (LearningError,)),
-    "pickle": (lambda path: read_pickle(path.read_bytes()), BATCH, (PickleError, ValueError)),
+    "pickle": (lambda path: read_pickle(path.read_bytes()), BATCH, (pickle.UnpicklingError,)),
 }
 
 
@@ -362,12 +362,26 @@ DOUBLED = b"".join(b"h" + bytes([one]) + b"h" + bytes([one]) + b"\x86q" + bytes(
         "a name of many lines": b"\x80\x02c" + b"a" * 10_000_000,
         "lists in lists": b"\x80\x02" + b"](" * 100_000,
         "an object of another class": pickle.dumps({"data": Path("x")}),
+        "copies of the arguments of a call": b"\x80\x02cnumpy\nndarray\nq\x000("
+        + b"K\x01" * 99_999
+        + b"tq\x010"
+        + b"h\x00h\x01R" * 9999
+        + b".",
+        "bytes of protocol 5 by the exabyte": b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\xff\x7fb.",
+        "an attribute of a function": b"\x80\x02c_codecs\nencode\n}U\x04codeK\x01sb.",
         "persistent": b"\x80\x02Pname\n.",
         "by extension": b"\x80\x02\x82\x01.",
     }.values(),
 )
 def test_pickles_that_fill_memory_or_time_are_refused(content: bytes) -> None:
-    with frugal(bytes_=100 << 20), pytest.raises(PickleError):
+    with frugal(bytes_=100 << 20), pytest.raises(pickle.UnpicklingError):
+        read_pickle(content)
+
+
+@pytest.mark.parametrize("instruction", [b"]", b"(", b"}"])
+def test_a_pickle_of_too_many_instructions_is_refused(instruction: bytes) -> None:
+    content = b"\x80\x02" + instruction * (1 << 22)
+    with frugal(seconds=5.0, bytes_=200 << 20), pytest.raises(pickle.UnpicklingError, match="more than 1048576 inst"):
         read_pickle(content)
 
 

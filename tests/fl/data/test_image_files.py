@@ -320,7 +320,7 @@ def test_a_truncated_archive_is_one_sentence(folder: Path, keep: float) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "data_batch_2: not a whole file of cifar10 (it is cut short)"),
+        (b"", "data_batch_2: not a whole file of cifar10 (it is cut short or damaged)"),
         (cifar_files(COLOUR, fine=False)["data_batch_2"][:-400], "data_batch_2: not a whole file of cifar10 ("),
         (pickle.dumps({b"labels": [1]}, protocol=2), "data_batch_2: not a whole file of cifar10 (there is no 'data')"),
         (
