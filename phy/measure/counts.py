@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Interval = Literal["clopper-pearson", "wilson"]
 
@@ -129,8 +129,8 @@ def mask_padding(payload: NDArray[np.uint8], num_bits: int) -> NDArray[np.uint8]
 
 
 def rate_interval(
-    errors: Iterable[int] | NDArray[np.int64] | int,
-    trials: Iterable[int] | NDArray[np.int64] | int,
+    errors: ArrayLike,
+    trials: ArrayLike,
     *,
     confidence: float = 0.95,
     method: Interval = "clopper-pearson",
@@ -152,8 +152,8 @@ def rate_interval(
     tail = (1.0 - confidence) / 2.0
     with np.errstate(divide="ignore", invalid="ignore"):
         if method == "clopper-pearson":
-            low = np.where(k > 0, special.betaincinv(np.maximum(k, 1), n - k + 1, tail), 0.0)
-            high = np.where(k < n, special.betaincinv(k + 1, np.maximum(n - k, 1), 1.0 - tail), 1.0)
+            low = np.where(k > 0, special.betaincinv(np.where(k > 0, k, 1), n - k + 1, tail), 0.0)
+            high = np.where(k < n, special.betaincinv(k + 1, np.where(k < n, n - k, 1), 1.0 - tail), 1.0)
         else:
             z = special.ndtri(1.0 - tail)
             centre = (k + z * z / 2.0) / (n + z * z)

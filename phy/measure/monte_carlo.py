@@ -14,6 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.measure.counts import rate_interval
+
 StopReason = Literal["bit_errors", "packet_errors", "relative_width", "max_bits", "time"]
 Independent = Literal["bits", "packets", "transmissions"]
 """The smallest unit of a link that errs independently of the next one of its kind."""
@@ -165,16 +167,14 @@ def estimate_rate(counts: ClusteredCounts, *, confidence: float = 0.95, unbiased
     e, n = counts.errors, counts.observations
     if n == 0:
         raise ValueError("no observation has no error rate; leave the point out")
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence {confidence} must lie between 0 and 1; 0.95 is usual")
     deff = _design_effect(counts)
     if e and counts.clusters > 1:
         upper = 0.5 + confidence / 2.0
         spread = special.stdtrit(counts.clusters - 1, upper) / special.stdtrit(max(n - 1, 1), upper)
         deff = max(deff * spread**2, 1.0)
-    low, high = _clopper_pearson(e / deff, n / deff, confidence)
+    low, high = rate_interval(e / deff, n / deff, confidence=confidence)
     rate = (e / n if unbiased is None else unbiased) if e else None
-    return RateEstimate(errors=e, observations=n, rate=rate, low=low, high=high, design_effect=deff)
+    return RateEstimate(errors=e, observations=n, rate=rate, low=float(low), high=float(high), design_effect=deff)
 
 
 def silent_limit(units: int, *, confidence: float = 0.95, worst: float = 1.0) -> float:
@@ -196,17 +196,6 @@ def _design_effect(counts: ClusteredCounts) -> float:
     # Ratio estimator: the residual of a cluster is e_i - (e / n) n_i. Over n^2 in integers, exact until the division.
     residuals = n * n * counts.squared_errors - 2 * e * n * counts.products + e * e * counts.squared_observations
     return max(residuals / (e * (n - e)) / n * m / (m - 1), 1.0)
-
-
-def _clopper_pearson(errors: float, observations: float, confidence: float) -> tuple[float, float]:
-    """Clopper and Pearson's limits for counts that need not be whole."""
-    from scipy import special
-
-    tail = (1.0 - confidence) / 2.0
-    rest = observations - errors
-    low = float(special.betaincinv(errors, rest + 1.0, tail)) if errors > 0 else 0.0
-    high = float(special.betaincinv(errors + 1.0, rest, 1.0 - tail)) if rest > 0 else 1.0
-    return low, high
 
 
 def unbiased_rate(*, errors: int, observations: int, last_batch: int, target: int) -> float:

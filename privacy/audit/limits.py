@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privacy.errors import PrivacyError, require_positive, require_probability
+from privacy.rate_limits import rate_limit
 
 Floats = NDArray[np.float64]
 
@@ -148,14 +149,11 @@ def _log_ratio(numerator: Floats, denominator: Floats) -> Floats:
 
 
 def _upper(name: str, errors: ArrayLike, count: int, level: float) -> Floats:
-    from scipy.special import betaincinv
-
     seen = np.asarray(errors, np.float64)
     require_positive(games=count)
     if not np.all((seen >= 0.0) & (seen <= count)):
         raise PrivacyError(f"{name} are not within 0 to {count}, the games that were played; count them again")
-    limit = betaincinv(np.minimum(seen, count - 0.5) + 1.0, np.maximum(count - seen, 0.5), 1.0 - level)
-    return np.asarray(np.where(seen >= count, 1.0, limit))
+    return rate_limit(seen + 1.0, count, level=1.0 - level)
 
 
 def _require_delta(delta: float) -> None:

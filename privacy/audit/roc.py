@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy.errors import PrivacyError, require_probability
+from privacy.rate_limits import rate_limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +54,6 @@ def true_positive_rate(
 
     Limits by Clopper and Pearson, two-sided, the threshold taken as given. Raises PrivacyError as `area_under_curve`.
     """
-    from scipy.stats import beta
-
     num_members, num_others = _counted(scores, member)
     require_probability(confidence=confidence)
     others = np.sort(scores[~member])
@@ -63,8 +62,8 @@ def true_positive_rate(
     tail = (1.0 - confidence) / 2.0
     return Interval(
         value=hits / num_members,
-        low=float(beta.ppf(tail, hits, num_members - hits + 1)) if hits else 0.0,
-        high=float(beta.ppf(1.0 - tail, hits + 1, num_members - hits)) if hits < num_members else 1.0,
+        low=float(rate_limit(hits, num_members, level=tail)),
+        high=float(rate_limit(hits + 1, num_members, level=1.0 - tail)),
     )
 
 

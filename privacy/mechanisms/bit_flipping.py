@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privacy.errors import PrivacyError, require_count, require_positive, require_probability
+from privacy.rate_limits import rate_limit
 
 AES_BLOCK_BITS = 128
 
@@ -154,8 +155,6 @@ def credited_channel_rate(
     for errors that come in bursts: both counts are divided by it (Korn and Graubard, Survey Methodology 1998). Raises
     PrivacyError for counts that cannot be.
     """
-    from scipy import special
-
     require_probability(confidence=confidence)
     k, n, deff = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (errors, bits, design_effect)))
     if not np.all(np.isfinite(n) & (k >= 0.0) & (k <= n)):
@@ -165,5 +164,4 @@ def credited_channel_rate(
     n = n / deff
     # The upper limit of p is one minus the lower one of 1 - p, from the other bits; and the lower one grows with k.
     k = np.minimum(k / deff, n - k / deff)
-    tiny = np.finfo(np.float64).tiny
-    return np.asarray(np.where(k > 0.0, special.betaincinv(np.maximum(k, tiny), n - k + 1.0, 1.0 - confidence), 0.0))
+    return rate_limit(k, n, level=1.0 - confidence)

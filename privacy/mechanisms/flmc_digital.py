@@ -32,6 +32,7 @@ from privacy.errors import (
     require_probability,
 )
 from privacy.mechanisms._digital_tail import DELTA_RESOLUTION, entry_loss, exceedance
+from privacy.rate_limits import rate_limit
 
 # Rounding of m a l must not turn an epsilon meant as the bound into one just below it.
 _BOUND_SLACK = 1e-12
@@ -119,8 +120,6 @@ def digital_delta_monte_carlo(
 
     The interval is Clopper-Pearson, two-sided. Raises PrivacyError for arguments out of range.
     """
-    from scipy.special import betaincinv
-
     require_positive(epsilon=epsilon)
     require_count(num_samples=num_samples, dimension=dimension)
     require_probability(confidence=confidence)
@@ -137,12 +136,12 @@ def digital_delta_monte_carlo(
             noise_power=noise_power,
         )
         exceeding += int(np.count_nonzero(loss > epsilon))
-    half, missed = (1 - confidence) / 2, num_samples - exceeding
+    half = (1 - confidence) / 2
     return DeltaEstimate(
         num_samples=num_samples,
         num_exceeding=exceeding,
-        lower=float(betaincinv(exceeding, missed + 1, half)) if exceeding else 0.0,
-        upper=float(betaincinv(exceeding + 1, missed, 1 - half)) if missed else 1.0,
+        lower=float(rate_limit(exceeding, num_samples, level=half)),
+        upper=float(rate_limit(exceeding + 1, num_samples, level=1 - half)),
         confidence=confidence,
     )
 
