@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-Interval = Literal["clopper-pearson", "wilson"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,20 +126,15 @@ def mask_padding(payload: NDArray[np.uint8], num_bits: int) -> NDArray[np.uint8]
 
 
 def rate_interval(
-    errors: ArrayLike,
-    trials: ArrayLike,
-    *,
-    confidence: float = 0.95,
-    method: Interval = "clopper-pearson",
+    errors: ArrayLike, trials: ArrayLike, *, confidence: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Two-sided interval for a binomial rate, elementwise over broadcastable counts.
+    """Two-sided interval for a binomial rate, elementwise over broadcastable counts, which need not be whole.
 
-    `clopper-pearson` is exact (coverage at least `confidence`; Clopper and Pearson, Biometrika 1934),
-    `wilson` is shorter with coverage near `confidence` on average (Wilson, JASA 1927). Where nothing
-    was observed both limits are NaN. Raises ValueError for errors outside 0..trials or a confidence
-    outside (0, 1).
+    The interval is exact: it covers the rate with probability at least `confidence` (Clopper and Pearson, Biometrika
+    1934). Both limits are NaN for no trials. Raises ValueError for errors outside 0..trials or a confidence outside
+    (0, 1).
     """
-    from scipy import special
+    from scipy.special import betaincinv
 
     k, n = np.broadcast_arrays(np.asarray(errors, float), np.asarray(trials, float))
     if np.any((k < 0) | (k > n)):
@@ -150,14 +142,6 @@ def rate_interval(
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence {confidence} must lie between 0 and 1; 0.95 is usual")
     tail = (1.0 - confidence) / 2.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if method == "clopper-pearson":
-            low = np.where(k > 0, special.betaincinv(np.where(k > 0, k, 1), n - k + 1, tail), 0.0)
-            high = np.where(k < n, special.betaincinv(k + 1, np.where(k < n, n - k, 1), 1.0 - tail), 1.0)
-        else:
-            z = special.ndtri(1.0 - tail)
-            centre = (k + z * z / 2.0) / (n + z * z)
-            half = z / (n + z * z) * np.sqrt(k * (n - k) / n + z * z / 4.0)
-            low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
-    nothing = n == 0
-    return np.where(nothing, np.nan, low), np.where(nothing, np.nan, high)
+    low = np.where(k > 0, betaincinv(np.where(k > 0, k, 1), n - k + 1, tail), 0.0)
+    high = np.where(k < n, betaincinv(k + 1, np.where(k < n, n - k, 1), 1.0 - tail), 1.0)
+    return np.where(n == 0, np.nan, low), np.where(n == 0, np.nan, high)
