@@ -362,11 +362,10 @@ DOUBLED = b"".join(b"h" + bytes([one]) + b"h" + bytes([one]) + b"\x86q" + bytes(
         "a name of many lines": b"\x80\x02c" + b"a" * 10_000_000,
         "lists in lists": b"\x80\x02" + b"](" * 100_000,
         "an object of another class": pickle.dumps({"data": Path("x")}),
-        "copies of the arguments of a call": b"\x80\x02cnumpy\nndarray\nq\x000("
+        "copies of arguments": b"\x80\x02cnumpy\nndarray\nq\x000("
         + b"K\x01" * 99_999
-        + b"tq\x010"
-        + b"h\x00h\x01R" * 9999
-        + b".",
+        + b"tq\x01"
+        + b"h\x00h\x01R" * 9999,
         "bytes of protocol 5 by the exabyte": b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\xff\x7fb.",
         "an attribute of a function": b"\x80\x02c_codecs\nencode\n}U\x04codeK\x01sb.",
         "persistent": b"\x80\x02Pname\n.",
