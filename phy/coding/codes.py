@@ -11,12 +11,12 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from phy.coding.ldpc.code import FusedLdpc
 from phy.coding.plan import TURBO_MEMORY, Coding, PacketPlan, ldpc_mother_bits
 from phy.coding.polar import PolarCode
 from phy.coding.repetition import Repetition
 from phy.coding.trellis import TrellisEncoder
 from phy.config.coding import CodingConfig
-from phy.engines.fused.fused_ldpc import FusedLdpc
 
 _TURBO_LLR_MAX = 20.0
 """Sionna's BCJR decoder exponentiates sums of LLRs in float32; it bounds its own messages at the same value."""

@@ -19,7 +19,7 @@ INTERLEAVER_SEED = 38212
 def build_codec(
     coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc: str | None, fused: bool = False
 ) -> PacketCodec:
-    """The `phy.links.stages.Codec` of a packet of `payload_bits`, built once per argument list.
+    """The `phy.stages.Codec` of a packet of `payload_bits`, built once per argument list.
 
     `crc` is a polynomial of `phy.config.CRC_BITS` or None; `fused` takes the kernels of `phy.engines.fused` for a
     code that is fusible. Raises ValueError with problem and remedy for rates and block lengths that the code cannot do;

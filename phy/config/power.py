@@ -1,4 +1,4 @@
-"""Transmit power control, always under the average power P0 per block of each device."""
+"""Transmit power control, under the average power P0 of each device per block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LoopConfig(Frozen):
 
         clip(db_per_decade * log10(r / r0), -max_step_db, +max_step_db)
 
-    and stays between `min_snr_db` and `snr_max_db`. Where no error was seen, r is (0 + 1/2) / (n + 1).
+    and stays between `min_snr_db` and `snr_max_db`. Without errors, r is (0 + 1/2) / (n + 1).
     """
 
     target: Literal["ber", "bler"] = "ber"

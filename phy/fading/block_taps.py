@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LinkConfig
-from phy.fading.gains import check_gains, device_gains
+from phy.fading.gains import BlockGains, check_gains, device_gains
 from phy.fading.nakagami import amplitude_pieces, nakagami_taps
-from phy.links.power import BlockGains
 from phy.numerics.random import Purpose, complex_normal, round_keys, threefry
 from phy.numerics.streaming import pad_rows
 

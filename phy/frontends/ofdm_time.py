@@ -18,7 +18,7 @@ from phy.config import ChannelConfig, OfdmConfig
 from phy.frontends import air
 from phy.frontends.ofdm import respond
 from phy.frontends.resource_grid import Grid
-from phy.links.stages import Launch, Propagation
+from phy.stages import Launch, Propagation
 
 _SINC_LAGS = 6
 """Lags of the sinc kept on both sides, as in Sionna."""

@@ -18,25 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phy.fading.gains import BlockGains
+
 POWER = "power"
 """Name under which the power constraint itself is reported as the active limit."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlockGains:
-    """What power control sees of one block, each `[num_trials, num_devices]` float64.
-
-    - `weight_power`: mean of |w|^2 over the block, silent symbols included;
-    - `gain_sum`, `gain_peak`: sum and largest value of |h^ w| over the block's active symbols;
-    - `arrival_peak`: largest |h w|, with the true tap, which power control does not know;
-    - `active_symbols`: number of symbols in which the device is not silent.
-    """
-
-    weight_power: NDArray[np.float64]
-    gain_sum: NDArray[np.float64]
-    gain_peak: NDArray[np.float64]
-    arrival_peak: NDArray[np.float64]
-    active_symbols: NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +45,7 @@ class AmplitudeDecision:
     active: NDArray[np.bool_]
 
     def of(self, devices: slice) -> AmplitudeDecision:
-        """The same, told of some devices alone; of all of them it is the decision itself."""
+        """Return the decision for a subset of the devices; for all devices, the decision itself."""
         count = self.active.shape[1]
         if devices.indices(count) == (0, count, 1):
             return self

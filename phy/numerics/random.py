@@ -140,7 +140,7 @@ def _keys_of_rounds(seed: int, trials: tuple[int, ...], purpose: Purpose, first:
     key = _trial_keys(seed, trials, purpose)
     if len(key) >= _MANY_TRIALS:
         # Here, because numba takes a while to import.
-        from phy.numerics.key_kernel import keys_of_rounds
+        from phy.numerics.threefry import keys_of_rounds
 
         found = keys_of_rounds(key, first=first, count=count)
         found.setflags(write=False)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from phy.config import LinkConfig
-from phy.links.stages import Codec, Decoded, Observation, Receiver
 from phy.receivers.capability import receiver_problem
 from phy.receivers.codeword import CodewordCancellation
 from phy.receivers.detectors import Detector, DetectorSpec, alone, linear, successive
 from phy.receivers.joint import joint
+from phy.stages import Codec, Decoded, Observation, Receiver
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from phy.links.stages import Codec, Decoded, Observation
 from phy.receivers.demapping import SoftSymbols
 from phy.receivers.detectors import DetectorSpec, cancel, demap_kernel, in_user_order, sorted_layers
+from phy.stages import Codec, Decoded, Observation
 
 
 @lru_cache(maxsize=32)
 def _kernels(spec: DetectorSpec) -> tuple[Any, Any]:
     import tensorflow as tf
 
-    from phy.links.modulation import modulator
+    from phy.coding.modulation import modulator
 
     @tf.function(jit_compile=True, autograph=False)
     def clean(soft: SoftSymbols, leakage: tuple[Any, ...], symbols: list[Any]) -> SoftSymbols:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phy.links.stages import Observation
 from phy.receivers.demapping import SoftSymbols
+from phy.stages import Observation
 
 _ROUNDING = 2.0**-46
 """Received values are single precision, each rounded by up to 2^-24 of itself: noise at this much of their power, below

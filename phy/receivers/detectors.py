@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from phy.links.stages import Observation
 from phy.receivers.combining import Layers, combine_alone, filter_in_turn, filter_together
 from phy.receivers.demapping import SoftSymbols, bit_llrs, nearest_points
+from phy.stages import Observation
 
 Detector = Callable[[Observation], Any]
 

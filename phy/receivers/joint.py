@@ -6,10 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 from phy.config import BITS_PER_SYMBOL
-from phy.links.stages import Observation
 from phy.receivers.combining import noise_variance
 from phy.receivers.demapping import constellation_points
 from phy.receivers.detectors import Detector, DetectorSpec
+from phy.stages import Observation
 
 _METRICS_AT_A_TIME = 1 << 21
 """Combinations times symbols in memory at once: 8 MiB of float32."""

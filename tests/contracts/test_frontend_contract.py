@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from phy.config import ChannelConfig, CsiError, CsiEstimation, LinkConfig, OfdmConfig, ReceiverConfig
 from phy.frontends import build_frontend
-from phy.links.stages import Frontend, Launch, Observation
+from phy.stages import Frontend, Launch, Observation
 
 ROWS, USERS, ANTENNAS, NUM_SYMBOLS = 64, 2, 2, 70
 """Rows for the law of large numbers: another number for the other tests would be compiled anew."""

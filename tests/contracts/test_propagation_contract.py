@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from phy.config import ChannelConfig
 from phy.fading.build import build_propagation
 from phy.fading.correlation import frequency_correlation
-from phy.links.stages import Propagation
 from phy.numerics.random import threefry
+from phy.stages import Propagation
 
 MOVING: dict[str, Any] = {"speed_m_s": 30.0}
 CHANNELS: dict[str, dict[str, Any]] = {

@@ -12,8 +12,8 @@ from radio import link_config
 
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
-from phy.config.conflicts import link_conflicts
 from phy.engines import choice as engines
+from phy.links.conflicts import link_conflicts
 from phy.links.link import LinkError
 
 WITHOUT: dict[str, dict[str, Any]] = {

@@ -10,8 +10,8 @@ from radio import ERRORS_OF_A_CHECK, context, link_config, random_payload
 
 from phy.compile import compile_digital
 from phy.config import CodingConfig
-from phy.config.conflicts import link_conflicts
 from phy.engines.choice import engine_of
+from phy.links.conflicts import link_conflicts
 from phy.links.link import Reception
 
 BLOCK_BYTES, BLOCKS = 20, 400

@@ -11,11 +11,12 @@ import pytest
 from numba import types
 from radio import standard_errors_off
 
+from phy.compile import packet_chain
 from phy.config import LinkConfig
 from phy.engines.fused.packets.air import _carry
 from phy.engines.fused.packets.chain import FusedPacketChain
-from phy.links.packets.chain import ChainSpec, chain_of, compiled_chain, compiled_part
-from phy.links.packets.seam import Arrival, Departure
+from phy.engines.sionna.packets import compiled_chain
+from phy.links.packets.chain import Arrival, ChainSpec, Departure, compiled_part
 
 GRID = {
     "num_subcarriers": 24,
@@ -258,6 +259,6 @@ def test_auto_takes_kernels_where_they_have_the_whole_chain(
 ) -> None:
     monkeypatch.setattr("phy.engines.choice.sees_gpu", lambda: False)
     monkeypatch.setattr("phy.engines.choice.has_vectors", lambda: True)
-    monkeypatch.setattr("phy.links.packets.chain.compiled_chain", ChainSpec.__repr__)
+    monkeypatch.setattr("phy.compile.compiled_chain", ChainSpec.__repr__)
     config = link_of("ofdm-ls", engine="auto", **changes)
-    assert isinstance(chain_of(spec_of(config)), FusedPacketChain) == whole
+    assert isinstance(packet_chain(spec_of(config)), FusedPacketChain) == whole

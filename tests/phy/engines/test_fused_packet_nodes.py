@@ -11,7 +11,7 @@ from phy.config import LinkConfig
 from phy.engines.fused.packets import plan as packet_plan
 from phy.engines.fused.packets.chain import FusedPacketChain
 from phy.engines.fused.packets.nodes import MOST_NODES, nodes_between
-from phy.links.packets.seam import Departure
+from phy.links.packets.chain import Departure
 
 LINES_S = 20e-6 + np.arange(14) * 71e-6
 WALKING_HZ, DRIVING_HZ = 35.0, 350.0

@@ -238,7 +238,7 @@ def test_a_probe_errs_as_often_as_the_payload(policy: str) -> None:
 
 
 def test_rounds_powers_gains_and_devices_share_one_trace() -> None:
-    from phy.links.packets.chain import compiled_chain
+    from phy.engines.sionna.packets import compiled_chain
 
     compiled_chain.cache_clear()
     for snr_db, gain, devices in ((4.0, 1.0, 6), (9.0, 1.0, 6), (9.0, 0.3, 7), (9.0, 0.3, 8)):

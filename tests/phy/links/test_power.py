@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from radio import context, link_config, random_payload
 
 from phy.compile import compile_digital
+from phy.fading.gains import BlockGains
 from phy.links.link import Reception
-from phy.links.power import BlockGains, decide_amplitude
+from phy.links.power import decide_amplitude
 
 NUM_DEVICES, NUM_TRIALS, NUM_BITS = 5, 40, 512
 GAINS = (0.3, 0.7, 1.0, 1.6, 2.5)

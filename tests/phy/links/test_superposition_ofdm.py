@@ -14,9 +14,9 @@ from radio import ERRORS_OF_A_CHECK, context, random_payload, standard_errors_of
 from phy.compile import compile_air
 from phy.config import CsiEstimation, ImpairmentsConfig
 from phy.links.link import LinkError
-from phy.links.superposition_ofdm import OfdmSuperposition
 from phy.links.superposition_ofdm.chain import compiled_chain
 from phy.links.superposition_ofdm.layout import Layout
+from phy.links.superposition_ofdm.link import OfdmSuperposition
 
 
 @dataclass(frozen=True)

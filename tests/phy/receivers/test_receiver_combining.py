@@ -13,8 +13,8 @@ from observations import complex_normals, configuration, observe, rayleigh, rece
 from radio import ERRORS_OF_A_CHECK, standard_errors_off
 
 from phy.config import BITS_PER_SYMBOL
-from phy.links.stages import Observation
 from phy.receivers.combining import combine_alone, filter_in_turn, filter_together
+from phy.stages import Observation
 
 
 def mrc_tail(mean_snr: float, branches: int) -> float:

@@ -26,8 +26,9 @@ from phy.engines.fused.flat.air_taps import (
 from phy.engines.fused.flat.gains import measure_gains
 from phy.engines.fused.flat.taps import NUM_LANES, OF_SYMBOLS, TILE, TapLaw, expand, tap_law
 from phy.fading.block_taps import FlatChannel, UplinkContext
+from phy.fading.gains import BlockGains
 from phy.links.air_chain import Arrivals, OnAir
-from phy.links.power import AmplitudeDecision, BlockGains
+from phy.links.power import AmplitudeDecision
 from phy.numerics.cache import Remembered
 from phy.numerics.compiled import kernel, read_only, stage
 from phy.numerics.random import RECEIVER, Purpose

@@ -17,7 +17,7 @@ from phy.engines.fused.flat.taps import (
     tap_law,
 )
 from phy.fading.block_taps import FlatChannel, UplinkContext
-from phy.links.power import BlockGains
+from phy.fading.gains import BlockGains
 from phy.numerics.compiled import kernel, read_only
 from phy.numerics.workers import run_tasks
 

@@ -24,7 +24,9 @@ from phy.engines.fused.packets.channel import (
 from phy.engines.fused.packets.fades import WAVES, draw_waves
 from phy.engines.fused.packets.lines import (
     KNOWN,
+    LINE,
     NOISE,
+    ROOM,
     add_noise_power,
     clear_matched,
     decide_line,
@@ -44,7 +46,7 @@ from phy.engines.fused.packets.lines import (
     wanted_modes,
     weigh,
 )
-from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, LINE, MMSE, PERFECT, ROOM, PacketPlan
+from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, MMSE, PERFECT, PacketPlan
 from phy.engines.fused.packets.soft import llrs_of_line, normalise
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import inlined, lean_kernel, spliced

@@ -14,7 +14,7 @@ from phy.engines.fused.packets.codec import packet_codec
 from phy.engines.fused.packets.plan import PacketPlan, plan_grid, plan_single_carrier
 from phy.engines.fused.symbols import mapping
 from phy.frontends.resource_grid import Grid
-from phy.links.packets.seam import Arrival, Departure
+from phy.links.packets.chain import Arrival, Departure
 from phy.numerics.compiled import read_only
 from phy.numerics.workers import available_threads
 

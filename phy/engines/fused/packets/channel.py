@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.engines.fused.packets.fades import PATHS, WAVES, draw_waves, tap_paths, waves_room
-from phy.engines.fused.packets.lines import CHANNEL, NUM_LANES, pass_between, respond, spread_tap
+from phy.engines.fused.packets.lines import CHANNEL, LINE, NUM_LANES, ROOM, pass_between, respond, spread_tap
 from phy.engines.fused.packets.nodes import MOST_NODES
-from phy.engines.fused.packets.plan import LINE, ROOM, PacketPlan
+from phy.engines.fused.packets.plan import PacketPlan
 from phy.numerics.compiled import inlined, lean_kernel, spliced
 from phy.numerics.workers import run_tasks
 

@@ -10,11 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from phy.engines.fused.packets.plan import ROOM
 from phy.engines.fused.symbols import decide, decide_signs, modulate, modulate_signs
 from phy.numerics.compiled import stage
 from phy.numerics.random_kernels import complex_normal
 from phy.numerics.threefry import draw_lanes, positions
+
+LINE = 1024
+"""Most channel uses of a line that are worked on at once, a tile."""
+ROOM = LINE + 16
+"""Distance of two lanes: a power of two apart they would crowd the same few lines of a cache."""
 
 # Numbers of numpy: a kernel would be compiled once for every Python number that it is called with.
 CHANNEL, NOISE, KNOWN, SYMBOL, MATCHED = (np.int64(2 * lane * ROOM) for lane in range(5))

@@ -13,16 +13,12 @@ from numpy.typing import NDArray
 
 from phy.config import CsiEstimation, LinkConfig
 from phy.engines.fused.packets.fades import WAVES, Fades, fades_of
+from phy.engines.fused.packets.lines import LINE, ROOM
 from phy.engines.fused.packets.nodes import MOST_NODES, nodes_between
 from phy.fading.build import build_propagation
 from phy.frontends.air import motion
 from phy.frontends.estimation import Lerp, LinearMmse
 from phy.frontends.resource_grid import Grid
-
-LINE = 1024
-"""Most channel uses of a line that are worked on at once, a tile."""
-ROOM = LINE + 16
-"""Distance of two lanes: a power of two apart they would crowd the same few lines of a cache."""
 
 PERFECT, GIVEN_ERROR, LEAST_SQUARES, MMSE = range(4)
 

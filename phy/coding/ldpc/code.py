@@ -19,9 +19,9 @@ class FusedLdpc:
     xla = False
 
     def __init__(self, coding: CodingConfig, plan: PacketPlan, *, bits_per_symbol: int) -> None:
-        from phy.engines.fused.ldpc.decoder import LdpcDecoder
-        from phy.engines.fused.ldpc.encoder import LdpcEncoder
-        from phy.engines.fused.ldpc.plan import plan_ldpc
+        from phy.coding.ldpc.decoder import LdpcDecoder
+        from phy.coding.ldpc.encoder import LdpcEncoder
+        from phy.coding.ldpc.plan import plan_ldpc
 
         mother_bits = ldpc_mother_bits(plan.block_bits, plan.coded_block_bits, bits_per_symbol)
         code = plan_ldpc(plan.block_bits, mother_bits, bits_per_symbol=bits_per_symbol)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from phy.engines.fused.ldpc.encoder import LdpcEncoder
-from phy.engines.fused.ldpc.plan import LdpcPlan, plan_ldpc
+from phy.coding.ldpc.encoder import LdpcEncoder
+from phy.coding.ldpc.plan import LdpcPlan, plan_ldpc
 
 # (block bits, coded bits, bits per symbol): both base graphs, every set of lifting sizes but those of 11 and 15 by
 # itself, rates from 1/5 to above 8/9, filler from none to whole columns, lengths that end inside a column.

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from pace import fastest_s
 from radio import ERRORS_OF_A_CHECK
 
-from phy.engines.fused.ldpc import decoder as ldpc_decoder
-from phy.engines.fused.ldpc.decoder import LdpcDecoder
-from phy.engines.fused.ldpc.encoder import LdpcEncoder
-from phy.engines.fused.ldpc.plan import LdpcPlan, plan_ldpc
+from phy.coding.ldpc import decoder as ldpc_decoder
+from phy.coding.ldpc.decoder import LdpcDecoder
+from phy.coding.ldpc.encoder import LdpcEncoder
+from phy.coding.ldpc.plan import LdpcPlan, plan_ldpc
 
 Sent = tuple[NDArray[np.uint8], NDArray[np.float32]]
 

@@ -11,7 +11,7 @@ from radio import ERRORS_OF_A_CHECK, standard_errors_off
 from scipy import special, stats
 
 from phy.config import ImpairmentsConfig, OfdmConfig
-from phy.links.impairments import draw_offsets, impair_grid, impair_stream
+from phy.frontends.impairments import draw_offsets, impair_grid, impair_stream
 
 OFDM = OfdmConfig(num_subcarriers=24, cyclic_prefix_length=5, guard_carriers=(2, 1), subcarrier_spacing_hz=15e3)
 SAMPLE_S = 1.0 / (24 * 15e3)
