@@ -34,7 +34,7 @@ class PowerConfig(Frozen):
 
     - `fixed`: every device at full power, phase compensated;
     - `inversion`: every device arrives with one common amplitude A, the largest that the weakest
-      device and the caps handed in allow (`flmc` is read as this: it is the paper's policy);
+      device and the caps allow (`flmc` is another name for it: it is the policy of that paper);
     - `truncated-inversion`: the same, but a device whose estimated power gain is more than
       `cutoff_db` below its mean stays silent for that coherence block;
     - `closed-loop`: each device's power follows the error rate measured on it in the last round (`loop`).

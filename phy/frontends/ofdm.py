@@ -182,14 +182,14 @@ class OfdmFrontend:
         where, data = self._grid, self._grid.data_rows
         faded, transmit_energy = self._domain.carry(launch, grid, taps)
         received = air.add_noise(faded, noise, launch.noise_power)
-        channel, variance = self._know(launch, received, taps, error)
+        channel, variance = self._channel_estimate(launch, received, taps, error)
         on_air = launch.amplitude > 0.0
-        heard = tf.cast(on_air, tf.complex64)[:, :, None, None, None, None]
+        active = tf.cast(on_air, tf.complex64)[:, :, None, None, None, None]
         variance = tf.where(on_air[:, :, None, None, None], variance[:, :, 0], 0.0)
         counted = tf.constant(where.counted)
         return (
             where.unpack(where.take(received, data)),
-            where.unpack(heard * channel),
+            where.unpack(active * channel),
             where.unpack(variance),
             launch.noise_power,
             transmit_energy,
@@ -197,7 +197,7 @@ class OfdmFrontend:
             air.mean_energy(noise, counted) * launch.noise_power,
         )
 
-    def _know(self, launch: Launch, received: Any, taps: Any, error: Any) -> tuple[Any, Any]:
+    def _channel_estimate(self, launch: Launch, received: Any, taps: Any, error: Any) -> tuple[Any, Any]:
         """(G^ `[rows, users, antennas, slots, data symbols, carriers]`, its error variance), with axes of length 1."""
         import tensorflow as tf
 

@@ -1,10 +1,10 @@
-"""Transmit power control: one level per trial, chosen under the power constraint and the caps handed in.
+"""Transmit power control: one level per trial, under the power constraint and the caps.
 
 A device multiplies its symbols by `level * w`, with w its precoding weight per coherence block:
 
 - fixed: w = conj(h^) / |h^|, so `level` is the transmit amplitude;
-- inversion: w = 1 / h^, so `level` is the amplitude A at which everybody arrives;
-- truncated inversion: the same where |h^|^2 reaches the cutoff, else w = 0.
+- inversion: w = 1 / h^, so `level` is the receive amplitude A of all devices;
+- truncated inversion: w = 1 / h^ if |h^|^2 reaches the cutoff, else w = 0.
 
 The constraint is Zhang et al. 2022 (10): the average transmit power of each device over its block of
 symbols is at most P0.
@@ -74,7 +74,7 @@ def decide_amplitude(
     for name, cap in caps.items():
         ceiling = np.broadcast_to(np.asarray(cap, float), any_active.shape)
         if np.isnan(ceiling).any() or (ceiling < 0).any():
-            raise ValueError(f"cap {name} on the receive amplitude is {ceiling}; hand in numbers from 0 to infinity")
+            raise ValueError(f"cap {name} on the receive amplitude is {ceiling}; use numbers from 0 to infinity")
         limits.append(ceiling / np.where(peak > 0, peak, 1.0))
     stacked = np.stack(limits)
     level = np.where(any_active, stacked.min(axis=0), 0.0)

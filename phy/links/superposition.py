@@ -16,7 +16,7 @@ from phy.links.air_chain import AirChain, OnAir
 from phy.links.jamming import jamming_amplitude, on_air
 from phy.links.link import Superposition, check_payload
 from phy.links.power import AmplitudeDecision, decide_amplitude
-from phy.numerics.cache import Remembered, constant
+from phy.numerics.cache import LastResult, constant
 
 
 class SuperpositionLink:
@@ -49,7 +49,7 @@ class SuperpositionLink:
         )
         self._last: tuple[BlockGains, Mapping[str, NDArray[np.float64]], AmplitudeDecision] | None = None
         # Not a bound method: the link would keep itself and its arrays alive.
-        self._airtime_s = Remembered(partial(_airtime, each_s=num_symbols * config.symbol_s))
+        self._airtime_s = LastResult(partial(_airtime, each_s=num_symbols * config.symbol_s))
 
     def superpose(
         self,

@@ -35,9 +35,9 @@ def _kernels(spec: DetectorSpec) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class CodewordCancellation:
-    """Users from the strongest to the weakest; each packet is decoded before it is subtracted.
+    """Successive cancellation from the strongest to the weakest user, with decoding before subtraction.
 
-    What is subtracted is the packet as decoded, whether or not its check sum holds: a wrong one disturbs the next user.
+    The decoded packet is subtracted even if its CRC fails: a wrong packet disturbs the next user.
     LLRs of earlier attempts help each user's decoding at its stage.
     """
 

@@ -85,8 +85,8 @@ def joint(spec: DetectorSpec) -> Detector:
         flat = tf.reshape(tf.transpose(found, [1, 2, 0, 3]), [users, bits, -1])[..., : rows * num_symbols]
         split = tf.transpose(tf.reshape(flat, [users, bits, rows, num_symbols]), [2, 0, 3, 1])
         # All points of a silent user are equally likely, but sums of equal terms may round differently.
-        heard = tf.reduce_any(tf.abs(channel) > 0.0, axis=2)[..., None]
-        return tf.reshape(tf.where(heard, split, 0.0), [rows, users, num_symbols * bits])
+        active = tf.reduce_any(tf.abs(channel) > 0.0, axis=2)[..., None]
+        return tf.reshape(tf.where(active, split, 0.0), [rows, users, num_symbols * bits])
 
     def detect(observation: Observation) -> Any:
         found = tf.map_fn(part, whiten(observation), fn_output_signature=tf.float32, parallel_iterations=1)

@@ -33,7 +33,7 @@ from phy.numerics.streaming import Cut, Program, stream
 
 @dataclass(frozen=True, kw_only=True)
 class _Chain:
-    """What of a superposition is compiled in; `trials` sums of `devices` each in one chunk.
+    """Compiled part of a superposition; `trials` sums of `devices` each in one chunk.
 
     `phase_blocks`: residual phases change from coherence block to coherence block; `symbol_s` is 0 where it plays no
     part; `jammed`: some devices send at an amplitude of their own.

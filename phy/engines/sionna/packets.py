@@ -1,4 +1,4 @@
-"""The chain of one packet, compiled: encode, map, send, detect, decode, for a fixed number of rows."""
+"""Packet chain in Sionna's blocks under XLA: encode, map, send, detect, decode, for a fixed number of rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TRIALS_AT_ONCE = 16
 
 @dataclass(kw_only=True)
 class _CompiledCodec:
-    """A codec whose methods are compiled calls of their own, so that no reader repeats them."""
+    """Codec whose methods are separate compiled calls, so that none is repeated per use."""
 
     payload_bits: int
     coded_bits: int
@@ -32,9 +32,9 @@ class _CompiledCodec:
 
 
 class SionnaPacketChain:
-    """One packet link, ready to carry `rows` packets of `users` devices per call.
+    """`PacketChain` of `rows` packets of `users` devices per call.
 
-    See `PacketChain`; fewer rows are filled up, so that nothing is compiled again. `traced(payload, launch,
+    Fewer rows are padded, so that nothing is compiled again. `traced(payload, launch,
     earlier_llrs)` is the compiled call itself, of the fields of `Launch` after `symbols`; it returns received packed
     bits, accepted, label errors, transmit, signal and noise energies, and LLRs (empty where attempts are not combined).
     """
@@ -62,15 +62,15 @@ class SionnaPacketChain:
         self.frontend: Frontend = build_frontend(
             config, num_users=spec.users, num_symbols=self.num_symbols, num_devices=spec.num_devices
         )
-        # Fused decoders keep their messages in the cache by themselves.
+        # Messages of fused decoders stay in the cache for any number of rows.
         most_symbols = _UNCODED_SYMBOLS if fused or config.coding == "none" else _CODED_SYMBOLS
         per_row = spec.users * config.receiver.num_antennas * self.frontend.num_symbols
         self.rows = max(
             min(
                 most_symbols // max(per_row, 1),
                 _DECODER_FLOATS // max(spec.users * raw.decoder_floats_per_packet, 1),
-                # Small rounds would fill a large chunk with padding. Not the batch's own size: a trial's numbers must
-                # not depend on how many others share its batch.
+                # A large chunk of a small round is mostly padding. The size of the batch is not used: the numbers of
+                # a trial must not depend on the other trials.
                 _TRIALS_AT_ONCE * spec.rows_per_trial,
             ),
             1,
@@ -152,5 +152,5 @@ class SionnaPacketChain:
 
 @lru_cache(maxsize=32)
 def compiled_chain(spec: ChainSpec) -> SionnaPacketChain:
-    """Sionna's chain of a specification, built once and traced on its first call."""
+    """Return Sionna's chain of a specification, built once and traced at its first call."""
     return SionnaPacketChain(spec)

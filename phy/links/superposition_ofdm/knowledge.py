@@ -99,8 +99,8 @@ class ChannelKnowledge:
         channel = self._respond(spec.propagation.taps(keys, at), who.gain)
         if self._estimator is not None:
             keys, at = self._at_pilots(who.channel_key, who.start_s)
-            heard = self._respond(spec.propagation.taps(keys, at), who.gain)
-            received = self._receive(heard, self._draw_pilot_noise(who.pilot_noise_key), numbers)
+            faded = self._respond(spec.propagation.taps(keys, at), who.gain)
+            received = self._receive(faded, self._draw_pilot_noise(who.pilot_noise_key), numbers)
             return channel, self._estimate(received, who.gain, start, numbers)
         if spec.csi == "given":
             return channel, self._spoil(channel, self._draw_error(who.csi_key, start), who.gain, numbers)
@@ -164,11 +164,11 @@ class ChannelKnowledge:
         drawn = draw_normals(tf.reshape(key, [rows, 2]), tf.zeros([rows], tf.uint32), position)
         return tf.reshape(drawn, [rows, *plane])
 
-    def _receive_pilots(self, heard: Any, noise: Any, numbers: Any) -> Any:
+    def _receive_pilots(self, faded: Any, noise: Any, numbers: Any) -> Any:
         import tensorflow as tf
 
         sent = tf.cast(numbers[PILOT_AMPLITUDE], tf.complex64) * tf.constant(self._spec.layout.grid.pilots[0])
-        return heard * sent + tf.cast(tf.sqrt(numbers[NOISE_POWER]), tf.complex64) * noise
+        return faded * sent + tf.cast(tf.sqrt(numbers[NOISE_POWER]), tf.complex64) * noise
 
     def _estimate_at_data(self, estimator: PilotEstimator, received: Any, gain: Any, start: Any, numbers: Any) -> Any:
         import tensorflow as tf

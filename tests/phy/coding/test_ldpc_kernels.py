@@ -63,7 +63,7 @@ def test_base_graph_and_lifting_are_sionnas(block_bits: int, coded_bits: int, bi
 
 
 @pytest.mark.parametrize("edge", [0, 3, 40, -2])
-def test_a_shift_off_by_one_is_noticed(edge: int) -> None:
+def test_a_shift_off_by_one_is_detected(edge: int) -> None:
     plan = plan_ldpc(1000, 2000, bits_per_symbol=2)
     shift = plan.shift.copy()
     shift[edge] = (shift[edge] + 1) % plan.lifting_size

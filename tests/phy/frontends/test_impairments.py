@@ -1,4 +1,4 @@
-"""What transmitters do wrong: against waveforms written out in NumPy, and against closed forms."""
+"""Transmitter impairments, against waveforms written out in NumPy and against closed forms."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_single_carrier_turns_steadily_and_is_clipped_symbol_by_symbol() -> No
     np.testing.assert_allclose(clipped, symbols * np.minimum(limit / np.abs(symbols), 1.0), atol=1e-6)
 
 
-def test_a_row_is_impaired_the_same_in_any_company() -> None:
+def test_impairments_of_a_row_do_not_depend_on_its_batch() -> None:
     wrong = {"phase_error_deg": 5.0, "timing_offset_s": 1e-6, "cfo_hz": 2e3, "clipping_db": 2.0}
     grid, key = complex_normals(7, 3, 5, 24), keys(7, 3)
     whole = impaired(grid, key, **wrong)

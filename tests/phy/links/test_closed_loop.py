@@ -74,7 +74,7 @@ def test_another_target_settles_elsewhere() -> None:
     assert abs(settled(LoopConfig(target_rate=2e-2), np.zeros(1), 60).item() - needed) > 0.5
 
 
-def test_the_same_round_can_be_asked_again_and_unheard_rounds_start_anew() -> None:
+def test_a_round_can_be_queried_again_and_rounds_without_counts_start_anew() -> None:
     powers = PowerLoop(LoopConfig(initial_snr_db=5), snr_max_db=20, shape=(1, 1))
     powers.update(0, counts(500, 1000))
     assert powers.snr_db(0).item() == 5

@@ -53,7 +53,7 @@ def test_combining_over_rayleigh_antennas_has_the_closed_form_error_rate(
 
 
 @pytest.mark.parametrize("antennas", [1, 4])
-def test_half_a_decibel_would_be_noticed(antennas: int) -> None:
+def test_half_a_decibel_is_detected(antennas: int) -> None:
     measured = errors_per_symbol("qpsk", antennas=antennas, snr_db=5.0)
     for planted_db in (-0.5, 0.5):
         expected = mrc_bit_error_rate("qpsk", 10.0 ** ((5.0 + planted_db) / 10.0), antennas)

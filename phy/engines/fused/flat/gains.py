@@ -1,4 +1,4 @@
-"""What power control sees of a block, drawn tap by tap in a kernel and forgotten: `phy.links.power.BlockGains`."""
+"""Gains of a block for power control (`BlockGains`), from taps that a kernel draws and does not keep."""
 
 from __future__ import annotations
 
