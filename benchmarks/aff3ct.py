@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from chains import LDPC_ITERATIONS, Chain
 
+from phy.coding.ldpc.plan import PUNCTURED_COLUMNS, plan_ldpc
 from phy.config import BITS_PER_SYMBOL
-from phy.engines.fused.ldpc.plan import PUNCTURED_COLUMNS, plan_ldpc
 
 FRAME_BITS = 6144
 """Of an uncoded frame: whole symbols of every constellation, and short enough for the second-level cache."""

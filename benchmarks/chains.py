@@ -18,10 +18,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
+from phy.coding.modulation import pack_bits
 from phy.compile import compile_air, compile_digital
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.fading.block_taps import UplinkContext
-from phy.links.modulation import pack_bits
 
 BLOCK_SYMBOLS = 512
 """Symbols under one tap of block fading, and of an uncoded packet."""

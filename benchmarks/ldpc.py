@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 from timing import interleaved_medians, print_table
 
-from phy.engines.fused.ldpc.decoder import LdpcDecoder
-from phy.engines.fused.ldpc.encoder import LdpcEncoder
-from phy.engines.fused.ldpc.plan import plan_ldpc
+from phy.coding.ldpc.decoder import LdpcDecoder
+from phy.coding.ldpc.encoder import LdpcEncoder
+from phy.coding.ldpc.plan import plan_ldpc
 
 BLOCK_BITS, CODED_BITS, BITS_PER_SYMBOL = 4096, 8192, 2
 FRAMES, BATCHES_COMPARED = 96, 6

@@ -3,8 +3,8 @@
     python benchmarks/ofdm_link.py [--still]
 
 Ours is the chain of the fused engine, packed bits in and packed received bits, counts and energies out; and in the
-Sionna engine the front-end (`build_frontend`) between `phy.links.modulation` and one tap per resource element. Sionna's
-chain is BinarySource, Mapper, ResourceGridMapper, TDL through OFDMChannel, LSChannelEstimator with linear
+Sionna engine the front-end (`build_frontend`) between `phy.coding.modulation` and one tap per resource element.
+Sionna's chain is BinarySource, Mapper, ResourceGridMapper, TDL through OFDMChannel, LSChannelEstimator with linear
 interpolation, LMMSEEqualizer, Demapper with hard decisions, under XLA and in graph mode. All draw bits, channel and
 noise and return hard bits, Sionna's not packed; ours draw by counter, so that no packet depends on its batch. A second
 pair has one tap in the place of Sionna's equaliser, which is built for many streams, so that channel and estimation are
@@ -25,15 +25,15 @@ import numpy as np
 import tensorflow as tf
 from timing import interleaved_medians, print_table
 
+from phy.coding.modulation import modulator, pack_bits
 from phy.config import ChannelConfig, CsiEstimation, LinkConfig, OfdmConfig
 from phy.engines.fused.packets.chain import FusedPacketChain
 from phy.frontends import build_frontend
-from phy.links.modulation import modulator, pack_bits
-from phy.links.packets.seam import Departure
-from phy.links.stages import Launch
+from phy.links.packets.chain import Departure
 from phy.numerics.random import threefry
 from phy.numerics.random_kernels import random_bits
 from phy.numerics.workers import available_threads
+from phy.stages import Launch
 
 PACKETS = 256
 """Slots in one call."""

@@ -1,26 +1,28 @@
-"""From a configuration to a running uplink: the one place where the error model's word is read."""
+"""Build the uplink that a link configuration describes, with the chain of its engine."""
 
 from __future__ import annotations
 
 from phy.config import LinkConfig
-from phy.config.conflicts import engine_conflicts, link_conflicts
 from phy.engines.choice import engine_of
 from phy.engines.sionna.air import SionnaAir
 from phy.engines.sionna.flat import SionnaChain
+from phy.engines.sionna.packets import compiled_chain
 from phy.links.air_chain import AirChain
+from phy.links.conflicts import engine_conflicts, link_conflicts
 from phy.links.error_models import ErrorFreeUplink, IndependentFlips, NoiselessAir
 from phy.links.flat_chain import FlatChain
 from phy.links.link import AirUplink, DigitalUplink, LinkError
 from phy.links.orthogonal import OrthogonalLink
-from phy.links.packets import PacketLink
+from phy.links.packets.chain import ChainSpec, PacketChain
+from phy.links.packets.link import PacketLink
 from phy.links.superposition import SuperpositionLink
-from phy.links.superposition_ofdm import OfdmSuperposition
+from phy.links.superposition_ofdm.link import OfdmSuperposition
 
 
 def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> DigitalUplink:
-    """Uplink that carries `num_bits` of each device per round on its own resource.
+    """Return the uplink that carries `num_bits` of each device per round, received device by device.
 
-    Raises LinkError where the configuration leaves access or modulation open or asks for amplitudes.
+    Raises LinkError for access or modulation `auto`, for amplitudes, and for settings that the engine does not support.
     """
     config = config.resolve_mcs()
     if config.modulation in ("auto", "analog") or config.access not in ("orthogonal", "noma"):
@@ -36,23 +38,43 @@ def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> D
     if config.plain:
         link = OrthogonalLink(config, num_devices=num_devices, num_bits=num_bits, chain=_flat_chain(config))
     else:
-        link = PacketLink(config, num_devices=num_devices, num_bits=num_bits)
+        link = PacketLink(config, num_devices=num_devices, num_bits=num_bits, chain_of=packet_chain)
     return link if config.error_model == "measured" else IndependentFlips(link)
 
 
 def _flat_chain(config: LinkConfig) -> FlatChain:
     if engine_of(config) == "sionna":
         return SionnaChain(config)
-    # Here, because numba takes a while to import and few who import phy compile a link.
+    # Imported here, because numba takes a while to import.
     from phy.engines.fused.flat.link import FusedChain
 
     return FusedChain(config)
 
 
-def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0) -> AirUplink:
-    """Uplink over which `num_symbols` of each device per round add up; `payload_bound` as in `SuperpositionLink`.
+def packet_chain(spec: ChainSpec) -> PacketChain:
+    """Return the chain of a packet link in the engine that its configuration selects on this machine.
 
-    Raises LinkError where modulation or error model have no meaning for a sum, or parts of the link exclude each other.
+    A link without a fused chain may still have a fused code in Sionna's chain.
+    """
+    if engine_of(spec.config) == "sionna" or not spec.config.fusible_packets:
+        return compiled_chain(spec)
+    # Imported here, because numba takes a while to import.
+    from phy.engines.fused.packets.chain import fused_chain
+
+    return fused_chain(
+        spec.config,
+        num_devices=spec.num_devices,
+        payload_bits=spec.payload_bits,
+        crc=spec.crc,
+        combine=spec.combine,
+    )
+
+
+def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0) -> AirUplink:
+    """Return the uplink over which `num_symbols` of each device per round add up.
+
+    `payload_bound` as in `SuperpositionLink`. Raises LinkError for a modulation or error model without a meaning for
+    sums, and for settings that exclude each other.
     """
     if config.modulation not in ("bpsk", "analog") or config.access != "superposition":
         raise LinkError(

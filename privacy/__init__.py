@@ -98,7 +98,13 @@ _HOMES = {
     },
     "mechanisms.flip_plans": {"CLAMP_WORDS", "FlipPlan", "plan_flips"},
     "ciphers": {"Cipher", "build_cipher"},
-    "mechanisms.gaussian_mechanism": {"calibrated_sigma", "delta_from_renyi", "printed_sigma", "sensitivity", "spent_epsilon"},
+    "mechanisms.gaussian_mechanism": {
+        "calibrated_sigma",
+        "delta_from_renyi",
+        "printed_sigma",
+        "sensitivity",
+        "spent_epsilon",
+    },
     "mechanisms.flmc_analog": {"analog_amplitude_cap", "analog_delta", "analog_tail_inverse", "analog_within"},
     "mechanisms.flmc_digital": {
         "DeltaEstimate",

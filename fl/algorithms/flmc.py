@@ -30,7 +30,7 @@ from phy.links.link import AirUplink, DigitalUplink, Forgetful, known_bits, roun
 from phy.links.power import AmplitudeDecision
 from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts
-from phy.numerics.cache import Remembered, constant
+from phy.numerics.cache import LastResult, constant
 from phy.numerics.random import Purpose, real_normals
 from privacy import AmplitudePrivacy, NoPrivacy, PrivacyConfig, RoundPrivacy
 
@@ -222,8 +222,8 @@ class OverTheAir(Forgetful):
         self._eta = eta
         self._codec = StochasticOneBit(slope=config.quantizer_slope) if config.scheme == "digital" else None
         self._attackers = _attackers(config)
-        self._observed = Remembered(observed)
-        self._round_airtime_s = Remembered(partial(round_airtime, one_after_another=False))
+        self._observed = LastResult(observed)
+        self._round_airtime_s = LastResult(partial(round_airtime, one_after_another=False))
 
     def round(
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
@@ -279,7 +279,7 @@ class DetectedSigns:
         self._eta = eta
         self._codec = StochasticOneBit(slope=config.quantizer_slope)
         self._attackers = _attackers(config)
-        self._observed = Remembered(observed)
+        self._observed = LastResult(observed)
         self._probe_bits = link.probe_bits
         self._packet_bits = 8 * link.packet_size_bytes
 

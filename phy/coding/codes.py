@@ -11,19 +11,19 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from phy.coding.ldpc.code import FusedLdpc
 from phy.coding.plan import TURBO_MEMORY, Coding, PacketPlan, ldpc_mother_bits
 from phy.coding.polar import PolarCode
 from phy.coding.repetition import Repetition
 from phy.coding.trellis import TrellisEncoder
 from phy.config.coding import CodingConfig
-from phy.engines.fused.fused_ldpc import FusedLdpc
 
 _TURBO_LLR_MAX = 20.0
 """Sionna's BCJR decoder exponentiates sums of LLRs in float32; it bounds its own messages at the same value."""
 
 
 class BlockCode(Protocol):
-    """One code at one length."""
+    """Code of one block length."""
 
     xla: bool
     """Encoder and decoder compile under XLA within seconds."""
@@ -40,7 +40,7 @@ class BlockCode(Protocol):
 
 
 def block_code(coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, fused: bool) -> BlockCode:
-    """The code of one block of `plan`; `fused` by the kernels of `phy.engines.fused`, where the code is fusible."""
+    """The code of one block of `plan`; `fused` selects the kernels of `phy.coding.ldpc` for a code that has them."""
     if coding == "none":
         return Repetition(plan.block_bits, plan.block_bits)
     if coding.code == "repetition":
@@ -138,7 +138,7 @@ class Ldpc:
 
         mother_bits = ldpc_mother_bits(plan.block_bits, plan.coded_block_bits, bits_per_symbol)
         encoder = LDPC5GEncoder(plan.block_bits, mother_bits, num_bits_per_symbol=bits_per_symbol)
-        # The check of its first input would be part of the first trace alone; bits are bits here.
+        # Sionna checks its first input only; here all inputs are bits.
         encoder._check_input = False
         filler = encoder.k_ldpc - encoder.k
         everything_sent = encoder.n_ldpc - filler - 2 * encoder.z == mother_bits
@@ -148,7 +148,7 @@ class Ldpc:
             num_iter=coding.iterations,
             hard_out=True,
             return_infobits=True,
-            # With no bit punctured at the end Sionna's pruning would slice the whole graph away.
+            # If all bits are sent, Sionna's pruning removes the whole graph.
             prune_pcm=not everything_sent,
         )
         self._encoder, self._decoder = tf.function(encoder.__call__), tf.function(decoder.__call__)

@@ -1,4 +1,4 @@
-"""The check sum of a packet of any length, from Sionna's `CRCEncoder` on segments of it.
+"""CRC of a packet of any length, by Sionna's `CRCEncoder` on segments of it.
 
 `CRCEncoder` multiplies by a matrix as long as the packet; at a megabit XLA takes two minutes to swallow it.
 """
@@ -16,8 +16,8 @@ _SEGMENT_BITS = 4096
 class PacketCrc:
     """CRC of TS 38.212 5.1 by its name in `phy.config.CRC_BITS`, sent inverted.
 
-    The plain remainder of the word of all zeros is zero, and zeros are what a decoder makes of no signal at all: it
-    would accept silence. Inverted check bits refuse it, and change nothing else.
+    The plain remainder of the all-zero word is zero, and a decoder without a signal returns zeros: it accepts silence.
+    Inverted check bits reject silence, and change nothing else.
 
     The remainder is linear: with segments m_j of S bits, m(x) = sum_j m_j(x) x^(S (J - 1 - j)), each segment's own
     remainder is moved by x^(S (J - 1 - j)) mod g(x) and they add up. Leading zeros change nothing.
@@ -52,7 +52,7 @@ class PacketCrc:
         return tf.concat([message, 1.0 - self.parity(message)], axis=1)
 
     def holds(self, protected: Any) -> Any:
-        """Whether the last bits of `[n, message_bits + degree]` are the check sum of the others, `[n]` bool."""
+        """True for each row of `[n, message_bits + degree]` whose last bits are the CRC of the others, `[n]` bool."""
         import tensorflow as tf
 
         expected = 1.0 - self.parity(protected[:, : -self._degree])

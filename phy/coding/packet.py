@@ -1,4 +1,4 @@
-"""From payload to coded bits and back: CRC, equal code blocks, code, interleaver, whole symbols."""
+"""Codec of a packet: CRC, equal code blocks, code, interleaver, padding to whole symbols."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ INTERLEAVER_SEED = 38212
 def build_codec(
     coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc: str | None, fused: bool = False
 ) -> PacketCodec:
-    """The `phy.links.stages.Codec` of a packet of `payload_bits`, built once per argument list.
+    """The `phy.stages.Codec` of a packet of `payload_bits`, built once per argument list.
 
-    `crc` is a polynomial of `phy.config.CRC_BITS` or None; `fused` takes the kernels of `phy.engines.fused` for a
-    code that is fusible. Raises ValueError with problem and remedy for rates and block lengths that the code cannot do;
-    `coding_problem` says the same without TensorFlow.
+    `crc` is a polynomial of `phy.config.CRC_BITS` or None; `fused` selects the kernels of `phy.coding.ldpc` for a code
+    that has them. Raises ValueError with problem and remedy for unsupported rates and block lengths; `coding_problem`
+    checks the same without TensorFlow.
     """
     import tensorflow as tf
 
@@ -34,7 +34,7 @@ def build_codec(
 
 
 class PacketCodec:
-    """One packet through its CRC, zero filler, `plan.num_blocks` code blocks, interleaver and zero padding.
+    """Codec of a packet: CRC, zero filler, `plan.num_blocks` code blocks, interleaver and zero padding.
 
     TensorFlow on static shapes; `xla` says whether both directions compile under `jit_compile=True` within
     seconds. `decoder_floats_per_packet` is a rough count of float32 that decoding one packet holds.
@@ -54,7 +54,7 @@ class PacketCodec:
         if coding != "none" and coding.interleaver == "random":
             generator = np.random.Generator(np.random.Philox(key=INTERLEAVER_SEED))
             self._permutation = generator.permutation(plan.num_blocks * plan.coded_block_bits)
-        # Around a code that runs on the host, what is left is compiled by itself.
+        # If the code runs on the host, the parts before and after it are compiled separately.
         compiled = partial(tf.function, jit_compile=None if self.xla else True, autograph=False)
         self._before_code, self._after_code = compiled(self._information), compiled(self._packet)
         self._before_decoder, self._after_decoder = compiled(self._blocks), compiled(self._payload)

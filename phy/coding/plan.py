@@ -1,4 +1,4 @@
-"""How a packet is cut into code blocks: pure arithmetic, so that a scenario can be checked without TensorFlow.
+"""Split of a packet into code blocks: pure arithmetic, so that a scenario is checked without TensorFlow.
 
 A packet of `payload_bits` gets its CRC, then zero filler bits until it is `num_blocks` equal blocks of `block_bits`;
 each becomes `coded_block_bits`, and zero padding completes the last symbol.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 _LLR_MAX = 30.0
 """Bound of the LLRs inside the decoder, as in Sionna's: e^-30 is below the resolution of float32."""
 _KNOWN_LLR = 100.0
-"""What stands for certainty at a shortened position."""
+"""LLR of a shortened position, whose bit is known."""
 
 
 class Paths(NamedTuple):

@@ -1,4 +1,4 @@
-"""Bits said several times: the simplest code, and what 5G LDPC does below its lowest rate."""
+"""Repetition code, also the extension of 5G LDPC below its lowest rate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Repetition:
-    """Bits repeated cyclically to any length; the LLRs of one bit add. As long as the block: no code at all."""
+    """Bits repeated cyclically to any length; the LLRs of one bit add. Without repetition it is no code."""
 
     xla = True
 

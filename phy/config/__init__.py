@@ -1,4 +1,4 @@
-"""What a link is: the `link:` part of a scenario (`LinkConfig`) and its parts, free of TensorFlow."""
+"""The `link:` section of a scenario (`LinkConfig`) and its parts, free of TensorFlow."""
 
 from phy.config.access import CsiError, CsiEstimation, ImpairmentsConfig, NomaConfig, ReceiverConfig
 from phy.config.base import BITS_PER_SYMBOL, Access, ErrorModel, Frozen, Modulation

@@ -1,4 +1,4 @@
-"""How devices share the air, what their transmitters do wrong, and how the server listens."""
+"""Channel knowledge, receiver, NOMA and transmitter impairments."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class CsiEstimation(Frozen):
 class ReceiverConfig(Frozen):
     """The server's antennas and how it combines them.
 
-    With one device per resource both equalisers are maximum-ratio combining; they weigh soft bits differently where
-    channel knowledge is imperfect: `lmmse` counts the variance of the estimate as noise, `zf` takes the estimate as
-    true. Under NOMA `sic` combines by the matched filter (`zf`) or against the users that remain (`lmmse`).
+    With one device per resource both equalisers are maximum-ratio combining. They weight soft bits differently if
+    channel knowledge is imperfect: `lmmse` counts the variance of the estimate as noise, `zf` treats the estimate as
+    exact. Under NOMA, `sic` combines by the matched filter (`zf`) or against the remaining users (`lmmse`).
     """
 
     num_antennas: Annotated[int, Field(ge=1, le=64, strict=True)] = 1
@@ -40,7 +40,7 @@ class ReceiverConfig(Frozen):
 
 
 class NomaConfig(Frozen):
-    """Power-domain NOMA: `group_size` devices on the same resources, told apart by power and antennas.
+    """Power-domain NOMA: `group_size` devices on the same resources, separated by power and antennas.
 
     Devices are grouped in the order of their numbers. `ladder_db` are their powers relative to each other, strongest
     first, normalised so that a group together has the power that one device has under orthogonal access.
@@ -75,10 +75,10 @@ class NomaConfig(Frozen):
 
 
 class ImpairmentsConfig(Frozen):
-    """What transmitters do wrong, drawn per device and round.
+    """Transmitter impairments, drawn per device and round.
 
-    - `phase_error_deg`: standard deviation of the residual phase after compensation; under superposition on a single
-      carrier per coherence block, where that is shorter than a round;
+    - `phase_error_deg`: standard deviation of the residual phase after compensation; for superposition on a single
+      carrier drawn per coherence block, if that is shorter than a round;
     - `timing_offset_s`: arrival offset, uniform from 0 to this (needs OFDM);
     - `cfo_hz`: carrier-frequency offset, uniform within plus and minus this;
     - `clipping_db`: the power amplifier limits the envelope at this much above its RMS; left out: linear.
@@ -91,5 +91,5 @@ class ImpairmentsConfig(Frozen):
 
     @property
     def none(self) -> bool:
-        """Whether every transmitter is ideal."""
+        """True if every transmitter is ideal."""
         return self == ImpairmentsConfig()

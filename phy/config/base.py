@@ -1,4 +1,4 @@
-"""What all parts of a link's description share: immutability and the bounded number types."""
+"""Base class and bounded number types of all parts of a configuration."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Decibels = Annotated[float, Field(ge=-300, le=300, allow_inf_nan=False)]
 
 
 class Frozen(BaseModel):
-    """Base of every part of a scenario: unknown keys are errors, values never change."""
+    """Base of every section of a scenario: immutable, unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def _read_fraction(value: Any) -> Any:
-    """`1/2` as people write code rates; anything else passes."""
+    """Convert a fraction such as `1/2` to a number; return any other value unchanged."""
     if not isinstance(value, str):
         return value
     try:

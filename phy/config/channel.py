@@ -1,4 +1,4 @@
-"""Propagation: what lies between a device's antenna and those of the server."""
+"""Propagation from the antenna of a device to those of the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Metres = Annotated[float, Field(ge=-1e5, le=1e5, allow_inf_nan=False)]
 
 
 class CellConfig(Frozen):
-    """Large-scale gains of 3GPP TR 38.901 7.4 from where the devices stand, the server at the origin.
+    """Large-scale gains of 3GPP TR 38.901 7.4 from the positions of the devices, with the server at the origin.
 
     The path loss (and shadowing) of each device is taken relative to that at `reference_distance_m`
     without shadowing, so that `channel.gain` stays the amplitude gain at the reference distance.
@@ -105,7 +105,7 @@ class ChannelConfig(Frozen):
 
     @property
     def selective(self) -> bool:
-        """Whether the channel has several delays."""
+        """True if the channel has several delays."""
         return self.model.startswith(("tdl", "cdl"))
 
     @property
@@ -115,7 +115,7 @@ class ChannelConfig(Frozen):
 
     @property
     def fades(self) -> bool:
-        """Whether two draws of the tap can differ."""
+        """True if two draws of the tap can differ."""
         return self.fading != "constant" or self.selective
 
     def gains(self, num_devices: int) -> tuple[float, ...]:

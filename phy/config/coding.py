@@ -1,4 +1,4 @@
-"""Forward error correction, the MCS table, and what happens to packets in error."""
+"""Forward error correction, the MCS table, and the policy for packets in error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OWNERS: dict[str, tuple[CodeName, ...]] = {
 
 
 class CodingConfig(Frozen):
-    """One channel code; a key of another code may stand only with its default.
+    """One channel code; a key of another code must keep its default.
 
     - `repetition`: the block repeated cyclically to any rate, soft combining;
     - `convolutional`: terminated, of `constraint_length`, Viterbi on soft values; rates 1/2 and 1/3;
@@ -50,9 +50,9 @@ class CodingConfig(Frozen):
 
     @property
     def fusible(self) -> bool:
-        """Whether engine `fused` has the code: 5G LDPC with box-plus at the checks.
+        """True if engine `fused` supports the code: 5G LDPC with box-plus at the check nodes.
 
-        Min-sum rules stay with Sionna: who asks for one wants its losses, and the fused decoder has none of them.
+        Min-sum rules stay with Sionna: their losses are wanted, and the fused decoder does not have them.
         """
         return self.code == "ldpc5g" and self.check_update in ("boxplus", "boxplus-phi")
 
@@ -75,7 +75,7 @@ class CodingConfig(Frozen):
 
 
 class PacketConfig(Frozen):
-    """The link layer: a check sum per packet and what follows from it.
+    """The link layer: a CRC per packet, and the policy for packets whose CRC fails.
 
     - `accept`: the receiver keeps every packet, wrong or not;
     - `drop`: a packet whose CRC fails is thrown away, and the receiver knows which bits are missing;

@@ -1,6 +1,6 @@
 """Normalised delays and powers of the 3GPP models, read from Sionna's tables without importing Sionna.
 
-TR 38.901 Tables 7.7.1-1 to 7.7.2-5. Needed before anything runs: to say what a short prefix will do.
+TR 38.901 Tables 7.7.1-1 to 7.7.2-5. `check` needs them to warn of a short prefix.
 """
 
 from __future__ import annotations

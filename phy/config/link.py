@@ -1,6 +1,6 @@
-"""What a link is: the `link:` part of a scenario, checked once, immutable, free of TensorFlow.
+"""The `link:` section of a scenario, checked once, immutable, free of TensorFlow.
 
-Units and conventions, one place:
+Units and conventions:
 
 - `noise_power` N0 is the variance of the receiver noise in **each real dimension** (in-phase and
   quadrature alike), z ~ N(0, N0) of Zhang et al. 2022 below (9). The complex noise power that
@@ -35,7 +35,7 @@ def _kind_of_csi(value: object) -> str:
     return "error" if given else "estimation"
 
 
-# Told apart before they are read, so that a mistake inside one form is not reported as the other.
+# The form is chosen before it is read, so that an error in one form is not reported as the other.
 Coding = Annotated[
     Annotated[Literal["none"], Tag("word")] | Annotated[CodingConfig, Tag("mapping")],
     Discriminator(_word_or_mapping),
@@ -53,7 +53,7 @@ Csi = Annotated[
 
 
 class LinkConfig(Frozen):
-    """The whole `link:` part. `auto` stands for what the learning scheme sends."""
+    """The `link:` section. `auto` takes what the learning scheme sends."""
 
     access: Access = "auto"
     modulation: Modulation = "auto"
@@ -107,7 +107,7 @@ class LinkConfig(Frozen):
         return self
 
     def resolve_mcs(self) -> LinkConfig:
-        """The same link with the modulation and code rate of `mcs` written out."""
+        """Return the link with the modulation and code rate of `mcs` written out."""
         if self.mcs is None:
             return self
         modulation, rate = mcs_entry(self.mcs)
@@ -118,7 +118,7 @@ class LinkConfig(Frozen):
 
     @property
     def plain(self) -> bool:
-        """Whether the fast path (uncoded, flat, one antenna) has all that is asked for; packet links have the rest."""
+        """True if the link needs no packet link: uncoded, flat fading, one antenna."""
         return (
             self.access == "orthogonal"
             and self.coding == "none"
@@ -136,7 +136,7 @@ class LinkConfig(Frozen):
 
     @property
     def fusible(self) -> bool:
-        """Whether engine `fused` has kernels for this link: for its symbols, or for its code alone."""
+        """True if engine `fused` has kernels for this link: for its symbols, or for its code alone."""
         if self.access == "superposition":
             return self.ofdm == "none" and self.impairments.none and self.error_model != "error_free"
         link = self.resolve_mcs()
@@ -146,9 +146,9 @@ class LinkConfig(Frozen):
 
     @property
     def fusible_packets(self) -> bool:
-        """Whether engine `fused` has the whole chain of packets: code, symbols, channel, estimation and soft bits.
+        """True if engine `fused` has the whole packet chain: code, symbols, channel, estimation and soft bits.
 
-        Soft bits are those of maxlog, which are exact where an axis of the constellation has one bit.
+        Soft bits are those of maxlog, which are exact if an axis of the constellation has one bit.
         """
         link = self.resolve_mcs()
         channel, coding = link.channel, link.coding
@@ -175,7 +175,7 @@ class LinkConfig(Frozen):
 
     @property
     def bits_per_symbol(self) -> int:
-        """Bits that one symbol carries; LinkError-free only for a digital modulation."""
+        """Bits per symbol; raises KeyError for modulation `auto` and `analog`."""
         return BITS_PER_SYMBOL[self.modulation]
 
     @property

@@ -1,4 +1,4 @@
-"""The OFDM grid: subcarriers, prefix, pilots, and in which domain the channel acts."""
+"""The OFDM grid: subcarriers, prefix, pilots, and the domain in which the channel acts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transmit power control, always under the average power P0 per block of each device."""
+"""Transmit power control, under the average power P0 of each device per block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LoopConfig(Frozen):
 
         clip(db_per_decade * log10(r / r0), -max_step_db, +max_step_db)
 
-    and stays between `min_snr_db` and `snr_max_db`. Where no error was seen, r is (0 + 1/2) / (n + 1).
+    and stays between `min_snr_db` and `snr_max_db`. Without errors, r is (0 + 1/2) / (n + 1).
     """
 
     target: Literal["ber", "bler"] = "ber"
@@ -34,7 +34,7 @@ class PowerConfig(Frozen):
 
     - `fixed`: every device at full power, phase compensated;
     - `inversion`: every device arrives with one common amplitude A, the largest that the weakest
-      device and the caps handed in allow (`flmc` is read as this: it is the paper's policy);
+      device and the caps allow (`flmc` is another name for it: it is the policy of that paper);
     - `truncated-inversion`: the same, but a device whose estimated power gain is more than
       `cutoff_db` below its mean stays silent for that coherence block;
     - `closed-loop`: each device's power follows the error rate measured on it in the last round (`loop`).

@@ -1,7 +1,7 @@
-"""Which engine computes a link: Sionna under XLA has every chain, fused kernels the hot ones, on a CPU.
+"""Choice of the engine of a link: Sionna under XLA supports all links, fused kernels the common ones, on a CPU.
 
-Both meet the same fades and the same noise, but sums and roots may be rounded otherwise, so the engine is part of what
-identifies a result. Nothing here imports TensorFlow or numba: a scenario is checked without either.
+Both see the same fades and noise, but may round sums and roots differently. The engine is therefore part of the
+identity of a result. This module imports neither TensorFlow nor numba: a scenario is checked without them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from phy.config import LinkConfig
 Engine = Literal["sionna", "fused"]
 
 _VECTORS = "avx2"
-"""The first instructions of x86 that work on eight integers and eight floats at once."""
+"""The first x86 instructions on eight integers and eight floats at once."""
 
 
 def engine_of(link: LinkConfig) -> Engine:
-    """The engine that `link.engine` stands for on this machine; access and modulation are to be explicit."""
+    """Return the engine of `link.engine` on this machine; access and modulation must not be `auto`."""
     if link.engine != "auto":
         return link.engine
     return "fused" if link.fusible and not sees_gpu() and _vectors_or_say() else "sionna"
@@ -31,14 +31,14 @@ def engine_of(link: LinkConfig) -> Engine:
 
 @lru_cache(maxsize=1)
 def sees_gpu() -> bool:
-    """Whether TensorFlow can have a GPU here: its CUDA libraries are installed, the device is there and not hidden."""
+    """True if TensorFlow can use a GPU: its CUDA libraries are installed, and a device is present and not hidden."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
     return not hidden and Path("/dev/nvidiactl").exists() and find_spec("nvidia") is not None
 
 
 @lru_cache(maxsize=1)
 def has_vectors() -> bool:
-    """Whether this processor has the vector instructions that fused kernels are fast with."""
+    """True if this processor has the vector instructions that make fused kernels fast."""
     if platform.machine().lower() in ("arm64", "aarch64"):
         return True
     listed = Path("/proc/cpuinfo")

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LinkConfig
-from phy.fading.gains import check_gains, device_gains
+from phy.fading.gains import BlockGains, check_gains, device_gains
 from phy.fading.nakagami import amplitude_pieces, nakagami_taps
-from phy.links.power import BlockGains
 from phy.numerics.random import Purpose, complex_normal, round_keys, threefry
 from phy.numerics.streaming import pad_rows
 
@@ -33,10 +32,10 @@ _GAIN_TAPS = 1 << 14
 
 @dataclass(frozen=True, kw_only=True)
 class UplinkContext:
-    """Which round of which trials is on the air: everything random derives from it.
+    """Seed, trials and round of a transmission: all random numbers derive from them.
 
-    `silent`: devices that do not send in this round, in no trial. Links on which devices meet keep them off the air;
-    where every device has resources of its own nobody hears them, and what they send may be simulated all the same.
+    `silent`: devices that do not send in this round, in any trial. Links with shared resources keep them off the air.
+    Links with separate resources may simulate them, without an effect on the others.
     """
 
     seed: int
@@ -51,7 +50,7 @@ class UplinkContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Fading:
-    """What of a channel is compiled in: how taps are drawn; `columns` taps per row (1: one per round)."""
+    """Compiled part of a channel: the law of the taps; `columns` taps per row (1: one per round)."""
 
     fading: str
     perfect_csi: bool
@@ -139,8 +138,8 @@ def precoding_weights(estimate: Any, gain: Any, cutoff: Any, policy: str) -> Any
 def _gains_kernel(spec: Fading) -> Any:
     import tensorflow as tf
 
-    # Two compiled calls: fused into a sum over few columns, XLA would copy the drawing into every term
-    # and compile for minutes.
+    # Two compiled calls: in one call, XLA copies the drawing into every term of a sum over few columns,
+    # and compiles for minutes.
     @tf.function(jit_compile=True, autograph=False)
     def draw(channel_key: Any, csi_key: Any, device: Any, gain: Any, start: Any, block: Any, numbers: Any) -> Any:
         return draw_taps(spec, channel_key, csi_key, device, gain, start, block, numbers)
@@ -181,7 +180,7 @@ def _gains_kernel(spec: Fading) -> Any:
 class FlatChannel:
     """The taps of one link configuration, always the same for the same context.
 
-    `measure` looks at a block's taps for power control, by TensorFlow if left out.
+    `measure` computes the gains of a block for power control, by default with TensorFlow.
     """
 
     def __init__(
@@ -261,7 +260,7 @@ class FlatChannel:
         return self._last_gains[1]
 
     def block_gains(self, context: UplinkContext) -> BlockGains:
-        """What power control sees of this round's block; taps are drawn in chunks and forgotten."""
+        """Gains for power control of this round; taps are drawn in chunks and not kept."""
         which = (context.seed, context.trials, 0 if self.same_every_round else context.round_index)
         if self._last is None or self._last[0] != which:
             self._last = (which, self._measure(self, context))
@@ -269,7 +268,7 @@ class FlatChannel:
 
 
 def measure_gains(channel: FlatChannel, context: UplinkContext) -> BlockGains:
-    """What `FlatChannel.block_gains` tells, found by TensorFlow."""
+    """Compute `FlatChannel.block_gains` by TensorFlow."""
     rows = channel.rows(context)
     total = np.zeros((5, len(rows[0])))
     kernel = _gains_kernel(channel.spec)

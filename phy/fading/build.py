@@ -1,4 +1,4 @@
-"""From the description of a channel to its small-scale fading."""
+"""Build the small-scale fading that a channel configuration describes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from phy.config import ChannelConfig
 from phy.fading.cdl import clustered_delay_line
 from phy.fading.flat import FlatFading
 from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, flat_profile, tapped_delay_line, tdl_profile
-from phy.links.stages import Propagation
+from phy.stages import Propagation
 
 
 def build_propagation(channel: ChannelConfig, *, num_antennas: int) -> Propagation:
-    """Fading of unit mean power per antenna; `channel.gain`, `cell` and `noise_power` play no part.
+    """Fading of unit mean power per antenna; `channel.gain`, `cell` and `noise_power` have no effect.
 
     - `awgn`, and `flat` that does not fade: tap 1 at every antenna;
     - `flat` of coherence `symbol`: a new draw per (key, column of the instants); `packet`, `round` and `run`: one per
       key, so the caller's choice of keys is the coherence; `doppler`: Clarke's process in time, 64 waves;
     - `tdl-*`: sums of 20 sinusoids per tap; `cdl-*`: 20 rays per cluster; one realisation per key, moving with time.
 
-    Every random number of a row derives from its key alone. Calls that differ in what plays no part return the same
-    object, and with it the same compiled code.
+    Every random number of a row derives from its key alone. Calls that differ only in values without effect return the
+    same object, and thus the same compiled code.
     """
     keep = ("model", "fading", "rician_k_db", "nakagami_m", "coherence", "delay_spread_s", "carrier_frequency_hz")
     part = {name: getattr(channel, name) for name in (*keep, "speed_m_s")}

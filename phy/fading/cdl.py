@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.fading.waves import PlaneWaves
-from phy.numerics.generator_override import lend_to_sionna
+from phy.numerics.generator_override import override_generator
 
 _ZENITH_NODES = 400
 """Gauss-Legendre nodes over the zenith of the velocity: exact to 1e-9 up to lags of some 100 turns."""
@@ -104,7 +104,7 @@ def _draw(model: Any, order: NDArray[np.intp]) -> Any:
     @tf.function(jit_compile=True, autograph=False)
     def draw(key: Any) -> tuple[Any, Any]:
         rows = key.shape[0]
-        with lend_to_sionna(key):
+        with override_generator(key):
             # Shapes as Sionna's: [rows, 1 rx, 1 rx antenna, 1 tx, tx antennas, clusters, rays] and [rows, 1, 1, all].
             weights, doppler = model(rows, 1, 1.0)
         weights = tf.gather(weights[:, 0, 0, 0], order, axis=2)

@@ -1,4 +1,4 @@
-"""Where devices stand in a cell, and what the distance costs: TR 38.901 7.4, outdoors, the server at the origin.
+"""Positions of devices in a cell, and their path loss: TR 38.901 7.4, outdoors, with the server at the origin.
 
     gain = 10^(-(PL + SF - PL_ref) / 20)
 
@@ -61,8 +61,8 @@ def place_devices(
 ) -> Placement:
     """Positions, line of sight and shadowing of every trial, the same in all of its rounds.
 
-    A device's draws depend on (seed, trial, number of the device) alone, so more devices leave the first ones where
-    they are. Raises ValueError for a list of positions of another length, and for distances and frequencies where the
+    A device's draws depend on (seed, trial, number of the device) alone, so more devices do not move the first
+    ones. Raises ValueError for a list of positions of another length, and for distances and frequencies where the
     path loss is not defined (TR 38.901 Table 7.4.1-1).
     """
     from scipy import special

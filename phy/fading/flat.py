@@ -1,4 +1,4 @@
-"""One path that holds still: a constant, or one independent draw per key or per instant.
+"""Static path: a constant, or one independent draw per key or per instant.
 
     h = 1                                              constant
     h = CN(0, 1)                                       Rayleigh
@@ -26,7 +26,7 @@ from phy.numerics.random import complex_normal, threefry
 class FlatFading:
     """A flat channel without Doppler; the value is drawn per key, or per (key, instant) where `per_instant`.
 
-    Under `per_instant` the values are numbered by their column in `instants_s`, whatever the times say.
+    Under `per_instant` the values are numbered by their column in `instants_s`, independent of the times.
     """
 
     num_antennas: int

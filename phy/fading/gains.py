@@ -1,11 +1,30 @@
-"""Large-scale amplitude gain of every device: listed, or from where it stands in a cell."""
+"""Amplitude gains of devices: large-scale gains, listed or from positions in a cell, and gains of a block."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import ChannelConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockGains:
+    """Gains of one block on which power control decides, `[num_trials, num_devices]` float64 each.
+
+    - `weight_power`: mean of |w|^2 over the block, silent symbols included;
+    - `gain_sum`, `gain_peak`: sum and largest value of |h^ w| over the block's active symbols;
+    - `arrival_peak`: largest |h w| with the true tap, unknown to power control;
+    - `active_symbols`: number of symbols in which the device is not silent.
+    """
+
+    weight_power: NDArray[np.float64]
+    gain_sum: NDArray[np.float64]
+    gain_peak: NDArray[np.float64]
+    arrival_peak: NDArray[np.float64]
+    active_symbols: NDArray[np.float64]
 
 
 def device_gains(

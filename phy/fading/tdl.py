@@ -8,9 +8,9 @@ Rician fading channels", IEEE Trans. Wireless Commun. 2006, (6), (7) and (11)), 
     alpha_s = (2 pi s + theta_s) / S,  theta, phi, phi_0 uniform on [-pi, pi)
 
 Angles are shared by the antennas, phases are not, so antennas fade independently; the direct path (first tap of D and
-E, Rician fading) has one phase for all. Under the same keys the numbers are those of Sionna's block under
-`lend_to_sionna`, up to rounding. With S waves |h|^2 has the density of Rayleigh fading less 1 / (2 S) at 0: 2.5 percent
-for Sionna's 20 waves.
+E, Rician fading) has one phase for all. Under the same keys the numbers equal those of Sionna's block with
+`override_generator`, up to rounding. With S waves the density of |h|^2 at 0 is that of Rayleigh fading less 1 / (2 S):
+2.5 percent for Sionna's 20 waves.
 """
 
 from __future__ import annotations

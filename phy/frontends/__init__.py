@@ -1,4 +1,4 @@
-"""Front-ends: from the symbols of a packet to what the receiver has of it (`phy.links.stages.Frontend`)."""
+"""Front-ends: waveform, channel, noise and channel estimation (`phy.stages.Frontend`)."""
 
 from phy.frontends.build import build_frontend
 

@@ -1,4 +1,4 @@
-"""What all front-ends share: how a channel moves within a packet, noise, superposition, and energies.
+"""Functions of all front-ends: motion of the channel in a packet, noise, sum over users, and energies.
 
     y_A = sum_u a_u g_u h_uA x_u + sqrt(2 N0) n_A,    n ~ CN(0, 1)
 
@@ -18,7 +18,7 @@ Motion = Literal["still", "symbol", "moving"]
 
 
 def motion(channel: ChannelConfig) -> Motion:
-    """How a channel behaves in a packet: one value (`still`), one per symbol, or moving all the time."""
+    """Motion of a channel within a packet: constant (`still`), independent per symbol, or continuous (`moving`)."""
     if channel.coherence == "symbol":
         return "symbol"
     moves = channel.coherence == "doppler" if not channel.selective else channel.speed_m_s > 0

@@ -1,4 +1,4 @@
-"""From a link's description to its front-end."""
+"""Build the front-end that a link configuration describes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from phy.frontends.ofdm import FrequencyDomain, OfdmFrontend
 from phy.frontends.ofdm_time import TimeDomain
 from phy.frontends.resource_grid import Grid
 from phy.frontends.single_carrier import SingleCarrier
-from phy.links.stages import Frontend, Propagation
+from phy.stages import Frontend, Propagation
 
 
 def build_frontend(
@@ -20,12 +20,12 @@ def build_frontend(
 ) -> Frontend:
     """Front-end for packets of `num_symbols` symbols from each of `num_users` devices on the same resources.
 
-    Under `multiplexing: ofdma` the carriers of the grid are split between `num_devices` devices. `propagation` is that
-    of `config.channel` unless another one is handed in. Gains, amplitudes and noise power come with every `Launch`;
-    nothing is compiled again when they change.
+    Under `multiplexing: ofdma` the carriers of the grid are split between `num_devices` devices. `propagation`
+    replaces that of `config.channel`. Gains, amplitudes and noise power come with every `Launch`; other values need no
+    new compilation.
 
-    Raises ValueError where the parts do not fit: several delays or channel estimation on a single carrier, estimation
-    without pilots, more devices than carriers.
+    Raises ValueError for several delays or channel estimation on a single carrier, estimation without pilots, and more
+    devices than carriers.
     """
     if num_symbols < 1:
         raise ValueError(f"a packet of {num_symbols} symbols carries nothing; send at least one")

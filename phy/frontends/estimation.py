@@ -1,11 +1,11 @@
 """Channel estimates from the pilots of a slot: least squares with linear interpolation, and linear MMSE.
 
-On the pilots the receiver has, after the known sequence is taken off, z = s a g h + n with the pilot scale s, and it
+After removal of the known sequence, the received pilots are z = s a g h + n with the pilot scale s. The receiver
 estimates G = a g h at every data symbol, slot by slot and antenna by antenna.
 
 - **LS**: G^ = z / s, interpolated linearly over carriers and then over OFDM symbols, as Sionna's `LSChannelEstimator`
-  with `LinearInterpolator`; error variance 2 N0 / s^2 times the sum of squared weights (the noise; what interpolation
-  itself misses is not in it).
+  with `LinearInterpolator`; error variance 2 N0 / s^2 times the sum of squared weights (noise alone, without the
+  interpolation error).
 - **LMMSE**: G^ = R_dp (R_pp + sigma^2 I)^-1 z / s with sigma^2 = 2 N0 / (a g s)^2. The covariance of the channel model
   is that of time times that of frequency, R = R_t x R_f, so with R_t = U_t L_t U_t^H and R_f = U_f L_f U_f^H
 
@@ -25,16 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.frontends.resource_grid import Grid
-from phy.links.stages import Propagation
+from phy.stages import Propagation
 
 _NEGLIGIBLE = 1e-9
-"""Share of the channel's energy that eigenvalues may be left out with: far below what single precision resolves."""
+"""Share of the channel's energy in dropped eigenvalues: far below the resolution of single precision."""
 
 _TINY = np.float32(1e-30)
 
 
 class PilotEstimator(Protocol):
-    """From received pilots to the channel at the data symbols of the same slot."""
+    """Channel estimator: received pilots in, channel at the data symbols of the same slot out."""
 
     def estimate(self, received: Any, arrival: Any, noise_power: Any) -> tuple[Any, Any]:
         """(G^ `[rows, users, antennas, slots, data symbols, carriers]`, its error variance `[rows, users, 1, ...]`).
@@ -51,11 +51,11 @@ class Lerp(NamedTuple):
     low: NDArray[np.int64]
     high: NDArray[np.int64]
     weight: NDArray[np.float32]
-    """Of the point at `high`; that at `low` has 1 minus it."""
+    """Weight of the point at `high`; the point at `low` has 1 minus it."""
 
     @classmethod
     def between(cls, known: NDArray[np.int64], wanted: NDArray[np.int64]) -> Lerp:
-        """Values at `wanted` from those at ascending `known`; one known point stands for all."""
+        """Values at `wanted` from those at ascending `known`; a single known point is repeated."""
         if len(known) == 1:
             nothing = np.zeros(len(wanted), np.int64)
             return cls(nothing, nothing, nothing.astype(np.float32))
@@ -80,7 +80,7 @@ class Lerp(NamedTuple):
 
 
 class LeastSquares:
-    """LS with linear interpolation; see the module."""
+    """LS with linear interpolation; see the module docstring."""
 
     def __init__(self, grid: Grid) -> None:
         every = np.arange(grid.num_carriers)
@@ -90,7 +90,7 @@ class LeastSquares:
         self._time = Lerp.between(np.array(grid.pilot_rows), np.array(grid.data_rows))
 
     def estimate(self, received: Any, arrival: Any, noise_power: Any) -> tuple[Any, Any]:
-        """See `PilotEstimator.estimate`; `arrival` does not matter."""
+        """See `PilotEstimator.estimate`; `arrival` is unused."""
         import tensorflow as tf
 
         del arrival
@@ -107,7 +107,7 @@ class LeastSquares:
 
 @dataclass(frozen=True)
 class Modes:
-    """Eigenvectors of the pilot covariance along one axis, and what they say about the wanted points.
+    """Eigenvectors of the pilot covariance along one axis, and their covariance with the wanted points.
 
     `vectors` `[pilots, modes]`, `eigenvalues` `[modes]`, `wanted` R_dp U `[wanted, modes]`, `prior` diag R_dd
     `[wanted]`.
@@ -134,7 +134,7 @@ class Modes:
 
     @property
     def explained(self) -> NDArray[np.float64]:
-        """Power of every wanted point that each mode would tell without noise, `[wanted, modes]`."""
+        """Power of every wanted point that each mode explains without noise, `[wanted, modes]`."""
         return np.abs(self.wanted.astype(np.complex128)) ** 2 / self.eigenvalues
 
 

@@ -1,4 +1,4 @@
-"""OFDM front-end: grid, channel, noise, and what the receiver knows of the channel.
+"""OFDM front-end: grid, channel, noise and channel estimate.
 
 The domain carries the grid (`FrequencyDomain` here, `TimeDomain` in `phy.frontends.ofdm_time`). Energies are those of
 samples: with a unitary Fourier transform (Parseval) a data symbol of amplitude a costs a^2 and the prefix of an OFDM
@@ -17,16 +17,16 @@ from phy.config import ChannelConfig, CsiEstimation, LinkConfig, OfdmConfig
 from phy.frontends import air
 from phy.frontends.estimation import LeastSquares, LinearMmse, PilotEstimator
 from phy.frontends.resource_grid import Grid
-from phy.links.stages import Launch, Observation, Propagation
+from phy.stages import Launch, Observation, Propagation
 
 
 class Domain(Protocol):
-    """How a grid gets through the channel."""
+    """Transmission of a grid through the channel."""
 
     response: NDArray[np.complex128]
-    """What a path of unit gain does to each carrier, `[paths, num_carriers]`."""
+    """Response of each carrier to a path of unit gain, `[paths, num_carriers]`."""
     offsets_s: NDArray[np.float64]
-    """When path gains are needed, from the start of the packet [s]."""
+    """Instants of the path gains, from the start of the packet [s]."""
 
     def carry(self, launch: Launch, grid: Any, taps: Any) -> tuple[Any, Any]:
         """(faded grid `[rows, users, antennas, times, num_carriers]` without noise, sent energy `[rows, users]`).
@@ -42,7 +42,7 @@ class Domain(Protocol):
 
 
 class FrequencyDomain:
-    """Every carrier times H(f) = sum_p a_p exp(-j 2 pi f tau_p) in the middle of each OFDM symbol; see `Domain`."""
+    """Multiplication of each carrier by H(f) = sum_p a_p exp(-j 2 pi f tau_p) per OFDM symbol; see `Domain`."""
 
     def __init__(self, ofdm: OfdmConfig, *, channel: ChannelConfig, grid: Grid, propagation: Propagation) -> None:
         self.response = np.exp(-2j * np.pi * propagation.delays_s[:, None] * grid.frequencies_hz)
@@ -78,7 +78,7 @@ def respond(taps: Any, response: NDArray[np.complex128]) -> Any:
 
 
 class OfdmFrontend:
-    """Packets of whole slots over an OFDM grid; see `phy.links.stages.Frontend`.
+    """Packets of whole slots over an OFDM grid; see `phy.stages.Frontend`.
 
     `channel_uses` counts the resource elements of the device and the samples of the prefixes; one of them lasts
     `sample_s` = 1 / (num_subcarriers * subcarrier_spacing_hz), so that energies times `sample_s` are in joule. Under
@@ -149,13 +149,13 @@ class OfdmFrontend:
         return self._grid.place(symbols)
 
     def _offsets_of(self, key: Any) -> Any:
-        from phy.links.impairments import draw_offsets
+        from phy.frontends.impairments import draw_offsets
 
         spacing_hz = self._grid.ofdm.subcarrier_spacing_hz
         return draw_offsets(key, config=self._config.impairments, sample_s=self.sample_s, carrier_hz=spacing_hz)
 
     def _impair_grid(self, grid: Any, offsets: Any) -> Any:
-        from phy.links.impairments import impair_grid_by
+        from phy.frontends.impairments import impair_grid_by
 
         return impair_grid_by(self._grid.spread(grid), offsets, config=self._config.impairments, ofdm=self._grid.ofdm)
 
@@ -182,14 +182,14 @@ class OfdmFrontend:
         where, data = self._grid, self._grid.data_rows
         faded, transmit_energy = self._domain.carry(launch, grid, taps)
         received = air.add_noise(faded, noise, launch.noise_power)
-        channel, variance = self._know(launch, received, taps, error)
+        channel, variance = self._channel_estimate(launch, received, taps, error)
         on_air = launch.amplitude > 0.0
-        heard = tf.cast(on_air, tf.complex64)[:, :, None, None, None, None]
+        active = tf.cast(on_air, tf.complex64)[:, :, None, None, None, None]
         variance = tf.where(on_air[:, :, None, None, None], variance[:, :, 0], 0.0)
         counted = tf.constant(where.counted)
         return (
             where.unpack(where.take(received, data)),
-            where.unpack(heard * channel),
+            where.unpack(active * channel),
             where.unpack(variance),
             launch.noise_power,
             transmit_energy,
@@ -197,7 +197,7 @@ class OfdmFrontend:
             air.mean_energy(noise, counted) * launch.noise_power,
         )
 
-    def _know(self, launch: Launch, received: Any, taps: Any, error: Any) -> tuple[Any, Any]:
+    def _channel_estimate(self, launch: Launch, received: Any, taps: Any, error: Any) -> tuple[Any, Any]:
         """(G^ `[rows, users, antennas, slots, data symbols, carriers]`, its error variance), with axes of length 1."""
         import tensorflow as tf
 

@@ -18,7 +18,7 @@ from phy.config import ChannelConfig, OfdmConfig
 from phy.frontends import air
 from phy.frontends.ofdm import respond
 from phy.frontends.resource_grid import Grid
-from phy.links.stages import Launch, Propagation
+from phy.stages import Launch, Propagation
 
 _SINC_LAGS = 6
 """Lags of the sinc kept on both sides, as in Sionna."""
@@ -75,9 +75,9 @@ class TimeDomain:
         useful = tf.signal.ifft(in_order) * np.complex64(np.sqrt(size))
         sent = tf.concat([useful[..., size - prefix :], useful], axis=-1)
         samples = tf.reshape(level * sent, [rows * users, 1, times * (size + prefix)])
-        heard = self._convolve(samples, taps)
-        antennas = heard.shape[1]
-        windows = tf.reshape(heard, [rows, users, antennas, times, size + prefix])[..., prefix:]
+        faded = self._convolve(samples, taps)
+        antennas = faded.shape[1]
+        windows = tf.reshape(faded, [rows, users, antennas, times, size + prefix])[..., prefix:]
         bins = self._grid.carriers - size // 2
         turned_back = np.exp(2j * np.pi * bins * self.advance / size) / np.sqrt(size)
         carriers = tf.gather(tf.signal.fft(windows), bins % size, axis=-1) * tf.constant(turned_back, tf.complex64)

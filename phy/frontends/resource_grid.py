@@ -1,4 +1,4 @@
-"""Bookkeeping of the OFDM grid: which resource element carries which symbol of a packet.
+"""Positions of data, pilots and filler on the OFDM grid.
 
 A packet is a whole number of slots. Data symbols fill carrier by carrier, then OFDM symbol by OFDM symbol; what is left
 of the last slot carries a known filler of QPSK symbols that travel and cost energy, but are not counted. A pilot
@@ -21,7 +21,7 @@ _KNOWN_SEED = 0x0FD3
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """One packet of `num_symbols` data symbols per user on the carriers `carriers` of an OFDM grid.
+    """Packet of `num_symbols` data symbols per user on the carriers `carriers` of an OFDM grid.
 
     `carriers` `[num_carriers]` are positions in the Fourier transform with DC in the middle (at
     `num_subcarriers // 2`), as in Sionna's `ResourceGrid`.
@@ -37,8 +37,8 @@ class Grid:
     def of(cls, ofdm: OfdmConfig, *, num_users: int, num_symbols: int, num_blocks: int = 1) -> Grid:
         """Grid of one of `num_blocks` devices that share the carriers in contiguous blocks of equal size.
 
-        The channel is stationary in frequency, so every block meets the same statistics and the first one stands for
-        all. Carriers that do not share out evenly stay empty. Raises ValueError for more devices than carriers.
+        The channel is stationary in frequency, so every block has the same statistics, and the first block represents
+        all. Carriers left over by an uneven split stay empty. Raises ValueError for more devices than carriers.
         """
         left, right = ofdm.guard_carriers
         usable = np.arange(left, ofdm.num_subcarriers - right)
@@ -92,7 +92,7 @@ class Grid:
 
     @property
     def pilots(self) -> NDArray[np.complex64]:
-        """What each user sends on the pilot symbols of a slot, `[users, pilot symbols, num_carriers]`."""
+        """Pilots of each user in a slot, `[users, pilot symbols, num_carriers]`."""
         sequence = _qpsk((len(self.pilot_rows), self.num_carriers), stream=0)
         owner = np.arange(self.num_carriers) % self.num_users
         mine = owner == np.arange(self.num_users)[:, None]
@@ -101,7 +101,7 @@ class Grid:
 
     @property
     def counted(self) -> NDArray[np.float32]:
-        """1 where a data symbol of the packet lies, else 0; `[num_ofdm_symbols, num_carriers]`."""
+        """1 at data symbols of the packet, 0 elsewhere, `[num_ofdm_symbols, num_carriers]`."""
         is_data = np.zeros((self.num_slots, self.ofdm.num_symbols, self.num_carriers), bool)
         is_data[:, self.data_rows] = True
         marks = np.zeros(is_data.shape, np.float32)
@@ -127,7 +127,7 @@ class Grid:
     def spread(self, grid: Any) -> Any:
         """Carriers in use among all: `[..., num_carriers]` to `[..., num_subcarriers]`, zero elsewhere.
 
-        A grid that has all of them already stays as it is.
+        A grid of all carriers is returned unchanged.
         """
         import tensorflow as tf
 
@@ -145,7 +145,7 @@ class Grid:
         return grid if grid.shape[-1] == self.num_carriers else tf.gather(grid, self.carriers, axis=-1)
 
     def take(self, values: Any, slot_rows: list[int]) -> Any:
-        """Some OFDM symbols of every slot: `[..., num_ofdm_symbols, n]` to `[..., num_slots, rows, n]`."""
+        """Select OFDM symbols of every slot: `[..., num_ofdm_symbols, n]` to `[..., num_slots, rows, n]`."""
         import tensorflow as tf
 
         lead, width = values.shape[:-2], values.shape[-1]

@@ -8,11 +8,11 @@ import numpy as np
 
 from phy.config import LinkConfig
 from phy.frontends import air
-from phy.links.stages import Launch, Observation, Propagation
+from phy.stages import Launch, Observation, Propagation
 
 
 class SingleCarrier:
-    """y_k = a g h(t_k) x_k + noise per antenna at t_k = start + k / bandwidth; see `phy.links.stages.Frontend`.
+    """y_k = a g h(t_k) x_k + noise per antenna at t_k = start + k / bandwidth; see `phy.stages.Frontend`.
 
     The receiver knows h, or h^ = h + sqrt(v) e with e ~ CN(0, 1) per antenna, one e for every value of a block-fading
     channel and one per packet of a channel that moves.
@@ -63,14 +63,14 @@ class SingleCarrier:
     def _offsets_of(self, key: Any) -> Any:
         import tensorflow as tf
 
-        from phy.links.impairments import draw_offsets
+        from phy.frontends.impairments import draw_offsets
 
         blocks = tf.range(self.num_symbols if self._motion == "symbol" else 1, dtype=tf.int32)
         config = self._config
         return draw_offsets(key, config=config.impairments, sample_s=config.symbol_s, block=tf.cast(blocks, tf.uint32))
 
     def _impair_stream(self, symbols: Any, offsets: Any) -> Any:
-        from phy.links.impairments import impair_stream_by
+        from phy.frontends.impairments import impair_stream_by
 
         return impair_stream_by(symbols, offsets, config=self._config.impairments)
 

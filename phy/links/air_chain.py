@@ -1,4 +1,4 @@
-"""The seam between superposition over flat channels and the engine that computes its symbols: symbols in, sums out."""
+"""Interface of the chains of superposition over flat channels: symbols in, noisy sums out."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.fading.block_taps import FlatChannel, UplinkContext
-from phy.links.power import AmplitudeDecision, BlockGains
+from phy.fading.gains import BlockGains
+from phy.links.power import AmplitudeDecision
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnAir:
-    """What all devices put on the air in one round.
+    """Transmission of all devices in one round.
 
     - `payload` `[num_trials, num_devices, ...]`: packed bits uint8 for BPSK, else one amplitude per symbol, real or
       complex;
-    - `decision`: how strongly;
-    - `jamming` `[num_trials, num_devices]` float32 of `phy.links.jamming.jamming_amplitude`, None where nobody may jam;
-    - `clipping_reference` `[num_trials, num_devices]` float32: mean power above which amplifiers clip, zeros where none
-      does.
+    - `decision`: power control of the round;
+    - `jamming` `[num_trials, num_devices]` float32 of `phy.links.jamming.jamming_amplitude`, None without jammers;
+    - `clipping_reference` `[num_trials, num_devices]` float32: mean power above which amplifiers clip, zeros without
+      clipping.
     """
 
     payload: NDArray[Any]
@@ -32,11 +33,11 @@ class OnAir:
 
 @dataclass(frozen=True, kw_only=True)
 class Arrivals:
-    """What came of it.
+    """Received sums of one round.
 
     - `received` `[num_trials, num_symbols]` complex64: sums in noise;
-    - `num_active` int64 `[num_trials, num_symbols]`, `[num_trials, 1]` where taps hold for the round: how many devices
-      did not cut a symbol off;
+    - `num_active` int64 `[num_trials, num_symbols]`, or `[num_trials, 1]` if taps hold for the round: number of devices
+      not silenced by the cutoff;
     - `energy_j` `[num_trials, num_devices]` float64: sum of |A w x|^2 over symbols, times their length [J].
     """
 
@@ -46,16 +47,16 @@ class Arrivals:
 
 
 class AirChain(Protocol):
-    """Weight, fade, add up, add noise: one configuration's chain in one engine.
+    """Weighting, fading, sum and noise of one configuration in one engine.
 
-    Every number follows from (seed, trial, purpose, round, device, position), so engines meet the same fades and the
-    same noise and differ by float32 rounding alone.
+    Every random number is a function of (seed, trial, purpose, round, device, position). All engines therefore see the
+    same fades and noise, and differ by float32 rounding alone.
     """
 
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
-        """What power control sees of this round's block."""
+        """Return the gains on which power control bases its decision for this round."""
         ...
 
     def add_up(self, sent: OnAir, channel: FlatChannel, *, context: UplinkContext) -> Arrivals:
-        """What the receiver has of `sent` over `channel`."""
+        """Return the noisy sums of `sent` over `channel`."""
         ...

@@ -1,6 +1,6 @@
-"""The other error models: what papers put in the radio's place, behind the same seams.
+"""Error models that papers use in place of the radio, with the interfaces of an uplink.
 
-- `error_free`: the do-nothing uplink, nothing is lost and nothing is added;
+- `error_free`: received equals sent;
 - `iid`: independent flips at the rate *measured* by a probe of this device's channel in this round;
 - `analytic`: independent flips at the closed-form rate, averaged over the fading (which inversion removes).
 """
@@ -29,7 +29,7 @@ _FLIPS_PER_CALL = 1 << 22
 
 
 def unit_decision(num_trials: int, num_devices: int) -> AmplitudeDecision:
-    """Everybody arrives at amplitude 1 and nothing holds the amplitude down."""
+    """Power control without a radio: amplitude 1, no limit, all devices active."""
     ones = np.ones(num_trials)
     return AmplitudeDecision(
         level=ones,
@@ -42,7 +42,7 @@ def unit_decision(num_trials: int, num_devices: int) -> AmplitudeDecision:
 
 
 class ErrorFreeUplink(Forgetful):
-    """Orthogonal access without a radio: what is sent arrives."""
+    """Orthogonal access without a radio: received equals sent."""
 
     def __init__(self, config: LinkConfig, *, num_devices: int, num_bits: int) -> None:
         self.num_devices = num_devices
@@ -114,7 +114,7 @@ class NoiselessAir:
 
 
 class _MeasuredLink(DigitalUplink, Protocol):
-    """An uplink that can say how it would send."""
+    """An uplink that offers its power control decision."""
 
     config: LinkConfig
 
@@ -124,9 +124,9 @@ class _MeasuredLink(DigitalUplink, Protocol):
 class IndependentFlips:
     """Orthogonal access whose bits flip independently, at the probed (`iid`) or closed-form (`analytic`) rate.
 
-    The wrapped link supplies power control and, for `iid`, the probe, at least as long as the payload so that both meet
-    the same fades; its payload path is not used. The closed form is that of the uncoded constellation at the mean
-    Es/N0, as papers have it: it knows neither code nor OFDM.
+    The wrapped link provides power control and, for `iid`, a probe at least as long as the payload, so that both see
+    the same fades. Its payload path is unused. The closed form is that of the uncoded constellation at the mean Es/N0,
+    as in papers; it includes neither coding nor OFDM.
     """
 
     def __init__(self, link: _MeasuredLink) -> None:
@@ -139,7 +139,7 @@ class IndependentFlips:
     def probe(
         self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
     ) -> LinkCounts:
-        """Under `iid` what the radio measures, under `analytic` independent flips of known bits."""
+        """Counts of the radio's own probe for `iid`, of independent flips of known bits for `analytic`."""
         if not self._analytic:
             return self._link.probe(num_bits, context=context, caps=caps, again=again)
         decision = self._link.decide(context, caps)
@@ -170,7 +170,7 @@ class IndependentFlips:
         return Reception(payload=received, counts=counts, decision=decision, bursts=bursts)
 
     def state(self) -> Mapping[str, Any]:
-        """See `DigitalUplink.state`: that of the link whose channel is probed."""
+        """See `DigitalUplink.state`: the state of the wrapped link."""
         return self._link.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -1,12 +1,12 @@
-"""Devices that superpose at full power, whatever the others keep to.
+"""Devices that jam a superposition at full power.
 
-Honest devices send A w(h^) x, with the level A held down by the weakest of them and by the caps. A jammer with the same
-radio and the same P0 sends
+Honest devices send A w(h^) x. The weakest of them and the caps limit the level A. A jammer with the same radio and the
+same P0 sends
 
     s_j = sqrt(P0) conj(h^_j) / |h^_j| x_j,   mean |x_j|^2 <= 1,
 
-and arrives at |h_j| sqrt(P0) on the axis on which the receiver listens, turned by nothing but the error of its own
-estimate. It wastes no power on inverting its channel, nor half of it on the other axis.
+and arrives at amplitude |h_j| sqrt(P0) on the axis that the receiver uses, up to the phase error of its own estimate.
+It spends no power on inverting its channel, and none on the other axis.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _POWER_ROUNDING = 1e-5
 def jamming_amplitude(
     payload: NDArray[Any], jammers: NDArray[np.bool_] | None, *, max_power: float
 ) -> NDArray[np.float32] | None:
-    """sqrt(P0) for a jammer and 0 for the others, `[num_trials, num_devices]`; None where nobody was asked to jam.
+    """sqrt(P0) for a jammer and 0 for the others, `[num_trials, num_devices]`; None without jammers.
 
     Raises LinkError for `jammers` of another shape and for symbols of a jammer whose mean power is above 1.
     """
@@ -33,22 +33,22 @@ def jamming_amplitude(
         return None
     if jammers.shape != payload.shape[:2]:
         raise LinkError(
-            f"jammers {jammers.shape} are to be trials and devices {payload.shape[:2]}; say of each who jams"
+            f"jammers has shape {jammers.shape}, trials and devices are {payload.shape[:2]}; give one entry each"
         )
     strongest = 1.0
     if payload.dtype != np.uint8 and jammers.any():
         strongest = float((np.abs(payload[jammers]) ** 2).mean(axis=1, dtype=np.float64).max())
     if not strongest < 1.0 + _POWER_ROUNDING:
         raise LinkError(
-            f"symbols of a jammer have mean power {strongest:g}, with which it would exceed its P0; hand in 1 at most"
+            f"symbols of a jammer have mean power {strongest:g} and exceed P0; scale them to mean power 1 or less"
         )
     return np.asarray(jammers * max_power**0.5, np.float32)
 
 
 def at_full_power(factor: Any, in_phase: Any, amplitude: Any) -> Any:
-    """Of factors on symbols `[trials, devices, ...]` those of jammers replaced by `amplitude` times `in_phase`.
+    """Factors on symbols `[trials, devices, ...]`, with those of jammers replaced by `amplitude` times `in_phase`.
 
-    `amplitude` `[trials, devices]` float32 as of `jamming_amplitude` (TensorFlow).
+    `amplitude` `[trials, devices]` float32 as from `jamming_amplitude` (TensorFlow).
     """
     import tensorflow as tf
 
@@ -57,5 +57,5 @@ def at_full_power(factor: Any, in_phase: Any, amplitude: Any) -> Any:
 
 
 def on_air(decision: AmplitudeDecision, jammers: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-    """Who transmits, `[num_trials, num_devices]`: a jammer always does."""
+    """Mask of transmitting devices, `[num_trials, num_devices]`: active devices and all jammers."""
     return decision.active if jammers is None else decision.active | jammers

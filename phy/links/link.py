@@ -1,18 +1,14 @@
-"""The measured radio: `compile_link` turns a configuration into an uplink that carries bits or amplitudes.
+"""Interfaces of an uplink, and what a round over it returns.
 
-Describe (`LinkConfig`), compile (`compile_link`), run (`send`, `superpose`, `probe`). A compiled call has
-one fixed shape, so nothing is traced again after the first chunk, and links that differ in numbers only
-(SNR, gains, noise power) share their compiled code.
-
-Two seams:
-
-- `DigitalUplink.send(payload, context=...) -> Reception`: packed bits of all devices in, received packed
-  bits and measured counts out, each device on its own resource; `probe` measures known bits over the
-  same channel realisation.
+- `DigitalUplink.send(payload, context=...) -> Reception`: packed bits of all devices in, received packed bits and
+  measured counts out, each device on its own resource. `probe` measures known bits over the same channel realisation.
 - `AirUplink.superpose(payload, context=...) -> Superposition`: all devices add up in the air.
 
-Learning and privacy hand in `caps`: ceilings on the receive amplitude A by name, plain numbers, one for
-all trials or one each; infinity does not bind.
+`phy.compile` builds an uplink from a `LinkConfig`. A compiled call has one fixed shape, so TensorFlow traces nothing
+after the first chunk. Links that differ in numbers only (SNR, gains, noise power) share their compiled code.
+
+Learning and privacy pass `caps`: upper limits on the receive amplitude A by name, one number for all trials or one per
+trial. An infinite cap does not bind.
 """
 
 from __future__ import annotations
@@ -31,21 +27,21 @@ from phy.measure.counts import LinkCounts, join_counts
 
 
 class LinkError(Exception):
-    """A state of the link that cannot be: the sentence says which and what to do."""
+    """Invalid use or state of a link; the message has the value, what is allowed and a remedy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reception:
-    """What the receiver holds after one round of orthogonal access.
+    """Result of one round of orthogonal access or NOMA.
 
     - `payload` `[num_trials, num_devices, num_bytes]` uint8: received packed bits, padding zero, all
       zero for silent devices;
-    - `counts`: observed on exactly these bits;
+    - `counts`: bits, errors and energies, measured on exactly these bits;
     - `decision`: levels, amplitudes and silent devices;
-    - `delivered` `[num_trials, num_devices, num_packets]` bool: packets that the receiver holds; bits of the others
-      (and of silent devices) are zero in `payload` and known to be missing. None: all that are not silent.
-    - `power_db` `[num_trials, num_devices]`: transmit power over N0 of each device where it adapts by itself, or None;
-    - `bursts`: how the errors lie together, or None where there is nothing to err;
+    - `delivered` `[num_trials, num_devices, num_packets]` bool: packets that the receiver keeps. Bits of all other
+      packets and of silent devices are zero in `payload` and known to be missing. None: all packets of active devices;
+    - `power_db` `[num_trials, num_devices]`: transmit power over N0 of each device under closed-loop control, or None;
+    - `bursts`: error pattern within packets, runs and symbol labels, or None without a radio;
     - `round_airtime_s` `[num_trials]`: latency of the round [s], see `round_airtime`, or None without a radio.
     """
 
@@ -60,12 +56,12 @@ class Reception:
 
 @dataclass(frozen=True, kw_only=True)
 class Superposition:
-    """What the receiver holds after one round of superposition.
+    """Result of one round of superposition.
 
     - `received` `[num_trials, num_symbols]` complex64: y = sum_k h_k A w_k x_k + z, z of variance N0 per
       real dimension;
     - `num_active` `[num_trials, num_symbols]` or `[num_trials, 1]` int64: devices on the air per symbol;
-    - `decision`: `decision.amplitude` is the A by which the receiver normalises;
+    - `decision`: the receiver divides by A = `decision.amplitude`;
     - `airtime_s`, `energy_j` `[num_trials, num_devices]`: time on the air [s] and transmit energy [J] of each device,
       as in `LinkCounts`, or None without a radio.
     """
@@ -80,18 +76,18 @@ class Superposition:
 def round_airtime(airtime_s: NDArray[np.float64], *, one_after_another: bool) -> NDArray[np.float64]:
     """Latency of a round `[num_trials]` from the airtime of each device `[num_trials, num_devices]` [s].
 
-    Devices that take turns (TDMA) add up; side by side (OFDMA, NOMA, superposition) the longest counts.
+    The airtimes of devices that take turns (TDMA) add up. Of devices that send at once (OFDMA, NOMA, superposition)
+    the longest airtime counts.
     """
-    # Rows of any batch are added in the same order only where they lie together in memory.
+    # NumPy adds rows in the same order for any batch only if a row is contiguous in memory.
     rows = np.ascontiguousarray(airtime_s)
     return np.asarray(rows.sum(axis=1) if one_after_another else rows.max(axis=1))
 
 
 def known_bits(delivered: NDArray[np.bool_], *, packet_bits: int, num_bits: int) -> NDArray[np.bool_]:
-    """Which bits `[..., num_bits]` the receiver holds, from packets `[..., num_packets]` that it holds.
+    """Mask `[..., num_bits]` of the bits in delivered packets, from the mask of packets `[..., num_packets]`.
 
-    Every packet carries `packet_bits` bits but the last, which carries the rest. Raises LinkError where that is
-    another number of packets.
+    Every packet carries `packet_bits` bits, the last one the rest. Raises LinkError for another number of packets.
     """
     num_packets = -(-num_bits // packet_bits)
     if delivered.shape[-1] != num_packets:
@@ -117,22 +113,22 @@ class DigitalUplink(Protocol):
     ) -> LinkCounts:
         """Counts on at least `num_bits` known bits per device over the channel that `send` meets in this round.
 
-        A channel that is the same in every round need not be probed `again` in each: what was found once is told, which
-        is evidence of one probe however often it is told.
+        Over a channel that is the same in every round, a later call returns the counts of the first probe unless
+        `again` is set. Repeated counts are the evidence of one probe.
         """
         ...
 
     def state(self) -> Mapping[str, Any]:
-        """What rounds have taught it, nested plain numbers and arrays by name; empty where every round is forgotten."""
+        """State that later rounds depend on, nested numbers and arrays by name; empty for a stateless link."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave. Raises LinkError for the state of another link."""
+        """Continue from a value of `state`. Raises LinkError for the state of another link."""
         ...
 
 
 class Forgetful:
-    """The state of a link that keeps nothing from round to round, but what it would find again the same."""
+    """State of a link whose rounds do not depend on each other."""
 
     def state(self) -> Mapping[str, Any]:
         """See `DigitalUplink.state`."""
@@ -144,14 +140,14 @@ class Forgetful:
 
 @runtime_checkable
 class PartedUplink(DigitalUplink, Protocol):
-    """A `DigitalUplink` on which no device's bits depend on what another sends, so that they may come in parts."""
+    """A `DigitalUplink` whose devices do not affect each other, so that they may be sent in parts."""
 
     def send_part(
         self, payload: NDArray[np.uint8], *, first_device: int, context: UplinkContext, caps: Mapping[str, ArrayLike]
     ) -> Reception:
-        """What `send` makes of the devices from `first_device` on, as many as `payload` `[num_trials, D, bytes]` has.
+        """Send the D devices from `first_device` on, `payload` `[num_trials, D, num_bytes]`.
 
-        The reception tells of these devices alone, and their own latency. Power control has all devices in view.
+        The result has counts and latency of these devices alone. Power control is that of all devices.
         """
         ...
 
@@ -172,16 +168,16 @@ class AirUplink(Protocol):
     ) -> Superposition:
         """Carry packed bits (BPSK) or amplitudes `[num_trials, num_devices, num_symbols]` float or complex.
 
-        `jammers` `[num_trials, num_devices]`: devices that keep to neither policy, cutoff nor caps. Each sends its
-        payload, of mean power 1 at most, at amplitude sqrt(P0) in every symbol, turned by its own channel estimate so
-        that it arrives in phase: no other weights of that power in every symbol do more to the sum. The receiver knows
-        nothing of it: `decision` and `num_active` are those of the protocol, in which everybody takes part.
+        `jammers` `[num_trials, num_devices]`: devices that ignore power policy, cutoff and caps. Each sends its
+        payload, of mean power at most 1, at amplitude sqrt(P0) in every symbol. It compensates the phase by its own
+        channel estimate, which disturbs the sum most at that power. The receiver does not know the jammers: `decision`
+        and `num_active` count them as honest devices.
         """
         ...
 
 
 def check_part(payload: NDArray[Any], *, first_device: int, uplink: DigitalUplink, num_trials: int) -> None:
-    """Raise LinkError unless the payload is that of some devices of the link, from `first_device` on."""
+    """Raise LinkError unless the payload fits consecutive devices of the link from `first_device` on."""
     devices = payload.shape[1] if payload.ndim == 3 else 0
     if first_device < 0 or first_device + devices > uplink.num_devices:
         raise LinkError(
@@ -192,7 +188,7 @@ def check_part(payload: NDArray[Any], *, first_device: int, uplink: DigitalUplin
 
 
 def join_receptions(parts: Sequence[Reception], *, one_after_another: bool) -> Reception:
-    """What `send_part` told of devices and of those after them, side by side but for the payloads, which are left out.
+    """Join the results of `send_part` for consecutive devices, without their payloads.
 
     `one_after_another` as in `round_airtime`.
     """

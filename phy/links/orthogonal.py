@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.fading.block_taps import FlatChannel, UplinkContext
+from phy.fading.gains import BlockGains
 from phy.links.flat_chain import Carried, FlatChain, Load
 from phy.links.link import LinkError, Reception, check_part, check_payload, round_airtime
-from phy.links.power import AmplitudeDecision, BlockGains, decide_amplitude
+from phy.links.power import AmplitudeDecision, decide_amplitude
 from phy.measure.counts import LinkCounts, empty_counts, join_counts
 
 _Probed = tuple[int, int, tuple[int, ...], tuple[tuple[str, bytes], ...]]
@@ -24,10 +25,10 @@ _PROBE_BYTES = 1 << 24
 
 
 class OrthogonalLink:
-    """Every device on its own resource: hard decisions, received bits, measured counts.
+    """Orthogonal access over flat channels: hard decisions, received bits, measured counts.
 
     `num_bits` is the payload of one device in one round. A partly filled last symbol is padded with zero
-    bits that travel but are not counted. `chain` is the engine's.
+    bits that are sent but not counted. `chain` is that of the engine.
     """
 
     def __init__(self, config: LinkConfig, *, num_devices: int, num_bits: int, chain: FlatChain) -> None:
@@ -52,8 +53,8 @@ class OrthogonalLink:
         )
 
     def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
-        """Power control of this round's block, of all devices whoever of them is asked for."""
-        # The same object as long as the block is: in every round of a channel that stays.
+        """Power control of this round, for all devices."""
+        # The same object as long as the channel does not change.
         gains, values = self._load.channel.block_gains(context), _values(caps)
         last = self._last_decision
         if last is not None and last[0] is gains and last[1] == values:
@@ -87,9 +88,9 @@ class OrthogonalLink:
     def probe(
         self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
     ) -> LinkCounts:
-        """See `DigitalUplink.probe`: the payload's taps and power, noise of its own.
+        """See `DigitalUplink.probe`: taps and power of the payload, separate noise.
 
-        A channel that is the same in every round is probed once, unless `again` is asked for.
+        A channel that is the same in every round is probed once, unless `again` is set.
         """
         if again or not self._load.channel.same_every_round:
             return self._probe(num_bits, context, caps)
@@ -104,7 +105,7 @@ class OrthogonalLink:
         return self._last_probe[1]
 
     def state(self) -> Mapping[str, Any]:
-        """See `DigitalUplink.state`: the one probe of a channel that stays, which another round would not repeat."""
+        """See `DigitalUplink.state`: the one probe of a channel that is the same in every round."""
         if self._last_probe is None:
             return {"probe": None}
         (num_bits, seed, trials, caps), counts = self._last_probe
@@ -130,7 +131,7 @@ class OrthogonalLink:
         for name, found in counts.items():
             wanted = getattr(like, name)
             if not isinstance(found, np.ndarray) or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
-                raise LinkError(f"{name} of a probe is not that of {wanted.shape} trials and devices")
+                raise LinkError(f"{name} of a probe must be of {wanted.shape} trials and devices")
         which = (
             int(kept["num_bits"]),
             int(kept["seed"]),
@@ -154,7 +155,7 @@ class OrthogonalLink:
         return counts[0] if len(counts) == 1 else join_counts(counts)
 
     def _account(self, carried: Carried, load: Load, decision: AmplitudeDecision) -> LinkCounts:
-        """The counts observed on what was carried; silent devices observe nothing."""
+        """Counts of one transmission, zero for silent devices."""
         on_air = decision.active.astype(np.int64)
         transmit, signal, noise = (energy * on_air for energy in carried.energies)
         nothing = np.zeros_like(on_air)

@@ -1,10 +1,10 @@
-"""Transmit power control: one level per trial, chosen under the power constraint and the caps handed in.
+"""Transmit power control: one level per trial, under the power constraint and the caps.
 
 A device multiplies its symbols by `level * w`, with w its precoding weight per coherence block:
 
 - fixed: w = conj(h^) / |h^|, so `level` is the transmit amplitude;
-- inversion: w = 1 / h^, so `level` is the amplitude A at which everybody arrives;
-- truncated inversion: the same where |h^|^2 reaches the cutoff, else w = 0.
+- inversion: w = 1 / h^, so `level` is the receive amplitude A of all devices;
+- truncated inversion: w = 1 / h^ if |h^|^2 reaches the cutoff, else w = 0.
 
 The constraint is Zhang et al. 2022 (10): the average transmit power of each device over its block of
 symbols is at most P0.
@@ -18,25 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phy.fading.gains import BlockGains
+
 POWER = "power"
 """Name under which the power constraint itself is reported as the active limit."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlockGains:
-    """What power control sees of one block, each `[num_trials, num_devices]` float64.
-
-    - `weight_power`: mean of |w|^2 over the block, silent symbols included;
-    - `gain_sum`, `gain_peak`: sum and largest value of |h^ w| over the block's active symbols;
-    - `arrival_peak`: largest |h w|, with the true tap, which power control does not know;
-    - `active_symbols`: number of symbols in which the device is not silent.
-    """
-
-    weight_power: NDArray[np.float64]
-    gain_sum: NDArray[np.float64]
-    gain_peak: NDArray[np.float64]
-    arrival_peak: NDArray[np.float64]
-    active_symbols: NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +45,7 @@ class AmplitudeDecision:
     active: NDArray[np.bool_]
 
     def of(self, devices: slice) -> AmplitudeDecision:
-        """The same, told of some devices alone; of all of them it is the decision itself."""
+        """Return the decision for a subset of the devices; for all devices, the decision itself."""
         count = self.active.shape[1]
         if devices.indices(count) == (0, count, 1):
             return self
@@ -89,7 +74,7 @@ def decide_amplitude(
     for name, cap in caps.items():
         ceiling = np.broadcast_to(np.asarray(cap, float), any_active.shape)
         if np.isnan(ceiling).any() or (ceiling < 0).any():
-            raise ValueError(f"cap {name} on the receive amplitude is {ceiling}; hand in numbers from 0 to infinity")
+            raise ValueError(f"cap {name} on the receive amplitude is {ceiling}; use numbers from 0 to infinity")
         limits.append(ceiling / np.where(peak > 0, peak, 1.0))
     stacked = np.stack(limits)
     level = np.where(any_active, stacked.min(axis=0), 0.0)

@@ -1,4 +1,4 @@
-"""Superposition: all devices add up in the air, and the receiver sees one noisy sum."""
+"""Superposition over flat channels: all devices add up in the air, and the receiver sees one noisy sum."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from phy.config import ImpairmentsConfig, LinkConfig
 from phy.fading.block_taps import FlatChannel, UplinkContext
+from phy.fading.gains import BlockGains
 from phy.links.air_chain import AirChain, OnAir
 from phy.links.jamming import jamming_amplitude, on_air
 from phy.links.link import Superposition, check_payload
-from phy.links.power import AmplitudeDecision, BlockGains, decide_amplitude
-from phy.numerics.cache import Remembered, constant
+from phy.links.power import AmplitudeDecision, decide_amplitude
+from phy.numerics.cache import LastResult, constant
 
 
 class SuperpositionLink:
@@ -47,8 +48,8 @@ class SuperpositionLink:
             measure=chain.measure_gains,
         )
         self._last: tuple[BlockGains, Mapping[str, NDArray[np.float64]], AmplitudeDecision] | None = None
-        # No method of its own: the link would hold on to itself, and to its arrays.
-        self._airtime_s = Remembered(partial(_airtime, each_s=num_symbols * config.symbol_s))
+        # Not a bound method: the link would keep itself and its arrays alive.
+        self._airtime_s = LastResult(partial(_airtime, each_s=num_symbols * config.symbol_s))
 
     def superpose(
         self,
@@ -58,7 +59,7 @@ class SuperpositionLink:
         caps: Mapping[str, ArrayLike],
         jammers: NDArray[np.bool_] | None = None,
     ) -> Superposition:
-        """See `AirUplink.superpose`. Raises LinkError for a payload of another shape or too strong a jammer's."""
+        """See `AirUplink.superpose`. Raises LinkError for a wrong shape, and for a jammer with too much power."""
         num_trials, analog = len(context.trials), self.config.modulation == "analog"
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
@@ -82,7 +83,7 @@ class SuperpositionLink:
         )
 
     def _decide(self, gains: BlockGains, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
-        """What power control decides; the last decision where channel and caps are those of the last round."""
+        """Power control of this round; the last decision if channel and caps have not changed."""
         values = {name: constant(cap) for name, cap in caps.items()}
         last = self._last
         if last is not None and last[0] is gains and _same(last[1], values):
@@ -102,7 +103,7 @@ def _airtime(sending: NDArray[np.bool_], *, each_s: float) -> NDArray[np.float64
 
 
 def _same(first: Mapping[str, NDArray[np.float64]], second: Mapping[str, NDArray[np.float64]]) -> bool:
-    """Whether names, their order and all values agree."""
+    """Return True if names, their order and all values agree."""
     return list(first) == list(second) and all(
         first[name] is second[name] or np.array_equal(first[name], second[name]) for name in first
     )

@@ -1,4 +1,4 @@
-"""What a bit error rate forgets: how errors lie together in packets, in runs and in the symbol's label.
+"""Error patterns beyond the bit error rate: errors per packet, runs of errors, and errors per label bit.
 
 An independent flip has no memory, so its errors per packet are binomial, its runs geometric, and every bit of a
 symbol's label errs alike. A real link keeps none of the three. Counts here add over rounds, trials and machines;
@@ -59,7 +59,7 @@ class Burstiness:
         return Burstiness(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
 
     def over_trials(self) -> Burstiness:
-        """The same counts per device alone, summed over all axes before it, `[num_devices]`."""
+        """Counts per device, summed over all axes before it, `[num_devices]`."""
 
         def summed(values: NDArray[np.int64], own: int) -> NDArray[np.int64]:
             return np.asarray(values.sum(axis=tuple(range(values.ndim - own))))
@@ -68,7 +68,7 @@ class Burstiness:
         return Burstiness(**{f.name: summed(getattr(self, f.name), 1 + (f.name in wide)) for f in fields(self)})
 
     def of_trials(self, chosen: NDArray[np.bool_]) -> Burstiness:
-        """The same with zero counts for the trials `[num_trials]` not chosen."""
+        """Counts with zeros for the trials `[num_trials]` not chosen."""
 
         def kept(values: NDArray[np.int64]) -> NDArray[np.int64]:
             return values * chosen.reshape(-1, *(1,) * (values.ndim - 1)).astype(np.int64)
@@ -150,7 +150,7 @@ class Burstiness:
 
 
 def join_bursts(parts: Sequence[Burstiness]) -> Burstiness:
-    """Counts of some devices and of those that come after them, side by side."""
+    """Join the counts of consecutive devices."""
     return Burstiness(
         **{f.name: np.concatenate([getattr(part, f.name) for part in parts], axis=1) for f in fields(Burstiness)}
     )
@@ -186,11 +186,11 @@ def measure_bursts(
 
     - `packet_bits`: bits of a packet, a multiple of 8; the last packet may be shorter, and a payload shorter than
       one packet is a packet of its own. Runs and pairs end with their packet;
-    - `present` `[...]` or `[..., num_packets]` bool: payloads (or packets) that the receiver holds: all that counts;
+    - `present` `[...]` or `[..., num_packets]` bool: payloads (or packets) that the receiver holds; only these count;
     - `bits_per_symbol`: bit i of the payload is bit i mod m of a label, or bit i of the packet is, where
       `symbols_start_with_packets`;
-    - `label_counts`: (bits, wrong bits) `[..., bits_per_symbol]` of the hard decisions, from whoever saw them, where
-      a code stands between symbols and payload.
+    - `label_counts`: (bits, wrong bits) `[..., bits_per_symbol]` of the hard decisions before the decoder, for
+      a coded link.
 
     Memory beside the payloads stays at some 50 MB (or 12 packets, where one is larger). Raises ValueError for
     packets that are no whole bytes or symbols of no bit.
@@ -263,7 +263,7 @@ def label_masks(bits_per_symbol: int) -> NDArray[np.uint64]:
 class BurstSums:
     """Sums per row, int64: `packet_errors`, `squared` `[rows]`, `in_a_row` `[rows, 8]` and `label_errors` `[rows, m]`.
 
-    They stand for the fields of `Burstiness` of these names; the arrays are filled slice by slice.
+    They are the fields of `Burstiness` of these names; the arrays are filled slice by slice.
     """
 
     packet_errors: NDArray[np.int64]
@@ -273,7 +273,7 @@ class BurstSums:
 
     @classmethod
     def zeros(cls, rows: int, bits_per_symbol: int) -> BurstSums:
-        """Nothing counted yet."""
+        """Counts of zero."""
         return cls(
             packet_errors=np.zeros(rows, np.int64),
             squared=np.zeros(rows, np.int64),
@@ -284,7 +284,7 @@ class BurstSums:
     def add(
         self, rows: slice, words: NDArray[np.uint64], *, full: NDArray[np.bool_], first_label: NDArray[np.int64] | None
     ) -> None:
-        """One slice of error words `[rows, packets, words]`; `first_label` None leaves labels alone."""
+        """Count one slice of error words `[rows, packets, words]`; `first_label` None skips labels."""
         places = self.label_errors.shape[-1]
         per_packet = np.bitwise_count(words).sum(axis=-1, dtype=np.int64)
         self.packet_errors[rows] += per_packet @ full

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True, kw_only=True)
 class LinkCounts:
-    """What was observed on the air, per trial and device; every field `[num_trials, num_devices]`.
+    """Counts and energies measured on the air, per trial and device, `[num_trials, num_devices]` each.
 
     Counts are int64; energies are float64 sums over symbols (1 W during one symbol is 1). Rates are
     never stored, only derived, so that counts of two runs can be added.
@@ -67,7 +67,7 @@ def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.floa
 
 
 def empty_counts(num_trials: int, num_devices: int) -> LinkCounts:
-    """Nothing observed yet."""
+    """Counts of zero."""
     none = np.zeros((num_trials, num_devices), np.int64)
     silence = np.zeros((num_trials, num_devices))
     return LinkCounts(
@@ -89,7 +89,7 @@ def empty_counts(num_trials: int, num_devices: int) -> LinkCounts:
 
 
 def join_counts(parts: Sequence[LinkCounts]) -> LinkCounts:
-    """Counts of some devices and of those that come after them, side by side."""
+    """Join the counts of consecutive devices."""
     return LinkCounts(
         **{f.name: np.concatenate([getattr(part, f.name) for part in parts], axis=1) for f in fields(LinkCounts)}
     )

@@ -1,4 +1,4 @@
-"""Would independent flips do? What the burst counts of a link say, with their chance taken into account.
+"""Test of the burst counts of a link against independent bit flips.
 
 The textbook shortcut flips every bit of a device independently at that device's mean rate. Three counts of
 `phy.measure.burstiness` tell it from a link: errors per packet that are not binomial, neighbours that err together, and
@@ -25,7 +25,7 @@ FEWEST_PACKETS_IN_ERROR = 20
 TOLERATED_VARIANCE = 0.10
 TOLERATED_CORRELATION = 0.02
 TOLERATED_LABEL_RATIO = 1.10
-"""Below these a difference that is real is still no reason to call the shortcut unfair."""
+"""A significant difference below these sizes does not make independent flips unfair."""
 
 WIDEST_INTERVAL = 1.5
 """A variance ratio that may still be this large has not been measured."""
@@ -36,7 +36,7 @@ _FEW = 25.0
 
 @dataclass(frozen=True, kw_only=True)
 class Independence:
-    """What the counts say, all devices together.
+    """Result of the test over all devices.
 
     - `outcome`: whether independent flips are a fair stand-in, or the errors are too few to tell;
     - `bits`, `errors`, `packets`: among how much;
@@ -162,7 +162,7 @@ def _packets(one: Burstiness, effective: float, special: Any) -> tuple[float | N
         if p_value < SIGNIFICANCE / 3:
             return ratio, *_chi_square_limits(ratio, effective, special), p_value
         return ratio, max(next(limits), 0.0), next(limits), p_value
-    # Variance of each device's sum given its errors, 2 (N - 1) (1 - 1 / S) binomial^2: one error tells nothing.
+    # Variance of each device's sum given its errors, 2 (N - 1) (1 - 1 / S) binomial^2: one error has no information.
     variance = float((2.0 * (n_packets - 1) * (1.0 - 1.0 / s) * binomial**2).sum())
     freedom = 2.0 * expected**2 / variance
     above = float(special.chdtrc(freedom, freedom * ratio))
@@ -202,7 +202,7 @@ def _labels_p(one: Burstiness, special: Any) -> float:
 
 
 def verdict(bursts: Burstiness, *, bad_packets: int | None = None) -> str:
-    """One sentence: whether independent flips at each device's mean rate are a fair stand-in, with the numbers.
+    """One sentence with the result of the test and its numbers.
 
     `bad_packets` as in `assess`.
     """
@@ -228,8 +228,8 @@ def verdict(bursts: Burstiness, *, bad_packets: int | None = None) -> str:
         alike = f"differ from {min(rates):.2g} to {max(rates):.2g}" if uneven else "are alike"
         parts.append(f"error rates of the bits of a symbol {alike}")
     fair = "a fair stand-in" if found.outcome == "fair" else "no fair stand-in"
-    told = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
-    return f"Independent flips would be {fair} for this link: {told}."
+    reasons = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    return f"Independent flips would be {fair} for this link: {reasons}."
 
 
 def _short(value: float | None) -> str:

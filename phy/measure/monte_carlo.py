@@ -1,4 +1,4 @@
-"""When a Monte Carlo measurement of error rates has seen enough, and what it may then claim.
+"""Stopping rule of a Monte Carlo measurement of error rates, and the intervals of its results.
 
 Pure functions of counts, free of TensorFlow and of clocks. A **batch** is the unit of simulation and of stopping: the
 rule is asked after each whole batch. A **cluster** is one independent transmission inside a batch (its own fades,
@@ -60,7 +60,7 @@ class ClusteredCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkTally:
-    """What some batches saw: payload bits that the receiver holds, packets offered.
+    """Counts of several batches: payload bits that the receiver holds, packets offered.
 
     `sent_bits` counts payload bits offered by all devices, also those that were dropped or never sent.
     """
@@ -84,7 +84,7 @@ class LinkTally:
 class StopRule:
     """Targets, which all have to be reached, and limits, each of which ends the measurement.
 
-    - targets (None: not asked for): `bit_errors`, `packet_errors`, and `relative_width`, the width of the interval of
+    - targets (None: no target): `bit_errors`, `packet_errors`, and `relative_width`, the width of the interval of
       the bit error rate over the rate;
     - limits: `max_bits` payload bits sent by all devices, `max_seconds` of computing [s].
     """
@@ -99,7 +99,7 @@ class StopRule:
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """Why a measurement ended; `target` is the number of errors asked for where errors ended it."""
+    """Reason for the end of a measurement; `target` is the target number of errors, if errors ended it."""
 
     reason: StopReason
     target: int | None = None
@@ -157,9 +157,8 @@ def estimate_rate(counts: ClusteredCounts, *, confidence: float = 0.95, unbiased
     The interval is that of Korn and Graubard ("Confidence intervals for proportions with small expected number of
     positive counts estimated from survey data", Survey Methodology 1998): Clopper and Pearson's on the effective sample
     n / deff, with deff >= 1 the variance between clusters over the binomial one, widened by the ratio of Student
-    quantiles where clusters are few. One cluster alone tells nothing of its spread: its errors count as one.
-    Without any error the observations are taken as independent, for nothing was seen of how errors cluster; where they
-    are not, `high` is `silent_limit` instead.
+    quantiles where clusters are few. A single cluster has no known spread: its errors count as one.
+    Without any error the observations count as independent. If they are not, `high` is `silent_limit` instead.
     Raises ValueError without any observation.
     """
     from scipy import special

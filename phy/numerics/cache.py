@@ -1,4 +1,4 @@
-"""What follows from an object that mostly stays the same from round to round, worked out once."""
+"""Cache of a function of an object that rarely changes from round to round."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Told = TypeVar("Told")
-Found = TypeVar("Found")
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
 
-class Remembered(Generic[Told, Found]):
-    """A function of one argument that answers again what it last answered while it is told the very same object.
+class LastResult(Generic[Argument, Result]):
+    """Function of one argument that caches its last result by the identity of the argument.
 
-    For arguments that nobody changes in place; the last one is held on to, so that no other can take its identity. An
-    array that is answered is read-only: whoever asked before holds it too.
+    Arguments must not change in place. The last argument is kept alive, so that no other object gets its identity.
+    Arrays in the result are read-only, because all callers share them.
     """
 
-    def __init__(self, function: Callable[[Told], Found]) -> None:
+    def __init__(self, function: Callable[[Argument], Result]) -> None:
         self._function = function
-        self._last: tuple[Any, Found] | None = None
+        self._last: tuple[Any, Result] | None = None
 
-    def __call__(self, told: Told) -> Found:
-        if self._last is None or self._last[0] is not told:
-            found = self._function(told)
-            for one in found.values() if isinstance(found, dict) else (found,):
-                if isinstance(one, np.ndarray):
-                    one.setflags(write=False)
-            self._last = (told, found)
+    def __call__(self, argument: Argument) -> Result:
+        if self._last is None or self._last[0] is not argument:
+            result = self._function(argument)
+            for value in result.values() if isinstance(result, dict) else (result,):
+                if isinstance(value, np.ndarray):
+                    value.setflags(write=False)
+            self._last = (argument, result)
         return self._last[1]
 
 
 def constant(values: ArrayLike) -> NDArray[np.float64]:
-    """Numbers that nobody changes: an array that owns its memory and is read-only is answered itself, others copied.
+    """Return the values as a read-only array: a read-only array that owns its memory unchanged, anything else copied.
 
-    So who hands in such an array is known again by it; it must have been read-only before it was shown around.
+    The identity of such an array then stands for its values. It must be read-only before it is shared.
     """
     if isinstance(values, np.ndarray) and values.base is None and not values.flags.writeable and values.dtype == float:
         return values

@@ -1,7 +1,7 @@
-"""Sionna's random blocks on counter-based numbers, so that no row depends on which rows share its batch.
+"""Override of Sionna's random generator by counter-based numbers, so that no row depends on the rest of its batch.
 
 Sionna draws everything from one generator, `sionna.phy.config.tf_rng`, as one stream for a whole tensor. While
-`lend_to_sionna(keys)` is open, that generator is a stand-in with the same verbs whose numbers are Threefry words of
+`override_generator(keys)` is open, a generator with the same methods replaces it. Its numbers are Threefry words of
 (key of the row, draw, position): row r of any draw with a leading batch axis depends on `keys[r]` alone.
 """
 
@@ -19,8 +19,8 @@ from phy.numerics.random import complex_normal, threefry
 class CounterGenerator:
     """The part of `tf.random.Generator` that Sionna uses; the first axis of every shape is the row.
 
-    `keys` `[rows, 2]` uint32. Raises ValueError for a draw whose first axis is not the rows: it would tie the rows
-    together.
+    `keys` `[rows, 2]` uint32. Raises ValueError for a draw whose first axis is not the rows: the rows
+    then depend on each other.
     """
 
     def __init__(self, keys: Any) -> None:
@@ -69,8 +69,8 @@ def _static_shape(shape: Any) -> list[int]:
 
 
 @contextmanager
-def lend_to_sionna(keys: Any) -> Iterator[None]:
-    """Sionna draws from `keys` `[rows, 2]` inside this block; meant to be open while a function is traced."""
+def override_generator(keys: Any) -> Iterator[None]:
+    """Let Sionna draw from `keys` `[rows, 2]` inside this block; open it while a function is traced."""
     from sionna.phy import config
 
     own = config._tf_rng

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 RECEIVER = 0xFFFFFFFF
-"""Stands for the server where a device number is expected."""
+"""Device number of the server."""
 
 _WORDS_AT_ONCE = 1 << 21
 _ROUNDS_AT_ONCE = 32
@@ -29,7 +29,7 @@ _KEYS_AT_ONCE = 1 << 15
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
 _MANY_TRIALS = 32
-"""Fewer keys are drawn before a kernel for them would have been loaded."""
+"""For fewer keys, loading a kernel takes longer than drawing them."""
 
 
 class Purpose(IntEnum):
@@ -68,7 +68,7 @@ class Purpose(IntEnum):
 
 
 class Trials(tuple[int, ...]):
-    """Numbers of trials, hashed once: a thousand of them take longer to hash than their keys to draw."""
+    """Trial numbers with a cached hash: hashing a thousand of them takes longer than drawing their keys."""
 
     _hashed: int
 
@@ -127,7 +127,7 @@ def round_keys(seed: int, trials: Sequence[int], purpose: Purpose, round_index: 
 
     The counter that goes with it is (position, device): `words(keys, position, device)`.
     """
-    numbers = trials if isinstance(trials, tuple) else tuple(trials)  # of `Trials` another would be hashed anew
+    numbers = trials if isinstance(trials, tuple) else tuple(trials)  # keep a `Trials` with its cached hash
     count = max(min(_ROUNDS_AT_ONCE, _KEYS_AT_ONCE // max(len(numbers), 1)), 1)
     place = round_index % count
     keys: NDArray[np.uint32] = _keys_of_rounds(seed, numbers, purpose, round_index - place, count)[place]
@@ -136,11 +136,11 @@ def round_keys(seed: int, trials: Sequence[int], purpose: Purpose, round_index: 
 
 @lru_cache(maxsize=32)
 def _keys_of_rounds(seed: int, trials: tuple[int, ...], purpose: Purpose, first: int, count: int) -> NDArray[np.uint32]:
-    """`[count, num_trials, 2]`: a call takes about as long for some rounds as for one."""
+    """Keys of `count` rounds, `[count, num_trials, 2]`; one call costs about as much for many rounds as for one."""
     key = _trial_keys(seed, trials, purpose)
     if len(key) >= _MANY_TRIALS:
-        # Here, because numba takes a while to import.
-        from phy.numerics.key_kernel import keys_of_rounds
+        # Imported here, because numba takes a while to import.
+        from phy.numerics.threefry import keys_of_rounds
 
         found = keys_of_rounds(key, first=first, count=count)
         found.setflags(write=False)

@@ -1,4 +1,4 @@
-"""Payloads of any size through compiled code of one shape.
+"""Payloads of any size in compiled code of one shape.
 
 A payload of `rows` x `symbols` is cut into chunks of `rows_per_chunk` x `columns`; the rest is padding. One
 TensorFlow call maps the compiled chunk over all of them, two at a time, so that memory stays bounded, the
@@ -19,7 +19,7 @@ _CHUNKS_AT_ONCE = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """How a payload is cut.
+    """Split of a payload into chunks.
 
     `rows` rows of `symbols` symbols each; chunks of `rows_per_chunk` rows and `columns` symbols.
     """
@@ -85,7 +85,7 @@ def pad_rows(array: NDArray[Any], rows: int) -> NDArray[Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """One chunk, compiled.
+    """Compiled program of one chunk.
 
     `run(payload, start, valid, rows, block, numbers)` takes that chunk's payload and row arrays and
     returns a tuple of tensors. `payload` and `rows` are the (shape, dtype) of its inputs, `outputs` the

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from phy.numerics.compiled import inlined, stage
+from phy.numerics.compiled import inlined, kernel, read_only, stage
 
 _PARITY = np.uint32(0x1BD11BDA)
 # Numbers of NumPy: a function is compiled anew for every Python number that it is called with.
@@ -204,3 +205,18 @@ def draw_listed(key: Any, places: Any, rows: Any, words: Any, first_at: Any, sec
         words[two_b + a] = y[1]
         words[two_c + a] = y[2]
         words[two_d + a] = y[3]
+
+
+@kernel
+def _fill_round_keys(keys: Any, first: Any, out: Any) -> None:
+    for place in range(len(out)):
+        for row in range(len(keys)):
+            words = threefry(keys[row, 0], keys[row, 1], np.uint32(first + place), np.uint32(0))
+            out[place, row, 0], out[place, row, 1] = words
+
+
+def keys_of_rounds(keys: NDArray[np.uint32], *, first: int, count: int) -> NDArray[np.uint32]:
+    """Threefry of every trial's key `[num_trials, 2]` and the counters (round, 0), `[count, num_trials, 2]`."""
+    out = np.empty((count, *keys.shape), np.uint32)
+    _fill_round_keys(read_only(keys), first, out)
+    return out

@@ -1,6 +1,6 @@
-"""Kernels on all cores: independent tasks in blocks, each block a plain thread that holds no lock.
+"""Kernels on all cores: independent tasks in blocks, in plain threads without the interpreter's lock.
 
-What a task computes depends on its number alone, so blocks and threads change no value.
+The result of a task depends on its number alone, so blocks and threads change no value.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 
 _BLOCKS_PER_THREAD = 4
-"""More than one, so that a thread that was held up elsewhere does not keep the others waiting."""
+"""More than one, so that the other threads do not wait for a delayed one."""
 
 
 THREADS_VARIABLE = "PHYLOOP_THREADS"
-"""Environment variable: threads that this process may use, where cores are shared with others."""
+"""Environment variable: number of threads of this process, for cores shared with other processes."""
 
 
 def available_threads() -> int:
-    """Cores that this process may use: those of PHYLOOP_THREADS, a number from 1, else all it is let on.
+    """Return the number of threads of PHYLOOP_THREADS, or the number of cores available to this process.
 
-    ValueError for another value of that variable.
+    Raises ValueError for a value that is not an integer from 1.
     """
     return _threads(os.environ.get(THREADS_VARIABLE, ""))
 
 
 @lru_cache(maxsize=8)
-def _threads(told: str) -> int:
-    if told:
-        if not told.isascii() or not told.isdigit() or int(told) < 1:
-            raise ValueError(f"{THREADS_VARIABLE}={told} is no number of threads; set it to 1 or more, or unset it")
-        return int(told)
+def _threads(value: str) -> int:
+    if value:
+        if not value.isascii() or not value.isdigit() or int(value) < 1:
+            raise ValueError(f"{THREADS_VARIABLE}={value} is not a number of threads; set it to 1 or more, or unset it")
+        return int(value)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -44,14 +44,14 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 def run_tasks(run: Callable[[int, int], None], *, num_tasks: int, threads: int) -> None:
     """Call `run(first, last)` until tasks 0 to `num_tasks` - 1 are done, on `threads` threads, the caller's among them.
 
-    Returns, or raises what a call raised, once no call is going on.
+    Waits for all calls, then returns or raises the first error of a call.
     """
     blocks = min(num_tasks, threads * _BLOCKS_PER_THREAD)
     if threads == 1 or blocks < 2:
         run(0, num_tasks)
         return
     bounds = [num_tasks * block // blocks for block in range(blocks + 1)]
-    turns = iter(range(blocks))  # each number is handed out once, whoever asks for it
+    turns = iter(range(blocks))  # every number is drawn by one thread
 
     def work() -> None:
         for block in turns:
@@ -62,7 +62,7 @@ def run_tasks(run: Callable[[int, int], None], *, num_tasks: int, threads: int) 
     try:
         work()
     finally:
-        # One that has not begun by now would find nothing left.
+        # A task that has not begun by now has nothing left to do.
         begun = [other for other in others if not other.cancel()]
         wait(begun)
     for other in begun:

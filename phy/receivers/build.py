@@ -1,4 +1,4 @@
-"""From a configuration to the receiver it asks for: detection, then decoding, or both in turn."""
+"""Build the receiver that a link configuration describes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from phy.config import LinkConfig
-from phy.links.stages import Codec, Decoded, Observation, Receiver
 from phy.receivers.capability import receiver_problem
 from phy.receivers.codeword import CodewordCancellation
 from phy.receivers.detectors import Detector, DetectorSpec, alone, linear, successive
 from phy.receivers.joint import joint
+from phy.stages import Codec, Decoded, Observation, Receiver
 
 
 @dataclass(frozen=True)
 class DetectThenDecode:
-    """The receiver whose detector knows nothing of the code."""
+    """Receiver whose detector does not use the code."""
 
     detect: Detector
 
@@ -31,10 +31,10 @@ class DetectThenDecode:
 
 
 def build_receiver(config: LinkConfig, *, num_users: int) -> Receiver:
-    """The receiver of `num_users` devices on one resource; `config.modulation` names a constellation.
+    """Return the receiver of `num_users` devices on one resource; `config.modulation` names a constellation.
 
-    `Decoded.llrs` are those of the attempt at hand alone; earlier ones enter the decoder only. A silent user has LLRs
-    of exactly 0 and disturbs nobody. Raises ValueError where `receiver_problem` names one.
+    `Decoded.llrs` are those of this attempt alone; earlier LLRs enter the decoder only. A silent user has LLRs of
+    exactly 0 and does not disturb the others. Raises ValueError for a problem of `receiver_problem`.
     """
     problem = receiver_problem(config)
     if problem is not None:

@@ -1,4 +1,4 @@
-"""What a receiver cannot separate, said before anything runs; free of TensorFlow."""
+"""Limits of receivers, checked before a run; free of TensorFlow."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from itertools import pairwise
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 
 MAX_COMBINATIONS = 4096
-"""Symbol vectors that joint detection tries per symbol: 16 KiB of metrics each."""
+"""Largest number of symbol vectors of joint detection: 16 KiB of metrics per symbol."""
 
 _CLEAR_STEP_DB = 0.1
 
 
 def receiver_problem(config: LinkConfig) -> tuple[str, str] | None:
-    """(problem, remedy) where the configuration asks for what its receiver cannot do, None where all is well."""
+    """Return (problem, remedy) if the receiver cannot separate its users, else None."""
     if config.access != "noma":
         return None
     config = config.resolve_mcs()
@@ -22,8 +22,8 @@ def receiver_problem(config: LinkConfig) -> tuple[str, str] | None:
     if detector == "lmmse":
         if antennas < users:
             return (
-                f"noma.group_size {users} is more NOMA users than the receiver can separate: detector lmmse tells "
-                f"apart as many as there are antennas, receiver.num_antennas is {antennas}",
+                f"noma.group_size {users} is more NOMA users than the receiver can separate: detector lmmse separates "
+                f"as many as there are antennas, receiver.num_antennas is {antennas}",
                 f"raise receiver.num_antennas to {users}, or use detector sic or ml",
             )
         if config.receiver.equalizer == "zf":
@@ -52,9 +52,9 @@ def receiver_problem(config: LinkConfig) -> tuple[str, str] | None:
 
 
 def _equal_powers(config: LinkConfig) -> tuple[str, str] | None:
-    """Users that arrive alike over a channel that never fades: one antenna has nothing to tell them apart by."""
-    told_apart = config.channel.fades or config.channel.cell is not None or config.receiver.num_antennas > 1
-    if told_apart or config.power.policy == "closed-loop":
+    """(problem, remedy) for users of equal power over a static channel, which one antenna cannot separate."""
+    separable = config.channel.fades or config.channel.cell is not None or config.receiver.num_antennas > 1
+    if separable or config.power.policy == "closed-loop":
         return None
     users, gain = config.noma.group_size, config.channel.gain
     ladder_db = [10.0 * math.log10(share) for share in config.noma.power_shares]

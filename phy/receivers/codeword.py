@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from phy.links.stages import Codec, Decoded, Observation
 from phy.receivers.demapping import SoftSymbols
 from phy.receivers.detectors import DetectorSpec, cancel, demap_kernel, in_user_order, sorted_layers
+from phy.stages import Codec, Decoded, Observation
 
 
 @lru_cache(maxsize=32)
 def _kernels(spec: DetectorSpec) -> tuple[Any, Any]:
     import tensorflow as tf
 
-    from phy.links.modulation import modulator
+    from phy.coding.modulation import modulator
 
     @tf.function(jit_compile=True, autograph=False)
     def clean(soft: SoftSymbols, leakage: tuple[Any, ...], symbols: list[Any]) -> SoftSymbols:
@@ -35,9 +35,9 @@ def _kernels(spec: DetectorSpec) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class CodewordCancellation:
-    """Users from the strongest to the weakest; each packet is decoded before it is subtracted.
+    """Successive cancellation from the strongest to the weakest user, with decoding before subtraction.
 
-    What is subtracted is the packet as decoded, whether or not its check sum holds: a wrong one disturbs the next user.
+    The decoded packet is subtracted even if its CRC fails: a wrong packet disturbs the next user.
     LLRs of earlier attempts help each user's decoding at its stage.
     """
 

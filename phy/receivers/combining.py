@@ -1,4 +1,4 @@
-"""Antennas to one number per user and symbol: matched filters, and what users are to each other behind them.
+"""Combining of antennas to one number per user and symbol: matched filters and their interference.
 
 With y = sum_k h_k x_k + n over the antennas, n white of variance v, all that a receiver can use is
 
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phy.links.stages import Observation
 from phy.receivers.demapping import SoftSymbols
+from phy.stages import Observation
 
 _ROUNDING = 2.0**-46
 """Received values are single precision, each rounded by up to 2^-24 of itself: noise at this much of their power, below
@@ -53,7 +53,7 @@ def noise_variance(observation: Observation, *, trusting: bool) -> Any:
 
 
 def combine_alone(observation: Observation, *, trusting: bool) -> SoftSymbols:
-    """The only user, `[rows, 1, num_symbols]`: maximum-ratio combining.
+    """Maximum-ratio combining of a single user, `[rows, 1, num_symbols]`.
 
     The LMMSE filter against white noise differs from it by a real factor, which unbiasing takes out: both have the
     same x^, and the same SNR where `trusting` makes no difference, that is with perfect channel knowledge.
@@ -68,7 +68,7 @@ def combine_alone(observation: Observation, *, trusting: bool) -> SoftSymbols:
 
 
 def filter_together(observation: Observation) -> SoftSymbols:
-    """Every user behind its LMMSE filter against all others, unbiased, `[rows, users, num_symbols]`.
+    """Unbiased LMMSE filter of every user against all others, `[rows, users, num_symbols]`.
 
     With B = (G + I)^-1: SINR_k = 1 / B_kk - 1 and x^_k SINR_k = (B z)_k / B_kk (Kay, "Fundamentals of statistical
     signal processing", 12.5), B by Gauss-Jordan elimination.

@@ -17,7 +17,7 @@ from phy.config import BITS_PER_SYMBOL
 
 
 class SoftSymbols(NamedTuple):
-    """What a receiver knows of unit-energy symbols x: x^ = x + e, E|e|^2 = v (tensors).
+    """Soft estimate of unit-energy symbols x: x^ = x + e, E|e|^2 = v (tensors).
 
     - `matched` `[..., num_symbols]` complex64: x^ / v, the output of a matched filter;
     - `snr` `[..., num_symbols]` float32: 1 / v. Both are 0 where nothing is known: silence is no special case.
@@ -97,7 +97,7 @@ def _log_sum(exponents: list[Any], demapper: str) -> Any:
 
 
 def nearest_points(soft: SoftSymbols, *, modulation: str) -> Any:
-    """The constellation point nearest to x^, `[..., num_symbols]` complex64; any point where nothing is known."""
+    """The constellation point nearest to x^, `[..., num_symbols]` complex64; any point for a silent user."""
     import tensorflow as tf
 
     bits_per_symbol = BITS_PER_SYMBOL[modulation]

@@ -1,4 +1,4 @@
-"""Detectors that hand soft bits of all users to the decoder at once: alone, linear, successive by symbols.
+"""Detectors that return soft bits of all users at once: single-user, linear, and successive by symbols.
 
 Each is a function from an `Observation` to LLRs `[rows, users, num_symbols * bits_per_symbol]`. Filters, decisions and
 LLRs are compiled calls of their own, since XLA computes a fused value once per reader.
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from phy.links.stages import Observation
 from phy.receivers.combining import Layers, combine_alone, filter_in_turn, filter_together
 from phy.receivers.demapping import SoftSymbols, bit_llrs, nearest_points
+from phy.stages import Observation
 
 Detector = Callable[[Observation], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorSpec:
-    """What of a receiver is compiled in; `demapper` and `equalizer` are words of the configuration."""
+    """Compiled part of a receiver; `demapper` and `equalizer` as in the configuration."""
 
     modulation: str
     demapper: str
@@ -42,7 +42,7 @@ def demap_kernel(modulation: str, demapper: str) -> Any:
 
 @lru_cache(maxsize=32)
 def alone(spec: DetectorSpec) -> Detector:
-    """One user per resource: maximum-ratio combining.
+    """Detector of one user per resource: maximum-ratio combining.
 
     `lmmse` counts the variance of the channel estimate as noise and `zf` takes the estimate as true, so that they
     weigh soft bits differently; decisions of single symbols, and everything under perfect channel knowledge, coincide.

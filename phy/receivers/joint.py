@@ -6,10 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 from phy.config import BITS_PER_SYMBOL
-from phy.links.stages import Observation
 from phy.receivers.combining import noise_variance
 from phy.receivers.demapping import constellation_points
 from phy.receivers.detectors import Detector, DetectorSpec
+from phy.stages import Observation
 
 _METRICS_AT_A_TIME = 1 << 21
 """Combinations times symbols in memory at once: 8 MiB of float32."""
@@ -85,8 +85,8 @@ def joint(spec: DetectorSpec) -> Detector:
         flat = tf.reshape(tf.transpose(found, [1, 2, 0, 3]), [users, bits, -1])[..., : rows * num_symbols]
         split = tf.transpose(tf.reshape(flat, [users, bits, rows, num_symbols]), [2, 0, 3, 1])
         # All points of a silent user are equally likely, but sums of equal terms may round differently.
-        heard = tf.reduce_any(tf.abs(channel) > 0.0, axis=2)[..., None]
-        return tf.reshape(tf.where(heard, split, 0.0), [rows, users, num_symbols * bits])
+        active = tf.reduce_any(tf.abs(channel) > 0.0, axis=2)[..., None]
+        return tf.reshape(tf.where(active, split, 0.0), [rows, users, num_symbols * bits])
 
     def detect(observation: Observation) -> Any:
         found = tf.map_fn(part, whiten(observation), fn_output_signature=tf.float32, parallel_iterations=1)

@@ -119,7 +119,7 @@ def check_study(loaded: LoadedScenario) -> None:
 
 
 def _warnings(plan: LinkPlan) -> list[str]:
-    from phy.config.conflicts import link_warnings
+    from phy.links.conflicts import link_warnings
 
     hurts = [sentence for curve in plan.curves for sentence in link_warnings(curve.link)]
     rates = [rate_warning(curve, plan.measure.over) for curve in plan.curves]

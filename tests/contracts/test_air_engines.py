@@ -85,18 +85,18 @@ def test_both_engines_receive_the_same_sums(channel: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpsk", "complex"])
-def test_both_engines_add_up_whatever_symbols_there_are(kind: str) -> None:
+def test_both_engines_agree_for_every_kind_of_symbol(kind: str) -> None:
     assert_same(*(superposed(kind, "rayleigh per packet", engine) for engine in ("fused", "sionna")))
 
 
 @pytest.mark.parametrize("channel", ["rayleigh per round", "nakagami per symbol"])
-def test_both_engines_hear_the_same_jammers(channel: str) -> None:
+def test_both_engines_add_the_same_jammers(channel: str) -> None:
     jammed = [superposed("real", channel, engine, jammed=True) for engine in ("fused", "sionna")]
     assert_same(*jammed)
     assert not np.allclose(jammed[0].received, superposed("real", channel, "fused").received)
 
 
-def test_some_symbol_is_cut_off_in_the_case_that_says_so() -> None:
+def test_the_cutoff_case_has_a_cutoff_symbol() -> None:
     active = superposed("real", "nakagami per symbol", "fused").num_active
     assert active.min() < DEVICES == active.max()
 

@@ -1,4 +1,4 @@
-"""What every AirUplink promises, with a radio or without."""
+"""Contract of every AirUplink, with and without a radio."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def modulation(request: pytest.FixtureRequest) -> str:
 
 
 LATER = {"single-carrier-impaired", "ofdm"}
-"""What is in them is in `ofdm-estimated`, too."""
+"""`ofdm-estimated` covers them, too."""
 
 
 @pytest.fixture(
@@ -101,7 +101,7 @@ def test_it_says_what_it_was_compiled_for(uplink: AirUplink) -> None:
     assert (uplink.num_devices, uplink.num_symbols) == (NUM_DEVICES, NUM_SYMBOLS)
 
 
-def test_what_comes_back_has_the_shapes_and_types_promised(uplink: AirUplink, payload: NDArray[Any]) -> None:
+def test_results_have_the_documented_shapes_and_types(uplink: AirUplink, payload: NDArray[Any]) -> None:
     heard = uplink.superpose(payload, context=on_air(), caps={})
     assert heard.received.shape == (NUM_TRIALS, NUM_SYMBOLS)
     assert heard.received.dtype == np.complex64
@@ -111,7 +111,7 @@ def test_what_comes_back_has_the_shapes_and_types_promised(uplink: AirUplink, pa
     assert heard.decision.active.shape == (NUM_TRIALS, NUM_DEVICES)
 
 
-def test_as_many_devices_are_heard_as_are_active(uplink: AirUplink, waveform: str, payload: NDArray[Any]) -> None:
+def test_the_sum_counts_the_active_devices(uplink: AirUplink, waveform: str, payload: NDArray[Any]) -> None:
     heard = uplink.superpose(payload, context=on_air(), caps={})
     active = heard.decision.active.sum(axis=1, keepdims=True)
     assert (heard.num_active <= active).all()
@@ -153,7 +153,7 @@ def test_the_normalised_sum_is_that_of_the_active_devices(
     assert np.abs(found - expected[some]).max() < 1e-3
 
 
-def test_the_payload_handed_in_is_left_alone(uplink: AirUplink, payload: NDArray[Any]) -> None:
+def test_the_input_payload_is_not_modified(uplink: AirUplink, payload: NDArray[Any]) -> None:
     before = payload.copy()
     uplink.superpose(payload, context=on_air(), caps={})
     assert np.array_equal(payload, before)

@@ -1,4 +1,4 @@
-"""What every codec promises, over all codes: bits back, whole symbols, honest check sums, rows that stand alone."""
+"""Contract of every codec, over all codes: correct bits, whole symbols, CRC, independent rows."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_packet_is_accepted_only_if_it_is_right(name: str) -> None:
     assert 0 < accepted.numpy().sum() < 64
 
 
-def test_a_row_does_not_know_the_batch_it_is_in(name: str) -> None:
+def test_a_row_does_not_depend_on_its_batch(name: str) -> None:
     encode, decode = traced(codec_of(name, PACKETS[2]))
     bits = payloads(64, 100)
     coded = encode(tf.constant(bits))

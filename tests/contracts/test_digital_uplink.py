@@ -1,4 +1,4 @@
-"""What every DigitalUplink promises, whichever error model stands in its place."""
+"""Contract of every DigitalUplink, for each error model."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_it_says_what_it_was_compiled_for(uplink: DigitalUplink) -> None:
     assert (uplink.num_devices, uplink.num_bits) == (NUM_DEVICES, NUM_BITS)
 
 
-def test_what_comes_back_has_the_shapes_and_types_promised(uplink: DigitalUplink) -> None:
+def test_results_have_the_documented_shapes_and_types(uplink: DigitalUplink) -> None:
     reception = uplink.send(payload_of(), context=on_air(), caps={})
     assert reception.payload.shape == (*SHAPE, NUM_BYTES)
     assert reception.payload.dtype == np.uint8
@@ -85,7 +85,7 @@ def test_what_comes_back_has_the_shapes_and_types_promised(uplink: DigitalUplink
     assert decision.active.dtype == np.bool_
 
 
-def test_the_payload_handed_in_is_left_alone(uplink: DigitalUplink) -> None:
+def test_the_input_payload_is_not_modified(uplink: DigitalUplink) -> None:
     payload = payload_of()
     uplink.send(payload, context=on_air(), caps={})
     assert np.array_equal(payload, payload_of())

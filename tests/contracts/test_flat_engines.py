@@ -94,7 +94,7 @@ def test_both_engines_err_in_the_same_bits(modulation: str, channel: str) -> Non
     assert close(fused.bursts, sionna.bursts, Burstiness) == []
 
 
-def test_some_device_is_silent_in_the_case_that_says_so() -> None:
+def test_the_silent_case_has_a_silent_device() -> None:
     active = received("qpsk", "rayleigh, some silent", "fused")[0].decision.active
     assert active.any()
     assert not active.all()
@@ -168,7 +168,7 @@ def test_payloads_of_any_kind_run_the_same_machine_code() -> None:
     assert len(_carry.signatures) == compiled == 1
 
 
-def test_noise_that_devices_share_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_that_devices_share_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: with one device's stream for all, errors of two devices coincide far more than by chance."""
 
     def coincidences() -> float:

@@ -1,4 +1,4 @@
-"""What every Frontend promises: one carrier or a grid, either domain, any knowledge of the channel."""
+"""Contract of every Frontend: single carrier or grid, both domains, each kind of channel knowledge."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from phy.config import ChannelConfig, CsiError, CsiEstimation, LinkConfig, OfdmConfig, ReceiverConfig
 from phy.frontends import build_frontend
-from phy.links.stages import Frontend, Launch, Observation
+from phy.stages import Frontend, Launch, Observation
 
 ROWS, USERS, ANTENNAS, NUM_SYMBOLS = 64, 2, 2, 70
 """Rows for the law of large numbers: another number for the other tests would be compiled anew."""
@@ -105,7 +105,7 @@ def rows_of(observation: Observation, rows: Any) -> list[NDArray[Any]]:
     return [part[rows] for part in observation if part.ndim]
 
 
-def test_an_observation_has_the_shapes_and_types_of_the_seam(case: tuple[Frontend, Any]) -> None:
+def test_an_observation_has_the_shapes_and_types_of_the_interface(case: tuple[Frontend, Any]) -> None:
     frontend, observe = case
     got = observe(launch())
     assert frontend.num_symbols == NUM_SYMBOLS
@@ -154,7 +154,7 @@ def test_a_smaller_batch_has_the_same_numbers(case: tuple[Frontend, Any]) -> Non
         np.testing.assert_allclose(theirs, ours, rtol=1e-4, atol=1e-4)
 
 
-def test_a_silent_user_is_not_there(case: tuple[Frontend, Any]) -> None:
+def test_a_silent_user_has_no_effect(case: tuple[Frontend, Any]) -> None:
     _, observe = case
     sent = launch()
     amplitude = sent.amplitude.copy()

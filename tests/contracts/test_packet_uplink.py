@@ -1,4 +1,4 @@
-"""What every packet link promises: each way of sharing the air, each code, each channel that the schema allows."""
+"""Contract of every packet link: each access, each code and each channel of the schema."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def kind(channel: str) -> str:
 
 
 def detector(channel: str) -> str:
-    """Who is stronger may change inside a packet; cancellation keeps its order and errs then even without noise."""
+    """The stronger user may change within a packet; cancellation keeps its order and then errs even without noise."""
     return "ml" if channel in SELECTIVE or channel == "symbol" else "sic"
 
 
@@ -128,7 +128,7 @@ def check_promises(config: LinkConfig) -> None:
 
 @pytest.mark.parametrize("engine", ["sionna", "fused"])
 @pytest.mark.parametrize(("access", "code", "channel"), QUICK)
-def test_every_access_code_and_channel_keeps_the_promises(access: str, code: str, channel: str, engine: str) -> None:
+def test_every_access_code_and_channel_passes(access: str, code: str, channel: str, engine: str) -> None:
     config = link_of(access, code, channel, engine=engine)
     if engine == "sionna" or config.fusible:
         check_promises(config)
@@ -147,11 +147,11 @@ def test_no_pair_of_access_and_code_or_kind_of_channel_is_left_to_the_slow_tests
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("access", "code", "channel"), [one for one in ALL if one not in QUICK])
-def test_every_other_combination_keeps_them_too(access: str, code: str, channel: str) -> None:
+def test_every_other_combination_passes(access: str, code: str, channel: str) -> None:
     check_promises(link_of(access, code, channel))
 
 
-def test_a_link_that_swaps_bits_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_swaps_bits_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     from phy.links.packets import link as module
 
     deliver = module.deliver

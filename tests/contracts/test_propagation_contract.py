@@ -1,4 +1,4 @@
-"""What every propagation promises, whatever the model: power, independence, determinism, declared correlations."""
+"""Contract of every propagation: power, independence, determinism, declared correlations."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from phy.config import ChannelConfig
 from phy.fading.build import build_propagation
 from phy.fading.correlation import frequency_correlation
-from phy.links.stages import Propagation
 from phy.numerics.random import threefry
+from phy.stages import Propagation
 
 MOVING: dict[str, Any] = {"speed_m_s": 30.0}
 CHANNELS: dict[str, dict[str, Any]] = {
@@ -87,7 +87,7 @@ def drawn(name: str) -> NDArray[np.complex64]:
     return found
 
 
-def test_shapes_and_types_are_as_the_seam_says(name: str) -> None:
+def test_shapes_and_types_are_those_of_the_interface(name: str) -> None:
     which = propagation(name)
     paths = len(which.delays_s)
     assert which.num_antennas == ANTENNAS
@@ -120,7 +120,7 @@ def test_the_power_check_sees_a_path_stronger_by_a_decibel(name: str) -> None:
     assert abs(standard_errors_off(power.sum(axis=2).mean(axis=(1, 2)), 1.0)) > ERRORS_OF_A_CHECK
 
 
-def test_a_row_is_the_same_in_any_company(name: str) -> None:
+def test_a_row_does_not_depend_on_its_batch(name: str) -> None:
     which, keys = propagation(name), some_keys(ROWS)
     some = np.array([5, 1000, 17, 18, 19, 900, 77, 0])
     alone = taps(which, keys[some], INSTANTS)
@@ -222,7 +222,7 @@ def test_antennas_and_paths_fade_independently(name: str) -> None:
         assert pairs.max() * np.sqrt(ROWS) < 5.5
 
 
-def test_what_plays_no_part_shares_the_compiled_channel() -> None:
+def test_values_without_effect_share_the_compiled_channel() -> None:
     one = ChannelConfig(model="tdl-a", gain=0.1, noise_power=2.0)
     assert build_propagation(one, num_antennas=2) is build_propagation(ChannelConfig(model="tdl-a"), num_antennas=2)
     assert build_propagation(one, num_antennas=2) is not build_propagation(one, num_antennas=1)

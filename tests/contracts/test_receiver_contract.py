@@ -1,4 +1,4 @@
-"""What every Receiver promises, whatever the detector, the number of users and that of antennas."""
+"""Contract of every Receiver, for each detector, number of users and number of antennas."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from phy.coding.modulation import modulator
 from phy.config import BITS_PER_SYMBOL, ChannelConfig, CodingConfig, LinkConfig, NomaConfig, ReceiverConfig
-from phy.links.modulation import modulator
-from phy.links.stages import Decoded, Observation
 from phy.receivers import build_receiver
+from phy.stages import Decoded, Observation
 
 ROWS, NUM_SYMBOLS, REPEATS = 5, 32, 2
 STEP_DB = 18.0
@@ -143,7 +143,7 @@ def receive(setting: Setting) -> Any:
     return run
 
 
-def test_shapes_and_types_are_those_of_the_seam(setting: Setting, receive: Any) -> None:
+def test_shapes_and_types_are_those_of_the_interface(setting: Setting, receive: Any) -> None:
     decoded = receive(setting.observe(setting.bits(), setting.channel()))
     shape = (ROWS, setting.users)
     assert decoded.bits.shape == (*shape, setting.coded_bits // REPEATS)
@@ -152,7 +152,7 @@ def test_shapes_and_types_are_those_of_the_seam(setting: Setting, receive: Any) 
     assert (decoded.bits.dtype, decoded.accepted.dtype, decoded.llrs.dtype) == (np.int32, np.bool_, np.float32)
 
 
-def test_with_hardly_any_noise_every_bit_of_every_user_comes_back(setting: Setting, receive: Any) -> None:
+def test_every_bit_of_every_user_is_right_at_high_snr(setting: Setting, receive: Any) -> None:
     decoded = receive(setting.observe(setting.bits(), setting.channel()))
     assert np.array_equal(decoded.bits, setting.bits())
     assert decoded.accepted.all()
@@ -164,7 +164,7 @@ def test_the_order_of_the_users_is_kept(setting: Setting, receive: Any) -> None:
     assert np.array_equal(receive(setting.observe(setting.bits(), turned)).bits, setting.bits())
 
 
-def test_a_silent_user_says_nothing_and_disturbs_nobody(setting: Setting, receive: Any) -> None:
+def test_a_silent_user_has_zero_llrs_and_disturbs_nobody(setting: Setting, receive: Any) -> None:
     everyone = setting.channel()
     for user in range(setting.users):
         channel = everyone.copy()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import ChannelConfig, LinkConfig, OfdmConfig
-from phy.links.stages import Frontend, Launch, Observation
+from phy.stages import Frontend, Launch, Observation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from phy.coding.modulation import modulator
 from phy.config import BITS_PER_SYMBOL, ChannelConfig, CodingConfig, LinkConfig, NomaConfig, ReceiverConfig
-from phy.links.modulation import modulator
-from phy.links.stages import Decoded, Observation
 from phy.receivers import build_receiver
+from phy.stages import Decoded, Observation
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from phy.coding.modulation import modulator
 from phy.config import ImpairmentsConfig, LinkConfig
 from phy.fading.block_taps import (
     CHUNK_SYMBOLS,
@@ -22,19 +22,18 @@ from phy.fading.block_taps import (
     measure_gains,
     precoding_weights,
 )
+from phy.fading.gains import BlockGains
+from phy.frontends.impairments import draw_offsets, impair_stream_by
 from phy.links.air_chain import Arrivals, OnAir
-from phy.links.impairments import draw_offsets, impair_stream_by
 from phy.links.jamming import at_full_power
-from phy.links.modulation import modulator
-from phy.links.packets.layout import fold
-from phy.links.power import BlockGains
+from phy.links.packets.layout import impairment_keys
 from phy.numerics.random import RECEIVER, Purpose
 from phy.numerics.streaming import Cut, Program, stream
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Chain:
-    """What of a superposition is compiled in; `trials` sums of `devices` each in one chunk.
+    """Compiled part of a superposition; `trials` sums of `devices` each in one chunk.
 
     `phase_blocks`: residual phases change from coherence block to coherence block; `symbol_s` is 0 where it plays no
     part; `jammed`: some devices send at an amplitude of their own.
@@ -207,9 +206,3 @@ class SionnaAir:
             num_active=num_active[:, : channel.num_symbols] if channel.varies else num_active[:, :1],
             energy_j=cut.add_up(np.asarray(energy)).T * config.symbol_s,
         )
-
-
-def impairment_keys(context: UplinkContext, *, num_devices: int) -> NDArray[np.uint32]:
-    """Key of what each device does wrong in this round, `[num_trials, num_devices, 2]`."""
-    device = np.arange(num_devices)[None, :]
-    return fold(context.keys(Purpose.IMPAIRMENTS)[:, None], device, np.zeros_like(device))

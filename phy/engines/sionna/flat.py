@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.coding.modulation import modulator
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.fading.block_taps import (
     CHUNK_SYMBOLS,
@@ -22,9 +23,9 @@ from phy.fading.block_taps import (
     measure_gains,
     precoding_weights,
 )
+from phy.fading.gains import BlockGains
 from phy.links.flat_chain import Carried, Load
-from phy.links.modulation import modulator
-from phy.links.power import AmplitudeDecision, BlockGains
+from phy.links.power import AmplitudeDecision
 from phy.measure.burstiness import measure_bursts
 from phy.measure.counts import count_errors, mask_padding
 from phy.numerics.random import Purpose, random_bits

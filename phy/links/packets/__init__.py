@@ -1,5 +1,1 @@
-"""The packet link: coded packets over any front-end, with check sums, retransmissions and power control."""
-
-from phy.links.packets.link import PacketLink
-
-__all__ = ["PacketLink"]
+"""Packet links: coded packets over any front-end, with CRC, retransmissions and power control."""

@@ -1,28 +1,54 @@
-"""The chain of one packet, compiled: encode, map, send, detect, decode, for a fixed number of rows."""
+"""Interface of the chains of a packet link: bits in, received bits, counts and energies out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.config import BITS_PER_SYMBOL, ChannelConfig, LinkConfig, PacketConfig, PowerConfig
-from phy.engines.choice import engine_of
-from phy.links.packets.seam import Arrival, Departure, PacketChain
-from phy.links.stages import Codec, Frontend, Launch
-from phy.numerics.streaming import pad_rows
+from phy.config import ChannelConfig, LinkConfig, PacketConfig, PowerConfig
 
-_UNCODED_SYMBOLS = 1 << 16
-_CODED_SYMBOLS = 1 << 14
-_DECODER_FLOATS = 1 << 24
-_TRIALS_AT_ONCE = 16
+
+class Departure(NamedTuple):
+    """Parameters of each row (one packet per user), the fields of `phy.stages.Launch` on the host.
+
+    - `amplitude`, `gain` `[rows, users]` float32;
+    - `channel_key`, `csi_key`, `impairment_key` `[rows, users, 2]`, `noise_key` `[rows, 2]` uint32;
+    - `start_s` `[rows]` float32;
+    - `noise_power` float32: complex noise power 2 N0 [W].
+    """
+
+    amplitude: NDArray[np.float32]
+    gain: NDArray[np.float32]
+    channel_key: NDArray[np.uint32]
+    csi_key: NDArray[np.uint32]
+    impairment_key: NDArray[np.uint32]
+    noise_key: NDArray[np.uint32]
+    start_s: NDArray[np.float32]
+    noise_power: np.float32
+
+
+class Arrival(NamedTuple):
+    """Result of one call, row by row.
+
+    - `received` `[rows, users, num_bytes]` uint8, padding zero;
+    - `accepted` `[rows, users]` bool: the CRC holds (all true where there is none);
+    - `label_errors` `[rows, users, bits_per_symbol]` int32: wrong hard decisions before the decoder;
+    - `energy` `[3, rows, users]`: transmitted, pilots and prefixes included; received signal and noise at data symbols;
+    - `llrs` `[rows, users, coded_bits]` float32 of this attempt, None where attempts are not combined.
+    """
+
+    received: NDArray[np.uint8]
+    accepted: NDArray[np.bool_]
+    label_errors: NDArray[np.int32]
+    energy: NDArray[np.floating]
+    llrs: NDArray[np.float32] | None
 
 
 def compiled_part(config: LinkConfig) -> LinkConfig:
-    """The configuration without what is fed as numbers or handled outside: links that differ there share code."""
+    """Return the configuration without the values that a chain does not compile, so that links share compiled code."""
     keep = ("model", "fading", "rician_k_db", "nakagami_m", "coherence", "delay_spread_s")
     channel = {name: getattr(config.channel, name) for name in (*keep, "carrier_frequency_hz", "speed_m_s")}
     return config.model_copy(
@@ -39,9 +65,9 @@ def compiled_part(config: LinkConfig) -> LinkConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainSpec:
-    """What of a packet link is compiled in.
+    """Part of a packet link that is compiled.
 
-    `num_devices` share the carriers, `rows_per_trial` is about how many packets a trial has in a round.
+    `num_devices` share the carriers; `rows_per_trial` is about the number of packets of a trial in a round.
     """
 
     config: LinkConfig
@@ -53,155 +79,31 @@ class ChainSpec:
     rows_per_trial: int
 
 
-@dataclass(kw_only=True)
-class _CompiledCodec:
-    """A codec whose methods are compiled calls of their own, so that no reader repeats them."""
+class PacketChain(Protocol):
+    """Packets of one length through coding, front-end and receiver: one configuration's chain in one engine.
 
-    payload_bits: int
-    coded_bits: int
-    encode: Any
-    decode: Any
-
-
-class Chain:
-    """One packet link, ready to carry `rows` packets of `users` devices per call.
-
-    See `PacketChain`; fewer rows are filled up, so that nothing is compiled again. `traced(payload, launch,
-    earlier_llrs)` is the compiled call itself, of the fields of `Launch` after `symbols`; it returns received packed
-    bits, accepted, label errors, transmit, signal and noise energies, and LLRs (empty where attempts are not combined).
+    Every random number of a row is a function of its keys. All engines therefore see the same fades and noise; they
+    differ by float32 rounding and by their decoders.
     """
 
-    def __init__(self, spec: ChainSpec) -> None:
-        import tensorflow as tf
-
-        from phy.coding import build_codec
-        from phy.frontends import build_frontend
-        from phy.links.modulation import modulator
-        from phy.receivers import build_receiver
-
-        config = spec.config
-        self.bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
-        fused = engine_of(config) == "fused"
-        raw = build_codec(
-            config.coding,
-            payload_bits=spec.payload_bits,
-            bits_per_symbol=self.bits_per_symbol,
-            crc=spec.crc,
-            fused=fused,
-        )
-        self.coded_bits = raw.coded_bits
-        self.num_symbols = raw.coded_bits // self.bits_per_symbol
-        self.frontend: Frontend = build_frontend(
-            config, num_users=spec.users, num_symbols=self.num_symbols, num_devices=spec.num_devices
-        )
-        # Fused decoders keep their messages in the cache by themselves.
-        most_symbols = _UNCODED_SYMBOLS if fused or config.coding == "none" else _CODED_SYMBOLS
-        per_row = spec.users * config.receiver.num_antennas * self.frontend.num_symbols
-        self.rows = max(
-            min(
-                most_symbols // max(per_row, 1),
-                _DECODER_FLOATS // max(spec.users * raw.decoder_floats_per_packet, 1),
-                # Small rounds would fill a large chunk with padding. Not the batch's own size: a trial's numbers must
-                # not depend on how many others share its batch.
-                _TRIALS_AT_ONCE * spec.rows_per_trial,
-            ),
-            1,
-        )
-        self.num_bytes = -(-spec.payload_bits // 8)
-        self._spec = spec
-        self._modem = modulator(config.modulation)
-        self._receiver = build_receiver(config, num_users=spec.users)
-        self._codec: Codec = _CompiledCodec(
-            payload_bits=raw.payload_bits,
-            coded_bits=raw.coded_bits,
-            encode=tf.function(raw.encode, jit_compile=raw.xla, autograph=False),
-            decode=tf.function(raw.decode, jit_compile=raw.xla, autograph=False),
-        )
-        self._padding = 8 * self.num_bytes - spec.payload_bits
-        self.channel_uses = self.frontend.channel_uses
-        self.airtime_s = self.frontend.airtime_s
-        self.traced = tf.function(self._send, autograph=False)
-        self._traced_power = tf.function(self.frontend.mean_power, autograph=False)
+    bits_per_symbol: int
+    coded_bits: int
+    rows: int
+    """Largest number of rows per call."""
+    channel_uses: int
+    """Symbols (or resource elements and prefix samples) on the air for one packet."""
+    airtime_s: float
+    """Duration of one packet, pilots and prefixes included [s]."""
 
     def send(
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
     ) -> Arrival:
-        """See `PacketChain.send`."""
-        count = len(payload)
-        launch = (*(pad_rows(array, self.rows) for array in departure[:-1]), departure.noise_power)
-        earlier = None if earlier_llrs is None else pad_rows(earlier_llrs, self.rows)
-        found = self.traced(pad_rows(payload, self.rows), launch, earlier)
-        received, accepted, errors, transmit, signal, noise, llrs = (np.asarray(value)[:count] for value in found)
-        energy = np.stack([transmit, signal, np.broadcast_to(noise[:, None], signal.shape)])
-        return Arrival(received, accepted, errors, energy, llrs if self._spec.combine else None)
+        """Send packed bits `[rows, users, num_bytes]`.
+
+        `earlier_llrs` as `Arrival.llrs`, summed over earlier attempts and added before the decoder.
+        """
+        ...
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
-        """See `PacketChain.mean_power`."""
-        found = self._traced_power(pad_rows(channel_key, self.rows), pad_rows(start_s, self.rows))
-        return np.asarray(found)[: len(channel_key)]
-
-    def _send(self, payload: Any, launch: Any, earlier_llrs: Any) -> Any:
-        import tensorflow as tf
-
-        from phy.links.modulation import pack_bits, unpack_bits
-        from phy.receivers import label_errors
-
-        spec, rows = self._spec, self.rows
-
-        @tf.function(jit_compile=True, autograph=False)
-        def unpack(packed: Any) -> Any:
-            bits = unpack_bits(packed)[..., : spec.payload_bits]
-            return tf.reshape(bits, [rows * spec.users, spec.payload_bits])
-
-        @tf.function(jit_compile=True, autograph=False)
-        def modulate(coded: Any) -> Any:
-            symbols = self._modem.modulate_bits(coded)
-            return tf.reshape(symbols, [rows, spec.users, self.num_symbols])
-
-        @tf.function(jit_compile=True, autograph=False)
-        def compare(llrs: Any, coded: Any) -> Any:
-            sent = tf.reshape(coded, [rows, spec.users, self.coded_bits])
-            return label_errors(llrs, sent, bits_per_symbol=self.bits_per_symbol)
-
-        @tf.function(jit_compile=True, autograph=False)
-        def pack(bits: Any) -> Any:
-            padded = tf.pad(bits, [[0, 0], [0, 0], [0, self._padding]])
-            return pack_bits(padded)
-
-        coded = self._codec.encode(unpack(payload))
-        observation = self.frontend.observe(Launch(modulate(coded), *launch))
-        decoded = self._receiver.receive(observation, codec=self._codec, earlier_llrs=earlier_llrs)
-        return (
-            pack(decoded.bits),
-            decoded.accepted,
-            compare(decoded.llrs, coded),
-            observation.transmit_energy,
-            observation.signal_energy,
-            observation.noise_energy,
-            decoded.llrs if spec.combine else tf.zeros([rows, 0]),
-        )
-
-
-@lru_cache(maxsize=32)
-def compiled_chain(spec: ChainSpec) -> Chain:
-    """Sionna's chain of a specification, built once and traced on its first call."""
-    return Chain(spec)
-
-
-def chain_of(spec: ChainSpec) -> PacketChain:
-    """The chain of a specification in the engine that its configuration stands for on this machine.
-
-    Fused kernels without the whole chain may still have the code's.
-    """
-    if engine_of(spec.config) == "sionna" or not spec.config.fusible_packets:
-        return compiled_chain(spec)
-    # Here, because numba takes a while to import and few who import phy compile a link.
-    from phy.engines.fused.packets.chain import fused_chain
-
-    return fused_chain(
-        spec.config,
-        num_devices=spec.num_devices,
-        payload_bits=spec.payload_bits,
-        crc=spec.crc,
-        combine=spec.combine,
-    )
+        """|h|^2 `[rows, users]` averaged over a packet's symbols (and carriers) and antennas; see `Frontend`."""
+        ...

@@ -25,8 +25,8 @@ def adapt_power(
     Over a channel whose error rate falls by one decade per s dB or less the fixed point r = r0 is approached without
     overshoot. A round without errors counts as half an error, r = (1/2) / (n + 1). Where the target is too small to
     show in one round, n r0 < 1, such a round steps down by P / (1 - P) of what a single error would step up,
-    P = 1 - (1 - r0)^n, so that both balance at the target, as in the outer loop of link adaptation. Where nothing was
-    measured, the power stays.
+    P = 1 - (1 - r0)^n, so that both balance at the target, as in the outer loop of link adaptation. Without a
+    measurement the power stays.
     """
     if loop.target == "ber":
         errors, observed = counts.bit_errors, counts.bits
@@ -46,9 +46,8 @@ def adapt_power(
 class PowerLoop:
     """The powers of one batch of trials, round by round.
 
-    `level(round)` is what round `round` is sent with; `hear(round, counts)` sets the next one. The same round may be
-    asked for again; a round whose predecessor was never heard (the first, or a run that starts later) begins at
-    the initial power.
+    `snr_db(round)` is the power of a round; `update(round, counts)` sets that of the next one. A round may be queried
+    again. A round without counts of the round before it starts at the initial power.
     """
 
     def __init__(self, loop: LoopConfig, *, snr_max_db: float, shape: tuple[int, int]) -> None:
@@ -61,8 +60,8 @@ class PowerLoop:
         """Transmit power over N0 in this round, `[num_trials, num_devices]` [dB]."""
         return self._known.get(round_index, self._initial)
 
-    def hear(self, round_index: int, counts: LinkCounts) -> None:
-        """Note what was measured in this round."""
+    def update(self, round_index: int, counts: LinkCounts) -> None:
+        """Set the powers of the next round from the counts of this one."""
         following = adapt_power(self.snr_db(round_index), counts, loop=self._loop, snr_max_db=self._snr_max_db)
         self._known = {round_index: self.snr_db(round_index), round_index + 1: following}
 
@@ -71,9 +70,9 @@ class PowerLoop:
         return {str(number): powers for number, powers in self._known.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from there. Raises LinkError for powers of other devices."""
+        """Continue from a value of `state`. Raises LinkError for powers of other devices."""
         for number, powers in state.items():
             fits = isinstance(powers, np.ndarray) and powers.dtype == np.float64
             if not (number.isdecimal() and fits and powers.shape == self._initial.shape):
-                raise LinkError(f"powers of round {number} are not those of {self._initial.shape} trials and devices")
+                raise LinkError(f"powers of round {number} must be of {self._initial.shape} trials and devices")
         self._known = {int(number): powers.copy() for number, powers in state.items()}

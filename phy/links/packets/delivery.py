@@ -1,4 +1,4 @@
-"""Packets to their end: sent, checked, sent again, kept or dropped; and everything counted on the way."""
+"""Delivery of packets: CRC checks, retransmissions, dropped packets and all counts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.fading.block_taps import UplinkContext
+from phy.links.packets.chain import Departure, PacketChain
 from phy.links.packets.layout import Batch, Clock, Rows, all_rows, device_keys, row_keys
-from phy.links.packets.seam import Departure, PacketChain
 from phy.measure.counts import LinkCounts
 from phy.numerics.random import Purpose
 
 _SEGMENT_BITS = 1 << 23
-"""Coded bits whose soft values may wait for a retransmission at a time: 32 MiB of LLRs."""
+"""Coded bits whose soft values are kept for retransmissions at once: 32 MiB of LLRs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transmission:
-    """How a batch of packets is sent in this round.
+    """Settings of one batch of packets in this round.
 
     `keep_wrong`: packets whose CRC fails are kept; `combine`: LLRs of all attempts are added; `symbol_s`: duration of
     one channel use [s].
@@ -41,7 +41,7 @@ class Transmission:
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """What became of the packets.
+    """Result of sending a batch of packets.
 
     - `payload` `[num_trials, num_devices, num_bytes]` uint8, arbitrary where not delivered;
     - `delivered` `[num_trials, num_devices, num_packets]` bool;
@@ -126,7 +126,7 @@ def _send_until_accepted(
     gain: NDArray[np.float32],
     tally: _Tally,
 ) -> None:
-    """All attempts of some rows. A user whose packet is in is silent while others of its group try again."""
+    """Send the rows of a segment until accepted or out of attempts; a user with an accepted packet is silent."""
     waiting = segment[(levels[segment] > 0).any(axis=1)]
     chain = transmission.chain
     llrs: NDArray[np.float32] | None = None
@@ -165,7 +165,7 @@ def _attempt(
     tally: _Tally,
     llrs: NDArray[np.float32] | None,
 ) -> None:
-    """One call of the chain: at most `chain.rows` rows, results noted in `tally` and `llrs`."""
+    """Call the chain once for at most `chain.rows` rows, and add the results to `tally` and `llrs`."""
     chain, clock, context, users = transmission.chain, transmission.clock, transmission.context, transmission.users
     mine = rows.take(chosen)
     channel_key, csi_key = (
@@ -182,15 +182,15 @@ def _attempt(
         start_s=clock.start_s(mine, attempt=attempt, context=context),
         noise_power=np.float32(transmission.noise_power),
     )
-    heard = chain.send(sent[chosen], departure, llrs)
+    arrival = chain.send(sent[chosen], departure, llrs)
     on_air = levels > 0
-    tally.received[chosen] = np.where(on_air[..., None], heard.received, tally.received[chosen])
-    tally.accepted[chosen] |= on_air & heard.accepted
+    tally.received[chosen] = np.where(on_air[..., None], arrival.received, tally.received[chosen])
+    tally.accepted[chosen] |= on_air & arrival.accepted
     tally.attempts[chosen] += on_air
-    tally.label_errors[chosen] += heard.label_errors * on_air[..., None]
-    tally.energy[:, chosen] += heard.energy * on_air
-    if llrs is not None and heard.llrs is not None:
-        llrs += heard.llrs * on_air[..., None]
+    tally.label_errors[chosen] += arrival.label_errors * on_air[..., None]
+    tally.energy[:, chosen] += arrival.energy * on_air
+    if llrs is not None and arrival.llrs is not None:
+        llrs += arrival.llrs * on_air[..., None]
 
 
 def _account(

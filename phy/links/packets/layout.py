@@ -1,7 +1,7 @@
-"""How a payload is cut into packets, and which row of a chunk carries which packet of whom.
+"""Packets of a payload, their rows in a chunk, and their random keys.
 
-A payload of `num_bits` is cut into packets of `packet_size_bytes`, the last one as short as what is left; a payload
-that is shorter than a packet is one packet. Every length is a `Batch` of its own: it has its own code blocks.
+A payload of `num_bits` is split into packets of `packet_size_bytes`; the last packet has the rest. Packets of one
+length form a `Batch`, with code blocks of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TURNS_OF_A_REALISATION = 4096.0
 
 
 def split_time(start_s: NDArray[np.float64], *, doppler_hz: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """(realisations left behind, time since the present one was drawn [s]) at `start_s` since the first was drawn."""
+    """(number of earlier realisations, age of the present one [s]) at the time `start_s` since the first was drawn."""
     if doppler_hz == 0.0:
         return np.zeros(start_s.shape, np.int64), start_s
     epoch_s = TURNS_OF_A_REALISATION / doppler_hz
@@ -43,7 +43,7 @@ class Batch:
 
 
 def cut_payload(num_bits: int, *, packet_size_bytes: int) -> tuple[Batch, ...]:
-    """One or two batches that hold `num_bits` bits."""
+    """Split `num_bits` bits into one or two batches."""
     packet_bits = 8 * packet_size_bytes
     whole, rest = divmod(num_bits, packet_bits)
     batches = []
@@ -56,7 +56,7 @@ def cut_payload(num_bits: int, *, packet_size_bytes: int) -> tuple[Batch, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Packets on the air: which trial, which group of devices, which packet of the round; each `[rows]`."""
+    """Trial, group of devices and packet number of each row, `[rows]` each."""
 
     trial: NDArray[np.int64]
     group: NDArray[np.int64]
@@ -66,7 +66,7 @@ class Rows:
         return len(self.trial)
 
     def take(self, index: NDArray[np.int64]) -> Rows:
-        """Some of the rows."""
+        """Return the rows at `index`."""
         return Rows(trial=self.trial[index], group=self.group[index], packet=self.packet[index])
 
     def devices(self, users: int) -> NDArray[np.int64]:
@@ -75,7 +75,7 @@ class Rows:
 
 
 def all_rows(num_trials: int, num_groups: int, batch: Batch) -> Rows:
-    """Every packet of a batch: trial by trial, group by group, packet by packet."""
+    """Rows of all packets of a batch, ordered by trial, group and packet."""
     trial, group, packet = np.meshgrid(
         np.arange(num_trials), np.arange(num_groups), batch.first + np.arange(batch.num_packets), indexing="ij"
     )
@@ -83,21 +83,27 @@ def all_rows(num_trials: int, num_groups: int, batch: Batch) -> Rows:
 
 
 def fold(keys: NDArray[np.uint32], first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """A key of its own `[..., 2]` for every pair of numbers (below 2^32) `[...]` under keys `[..., 2]`."""
+    """Derive one key `[..., 2]` per pair of numbers below 2^32 `[...]` from keys `[..., 2]`."""
     words = threefry((keys[..., 0], keys[..., 1]), (first.astype(np.uint32), second.astype(np.uint32)))
     return np.stack(np.broadcast_arrays(*words), axis=-1)
 
 
+def impairment_keys(context: UplinkContext, *, num_devices: int) -> NDArray[np.uint32]:
+    """Key of the transmitter impairments of every device in this round, `[num_trials, num_devices, 2]`."""
+    device = np.arange(num_devices)[None, :]
+    return fold(context.keys(Purpose.IMPAIRMENTS)[:, None], device, np.zeros_like(device))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """When the channel is drawn anew and how time passes in between.
+    """Time and channel realisation of every packet.
 
-    `coherence` as in `ChannelConfig`; a packet lasts `packet_s`, a round `round_s`. A retransmission comes one round's
-    packets later, and meets a new channel where packets do.
+    `coherence` as in `ChannelConfig`. A packet lasts `packet_s`, a round `round_s`. A retransmission follows one round
+    later, over a new channel if the coherence is that of a packet.
 
-    Time is single precision where the channel is drawn. A realisation that moves with `doppler_hz` is therefore left
-    after `TURNS_OF_A_REALISATION`, at a packet's start, for an independent one: until then a packet's instants keep
-    their order, and no correlation is left between the two.
+    The channel takes time in single precision. A realisation with Doppler shift `doppler_hz` is therefore replaced by
+    an independent one after `TURNS_OF_A_REALISATION` periods, at the start of a packet. Up to then the instants of a
+    packet stay distinct, and no correlation is lost.
     """
 
     coherence: str
@@ -133,7 +139,7 @@ class Clock:
     def _elapsed(
         self, rows: Rows, *, attempt: int, context: UplinkContext
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """(realisations left behind, time since the present one was drawn [s]) of each row."""
+        """(number of earlier realisations, age of the present one [s]) of each row."""
         if self.coherence in ("packet", "symbol"):
             return np.zeros(len(rows), np.int64), np.zeros(len(rows))
         start = rows.packet * self.packet_s + attempt * self.round_s

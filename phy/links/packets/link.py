@@ -1,8 +1,8 @@
-"""`PacketLink`: orthogonal access and NOMA with everything that the fast uncoded path has not."""
+"""`PacketLink`: orthogonal access and NOMA with coding, CRC, OFDM, several antennas and packet policies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,12 +13,11 @@ from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import check_gains, device_gains
 from phy.links.link import LinkError, Reception, check_payload, round_airtime
-from phy.links.packets.chain import ChainSpec, chain_of, compiled_part
+from phy.links.packets.chain import ChainSpec, PacketChain, compiled_part
 from phy.links.packets.closed_loop import PowerLoop
 from phy.links.packets.delivery import Delivery, Transmission, deliver
 from phy.links.packets.layout import Batch, Clock, all_rows, cut_payload
 from phy.links.packets.power import gains_of_packets, packet_weights
-from phy.links.packets.seam import PacketChain
 from phy.links.power import AmplitudeDecision, decide_amplitude
 from phy.measure.burstiness import measure_bursts
 from phy.measure.counts import LinkCounts, empty_counts, mask_padding
@@ -39,11 +38,15 @@ class PacketLink:
     """Packets of all devices through coding, front-end and receiver; see `DigitalUplink`.
 
     `num_bits` is the payload of one device in one round. Devices are grouped under NOMA in the order of their numbers.
-    Raises LinkError where groups do not come out even, ValueError where a device has no gain.
+    `chain_of` returns the chain of an engine for a specification. Raises LinkError for a number of devices that is no
+    multiple of the group size, and ValueError for a device without a gain.
     """
 
-    def __init__(self, config: LinkConfig, *, num_devices: int, num_bits: int) -> None:
+    def __init__(
+        self, config: LinkConfig, *, num_devices: int, num_bits: int, chain_of: Callable[[ChainSpec], PacketChain]
+    ) -> None:
         self.config = config.resolve_mcs()
+        self._chain_of = chain_of
         self.num_devices = num_devices
         self.num_bits = num_bits
         self.num_bytes = -(-num_bits // 8)
@@ -74,7 +77,7 @@ class PacketLink:
             policy=self.config.packets.policy,
         )
         if self._loop is not None:
-            self._loop[1].hear(context.round_index, delivery.counts)
+            self._loop[1].update(context.round_index, delivery.counts)
         held = np.repeat(delivery.delivered, self.config.packet_size_bytes, axis=-1)[..., : self.num_bytes]
         descrambled = (delivery.payload ^ scrambling) * held.astype(np.uint8)
         return Reception(
@@ -96,7 +99,7 @@ class PacketLink:
         )
 
     def state(self) -> Mapping[str, Any]:
-        """See `DigitalUplink.state`: the powers of the closed loop, and of which trials they are."""
+        """See `DigitalUplink.state`: the powers of the closed loop and their trials."""
         if self._loop is None:
             return {"loop": None}
         (seed, trials), loop = self._loop
@@ -109,14 +112,14 @@ class PacketLink:
             self._loop = None
             return
         if self.config.power.policy != "closed-loop":
-            raise LinkError("powers of a closed loop do not fit a link that has none")
+            raise LinkError("the state has powers of a closed loop, the link has none; restore it into its own link")
         which = (int(kept["seed"]), tuple(int(trial) for trial in kept["trials"]))
         loop = self._new_loop(num_trials=len(which[1]))
         loop.restore(kept["powers"])
         self._loop = (which, loop)
 
     def _round_airtime(self, airtime_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Groups of NOMA take turns, and last as long as their busiest device."""
+        """Latency of the round: NOMA groups take turns, each lasts as long as its longest device."""
         if self.config.multiplexing == "ofdma":
             return round_airtime(airtime_s, one_after_another=False)
         of_group = airtime_s.reshape(len(airtime_s), -1, self._users).max(axis=-1)
@@ -125,12 +128,12 @@ class PacketLink:
     def probe(
         self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
     ) -> LinkCounts:
-        """See `DigitalUplink.probe`: the payload's channel and power, noise of its own, every packet accepted.
+        """See `DigitalUplink.probe`: channel and power of the payload, separate noise, every packet accepted.
 
-        Whole packets like the payload's own, as many as hold `num_bits`: a packet of another length would have another
+        The probe has whole packets as long as those of the payload, enough for `num_bits`: another length has another
         code and another error rate.
         """
-        del again  # every probe is made anew
+        del again  # every probe is a new measurement
         like = self._payload[0]
         probe = replace(like, num_packets=-(-num_bits // like.payload_bits))
         whole = 8 * like.num_bytes * probe.num_packets
@@ -143,7 +146,7 @@ class PacketLink:
     def _chain(self, batch: Batch) -> PacketChain:
         packets = self.config.packets
         num_packets = next(one.num_packets for one in self._payload if one.payload_bits == batch.payload_bits)
-        return chain_of(
+        return self._chain_of(
             ChainSpec(
                 config=compiled_part(self.config),
                 users=self._users,
@@ -171,10 +174,10 @@ class PacketLink:
         return device_gains(self.config.channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
 
     def _levels(self, context: UplinkContext, caps: Mapping[str, ArrayLike], batches: tuple[Batch, ...]) -> _Levels:
-        """Decided over the payload's packets, whichever packets are to be sent."""
+        """Power control over the packets of the payload, and the amplitude of the packets to send."""
         power = self.config.power
         bounded = any(np.isfinite(np.asarray(cap, float)).any() for cap in caps.values())
-        # At full power and without a cap nothing depends on the fades: the amplitude reported is the mean one.
+        # At full power without a cap nothing depends on the fades; the reported amplitude is the mean one.
         measured = self.config.channel.fades and (bounded or power.policy in ("inversion", "truncated-inversion"))
         mean_gain, weights = self._weights(context, self._payload, measured=measured)
         decision = decide_amplitude(
@@ -194,7 +197,7 @@ class PacketLink:
         if power.policy == "closed-loop":
             wanted_db = self._power_loop(context).snr_db(context.round_index)
             amplitude = amplitude * 10.0 ** ((wanted_db - power.snr_max_db) / 20.0)[..., None]
-            # As really sent: caps and the ladder of NOMA may hold it below what the loop wants.
+            # The power in use: caps and the NOMA ladder may limit it below the target of the loop.
             with np.errstate(divide="ignore"):
                 power_db = 10.0 * np.log10(amplitude[..., 0] ** 2 / self.config.channel.noise_power)
         return _Levels(decision=decision, amplitude=amplitude, power_db=power_db)
@@ -225,7 +228,7 @@ class PacketLink:
         return PowerLoop(power.loop, snr_max_db=power.snr_max_db, shape=(num_trials, self.num_devices))
 
     def _small_scale(self, context: UplinkContext, batches: tuple[Batch, ...]) -> NDArray[np.float64]:
-        """Root of the mean |h|^2 that each packet meets at first, `[num_trials, num_devices, num_packets]`."""
+        """Root of the mean |h|^2 of each packet at its first attempt, `[num_trials, num_devices, num_packets]`."""
         which = (context.seed, context.trials, context.round_index)
         if self._last_gains is None or self._last_gains[0] != which:
             self._last_gains = (which, {})
@@ -261,7 +264,7 @@ class PacketLink:
         *,
         policy: str,
     ) -> Delivery:
-        """Every packet to its end; batches of packets one after another."""
+        """Deliver all packets, batch by batch."""
         shape = (len(context.trials), self.num_devices)
         total = Delivery(
             payload=np.zeros_like(payload),

@@ -1,7 +1,7 @@
 """Power control of a packet link: one weight per packet, from the mean gain that the packet meets.
 
 With g = gain * sqrt(mean |h|^2) over the packet's symbols, carriers and antennas, a packet is sent with amplitude
-`level * w`, w as in `power` with g in the place of |h^|: 1 (fixed, closed loop), 1 / g (inversion), or 1 / g where
+`level * w`, w as in `power` with g for |h^|: 1 (fixed, closed loop), 1 / g (inversion), or 1 / g where
 g^2 reaches the cutoff and 0 below it (truncated inversion). Over a flat channel with one antenna that holds still in a
 packet, g is |h|. The transmitter knows g.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import PowerConfig
-from phy.links.power import BlockGains
+from phy.fading.gains import BlockGains
 
 
 def packet_weights(
@@ -31,7 +31,7 @@ def packet_weights(
 def gains_of_packets(
     mean_gain: NDArray[np.float64], weights: NDArray[np.float64], uses: NDArray[np.int64]
 ) -> BlockGains:
-    """What `decide_amplitude` needs, from `[num_trials, num_devices, num_packets]` arrays.
+    """Gains for `decide_amplitude`, from arrays `[num_trials, num_devices, num_packets]`.
 
     `uses` `[num_packets]`: channel uses of each packet, by which it weighs in means over the block.
     """

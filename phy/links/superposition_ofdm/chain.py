@@ -1,4 +1,4 @@
-"""The compiled part of superposition over OFDM.
+"""Compiled chain of superposition over OFDM.
 
 On resource element (t, c), with H_k(t, c) of device k and its own estimate H^_k (see `knowledge`):
 
@@ -16,18 +16,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from phy.coding.modulation import modulator
 from phy.fading.block_taps import draw_normals, precoding_weights
 from phy.frontends.air import power_of
-from phy.links.impairments import draw_offsets, impair_grid_by
+from phy.frontends.impairments import draw_offsets, impair_grid_by
 from phy.links.jamming import at_full_power
-from phy.links.modulation import modulator
 from phy.links.superposition_ofdm.knowledge import CUTOFF, NOISE_POWER, ChainSpec, ChannelKnowledge, Who
 from phy.numerics.random import RECEIVER
 from phy.numerics.streaming import Program, stream
 
 
 class Sending(NamedTuple):
-    """What sending takes besides `Who`.
+    """Inputs of a transmission besides `Who`.
 
     Level `[trials]`, keys `[trials, 2]` and `[trials, devices, 2]`, and `[trials, devices]` the mean power of a sample
     above which amplifiers clip and the amplitudes of jammers (`[trials, 1]` zeros in a chain without).
@@ -41,7 +41,7 @@ class Sending(NamedTuple):
 
 
 class Chain:
-    """`measure` and `carry` over chunks, called as `phy.numerics.streaming.stream` says.
+    """`measure` and `carry` over chunks, called as in `phy.numerics.streaming.stream`.
 
     - `measure`: no payload; `[5, trials, devices]` float32 per chunk: sums of |w|^2, of |h^ w| and of active elements,
       then the largest |h^ w| and |h w|;
@@ -105,7 +105,7 @@ class Chain:
         return draw_normals(key, receiver, tf.cast(tf.range(self._columns), tf.uint32) + start)
 
     def _weights(self, estimate: Any, gain: Any, numbers: Any, *, policy: str | None = None) -> Any:
-        """`[rows, ofdm symbols, carriers]`, by `policy` or that of the link."""
+        """Weights `[rows, ofdm symbols, carriers]` of `policy`, or of the link's policy."""
         import tensorflow as tf
 
         rows = self._spec.rows
@@ -115,7 +115,7 @@ class Chain:
         return tf.broadcast_to(tf.reshape(weights, estimate.shape), [rows, *self._spec.plane])
 
     def _counted(self, valid: Any) -> Any:
-        """1 where a symbol of the payload lies, `[ofdm symbols, carriers]` float32."""
+        """Mask of payload symbols, `[ofdm symbols, carriers]` float32."""
         import tensorflow as tf
 
         return tf.reshape(tf.cast(tf.range(self._columns) < valid, tf.float32), self._spec.plane)

@@ -1,8 +1,8 @@
-"""What the channel is on every resource element, and what each device takes it for.
+"""Channel on every resource element, and the channel estimate of each device.
 
 `H_k(t, c)` of device k is the response of its paths in the middle of OFDM symbol t on carrier c, gain included. Its own
-estimate is H itself, or H + gain sqrt(v) e, or what its pilots told: LS or LMMSE in the pilot slot, taken over for the
-same place of every slot of data. Such an estimate is as old as that when it is used.
+estimate is H itself, H + gain sqrt(v) e, or an LS or LMMSE estimate from its pilots. The estimate of the pilot slot
+serves for the same position in every slot of data, and ages accordingly.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from phy.fading.block_taps import draw_normals
 from phy.frontends.air import Motion
 from phy.frontends.estimation import LeastSquares, LinearMmse, PilotEstimator
 from phy.frontends.ofdm import respond
-from phy.links.stages import Propagation
 from phy.links.superposition_ofdm.layout import Layout
 from phy.numerics.random import complex_normal, threefry
+from phy.stages import Propagation
 
 Csi = Literal["perfect", "given", "ls", "lmmse"]
 
@@ -30,7 +30,7 @@ CUTOFF, NOISE_POWER, CSI_STD, PILOT_AMPLITUDE = range(4)
 
 @dataclass(frozen=True, kw_only=True)
 class ChainSpec:
-    """What is compiled in; chunks of `trials` trials and `ofdm_symbols` OFDM symbols."""
+    """Compiled part of the link; chunks of `trials` trials and `ofdm_symbols` OFDM symbols."""
 
     layout: Layout
     modulation: str
@@ -69,7 +69,7 @@ class Who(NamedTuple):
 
 
 class ChannelKnowledge:
-    """H and H^ of a chunk, `[rows, ofdm symbols, carriers]` complex64 with axes of length 1 where nothing varies."""
+    """H and H^ of a chunk, `[rows, ofdm symbols, carriers]` complex64, constant axes with length 1."""
 
     def __init__(self, spec: ChainSpec) -> None:
         import tensorflow as tf
@@ -81,7 +81,7 @@ class ChannelKnowledge:
         def compiled(method: Any) -> Any:
             return tf.function(method, jit_compile=True, autograph=False)
 
-        # Calls of their own: fused into its readers, XLA would draw every value once per reader.
+        # Separate calls: fused into its users, XLA draws every value once per user.
         self._at_data, self._at_pilots = compiled(self._instants_of), compiled(self._pilot_instants_of)
         self._at_symbols, self._respond = compiled(self._keys_of_symbols), compiled(self._respond_with_gain)
         self._draw_error, self._spoil = compiled(self._error_of), compiled(self._spoil_channel)
@@ -99,8 +99,8 @@ class ChannelKnowledge:
         channel = self._respond(spec.propagation.taps(keys, at), who.gain)
         if self._estimator is not None:
             keys, at = self._at_pilots(who.channel_key, who.start_s)
-            heard = self._respond(spec.propagation.taps(keys, at), who.gain)
-            received = self._receive(heard, self._draw_pilot_noise(who.pilot_noise_key), numbers)
+            faded = self._respond(spec.propagation.taps(keys, at), who.gain)
+            received = self._receive(faded, self._draw_pilot_noise(who.pilot_noise_key), numbers)
             return channel, self._estimate(received, who.gain, start, numbers)
         if spec.csi == "given":
             return channel, self._spoil(channel, self._draw_error(who.csi_key, start), who.gain, numbers)
@@ -140,7 +140,7 @@ class ChannelKnowledge:
         return tf.cast(tf.reshape(gain, [self._spec.rows, 1, 1]), tf.complex64) * at
 
     def _error_of(self, csi_key: Any, start: Any) -> Any:
-        """One error per coherence block, for every carrier anew where the channel has several paths."""
+        """Estimation error per coherence block, independent per carrier if the channel has several paths."""
         import tensorflow as tf
 
         spec = self._spec
@@ -164,11 +164,11 @@ class ChannelKnowledge:
         drawn = draw_normals(tf.reshape(key, [rows, 2]), tf.zeros([rows], tf.uint32), position)
         return tf.reshape(drawn, [rows, *plane])
 
-    def _receive_pilots(self, heard: Any, noise: Any, numbers: Any) -> Any:
+    def _receive_pilots(self, faded: Any, noise: Any, numbers: Any) -> Any:
         import tensorflow as tf
 
         sent = tf.cast(numbers[PILOT_AMPLITUDE], tf.complex64) * tf.constant(self._spec.layout.grid.pilots[0])
-        return heard * sent + tf.cast(tf.sqrt(numbers[NOISE_POWER]), tf.complex64) * noise
+        return faded * sent + tf.cast(tf.sqrt(numbers[NOISE_POWER]), tf.complex64) * noise
 
     def _estimate_at_data(self, estimator: PilotEstimator, received: Any, gain: Any, start: Any, numbers: Any) -> Any:
         import tensorflow as tf

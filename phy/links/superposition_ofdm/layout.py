@@ -1,11 +1,11 @@
-"""When what is sent in one round of superposition over OFDM.
+"""Timing of one round of superposition over OFDM.
 
     | pilots of device 0 | ... | pilots of device K - 1 | data of all devices, slot by slot |
 
-Where the channel is estimated, every device first has a slot of its own whose pilot symbols it alone sends; by
-reciprocity of time-division duplex what the server hears there is what the device must undo. Then all devices fill the
-data symbols of whole slots at once, carrier by carrier and symbol by symbol; pilot symbols of these slots stay empty,
-for a receiver of aligned sums has nothing to equalise.
+If the channel is estimated, every device first sends the pilot symbols of a slot of its own. By the reciprocity of
+time-division duplex, the channel of that slot is the one that the device inverts. Then all devices fill the data
+symbols of whole slots together, carrier by carrier and symbol by symbol. Pilot symbols of these slots stay empty: a
+receiver of aligned sums does not equalise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from phy.frontends.resource_grid import Grid
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """One round in which each of `num_devices` sends `num_symbols` symbols; `pilots`: the channel is estimated."""
+    """Round in which each of `num_devices` sends `num_symbols` symbols; `pilots`: the channel is estimated."""
 
     ofdm: OfdmConfig
     num_devices: int
@@ -31,7 +31,7 @@ class Layout:
 
     @cached_property
     def grid(self) -> Grid:
-        """One slot of one device."""
+        """Grid of one slot of one device."""
         return Grid.of(self.ofdm, num_users=1, num_symbols=self.ofdm.data_symbols_per_slot)
 
     @property

@@ -10,36 +10,35 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phy.config import CsiError, CsiEstimation, LinkConfig, OfdmConfig
-from phy.engines.sionna.air import impairment_keys
 from phy.fading.block_taps import CHUNK_SYMBOLS, UplinkContext
-from phy.fading.gains import check_gains, device_gains
+from phy.fading.gains import BlockGains, check_gains, device_gains
 from phy.frontends import air
 from phy.links.jamming import jamming_amplitude, on_air
 from phy.links.link import LinkError, Superposition, check_payload
-from phy.links.packets.layout import fold, split_time
-from phy.links.power import BlockGains, decide_amplitude
-from phy.links.stages import Propagation
+from phy.links.packets.layout import fold, impairment_keys, split_time
+from phy.links.power import decide_amplitude
 from phy.links.superposition import clipping_reference
 from phy.links.superposition_ofdm.chain import Chain, Sending, compiled_chain
 from phy.links.superposition_ofdm.knowledge import ChainSpec, Csi, Who
 from phy.links.superposition_ofdm.layout import Layout
 from phy.numerics.random import Purpose
 from phy.numerics.streaming import Cut
+from phy.stages import Propagation
 
 
 class OfdmSuperposition:
     """Sums of amplitudes or BPSK symbols on the resource elements of whole slots; see `layout` and `chain`.
 
-    Every device undoes on every resource element the channel that it believes in: perfectly known, known with an error
-    of given variance (one per coherence block, for every carrier anew where the channel has several paths), or
-    estimated from its own pilots, sent at amplitude sqrt(P0) before the data and free of impairments (what
-    impairments model is what is left after synchronisation). Packet and round are one coherence here; `run` and
-    `doppler` keep their realisation over rounds, which move on by the duration of a round. The airtime of a device is
-    that of the round, the pilot slots of the others included.
+    Every device inverts its channel estimate on every resource element. The estimate is perfect, has an error of given
+    variance (per coherence block, and per carrier if the channel has several paths), or comes from its own pilots.
+    Pilots are sent at amplitude sqrt(P0) before the data, free of impairments, which model the residue of
+    synchronisation. Coherence `packet` and `round` are the same here. `run` and `doppler` keep their realisation over
+    rounds, and time advances by the duration of a round. The airtime of a device is that of the whole round, all pilot
+    slots included.
 
-    `payload_bound` as in `SuperpositionLink`; `propagation` is that of the channel unless another is handed in. Raises
-    LinkError for several antennas, a grid in the time domain, estimation without pilots or of a channel that changes
-    with every symbol, and a policy that needs the devices' error rates; ValueError where a device has no gain.
+    `payload_bound` as in `SuperpositionLink`; `propagation` replaces that of the channel. Raises LinkError for several
+    antennas, a grid in the time domain, estimation without pilots or over a channel that changes with every symbol, and
+    a policy that needs the devices' error rates; ValueError for a device without a gain.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class OfdmSuperposition:
         caps: Mapping[str, ArrayLike],
         jammers: NDArray[np.bool_] | None = None,
     ) -> Superposition:
-        """See `AirUplink.superpose`. Raises LinkError for a payload of another shape or too strong a jammer's."""
+        """See `AirUplink.superpose`. Raises LinkError for a wrong shape, and for a jammer with too much power."""
         num_trials, analog = len(context.trials), self.config.modulation == "analog"
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")

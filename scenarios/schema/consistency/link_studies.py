@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from phy.config.conflicts import link_conflicts
 from phy.engines.choice import engine_of
+from phy.links.conflicts import link_conflicts
 from scenarios.schema.consistency import Conflict
 from scenarios.schema.measure import MeasureConfig
 from scenarios.schema.schema import Scenario

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fl.config import FedAvgConfig, FlmcConfig
 from fl.footprint import dimension, payload_bits
 from phy.config import CsiEstimation, LinkConfig
-from phy.config.conflicts import link_conflicts
+from phy.links.conflicts import link_conflicts
 from scenarios.schema.consistency.conflict import Conflict
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.schema import Scenario

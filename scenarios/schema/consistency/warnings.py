@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fl.config import AggregatorConfig, Binary32Config, FedAvgConfig, LaplaceScheme
 from fl.uplink.channel_credit import errors_together
-from phy.config.conflicts import link_warnings
+from phy.links.conflicts import link_warnings
 from privacy.config import BitFlippingConfig, GaussianBudget, GaussianConfig
 from scenarios.schema.consistency.radio import links_of
 from scenarios.schema.consistency.resolve import resolve_auto

@@ -43,7 +43,7 @@ def compiled_decoder(codec: PacketCodec) -> Any:
 
 
 def decoded_with(coding: CodingConfig, bits: NDArray[np.int32], llrs: Any) -> NDArray[np.bool_]:
-    """Which packets of `bits` come back right."""
+    """Mask of the packets of `bits` that are decoded correctly."""
     codec = build_codec(coding, payload_bits=bits.shape[1], bits_per_symbol=2, crc=None)
     return (compiled_decoder(codec)(llrs)[0].numpy() == bits).all(axis=1)
 
@@ -233,7 +233,7 @@ def test_the_convolutional_code_keeps_its_union_bound_only_on_soft_values(soft: 
 @pytest.mark.parametrize(
     ("code", "noise", "few", "more"), [("ldpc5g", 0.86, 7, 8), ("turbo", 0.9, 1, 2)], ids=("ldpc5g", "turbo")
 )
-def test_one_iteration_less_is_noticed(code: str, noise: float, few: int, more: int) -> None:
+def test_one_iteration_less_is_detected(code: str, noise: float, few: int, more: int) -> None:
     shorter, longer = (CodingConfig(code=code, rate=0.5, iterations=iterations) for iterations in (few, more))
     bits = random_bits(300, 300)
     llrs = noisy_llrs(encoded_with(longer, bits), noise)
@@ -244,7 +244,7 @@ def test_one_iteration_less_is_noticed(code: str, noise: float, few: int, more: 
 
 
 @pytest.mark.slow
-def test_a_longer_list_is_noticed() -> None:
+def test_a_longer_list_is_detected() -> None:
     bits = random_bits(400, 40)
     single, listed = (CodingConfig(code="polar5g", rate=0.5, list_size=size) for size in (1, 8))
     llrs = noisy_llrs(encoded_with(single, bits), 0.8)
@@ -257,7 +257,7 @@ def test_a_longer_list_is_noticed() -> None:
     "code",
     ["ldpc5g", "convolutional", *(pytest.param(code, marks=pytest.mark.slow) for code in ("polar5g", "turbo"))],
 )
-def test_half_a_decibel_is_noticed(code: str) -> None:
+def test_half_a_decibel_is_detected(code: str) -> None:
     coding = CodingConfig(code=code, rate=0.5, block_length=60)
     bits = random_bits(600, 60)
     noise = {"convolutional": 0.72}.get(code, 0.8)

@@ -131,7 +131,7 @@ def test_every_mcs_of_the_table_can_be_coded(index: int) -> None:
         ({"code": "turbo", "block_length": 39}, ("39", "40", "6144", "auto")),
     ],
 )
-def test_what_a_code_cannot_do_is_said_with_limit_and_remedy(config: dict[str, Any], words: tuple[str, ...]) -> None:
+def test_unsupported_block_sizes_have_a_limit_and_a_remedy(config: dict[str, Any], words: tuple[str, ...]) -> None:
     coding = CodingConfig(**config)
     found = coding_problem(coding, payload_bits=1000, bits_per_symbol=2, crc=None)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Which engine computes which link, and what is said where it cannot."""
+"""Choice of the engine of a link, and the error for an unsupported link."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from radio import link_config
 
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
-from phy.config.conflicts import link_conflicts
 from phy.engines import choice as engines
+from phy.links.conflicts import link_conflicts
 from phy.links.link import LinkError
 
 WITHOUT: dict[str, dict[str, Any]] = {
@@ -56,7 +56,7 @@ def test_superposition_is_fused_over_flat_channels_with_ideal_transmitters() -> 
 
 
 @pytest.mark.parametrize("which", [name for name in SUMS_WITHOUT if name != "noiseless"])
-def test_fused_for_a_sum_it_has_not_is_refused_in_one_sentence(which: str) -> None:
+def test_fused_refuses_an_unsupported_superposition(which: str) -> None:
     config = link("fused", **SUM, **SUMS_WITHOUT[which])
     with pytest.raises(LinkError, match="this link only engine sionna has; write engine: sionna"):
         compile_air(config, num_devices=2, num_symbols=8)
@@ -69,7 +69,7 @@ def test_auto_is_sionna_where_tensorflow_has_a_gpu(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.filterwarnings("always:this processor")
-def test_a_processor_without_vector_instructions_falls_back_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_processor_without_vector_instructions_falls_back_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "has_vectors", lambda: False)
     with pytest.warns(UserWarning, match="this processor has no avx2.*computed by Sionna") as said:
         assert [engines.engine_of(link()) for _ in range(3)] == ["sionna"] * 3
@@ -78,7 +78,7 @@ def test_a_processor_without_vector_instructions_falls_back_and_says_so_once(mon
 
 
 @pytest.mark.parametrize("which", [name for name in WITHOUT if name != "error free"])
-def test_fused_for_a_chain_it_has_not_is_refused_in_one_sentence(which: str) -> None:
+def test_fused_refuses_an_unsupported_link(which: str) -> None:
     config = link("fused", **WITHOUT[which])
     with pytest.raises(LinkError, match="this link only engine sionna has; write engine: sionna") as refused:
         compile_digital(config, num_devices=2, num_bits=800)
@@ -87,11 +87,11 @@ def test_fused_for_a_chain_it_has_not_is_refused_in_one_sentence(which: str) -> 
     assert len(found) == 1
 
 
-def test_what_auto_still_stands_for_is_not_judged() -> None:
+def test_settings_left_at_auto_are_not_checked() -> None:
     assert not list(link_conflicts(LinkConfig(engine="fused"), num_devices=2, payload_bits=800))
 
 
-def test_the_engine_named_is_the_engine_that_computes() -> None:
+def test_a_named_engine_is_used() -> None:
     from phy.engines.fused.flat.link import FusedChain
     from phy.engines.sionna.flat import SionnaChain
 
@@ -121,7 +121,7 @@ def test_neither_phy_nor_a_checked_scenario_imports_numba() -> None:
         ([], None),
     ],
 )
-def test_reader_is_told_which_engine_computes(engines_of_links: list[str], told: str | None) -> None:
+def test_check_names_the_engine(engines_of_links: list[str], told: str | None) -> None:
     from scenarios.report.computed_by import computed_by
 
     assert computed_by(link(engine) for engine in engines_of_links) == told

@@ -10,8 +10,8 @@ from radio import ERRORS_OF_A_CHECK, context, link_config, random_payload
 
 from phy.compile import compile_digital
 from phy.config import CodingConfig
-from phy.config.conflicts import link_conflicts
 from phy.engines.choice import engine_of
+from phy.links.conflicts import link_conflicts
 from phy.links.link import Reception
 
 BLOCK_BYTES, BLOCKS = 20, 400
@@ -30,7 +30,7 @@ def sent_by(engine: str, *, snr_max_db: float, **coding: Any) -> Reception:
     return link.send(random_payload(1, 1, num_bits), context=context(1), caps={})
 
 
-def test_both_engines_meet_the_same_air_and_the_fused_one_loses_no_more_blocks() -> None:
+def test_both_engines_have_the_same_channel_and_fused_loses_no_more_blocks() -> None:
     fused, sionna = (sent_by(engine, snr_max_db=4.2) for engine in ("fused", "sionna"))
     raw = [one.counts.raw_bit_errors.sum() / one.counts.raw_bits.sum() for one in (fused, sionna)]
     error = np.sqrt(raw[1] * (1 - raw[1]) * 2 / sionna.counts.raw_bits.sum())

@@ -11,11 +11,12 @@ import pytest
 from numba import types
 from radio import standard_errors_off
 
+from phy.compile import packet_chain
 from phy.config import LinkConfig
 from phy.engines.fused.packets.air import _carry
 from phy.engines.fused.packets.chain import FusedPacketChain
-from phy.links.packets.chain import ChainSpec, chain_of, compiled_chain, compiled_part
-from phy.links.packets.seam import Arrival, Departure
+from phy.engines.sionna.packets import compiled_chain
+from phy.links.packets.chain import Arrival, ChainSpec, Departure, compiled_part
 
 GRID = {
     "num_subcarriers": 24,
@@ -107,7 +108,7 @@ def payload(rows: int) -> Any:
 
 @dataclass(frozen=True)
 class Sent:
-    """What Sionna made of some rows, and how to have the same from kernels."""
+    """Sionna's results for some rows, and the inputs of kernels for the same rows."""
 
     config: LinkConfig
     rows: int
@@ -146,7 +147,7 @@ def assert_same(found: Arrival, expected: Arrival) -> None:
     assert np.bitwise_count(found.received ^ expected.received).sum() < DECISIONS_APART * 8 * found.received.size
 
 
-def test_both_engines_make_the_same_of_the_same_keys(sent: Sent) -> None:
+def test_both_engines_agree_under_the_same_keys(sent: Sent) -> None:
     assert 0.005 < sent.expected.label_errors.sum() / sent.expected.received.size / 8 < 0.3
     assert_same(sent.by(fused(sent.config)), sent.expected)
 
@@ -157,7 +158,7 @@ def test_threads_change_no_bit(sent: Sent) -> None:
         np.testing.assert_array_equal(first, second)
 
 
-def test_a_row_is_the_same_in_any_company(sent: Sent) -> None:
+def test_a_row_does_not_depend_on_its_batch(sent: Sent) -> None:
     chain, there = fused(sent.config), departure(sent.rows)
     some = np.array([3, 0, 7])
     alone = chain.send(
@@ -198,7 +199,7 @@ def stronger_scatter(chain: FusedPacketChain) -> None:
 
 
 @pytest.mark.parametrize("fault", [moved_pilot, other_delays, faster_devices])
-def test_a_fault_in_the_plan_would_be_noticed(sent: Sent, fault: Callable[[FusedPacketChain], None]) -> None:
+def test_a_fault_in_the_plan_is_detected(sent: Sent, fault: Callable[[FusedPacketChain], None]) -> None:
     if sent.config.ofdm == "none":  # which has neither pilots nor delays
         fault = faster_devices if sent.config.channel.coherence == "doppler" else stronger_scatter
     chain = fused(sent.config)
@@ -207,7 +208,7 @@ def test_a_fault_in_the_plan_would_be_noticed(sent: Sent, fault: Callable[[Fused
         assert_same(sent.by(chain), sent.expected)
 
 
-def test_noise_of_another_scale_would_be_noticed(sent: Sent) -> None:
+def test_noise_of_another_scale_is_detected(sent: Sent) -> None:
     with pytest.raises(AssertionError):
         assert_same(sent.by(fused(sent.config), noise_power=np.float32(1.02 * NOISE_POWER)), sent.expected)
 
@@ -258,6 +259,6 @@ def test_auto_takes_kernels_where_they_have_the_whole_chain(
 ) -> None:
     monkeypatch.setattr("phy.engines.choice.sees_gpu", lambda: False)
     monkeypatch.setattr("phy.engines.choice.has_vectors", lambda: True)
-    monkeypatch.setattr("phy.links.packets.chain.compiled_chain", ChainSpec.__repr__)
+    monkeypatch.setattr("phy.compile.compiled_chain", ChainSpec.__repr__)
     config = link_of("ofdm-ls", engine="auto", **changes)
-    assert isinstance(chain_of(spec_of(config)), FusedPacketChain) == whole
+    assert isinstance(packet_chain(spec_of(config)), FusedPacketChain) == whole

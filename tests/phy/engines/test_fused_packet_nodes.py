@@ -11,7 +11,7 @@ from phy.config import LinkConfig
 from phy.engines.fused.packets import plan as packet_plan
 from phy.engines.fused.packets.chain import FusedPacketChain
 from phy.engines.fused.packets.nodes import MOST_NODES, nodes_between
-from phy.links.packets.seam import Departure
+from phy.links.packets.chain import Departure
 
 LINES_S = 20e-6 + np.arange(14) * 71e-6
 WALKING_HZ, DRIVING_HZ = 35.0, 350.0
@@ -32,7 +32,7 @@ def test_waves_pass_through_the_nodes_to_within_rounding(doppler_hz: float) -> N
     assert error_of(doppler_hz, designed_hz=doppler_hz) < ROUNDING
 
 
-def test_waves_that_are_faster_than_planned_would_be_noticed() -> None:
+def test_waves_that_are_faster_than_planned_is_detected() -> None:
     assert error_of(3.0 * WALKING_HZ, designed_hz=WALKING_HZ) > 10 * ROUNDING
 
 

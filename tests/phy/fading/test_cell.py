@@ -162,7 +162,7 @@ def same(first: list[NDArray[Any]], second: list[NDArray[Any]]) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-def test_a_trial_is_placed_the_same_in_any_company() -> None:
+def test_positions_of_a_trial_do_not_depend_on_its_batch() -> None:
     assert same(fields_of(place(CellConfig(), trials=(2,)), 0), fields_of(place(CellConfig()), 2))
 
 
@@ -190,6 +190,6 @@ def test_other_trials_and_seeds_are_other_places() -> None:
         ),
     ],
 )
-def test_what_the_table_does_not_hold_is_refused(cell: dict[str, Any], channel: dict[str, Any], message: str) -> None:
+def test_values_outside_the_table_are_refused(cell: dict[str, Any], channel: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         large_scale_gains(CellConfig(**cell), ChannelConfig(**channel), num_devices=3, trials=(0,), seed=1)

@@ -63,6 +63,6 @@ def test_late_in_a_realisation_they_keep_step_where_single_precision_cannot(chan
     assert np.abs(found - expected).max() < ROUNDING + 2.0 * np.pi * channel.max_doppler_hz * 2.4e-7
 
 
-def test_a_percent_of_speed_would_be_noticed(channel: ChannelConfig) -> None:
+def test_a_percent_of_speed_is_detected(channel: ChannelConfig) -> None:
     found, expected = both(channel, stretch=1.01)
     assert np.abs(found - expected).max() > 10 * ROUNDING

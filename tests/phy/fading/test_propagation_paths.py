@@ -16,7 +16,7 @@ from phy.fading.cdl import _correlation
 from phy.fading.correlation import clarke_correlation, frequency_correlation
 from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, tdl_profile
 from phy.fading.waves import sum_of_waves
-from phy.numerics.generator_override import lend_to_sionna
+from phy.numerics.generator_override import override_generator
 
 DELAY_SPREAD_S, CARRIER_HZ, SPEED_M_S, SAMPLING_HZ = 300e-9, 3.5e9, 30.0, 1e4
 STEPS = 6
@@ -67,7 +67,7 @@ def sionna_tdl(letter: str, keys: NDArray[np.uint32], *, num_antennas: int, spee
     from sionna.phy.channel.tr38901 import TDL
 
     block = TDL(letter, DELAY_SPREAD_S, CARRIER_HZ, min_speed=speed_m_s, num_rx_ant=num_antennas)
-    with lend_to_sionna(tf.constant(keys)):
+    with override_generator(tf.constant(keys)):
         gains, _ = block(len(keys), STEPS, SAMPLING_HZ)
     found: NDArray[Any] = gains.numpy()[:, 0, :, 0, 0]
     return found
@@ -118,7 +118,7 @@ def sionna_cdl(letter: str, keys: NDArray[np.uint32], *, num_antennas: int, spee
     server = AntennaArray(num_rows=1, num_cols=num_antennas, carrier_frequency=CARRIER_HZ, **kind)
     device = Antenna(carrier_frequency=CARRIER_HZ, **kind)
     block = CDL(letter, DELAY_SPREAD_S, CARRIER_HZ, device, server, "downlink", min_speed=speed_m_s)
-    with lend_to_sionna(tf.constant(keys)):
+    with override_generator(tf.constant(keys)):
         gains, _ = block(len(keys), STEPS, SAMPLING_HZ)
     found: NDArray[Any] = gains.numpy()[:, 0, 0, 0]
     return found

@@ -1,4 +1,4 @@
-"""Where the symbols of a packet lie on the OFDM grid, and that they come back in order."""
+"""Positions of the symbols of a packet on the OFDM grid, and their order."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_time_and_uses_are_one_per_symbol() -> None:
         (ChannelConfig(), {"csi": CsiEstimation()}, "pilots"),
     ],
 )
-def test_what_needs_a_grid_is_refused(channel: ChannelConfig, more: dict[str, object], word: str) -> None:
+def test_settings_that_need_a_grid_are_refused(channel: ChannelConfig, more: dict[str, object], word: str) -> None:
     with pytest.raises(ValueError, match=word):
         build_frontend(link(channel, **more), num_users=1, num_symbols=10)
 

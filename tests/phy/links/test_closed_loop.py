@@ -56,7 +56,7 @@ def settled(loop: LoopConfig, gains_db: NDArray[np.float64], rounds: int) -> NDA
         path.append(powers.snr_db(index)[0])
         arriving = 10 ** ((path[-1] + gains_db) / 10)
         errors = draw.binomial(20_000, ndtr(-np.sqrt(arriving)))
-        powers.hear(index, counts(errors, np.full(len(gains_db), 20_000)))
+        powers.update(index, counts(errors, np.full(len(gains_db), 20_000)))
     return np.mean(path[rounds // 2 :], axis=0)
 
 
@@ -74,9 +74,9 @@ def test_another_target_settles_elsewhere() -> None:
     assert abs(settled(LoopConfig(target_rate=2e-2), np.zeros(1), 60).item() - needed) > 0.5
 
 
-def test_the_same_round_can_be_asked_again_and_unheard_rounds_start_anew() -> None:
+def test_a_round_can_be_queried_again_and_rounds_without_counts_start_anew() -> None:
     powers = PowerLoop(LoopConfig(initial_snr_db=5), snr_max_db=20, shape=(1, 1))
-    powers.hear(0, counts(500, 1000))
+    powers.update(0, counts(500, 1000))
     assert powers.snr_db(0).item() == 5
     assert powers.snr_db(1).item() == powers.snr_db(1).item() > 5
     assert powers.snr_db(7).item() == 5
@@ -92,7 +92,7 @@ def test_rounds_too_short_to_show_the_target_settle_there_all_the_same(packets: 
     for index in range(600):
         rate = np.minimum(10 ** (-powers.snr_db(index)[0] / 6.0), 1.0)
         rates.append(rate.mean())
-        powers.hear(index, counts(0, 0, packet_errors=draw.binomial(packets, rate), packets=packets))
+        powers.update(index, counts(0, 0, packet_errors=draw.binomial(packets, rate), packets=packets))
     assert np.mean(rates[300:]) == pytest.approx(target_rate, rel=0.35)
 
 

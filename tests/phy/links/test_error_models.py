@@ -33,7 +33,7 @@ def send(config: LinkConfig, where: UplinkContext, num_devices: int, num_bits: i
 
 
 def flips(config: LinkConfig, where: UplinkContext, num_devices: int) -> NDArray[np.uint8]:
-    """Which bits of the random payload arrive wrong, `[num_trials, num_devices, num_bits]`."""
+    """Mask of wrong bits of a random payload, `[num_trials, num_devices, num_bits]`."""
     payload = random_payload(len(where.trials), num_devices, NUM_BITS)
     return unpacked(payload ^ send(config, where, num_devices).payload, NUM_BITS)
 
@@ -153,7 +153,7 @@ def fading_counts(error_model: str) -> LinkCounts:
 
 @pytest.mark.parametrize("shortcut", ["iid", "analytic"])
 def test_over_block_fading_the_shortcut_is_wrong_about_packets(shortcut: str) -> None:
-    """What the product is for: the same bit error rate, but the radio's errors come in bursts."""
+    """At the same bit error rate, the errors of the radio come in bursts."""
     radio, model = fading_counts("measured"), fading_counts(shortcut)
     rate = float(theory.fading_bit_error_rate(10.0**1.2 / 2.0, bits_per_symbol=1))
     assert abs(standard_errors_off(radio.bit_error_rate, rate)) < ERRORS_OF_A_CHECK

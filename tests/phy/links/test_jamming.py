@@ -127,9 +127,9 @@ def test_jammers_change_no_compiled_code_after_the_first_round() -> None:
 
 def test_a_jammer_beyond_its_power_or_of_another_shape_is_refused() -> None:
     jamming = np.repeat(WHO[..., None], NUM_SYMBOLS, axis=2)
-    with pytest.raises(LinkError, match=r"have mean power 1\.21, with which it would exceed its P0; hand in 1 at most"):
+    with pytest.raises(LinkError, match=r"have mean power 1\.21 and exceed P0; scale them to mean power 1 or less"):
         jammed(air(), np.where(jamming, 1.1, 0.0))
-    with pytest.raises(LinkError, match=r"jammers \(3, 5\) are to be trials and devices \(3, 6\)"):
+    with pytest.raises(LinkError, match=r"jammers has shape \(3, 5\), trials and devices are \(3, 6\)"):
         jammed(air(), amplitudes(), WHO[:, 1:])
     with pytest.raises(LinkError, match="mean power nan"):
         jammed(air(), np.where(jamming, np.nan, 0.0))

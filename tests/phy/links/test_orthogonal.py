@@ -98,7 +98,7 @@ def test_the_measured_error_rate_is_the_closed_form(modulation: str, fading: str
 
 @pytest.mark.parametrize("planted_db", [-0.5, 0.5])
 @pytest.mark.parametrize(("modulation", "fading"), CASES)
-def test_half_a_decibel_too_much_or_too_little_is_caught(modulation: str, fading: str, planted_db: float) -> None:
+def test_half_a_decibel_too_much_or_too_little_is_detected(modulation: str, fading: str, planted_db: float) -> None:
     """Negative control of the test above: the same check must fail for a link that is 0.5 dB off."""
     counts = measured_counts(modulation, fading, planted_db)
     assert errors_from_theory(counts, modulation, fading) > ERRORS_OF_A_CHECK
@@ -180,7 +180,7 @@ def test_every_device_has_the_snr_of_its_own_gain() -> None:
 
 @pytest.mark.parametrize("num_bits", [1, 7, 41, 2 * CHUNK_SYMBOLS + 43])
 @pytest.mark.parametrize("modulation", ["bpsk", "64qam"])
-def test_without_noise_to_speak_of_every_bit_arrives(modulation: str, num_bits: int) -> None:
+def test_every_bit_arrives_at_very_high_snr(modulation: str, num_bits: int) -> None:
     config = link_config(modulation, snr_max_db=60.0)
     uplink = compile_digital(config, num_devices=2, num_bits=num_bits)
     payload = random_payload(2, 2, num_bits)
@@ -311,6 +311,6 @@ def test_packets_are_counted_by_their_size() -> None:
     ("access", "modulation"),
     [("auto", "qpsk"), ("superposition", "bpsk"), ("orthogonal", "auto"), ("orthogonal", "analog")],
 )
-def test_what_carries_no_bits_is_refused(access: str, modulation: str) -> None:
+def test_links_without_bits_are_refused(access: str, modulation: str) -> None:
     with pytest.raises(LinkError, match=r"name access: orthogonal or noma and a modulation from bpsk to 256qam"):
         compile_digital(link_config(modulation, access=access), num_devices=1, num_bits=8)

@@ -56,7 +56,7 @@ def test_bits_err_as_often_as_the_closed_form_says() -> None:
     assert low < ndtr(-(10 ** (4 / 20))) < high
 
 
-def test_half_a_decibel_would_be_noticed() -> None:
+def test_half_a_decibel_is_detected() -> None:
     counts = send(link(4.5)).counts
     low, high = rate_interval(counts.bit_errors.sum(), counts.bits.sum(), confidence=0.9999)
     assert not low < ndtr(-(10 ** (4 / 20))) < high
@@ -181,7 +181,7 @@ def test_a_power_limit_below_the_need_holds() -> None:
 
 
 @pytest.mark.parametrize("detector", ["sic", "sic-codeword", "ml", "lmmse"])
-def test_who_is_silent_leaves_the_others_of_its_group_alone(detector: str) -> None:
+def test_a_silent_user_does_not_affect_its_group(detector: str) -> None:
     antennas = 2 if detector == "lmmse" else 1
     config = link(
         10.0,
@@ -238,7 +238,7 @@ def test_a_probe_errs_as_often_as_the_payload(policy: str) -> None:
 
 
 def test_rounds_powers_gains_and_devices_share_one_trace() -> None:
-    from phy.links.packets.chain import compiled_chain
+    from phy.engines.sionna.packets import compiled_chain
 
     compiled_chain.cache_clear()
     for snr_db, gain, devices in ((4.0, 1.0, 6), (9.0, 1.0, 6), (9.0, 0.3, 7), (9.0, 0.3, 8)):

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from radio import context, link_config, random_payload
 
 from phy.compile import compile_digital
+from phy.fading.gains import BlockGains
 from phy.links.link import Reception
-from phy.links.power import BlockGains, decide_amplitude
+from phy.links.power import decide_amplitude
 
 NUM_DEVICES, NUM_TRIALS, NUM_BITS = 5, 40, 512
 GAINS = (0.3, 0.7, 1.0, 1.6, 2.5)
@@ -200,7 +201,7 @@ def test_a_block_of_few_symbols_compiles_at_all(policy: str, num_bits: int) -> N
     assert (counts.transmit_energy <= P0 * counts.symbols).all()
 
 
-def test_when_everybody_is_silent_nothing_is_sent() -> None:
+def test_nothing_is_sent_if_all_devices_are_silent() -> None:
     """Ten times the mean power: each of the 12 devices reaches it with probability e^-10."""
     config = link_config("bpsk", policy="truncated-inversion", fading="rayleigh", cutoff_db=10.0)
     uplink = compile_digital(config, num_devices=3, num_bits=64)

@@ -247,7 +247,7 @@ def test_the_misalignment_under_truncated_inversion_is_as_theory_says(num_device
     assert abs(standard_errors_off(np.abs(error) ** 2, expected)) < ERRORS_OF_A_CHECK
 
 
-def test_the_count_of_active_devices_is_what_theory_says() -> None:
+def test_the_count_of_active_devices_matches_theory() -> None:
     config = air(fading="rayleigh", coherence="symbol", policy="truncated-inversion", cutoff_db=-5.0)
     num_active = superpose(config, np.ones((16, 10, 1024))).num_active
     p = np.exp(-(10.0**-0.5))

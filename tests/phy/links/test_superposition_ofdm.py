@@ -14,9 +14,9 @@ from radio import ERRORS_OF_A_CHECK, context, random_payload, standard_errors_of
 from phy.compile import compile_air
 from phy.config import CsiEstimation, ImpairmentsConfig
 from phy.links.link import LinkError
-from phy.links.superposition_ofdm import OfdmSuperposition
 from phy.links.superposition_ofdm.chain import compiled_chain
 from phy.links.superposition_ofdm.layout import Layout
+from phy.links.superposition_ofdm.link import OfdmSuperposition
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def test_the_error_of_the_sum_is_noise_over_amplitude(noise_power: float) -> Non
 
 
 @pytest.mark.parametrize("policy", ["inversion", "truncated-inversion"])
-def test_a_selective_channel_that_is_known_leaves_the_sum_alone(policy: str) -> None:
+def test_a_known_selective_channel_does_not_change_the_sum(policy: str) -> None:
     config = air(policy=policy, snr_max_db=100.0, channel={**QUIET, **TDL}, cutoff_db=-5.0)
     x = np.ones((6, 5, 230))
     heard = superpose(config, x)
@@ -277,7 +277,7 @@ def test_rounds_meet_the_same_channel_only_in_a_run() -> None:
         assert (np.abs(first - second).max() < 1e-3) == same
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     base = air()
     for update, words in (
         ({"receiver": base.receiver.model_copy(update={"num_antennas": 2})}, "one antenna"),
@@ -306,7 +306,7 @@ def test_the_layout_counts_slots_as_drawn() -> None:
     assert number.numpy().tolist() == [4, 6, 7, 9, 10]
 
 
-def test_what_is_known_of_a_run_is_known_in_every_round() -> None:
+def test_the_estimate_of_a_run_is_the_same_in_every_round() -> None:
     """Under coherence run the error of variance v stays: a device is off by one angle, arg(1 + e), in all rounds."""
     config = air(coherence="run", csi_error=0.1, policy="fixed", snr_max_db=100.0, channel=QUIET)
     link = compile_air(config, num_devices=1, num_symbols=24)

@@ -300,7 +300,7 @@ def test_an_error_free_link_has_no_bursts() -> None:
     assert uplink.send(random_payload(1, 1, 8), context=context(), caps={}).bursts is None
 
 
-def test_too_few_errors_are_said_to_be_too_few() -> None:
+def test_too_few_errors_give_no_verdict() -> None:
     assert verdict(bursts_of(np.zeros((1, 4096), bool), packet_bits=64)) == (
         "Too few errors to tell whether independent flips would be a fair stand-in: 0 errors in 64 full packets "
         "(4,096 bits), 0 in error."

@@ -43,7 +43,7 @@ def test_clopper_pearson_covers_at_least_as_often_as_it_says(rate: float, trials
     assert coverage >= 0.95 - 1e-12  # exact sum over all outcomes, rounding only
 
 
-def test_nothing_observed_has_no_interval() -> None:
+def test_no_observation_has_no_interval() -> None:
     low, high = rate_interval([0, 0], [0, 10])
     assert np.isnan([low[0], high[0]]).all()
     assert low[1] == 0.0
@@ -130,7 +130,7 @@ def test_counts_of_two_observations_add_up() -> None:
         assert np.array_equal(getattr(total, name), getattr(three, name))
 
 
-def test_nothing_is_the_zero_of_addition() -> None:
+def test_empty_counts_are_the_zero_of_addition() -> None:
     total = some_counts() + empty_counts(1, 2)
     for name in LinkCounts.__dataclass_fields__:
         assert np.array_equal(getattr(total, name), getattr(some_counts(), name))

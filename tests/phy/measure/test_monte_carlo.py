@@ -161,7 +161,7 @@ def test_one_cluster_alone_is_one_event() -> None:
     assert (found.low, found.high) == (pytest.approx(float(low)), pytest.approx(float(high)))
 
 
-def test_nothing_observed_has_no_rate() -> None:
+def test_no_observation_has_no_rate() -> None:
     with pytest.raises(ValueError, match="no observation"):
         estimate_rate(ClusteredCounts())
     assert estimate_rates(LinkTally(), last=LinkTally(), stop=None) == (None, None)

@@ -218,7 +218,7 @@ def test_cancellation_errs_as_simulated(bits_per_symbol: int, first_esno: float,
         assert abs(standard_errors_off(simulated, float(rate))) < 4.0
 
 
-def test_the_simulation_tells_cancellation_from_a_genie() -> None:
+def test_the_simulation_distinguishes_cancellation_from_a_genie() -> None:
     expected = sic_bit_error_rates(4.0, 1.0, bits_per_symbol=1)
     assert abs(standard_errors_off(cancelled(4.0, 1.0, 1, genie=True)[1], float(expected[1]))) > 20.0
 

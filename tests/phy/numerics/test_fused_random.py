@@ -96,7 +96,7 @@ def test_as_many_normals_as_there_should_be_lie_beyond_four_and_five_sigma(norma
     assert np.abs(tail_is_off(normals)).max() < 4.0
 
 
-def test_a_tail_cut_off_at_five_sigma_or_made_of_16_bits_is_caught(normals: NDArray[np.float32]) -> None:
+def test_a_tail_cut_off_at_five_sigma_or_made_of_16_bits_is_detected(normals: NDArray[np.float32]) -> None:
     """Negative control: the same count fails for a tail clipped at 5, or for radii of 16-bit uniforms (4.8 at most)."""
     assert tail_is_off(np.clip(normals, -5.0, 5.0))[1] < -4.0
     radius = np.hypot(*normals)
@@ -140,7 +140,7 @@ def test_threads_rows_and_chunks_change_no_number() -> None:
     assert np.unique(together).size > 0.999 * together.size  # no row, and no thread, has the stream of another
 
 
-def test_a_stream_that_two_threads_share_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_two_threads_share_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: every block of rows starts at row 0, as threads would with one state between them."""
     keys, device = np.repeat(KEYS, 4, axis=0), np.tile(np.arange(4, dtype=np.uint32), 2)
     alone = fused.complex_normals(keys, device, num_values=100, threads=1)

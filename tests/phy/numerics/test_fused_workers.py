@@ -50,7 +50,7 @@ def test_tasks_may_have_tasks_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("culprit", ["caller", "other"])
-def test_an_error_is_raised_once_nobody_works_any_more(culprit: str) -> None:
+def test_an_error_is_raised_after_all_tasks_end(culprit: str) -> None:
     caller, at_work = threading.get_ident(), []
 
     def run(first: int, _: int) -> None:

@@ -25,7 +25,7 @@ def payload_of(cut: Cut) -> np.ndarray:
 
 @settings(deadline=None)
 @given(CUTS)
-def test_what_is_cut_is_put_together_again(cut: Cut) -> None:
+def test_chunks_join_to_the_whole(cut: Cut) -> None:
     chunks = cut.chunks(payload_of(cut), cut.columns)
     assert chunks.shape == (cut.row_blocks * cut.column_blocks, cut.rows_per_chunk, cut.columns)
     joined = cut.join(chunks)

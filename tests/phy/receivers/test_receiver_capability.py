@@ -1,4 +1,4 @@
-"""What a receiver cannot separate is said in one sentence, before TensorFlow is even loaded."""
+"""Limits of receivers: checked without TensorFlow, with problem and remedy."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ POSSIBLE = {
     "as many antennas as users": noma("lmmse", users=3, antennas=3),
     "as many combinations as the limit": noma("ml", modulation="16qam", users=3),
     "the default ladder": noma("sic-codeword", users=8),
-    "equal powers that fading tells apart": noma(**EQUAL, channel={"fading": "rayleigh"}),
+    "equal powers that fading separates": noma(**EQUAL, channel={"fading": "rayleigh"}),
     "equal powers that antennas tell apart": noma(**EQUAL, antennas=2),
     "equal powers that positions tell apart": noma(**EQUAL, channel={"cell": {}}),
     "equal powers that a loop moves": noma(**EQUAL, policy="closed-loop"),
@@ -83,7 +83,7 @@ POSSIBLE = {
 
 
 @pytest.mark.parametrize("case", IMPOSSIBLE)
-def test_what_cannot_be_separated_is_said_with_value_limit_and_remedy(case: str) -> None:
+def test_users_that_cannot_be_separated_are_an_error_with_value_limit_and_remedy(case: str) -> None:
     config, expected = IMPOSSIBLE[case]
     problem = receiver_problem(config)
     assert problem is not None
@@ -93,7 +93,7 @@ def test_what_cannot_be_separated_is_said_with_value_limit_and_remedy(case: str)
 
 
 @pytest.mark.parametrize("case", POSSIBLE)
-def test_what_can_be_separated_raises_no_problem(case: str) -> None:
+def test_separable_users_are_no_problem(case: str) -> None:
     assert receiver_problem(POSSIBLE[case]) is None
 
 
@@ -101,11 +101,11 @@ def test_gains_that_inversion_takes_out_matter_at_fixed_power() -> None:
     assert receiver_problem(noma(ladder_db=(6.0, 0.0), channel={"gain": (1.0, 2.0)})) is not None
 
 
-def test_no_receiver_is_built_for_what_cannot_be_separated() -> None:
+def test_no_receiver_is_built_for_inseparable_users() -> None:
     with pytest.raises(ValueError, match="more NOMA users than the receiver can separate"):
         build_receiver(noma("lmmse", users=3, antennas=2), num_users=3)
 
 
-def test_asking_needs_no_tensorflow() -> None:
+def test_checking_needs_no_tensorflow() -> None:
     code = "import sys; from phy.receivers import receiver_problem; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

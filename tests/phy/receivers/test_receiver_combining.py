@@ -13,8 +13,8 @@ from observations import complex_normals, configuration, observe, rayleigh, rece
 from radio import ERRORS_OF_A_CHECK, standard_errors_off
 
 from phy.config import BITS_PER_SYMBOL
-from phy.links.stages import Observation
 from phy.receivers.combining import combine_alone, filter_in_turn, filter_together
+from phy.stages import Observation
 
 
 def mrc_tail(mean_snr: float, branches: int) -> float:
@@ -53,7 +53,7 @@ def test_combining_over_rayleigh_antennas_has_the_closed_form_error_rate(
 
 
 @pytest.mark.parametrize("antennas", [1, 4])
-def test_half_a_decibel_would_be_noticed(antennas: int) -> None:
+def test_half_a_decibel_is_detected(antennas: int) -> None:
     measured = errors_per_symbol("qpsk", antennas=antennas, snr_db=5.0)
     for planted_db in (-0.5, 0.5):
         expected = mrc_bit_error_rate("qpsk", 10.0 ** ((5.0 + planted_db) / 10.0), antennas)

@@ -71,7 +71,7 @@ def test_decisions_are_the_nearest_point(modulation: str) -> None:
 
 @pytest.mark.parametrize("demapper", ["app", "maxlog"])
 @pytest.mark.parametrize("modulation", MODULATIONS)
-def test_silence_says_nothing_about_any_bit(modulation: str, demapper: str) -> None:
+def test_llrs_of_silence_are_zero(modulation: str, demapper: str) -> None:
     nothing = SoftSymbols(tf.zeros([2, 5], tf.complex64), tf.zeros([2, 5]))
     llrs = bit_llrs(nothing, modulation=modulation, demapper=demapper).numpy()
     assert llrs.shape == (2, 5 * BITS_PER_SYMBOL[modulation])

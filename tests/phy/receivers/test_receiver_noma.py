@@ -72,7 +72,7 @@ def test_errors_of_the_first_user_spread_to_the_second() -> None:
     assert abs(standard_errors_off(measured, genie)) > ERRORS_OF_A_CHECK
 
 
-def test_half_a_decibel_of_one_user_would_be_noticed() -> None:
+def test_half_a_decibel_of_one_user_is_detected() -> None:
     errors = error_rates(two_users())
     for planted in ((SNR_DB[0] + 0.5, SNR_DB[1]), (SNR_DB[0], SNR_DB[1] + 0.5)):
         off = [standard_errors_off(e, p) for e, p in zip(errors, exact_error_rates(planted), strict=True)]

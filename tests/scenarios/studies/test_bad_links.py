@@ -80,7 +80,7 @@ SENTENCES = {
     "more users than antennas tell apart": (
         LINK + "  access: noma\n  noma:\n    detector: lmmse\n",
         "s.yaml:6: link.noma.detector = lmmse: noma.group_size 2 is more NOMA users than the receiver can "
-        "separate: detector lmmse tells apart as many as there are antennas, receiver.num_antennas is 1; raise "
+        "separate: detector lmmse separates as many as there are antennas, receiver.num_antennas is 1; raise "
         "receiver.num_antennas to 2, or use detector sic or ml.",
     ),
     "more combinations than joint detection tries": (

@@ -132,8 +132,8 @@ def test_a_floor_elsewhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def fresh_code() -> Iterator[None]:
     """Compiled links of the fast path hold the modulator that they were traced with."""
+    from phy.coding import modulation
     from phy.engines.sionna import flat as flat_sionna
-    from phy.links import modulation
 
     def clear() -> None:
         modulation.modulator.cache_clear()
@@ -149,7 +149,7 @@ def test_labels_that_are_not_gray_are_caught(monkeypatch: pytest.MonkeyPatch) ->
     """The two bits of an axis are sent as b0 and b0 + b1 and read back so: neighbours then differ in both."""
     import tensorflow as tf
 
-    from phy.links.modulation import Modulator, pack_bits, unpack_bits
+    from phy.coding.modulation import Modulator, pack_bits, unpack_bits
 
     send, detect = Modulator.modulate_bits, Modulator.detect
 

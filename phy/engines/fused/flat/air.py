@@ -1,4 +1,4 @@
-"""Superposition over flat channels in fused kernels: what `phy.engines.sionna.air` does with ideal transmitters.
+"""Superposition over flat channels in fused kernels, for ideal transmitters; see `phy.engines.sionna.air`.
 
     y[s] = sum_k A w_k h_k x_k[s] + sigma z[s]
 
@@ -26,9 +26,10 @@ from phy.engines.fused.flat.air_taps import (
 from phy.engines.fused.flat.gains import measure_gains
 from phy.engines.fused.flat.taps import NUM_LANES, OF_SYMBOLS, TILE, TapLaw, expand, tap_law
 from phy.fading.block_taps import FlatChannel, UplinkContext
+from phy.fading.gains import BlockGains
 from phy.links.air_chain import Arrivals, OnAir
-from phy.links.power import AmplitudeDecision, BlockGains
-from phy.numerics.cache import Remembered
+from phy.links.power import AmplitudeDecision
+from phy.numerics.cache import LastResult
 from phy.numerics.compiled import kernel, read_only, stage
 from phy.numerics.random import RECEIVER, Purpose
 from phy.numerics.random_kernels import draw_normals
@@ -169,9 +170,9 @@ def _superpose(
 
 @dataclass(frozen=True, kw_only=True)
 class _OfRun:
-    """What no round changes: gains and zeros `[num_trials, num_devices]`, keys of channels where these hold as long.
+    """Arrays that are the same in every round: gains, zeros `[num_trials, num_devices]`, keys of constant channels.
 
-    And payloads `[num_trials, num_devices, 0]` in the place of the kind that is not sent.
+    Also empty payloads `[num_trials, num_devices, 0]` of the kind that is not sent.
     """
 
     gains: NDArray[np.float32]
@@ -189,8 +190,8 @@ class FusedAir:
         self._symbol_s = config.symbol_s
         self._threads = threads or available_threads()
         self._run: tuple[tuple[FlatChannel, int, tuple[int, ...]], _OfRun] | None = None
-        self._law = Remembered(_law_of)
-        self._levels = Remembered(_levels_of)
+        self._law = LastResult(_law_of)
+        self._levels = LastResult(_levels_of)
 
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
         """See `AirChain.measure_gains`."""

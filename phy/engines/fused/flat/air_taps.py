@@ -1,4 +1,4 @@
-"""What a device adds to the sum per unit of its symbol: A w h, with the weight w of `power` for its estimate h^.
+"""Contribution of a device to the sum per unit of its symbol: A w h, with the weight w of `power` for h^.
 
     A w h = A conj(h^) h / |h^|  or, where channels are inverted,  A conj(h^) h / |h^|^2;   0 where it cuts off;
     a jammer of `phy.links.jamming` adds sqrt(P0) conj(h^) h / |h^| whatever the others do.

@@ -1,4 +1,4 @@
-"""Wrong bits, wrong packets and how errors lie together, counted in one pass over packed bits: `burstiness`."""
+"""Bit errors, packet errors and `Burstiness`, counted in one pass over packed bits."""
 
 from __future__ import annotations
 

@@ -38,11 +38,11 @@ _TILES_OF_A_TASK = 64
 SENT, FADED, NOISE, _NUM_ENERGIES = range(4)
 _ZERO = np.float32(0.0)
 _DECIDED = TILE + 16
-"""Where labels that were decided stand, behind those that were sent."""
+"""Start of the decided labels, after the sent ones."""
 
 
 class Rows(NamedTuple):
-    """What the kernel knows of each row.
+    """Inputs of the kernel per row.
 
     - `payload` `[rows, num_bytes]` uint8, bits from `num_bits` on ignored;
     - `keys` `[rows, 8]` uint32: of taps, of channel knowledge, of noise and of scrambling;
@@ -89,7 +89,7 @@ def _mask(source: Any, mask: Any, target: Any, count: Any) -> None:
 
 @inlined
 def _receive(x: Any, y: Any, lanes: Any, i: Any) -> Any:
-    """Symbol i as it stands before the decision."""
+    """Equalised symbol i."""
     turn_real, turn_imag = lanes[OF_SYMBOLS + TURN_REAL + i], lanes[OF_SYMBOLS + TURN_IMAG + i]
     scale = lanes[OF_SYMBOLS + NOISE_SCALE + i]
     real = turn_real * x - turn_imag * y + scale * lanes[NOISE_REAL + i]

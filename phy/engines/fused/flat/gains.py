@@ -1,4 +1,4 @@
-"""What power control sees of a block, drawn tap by tap in a kernel and forgotten: `phy.links.power.BlockGains`."""
+"""Gains of a block for power control (`BlockGains`), from taps that a kernel draws and does not keep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phy.engines.fused.flat.taps import (
     tap_law,
 )
 from phy.fading.block_taps import FlatChannel, UplinkContext
-from phy.links.power import BlockGains
+from phy.fading.gains import BlockGains
 from phy.numerics.compiled import kernel, read_only
 from phy.numerics.workers import run_tasks
 

@@ -12,8 +12,9 @@ from phy.engines.fused.flat.gains import measure_gains
 from phy.engines.fused.flat.taps import tap_law
 from phy.engines.fused.symbols import mapping
 from phy.fading.block_taps import FlatChannel, UplinkContext
+from phy.fading.gains import BlockGains
 from phy.links.flat_chain import Carried, Load
-from phy.links.power import AmplitudeDecision, BlockGains
+from phy.links.power import AmplitudeDecision
 from phy.numerics.compiled import read_only
 from phy.numerics.random import Purpose
 from phy.numerics.random_kernels import random_bits

@@ -44,18 +44,18 @@ _HALF, _ZERO, _ONE, _TINY = np.float32(0.5), np.float32(0.0), np.float32(1.0), n
 
 
 class TapLaw(NamedTuple):
-    """How taps are drawn, in numbers that a kernel takes: changing one compiles nothing."""
+    """Law of the taps in numbers for a kernel; another value needs no new compilation."""
 
     fading: int
     perfect_csi: bool
     inverts: bool
-    """Whether |w| is 1 / |h^| rather than 1."""
+    """True if |w| is 1 / |h^|, False if it is 1."""
     fixed_part: np.float32
     """sqrt(K / (K + 1)) of Rician fading."""
     scattered_part: np.float32
     csi_std: np.float32
     cutoff: np.float32
-    """Smallest |h^|^2 over gain^2 that is sent on; 0 where all is."""
+    """Smallest |h^|^2 over gain^2 at which a device sends; 0 without a cutoff."""
     noise_std: np.float32
     block_symbols: int
     pieces: NDArray[np.float32]

@@ -1,7 +1,7 @@
-"""Packets through the air in one pass: mapped, placed, faded, noised, estimated, combined, decided, or made soft bits.
+"""Transmission of packets in one pass: mapping, fading, noise, channel estimation, combining, hard or soft decisions.
 
 A row is one packet of one device. Its slots are taken one after the other, pilot lines first, so that nothing larger
-than a line is ever stored beside the packet's labels. What a row gives depends on its own keys alone.
+than a line is ever stored beside the packet's labels. The result of a row depends on its own keys alone.
 """
 
 from __future__ import annotations
@@ -24,27 +24,29 @@ from phy.engines.fused.packets.channel import (
 from phy.engines.fused.packets.fades import WAVES, draw_waves
 from phy.engines.fused.packets.lines import (
     KNOWN,
+    LINE,
     NOISE,
+    ROOM,
     add_noise_power,
+    apply_response,
     clear_matched,
+    clear_noise_beyond,
+    combine_antenna,
     decide_line,
-    doubt,
     draw_line,
-    hear,
-    hear_pilots,
+    estimate_variance,
+    fill_variance,
     interpolate,
-    know,
-    know_all,
-    place,
-    respond,
+    map_symbols,
+    noise_shares,
+    noisy_estimate,
+    perfect_estimate,
+    receive_pilots,
     shrink,
-    silence_beyond,
     spread_tap,
-    trust,
     wanted_modes,
-    weigh,
 )
-from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, LINE, MMSE, PERFECT, ROOM, PacketPlan
+from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, MMSE, PERFECT, PacketPlan
 from phy.engines.fused.packets.soft import llrs_of_line, normalise
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import inlined, lean_kernel, spliced
@@ -60,7 +62,7 @@ def _drawn(count: Any) -> Any:
 
 
 class AirRows(NamedTuple):
-    """What the kernel knows of each row.
+    """Inputs of the kernel per row.
 
     - `keys` `[rows, 6]` uint32: of the channel, of channel knowledge, of noise;
     - `amplitude`, `gain`, `start_s` `[rows]` float32.
@@ -92,14 +94,14 @@ def _draw_noise(
 
 
 @spliced
-def _know_line(
+def _estimate_line(
     plan: Any, csi_key: Any, arrival: Any, antenna: Any, slot: Any, row: Any, data_row: Any, tile: Any, known: Any,
     shrunk: Any, modes: Any, lanes: Any, column: Any, count: Any,
 ) -> None:  # fmt: skip
     """a g h^ on a tile of a data line, into its lane from `column` on."""
     plane, knowledge = plan.plane, plan.knowledge
     if knowledge.kind == PERFECT:
-        know_all(lanes, arrival, column, count)
+        perfect_estimate(lanes, arrival, column, count)
     elif known is None or knowledge.kind == GIVEN_ERROR:
         line, at = slot * plane.line_rows + row, KNOWN + column
         first = (line if knowledge.error_per_line else 0) * (plane.width if knowledge.error_per_carrier else 1)
@@ -108,7 +110,7 @@ def _know_line(
         else:
             draw_line(csi_key, antenna, first, lanes, at, ONE_VALUE)
             spread_tap(lanes[at], lanes[at + ROOM], lanes, at, count)
-        know(lanes, arrival, knowledge.error_std, column, count)
+        noisy_estimate(lanes, arrival, knowledge.error_std, column, count)
     elif knowledge.kind == LEAST_SQUARES:
         start = 2 * plane.width * len(plane.pilot_rows) * antenna + tile * LINE
         low, high = knowledge.low[data_row], knowledge.high[data_row]
@@ -118,7 +120,7 @@ def _know_line(
         )  # fmt: skip
     else:
         wanted_modes(knowledge.wanted, data_row, shrunk[antenna], modes)
-        respond(modes, NONE, len(modes) // 2, knowledge.basis[tile], lanes, KNOWN + column, count)
+        apply_response(modes, NONE, len(modes) // 2, knowledge.basis[tile], lanes, KNOWN + column, count)
 
 
 @spliced
@@ -141,7 +143,7 @@ def _hear_pilots(
                 )  # fmt: skip
                 draw_line(keys[4:6], antenna, first, lanes, NOISE, _drawn(count))
                 start = 2 * plane.width * (pilots * antenna + pilot) + tile * LINE
-                hear_pilots(
+                receive_pilots(
                     plane.pilots, pilot * plane.width + tile * LINE, lanes, arrival, noise_std, known, start,
                     plane.width, count,
                 )  # fmt: skip
@@ -155,23 +157,23 @@ def _hear_pilots(
 
 
 @spliced
-def _doubt_line(
-    plan: Any, arrival: Any, noise_power: Any, data_row: Any, tile: Any, amounts: Any, lanes: Any, column: Any,
+def _variance_line(
+    plan: Any, arrival: Any, noise_power: Any, data_row: Any, tile: Any, shares: Any, lanes: Any, column: Any,
     count: Any,
 ) -> None:  # fmt: skip
     """Noise and the variance of the estimate on a tile of a data line, into its lane from `column` on."""
     knowledge = plan.knowledge
     if knowledge.trusting or knowledge.kind == PERFECT:
-        trust(lanes, np.float32(0.0), noise_power, column, count)
-    elif amounts is None or knowledge.kind == GIVEN_ERROR:
-        trust(lanes, arrival * arrival * knowledge.error_std * knowledge.error_std, noise_power, column, count)
+        fill_variance(lanes, np.float32(0.0), noise_power, column, count)
+    elif shares is None or knowledge.kind == GIVEN_ERROR:
+        fill_variance(lanes, arrival * arrival * knowledge.error_std * knowledge.error_std, noise_power, column, count)
     elif knowledge.kind == LEAST_SQUARES:
-        trust(lanes, noise_power * knowledge.noise_gain[data_row], noise_power, column, count)
+        fill_variance(lanes, noise_power * knowledge.noise_gain[data_row], noise_power, column, count)
     else:
         first, strength = tile * LINE, arrival * arrival
-        doubt(knowledge.level, knowledge.explained_time[data_row], strength, noise_power, amounts)
-        weigh(
-            amounts, knowledge.explained[tile], knowledge.unexplained[data_row, first:], strength, lanes, column, count
+        noise_shares(knowledge.level, knowledge.explained_time[data_row], strength, noise_power, shares)
+        estimate_variance(
+            shares, knowledge.explained[tile], knowledge.unexplained[data_row, first:], strength, lanes, column, count
         )
         add_noise_power(lanes, noise_power, column, count)
 
@@ -180,7 +182,7 @@ def _doubt_line(
 def _carry(
     plan: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any, decided: Any, llrs: Any, energies: Any,
     first: Any, last: Any, lanes: Any, waves: Any, taps: Any, nodes: Any, known: Any, shrunk: Any, modes: Any,
-    amounts: Any,
+    shares: Any,
 ) -> None:  # fmt: skip
     """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` only where `soft`.
 
@@ -211,7 +213,7 @@ def _carry(
                     if count <= 0:
                         break
                     padded = whole_vectors(count)
-                    sent += place(labels[n, at:], points, lanes, count, padded)
+                    sent += map_symbols(labels[n, at:], points, lanes, count, padded)
                     clear_matched(lanes, padded)
                     for antenna in range(antennas):
                         for data_row in range(first_row, last_row):
@@ -223,20 +225,20 @@ def _carry(
                                 plan, keys[0:2], waves, start_s, taps, nodes, antenna, slot, row, tile, lanes, column,
                                 whole_vectors(here),
                             )  # fmt: skip
-                            _know_line(
+                            _estimate_line(
                                 plan, keys[2:4], arrival, antenna, slot, row, data_row, tile, known, shrunk, modes,
                                 lanes, column, whole_vectors(here),
                             )  # fmt: skip
                         _draw_noise(plan, keys[4:6], antenna, slot, first_row, last_row, tile, width, lanes, count)
-                        silence_beyond(lanes, count, padded)
-                        found = hear(lanes, arrival, noise_std, padded)
+                        clear_noise_beyond(lanes, count, padded)
+                        found = combine_antenna(lanes, arrival, noise_std, padded)
                         faded += found[0]
                         noise += found[1]
                     decide_line(lanes, points, decided[n, at:], count)
                     if soft:
                         for data_row in range(first_row, last_row):
                             column = (data_row - first_row) * width
-                            _doubt_line(plan, arrival, noise_power, data_row, tile, amounts, lanes, column, width)
+                            _variance_line(plan, arrival, noise_power, data_row, tile, shares, lanes, column, width)
                         normalise(lanes, count)
                         llrs_of_line(lanes, points, llrs[n, at * bits :], count)
         amplitude = np.float64(rows.amplitude[n])
@@ -246,7 +248,7 @@ def _carry(
 
 
 def _scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
-    """What a thread needs beside its results, None where `fading_scratch` has it so and what no simple plan needs."""
+    """Scratch arrays of a thread; None for arrays that the plan does not need."""
     if plan.is_simple:
         return *fading_scratch(plan), None, None, None, None
     plane, antennas = plan.plane, plan.fades.num_antennas
@@ -262,7 +264,7 @@ def _scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
 
 
 class Carried(NamedTuple):
-    """What arrived of packets.
+    """Received packets of one call.
 
     - `hard` `[rows, ceil(num_bits / 8)]` uint8: bits decided symbol by symbol, packed, padding zero;
     - `llrs` ln P(1) / P(0) `[rows, num_symbols * bits_per_symbol]` float32, empty unless asked for;
@@ -288,7 +290,7 @@ def carry_packets(
     soft: bool,
     threads: int,
 ) -> Carried:
-    """The first `num_bits` of packed bits `coded` `[rows, num_bytes]` through the air, with LLRs where `soft`."""
+    """Send the first `num_bits` of packed bits `coded` `[rows, num_bytes]`; `soft` adds LLRs."""
     count, bits = len(coded), points.bits_per_symbol
     labels = np.empty((count, num_bits // bits), np.uint8)
     decided, hard = np.empty_like(labels), np.empty((count, -(-num_bits // 8)), np.uint8)

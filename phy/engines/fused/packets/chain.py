@@ -1,4 +1,4 @@
-"""The packet chain in fused kernels: what `chain.Chain` does for one device per resource, on a CPU."""
+"""Packet chain in fused kernels, for one device per resource, on a CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phy.engines.fused.packets.codec import packet_codec
 from phy.engines.fused.packets.plan import PacketPlan, plan_grid, plan_single_carrier
 from phy.engines.fused.symbols import mapping
 from phy.frontends.resource_grid import Grid
-from phy.links.packets.seam import Arrival, Departure
+from phy.links.packets.chain import Arrival, Departure
 from phy.numerics.compiled import read_only
 from phy.numerics.workers import available_threads
 
@@ -55,7 +55,7 @@ class FusedPacketChain:
     ) -> Arrival:
         """See `PacketChain.send`."""
         keys = (departure.channel_key[:, 0], departure.csi_key[:, 0], departure.noise_key)
-        heard = carry_packets(
+        carried = carry_packets(
             AirRows(
                 keys=read_only(np.concatenate(keys, axis=1)),
                 amplitude=read_only(departure.amplitude[:, 0]),
@@ -70,13 +70,13 @@ class FusedPacketChain:
             soft=self._codec.soft or self._combine,
             threads=self._threads,
         )
-        hard, llrs = heard.hard, heard.llrs
+        hard, llrs = carried.hard, carried.llrs
         if earlier_llrs is not None:
             llrs = llrs + earlier_llrs[:, 0]
             hard = np.packbits(llrs > 0.0, axis=1)
         received, accepted = self._codec.decode(hard, llrs)
-        kept = heard.llrs[:, None] if self._combine else None
-        return Arrival(received[:, None], accepted[:, None], heard.errors[:, None], heard.energies[..., None], kept)
+        kept = carried.llrs[:, None] if self._combine else None
+        return Arrival(received[:, None], accepted[:, None], carried.errors[:, None], carried.energies[..., None], kept)
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
         """See `PacketChain.mean_power`."""

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.engines.fused.packets.fades import PATHS, WAVES, draw_waves, tap_paths, waves_room
-from phy.engines.fused.packets.lines import CHANNEL, NUM_LANES, pass_between, respond, spread_tap
+from phy.engines.fused.packets.lines import CHANNEL, LINE, NUM_LANES, ROOM, apply_response, pass_between, spread_tap
 from phy.engines.fused.packets.nodes import MOST_NODES
-from phy.engines.fused.packets.plan import LINE, ROOM, PacketPlan
+from phy.engines.fused.packets.plan import PacketPlan
 from phy.numerics.compiled import inlined, lean_kernel, spliced
 from phy.numerics.workers import run_tasks
 
@@ -40,7 +40,7 @@ def slot_taps(plan: Any, key: Any, waves: Any, start_s: Any, slot: Any, taps: An
                 count = whole_vectors(min(plane.width - tile * LINE, LINE))
                 for node in range(plane.instants):
                     here, lane = at + 2 * PATHS * node, 2 * ROOM * ((antenna * tiles + tile) * MOST_NODES + node)
-                    respond(taps, here, here + PATHS, plane.response[tile], nodes, lane, count)
+                    apply_response(taps, here, here + PATHS, plane.response[tile], nodes, lane, count)
 
 
 @spliced
@@ -63,14 +63,14 @@ def channel_line(
         place = 2 * ROOM * MOST_NODES * (antenna * ((plane.width + LINE - 1) // LINE) + tile)
         pass_between(nodes, place, plane.between, row, lanes, CHANNEL + column, count)
     else:
-        respond(taps, at, at + PATHS, plane.response[tile], lanes, CHANNEL + column, count)
+        apply_response(taps, at, at + PATHS, plane.response[tile], lanes, CHANNEL + column, count)
 
 
 def fading_scratch(plan: PacketPlan) -> tuple[NDArray[np.float32] | None, ...]:
-    """What a thread needs for `slot_taps` and `channel_line`: lanes, waves, taps, and carriers at nodes.
+    """Scratch arrays of a thread for `slot_taps` and `channel_line`: lanes, waves, taps, and carriers at nodes.
 
-    Waves and nodes are None where a plan is simple: numba leaves out what stands behind `is None`, half of a kernel.
-    Not finer than that, or whoever has several kinds of links would compile much the same several times.
+    Waves and nodes are None for a simple plan: numba removes code behind `is None`, half of a kernel. A finer
+    distinction compiles almost the same code several times.
     """
     plane, antennas = plan.plane, plan.fades.num_antennas
     tiles = -(-plane.width // LINE) if len(plane.between) > 0 else 0

@@ -11,11 +11,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.coding.ldpc.decoder import LdpcDecoder
+from phy.coding.ldpc.encoder import LdpcEncoder
+from phy.coding.ldpc.plan import plan_ldpc
 from phy.coding.plan import Coding, PacketPlan, ldpc_mother_bits, plan_packet
 from phy.config import CodingConfig
-from phy.engines.fused.ldpc.decoder import LdpcDecoder
-from phy.engines.fused.ldpc.encoder import LdpcEncoder
-from phy.engines.fused.ldpc.plan import plan_ldpc
 from phy.engines.fused.packets.crc import PackedCrc
 
 

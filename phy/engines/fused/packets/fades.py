@@ -35,13 +35,13 @@ _DOPPLER, _STEP_REAL, _STEP_IMAG, _START_REAL, _START_IMAG, _REAL, _IMAG, _SUM_R
 _WORDS = _SUM_REAL
 """Random words stand where sums will, once there are waves."""
 _WEIGHTS = 9 * _ROOM
-"""From here on, real and imaginary weights of every antenna."""
+"""Start of the real and imaginary weights of every antenna."""
 _UNIT = np.float32(2.0**-24)
 _HALF, _ZERO, _ONE = np.float32(0.5), np.float32(0.0), np.float32(1.0)
 
 
 class Fades(NamedTuple):
-    """How the channel of one packet is drawn and moves, in numbers that a kernel takes.
+    """Law and motion of the channel of one packet, in numbers for a kernel.
 
     Waves are kept wave by wave, in each of them the paths side by side, `padded_paths` of them: `number` (1, 2, ...),
     `counter` (place in the stream of random numbers) and `amplitude` `[num_waves * padded_paths]`.
@@ -70,7 +70,7 @@ class Fades(NamedTuple):
 
 
 def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_s: NDArray[np.float64]) -> Fades:
-    """The fading that `build_propagation` has, at regular instants `offsets_s` [s] from a packet's start."""
+    """Fading of `build_propagation` at regular instants `offsets_s` [s] from the start of a packet."""
     rician_k = 10.0 ** (channel.rician_k_db / 10.0) if channel.fading == "rician" else 0.0
     profile, num_waves = flat_profile(rician_k), 0
     if channel.selective:

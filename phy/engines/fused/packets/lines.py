@@ -1,7 +1,7 @@
-"""One line of a packet inside kernels: the channel on its carriers, what arrives, what the receiver makes of it.
+"""One line of a packet inside kernels: channel, received signal, channel estimate, combining and decisions.
 
 A line is up to `LINE` channel uses side by side. All its lanes lie in one flat float32 array at constant distances, and
-loops run over whole vectors of 16: what stands beyond the line is zero, or belongs to nobody.
+loops run over whole vectors of 16: values beyond the line are zero or unused.
 """
 
 from __future__ import annotations
@@ -10,20 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from phy.engines.fused.packets.plan import ROOM
 from phy.engines.fused.symbols import decide, decide_signs, modulate, modulate_signs
 from phy.numerics.compiled import stage
 from phy.numerics.random_kernels import complex_normal
 from phy.numerics.threefry import draw_lanes, positions
 
-# Numbers of numpy: a kernel would be compiled once for every Python number that it is called with.
+LINE = 1024
+"""Channel uses in a tile, the part of a line that is processed at once."""
+ROOM = LINE + 16
+"""Distance of two lanes: lanes a power of two apart share the same few cache lines."""
+
+# NumPy numbers: a kernel is compiled again for every Python number that it is called with.
 CHANNEL, NOISE, KNOWN, SYMBOL, MATCHED = (np.int64(2 * lane * ROOM) for lane in range(5))
 """Real parts; imaginary ones are `ROOM` further."""
 ENERGY, VARIANCE = 10 * ROOM, 11 * ROOM
 BEST = 12 * ROOM
 """Four lanes for each of the two signs of a bit."""
 _WORDS = BEST
-"""Random words stand where nothing does before decisions."""
+"""Random words use the lanes of the decisions."""
 NUM_LANES = 20 * ROOM
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
@@ -42,7 +46,7 @@ def draw_line(key: Any, antenna: Any, first: Any, lanes: Any, lane: Any, count: 
 
 
 @stage
-def respond(taps: Any, real_at: Any, imag_at: Any, shapes: Any, lanes: Any, lane: Any, count: Any) -> None:
+def apply_response(taps: Any, real_at: Any, imag_at: Any, shapes: Any, lanes: Any, lane: Any, count: Any) -> None:
     """Sum of `shapes` `[n, 2, ROOM]`, n a multiple of 4, times the complex numbers of `taps`, into a lane."""
     out = np.uint64(lane)
     for i in range(count):
@@ -87,21 +91,23 @@ def pass_between(nodes: Any, at: Any, weights: Any, row: Any, lanes: Any, lane: 
 
 @stage
 def spread_tap(real: Any, imag: Any, lanes: Any, lane: Any, count: Any) -> None:
-    """One number for a whole line."""
+    """Fill a line with one number."""
     lanes[lane : lane + count] = real
     lanes[lane + ROOM : lane + ROOM + count] = imag
 
 
 @stage
-def weigh(amounts: Any, shapes: Any, offset: Any, strength: Any, lanes: Any, column: Any, count: Any) -> None:
-    """strength (offset + sum of real `shapes` `[n, ROOM]`, n a multiple of 4, times `amounts`), into the variance."""
+def estimate_variance(
+    shares: Any, shapes: Any, offset: Any, strength: Any, lanes: Any, column: Any, count: Any
+) -> None:
+    """strength (offset + sum of real `shapes` `[n, ROOM]`, n a multiple of 4, times `shares`), into the variance."""
     out = np.uint64(VARIANCE + column)
     for i in range(count):
         lanes[out + np.uint64(i)] = offset[i]
     flat = shapes.reshape(-1)
     for mode in range(0, len(shapes), 4):
         at = np.uint64(ROOM * mode)
-        a, b, c, d = amounts[mode], amounts[mode + 1], amounts[mode + 2], amounts[mode + 3]
+        a, b, c, d = shares[mode], shares[mode + 1], shares[mode + 2], shares[mode + 3]
         for i in range(count):
             u = at + np.uint64(i)
             lanes[out + np.uint64(i)] += (
@@ -115,7 +121,7 @@ def weigh(amounts: Any, shapes: Any, offset: Any, strength: Any, lanes: Any, col
 
 
 @stage
-def place(labels: Any, points: Any, lanes: Any, count: Any, padded: Any) -> Any:
+def map_symbols(labels: Any, points: Any, lanes: Any, count: Any, padded: Any) -> Any:
     """Symbols of `count` labels, zero beyond; their energy."""
     energy = _ZERO
     if points.bits_per_symbol > 2:
@@ -137,18 +143,18 @@ def place(labels: Any, points: Any, lanes: Any, count: Any, padded: Any) -> Any:
 
 
 @stage
-def silence_beyond(lanes: Any, count: Any, padded: Any) -> None:
-    """No noise where there is no symbol."""
+def clear_noise_beyond(lanes: Any, count: Any, padded: Any) -> None:
+    """Set the noise to zero where there is no symbol."""
     for i in range(count, padded):
         lanes[NOISE + i] = _ZERO
         lanes[NOISE + ROOM + i] = _ZERO
 
 
 @stage
-def hear_pilots(
+def receive_pilots(
     pilots: Any, at: Any, lanes: Any, arrival: Any, noise_std: Any, known: Any, start: Any, width: Any, count: Any
 ) -> None:
-    """What arrives of a pilot line less the known sequence, into `known[start]`, imaginary parts `width` further.
+    """Write a received pilot line without the known sequence to `known[start]`, imaginary parts `width` further.
 
     `pilots` `[2, ...]`, from column `at` on.
     """
@@ -172,16 +178,16 @@ def interpolate(known: Any, low: Any, high: Any, width: Any, weight: Any, lanes:
 
 
 @stage
-def know(lanes: Any, arrival: Any, error_std: Any, column: Any, count: Any) -> None:
-    """a g (h + error) where the error already stands in the lane of what is known."""
+def noisy_estimate(lanes: Any, arrival: Any, error_std: Any, column: Any, count: Any) -> None:
+    """Estimate a g (h + error), with the error already in the lane of the estimate."""
     for i in range(column, column + count):
         lanes[KNOWN + i] = arrival * (lanes[CHANNEL + i] + error_std * lanes[KNOWN + i])
         lanes[KNOWN + ROOM + i] = arrival * (lanes[CHANNEL + ROOM + i] + error_std * lanes[KNOWN + ROOM + i])
 
 
 @stage
-def know_all(lanes: Any, arrival: Any, column: Any, count: Any) -> None:
-    """a g h."""
+def perfect_estimate(lanes: Any, arrival: Any, column: Any, count: Any) -> None:
+    """Perfect estimate a g h."""
     for i in range(column, column + count):
         lanes[KNOWN + i] = arrival * lanes[CHANNEL + i]
         lanes[KNOWN + ROOM + i] = arrival * lanes[CHANNEL + ROOM + i]
@@ -189,7 +195,7 @@ def know_all(lanes: Any, arrival: Any, column: Any, count: Any) -> None:
 
 @stage
 def clear_matched(lanes: Any, count: Any) -> None:
-    """Nothing combined yet."""
+    """Set the combined values to zero."""
     for i in range(count):
         lanes[MATCHED + i] = _ZERO
         lanes[MATCHED + ROOM + i] = _ZERO
@@ -197,7 +203,7 @@ def clear_matched(lanes: Any, count: Any) -> None:
 
 
 @stage
-def hear(lanes: Any, arrival: Any, noise_std: Any, count: Any) -> Any:
+def combine_antenna(lanes: Any, arrival: Any, noise_std: Any, count: Any) -> Any:
     """Add one antenna: conj(G) y and |G|^2. Returns energies (faded, noise of unit power) of the line."""
     faded, noise = _ZERO, _ZERO
     for i in range(count):
@@ -277,19 +283,19 @@ def wanted_modes(wanted: Any, row: Any, shrunk: Any, taps: Any) -> None:
 
 
 @stage
-def doubt(level: Any, explained: Any, strength: Any, noise_power: Any, amounts: Any) -> None:
-    """How much of what every mode in frequency would tell of a data row is lost in noise."""
+def noise_shares(level: Any, explained: Any, strength: Any, noise_power: Any, shares: Any) -> None:
+    """Share of every frequency mode of a data row that is lost in noise."""
     over, along = level.shape
-    amounts[:] = _ZERO
+    shares[:] = _ZERO
     for j in range(along):
         for i in range(over):
             total = max(strength * level[i, j] + noise_power, _FAINTEST)
-            amounts[j] += explained[i] * (noise_power / total)
+            shares[j] += explained[i] * (noise_power / total)
 
 
 @stage
-def trust(lanes: Any, variance: Any, noise_power: Any, column: Any, count: Any) -> None:
-    """Noise and the variance of the estimate, one for the line."""
+def fill_variance(lanes: Any, variance: Any, noise_power: Any, column: Any, count: Any) -> None:
+    """Fill the variance of a line with noise power plus the variance of the estimate."""
     lanes[VARIANCE + column : VARIANCE + column + count] = max(noise_power, _FAINTEST) + variance
 
 

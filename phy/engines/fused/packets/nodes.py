@@ -1,4 +1,4 @@
-"""Where a slot is short beside the fading, carriers are computed at a few instants, and lines between them.
+"""Interpolation in time for slow fading: carriers are computed at a few instants of a slot, lines between them.
 
 A wave of Doppler shift f is a polynomial in time to within what single precision resolves: between n instants t_j the
 error of interpolation at t is at most
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_NODES = 6
-"""More would hardly be fewer than the lines of a slot, and equidistant ones would amplify rounding."""
+"""More nodes save little work in a slot, and more equidistant nodes amplify rounding."""
 _LARGEST_ERROR = 2.0**-26
 """A quarter of the spacing of float32 numbers from 1/2 to 1."""
 
@@ -25,11 +25,11 @@ _LARGEST_ERROR = 2.0**-26
 def nodes_between(
     offsets_s: NDArray[np.float64], *, doppler_hz: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-    """Where to compute lines at ascending `offsets_s` [s], and how to get at these from there.
+    """Nodes and interpolation weights for lines at ascending `offsets_s` [s].
 
-    Returns regular nodes from the first to the last line [s], one where nothing moves, and weights
-    `[lines, MOST_NODES]`, zero beyond the nodes. No nodes and weights `[0, MOST_NODES]` where the fading is too
-    fast for so few, or nodes would be more than half the lines.
+    Returns regular nodes from the first to the last line [s], one for a static channel, and weights
+    `[lines, MOST_NODES]`, zero beyond the nodes. No nodes and weights `[0, MOST_NODES]` for fading too fast for
+    that many nodes, and for nodes more than half the lines.
     """
     first, last = offsets_s[0], offsets_s[-1]
     for count in range(1, min(MOST_NODES, len(offsets_s) // 2) + 1):

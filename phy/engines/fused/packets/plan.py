@@ -1,4 +1,4 @@
-"""What a kernel knows of a packet: where its symbols lie, what the channel does to carriers, what the receiver knows.
+"""Plan of a packet for kernels: positions of symbols, channel of the carriers, and channel knowledge.
 
 Every packet is a plane of **lines**: OFDM symbols of `width` carriers, `line_rows` of them in a slot. A single carrier
 is the plane whose slots are one line of `LINE` symbols, the last one shorter. Noise is numbered line by line.
@@ -13,22 +13,18 @@ from numpy.typing import NDArray
 
 from phy.config import CsiEstimation, LinkConfig
 from phy.engines.fused.packets.fades import WAVES, Fades, fades_of
+from phy.engines.fused.packets.lines import LINE, ROOM
 from phy.engines.fused.packets.nodes import MOST_NODES, nodes_between
 from phy.fading.build import build_propagation
 from phy.frontends.air import motion
 from phy.frontends.estimation import Lerp, LinearMmse
 from phy.frontends.resource_grid import Grid
 
-LINE = 1024
-"""Most channel uses of a line that are worked on at once, a tile."""
-ROOM = LINE + 16
-"""Distance of two lanes: a power of two apart they would crowd the same few lines of a cache."""
-
 PERFECT, GIVEN_ERROR, LEAST_SQUARES, MMSE = range(4)
 
 
 class Plane(NamedTuple):
-    """Where symbols lie and what a unit path does to the carriers.
+    """Positions of symbols, and response of the carriers to a unit path.
 
     - `data_rows`, `pilot_rows`: lines of a slot; `instants`: of the channel in a slot, lines where not `between` them;
     - `between` `[line_rows, MOST_NODES]` float32: weights of the instants in every line, or empty;
@@ -55,7 +51,7 @@ class Plane(NamedTuple):
 
 
 class Knowledge(NamedTuple):
-    """What the receiver knows of the channel; see `phy.frontends.estimation`, whose numbers these are.
+    """Channel knowledge of the receiver, with the numbers of `phy.frontends.estimation`.
 
     - `trusting`: the variance of the estimate is not counted as noise;
     - `error_std`, and whether the error has a draw per line and per carrier;
@@ -85,7 +81,7 @@ class Knowledge(NamedTuple):
 
 
 class PacketPlan(NamedTuple):
-    """Everything that kernels take of a link and a number of symbols."""
+    """All inputs of kernels that follow from a link and a number of symbols."""
 
     plane: Plane
     fades: Fades
@@ -93,12 +89,12 @@ class PacketPlan(NamedTuple):
 
     @property
     def is_simple(self) -> bool:
-        """Whether there are no waves, hence one path, and the receiver is told the channel rather than hears pilots."""
+        """True for a channel of one path without waves, known without pilots."""
         return self.fades.kind != WAVES and self.knowledge.kind in (PERFECT, GIVEN_ERROR)
 
 
 def plan_single_carrier(config: LinkConfig, *, num_symbols: int) -> PacketPlan:
-    """One symbol per 1 / bandwidth over a flat channel; see `phy.frontends.single_carrier`."""
+    """Plan of one symbol per 1 / bandwidth over a flat channel; see `phy.frontends.single_carrier`."""
     moves = motion(config.channel)
     width = min(LINE, num_symbols)
     times = 1 if moves == "still" else num_symbols
@@ -126,13 +122,13 @@ def plan_single_carrier(config: LinkConfig, *, num_symbols: int) -> PacketPlan:
             still=moves == "still",
             offsets_s=np.arange(times, dtype=float) * config.symbol_s,
         ),
-        # An error of its own for every symbol only where every symbol has a draw of its own.
+        # Each symbol has its own error only if each symbol has its own draw.
         knowledge=_given(config, per_line=moves == "symbol", per_carrier=moves == "symbol"),
     )
 
 
 def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
-    """Whole slots of a grid through the channel at every carrier; see `phy.frontends.ofdm`."""
+    """Plan of whole slots of a grid, with the channel at every carrier; see `phy.frontends.ofdm`."""
     ofdm, moves = grid.ofdm, motion(config.channel)
     propagation = build_propagation(config.channel, num_antennas=config.receiver.num_antennas)
     response = np.exp(-2j * np.pi * propagation.delays_s[:, None] * grid.frequencies_hz)

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from phy.engines.fused.packets.lines import BEST, ENERGY, MATCHED, VARIANCE
-from phy.engines.fused.packets.plan import ROOM
+from phy.engines.fused.packets.lines import BEST, ENERGY, MATCHED, ROOM, VARIANCE
 from phy.numerics.compiled import stage
 
 _TWO = np.float32(2.0)

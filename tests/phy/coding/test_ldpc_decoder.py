@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from pace import fastest_s
 from radio import ERRORS_OF_A_CHECK
 
-from phy.engines.fused.ldpc import decoder as ldpc_decoder
-from phy.engines.fused.ldpc.decoder import LdpcDecoder
-from phy.engines.fused.ldpc.encoder import LdpcEncoder
-from phy.engines.fused.ldpc.plan import LdpcPlan, plan_ldpc
+from phy.coding.ldpc import decoder as ldpc_decoder
+from phy.coding.ldpc.decoder import LdpcDecoder
+from phy.coding.ldpc.encoder import LdpcEncoder
+from phy.coding.ldpc.plan import LdpcPlan, plan_ldpc
 
 Sent = tuple[NDArray[np.uint8], NDArray[np.float32]]
 
@@ -66,7 +66,7 @@ def test_no_more_blocks_are_lost_than_by_twenty_flooding_iterations(
     assert lost - won < ERRORS_OF_A_CHECK * np.sqrt(lost + won + 1)
 
 
-def test_a_decoder_that_gives_up_early_would_be_noticed() -> None:
+def test_a_decoder_that_stops_too_early_is_detected() -> None:
     plan = plan_ldpc(300, 600, bits_per_symbol=2)
     sent = sent_over_noise(plan, 0.84, frames=800)
     full, short = (wrong_blocks(LdpcDecoder(plan=plan, iterations=iterations), sent) for iterations in (20, 4))
@@ -75,7 +75,7 @@ def test_a_decoder_that_gives_up_early_would_be_noticed() -> None:
 
 
 @pytest.mark.parametrize("edge", [0, 25, -1])
-def test_a_shift_off_by_one_would_be_noticed(edge: int) -> None:
+def test_a_shift_off_by_one_is_detected(edge: int) -> None:
     plan = plan_ldpc(300, 600, bits_per_symbol=2)
     sent = sent_over_noise(plan, 0.8, frames=200)
     shift = plan.shift.copy()
@@ -86,7 +86,7 @@ def test_a_shift_off_by_one_would_be_noticed(edge: int) -> None:
 
 @pytest.mark.parametrize(("block_bits", "coded_bits"), [(20, 60), (100, 200), (1100, 2200), (4200, 8400)])
 @pytest.mark.parametrize("early_stop", [True, False])
-def test_a_block_does_not_know_its_neighbours(block_bits: int, coded_bits: int, early_stop: bool) -> None:
+def test_a_block_does_not_depend_on_its_neighbours(block_bits: int, coded_bits: int, early_stop: bool) -> None:
     plan = plan_ldpc(block_bits, coded_bits, bits_per_symbol=2)
     decoder = LdpcDecoder(plan=plan, iterations=6, early_stop=early_stop)
     _, llrs = sent_over_noise(plan, 0.9, frames=2 * decoder.frames_per_group + 1)
@@ -117,7 +117,7 @@ def test_stopping_at_a_code_word_saves_iterations_and_no_blocks() -> None:
     assert stopping.decode(sent[1])[1].mean() < 12
 
 
-def test_what_stops_early_is_a_code_word() -> None:
+def test_early_stopping_ends_at_a_code_word() -> None:
     plan = plan_ldpc(100, 200, bits_per_symbol=2)
     _, llrs = sent_over_noise(plan, 0.85, frames=300)
     bits, used = LdpcDecoder(plan=plan, iterations=20).decode(llrs)

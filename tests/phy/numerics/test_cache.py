@@ -1,4 +1,4 @@
-"""What mostly stays the same is worked out once, and never told of anything else."""
+"""Cache of the last result by the identity of its argument."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import pickle
 import numpy as np
 import pytest
 
-from phy.numerics.cache import Remembered, constant
+from phy.numerics.cache import LastResult, constant
 from phy.numerics.random import Purpose, Trials, round_keys
 
 
-def test_the_same_object_is_worked_out_once_and_an_equal_one_anew() -> None:
+def test_the_same_object_hits_the_cache_and_an_equal_one_misses() -> None:
     told: list[list[int]] = []
 
     def double(some: list[int]) -> list[int]:
         told.append(some)
         return [2 * one for one in some]
 
-    doubled = Remembered(double)
+    doubled = LastResult(double)
     first, equal = [1, 2], [1, 2]
     assert doubled(first) is doubled(first)
     assert doubled(equal) is not doubled(first)

@@ -1,4 +1,4 @@
-"""The stages inside a packet link, as pure TensorFlow: what is launched, observed and received.
+"""Interfaces between the stages of a packet link, as pure TensorFlow.
 
     payload -> Codec.encode -> Launch -> Frontend.observe -> Observation -> Receiver.receive -> Decoded
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 
 class Launch(NamedTuple):
-    """What goes on the air in one compiled call (tensors).
+    """Symbols and channel parameters of one compiled call (tensors).
 
     - `symbols` `[rows, users, num_symbols]` complex64, unit mean energy;
     - `amplitude` `[rows, users]` float32: transmit amplitude, 0 for a silent device;
@@ -38,7 +38,7 @@ class Launch(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What the receiver has of one packet, at its data symbols (tensors).
+    """Received data symbols of one packet with the channel estimate (tensors).
 
     - `received` `[rows, antennas, num_symbols]` complex64;
     - `channel` `[rows, users, antennas, num_symbols]` complex64: the receiver's estimate of everything between a unit
@@ -59,12 +59,12 @@ class Observation(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """What the receiver makes of it (tensors).
+    """Output of the receiver (tensors).
 
     - `bits` `[rows, users, payload_bits]` int32 in {0, 1};
     - `accepted` `[rows, users]` bool: the CRC holds (all true where there is none);
-    - `llrs` `[rows, users, num_symbols * bits_per_symbol]` float32: ln P(1) / P(0) of every bit on the air in this
-      attempt alone, as Sionna's demappers give it; what Chase combining adds up.
+    - `llrs` `[rows, users, num_symbols * bits_per_symbol]` float32: ln P(1) / P(0) of every coded bit, from this
+      attempt alone, in the sign convention of Sionna's demappers; Chase combining adds them up.
     """
 
     bits: Any
@@ -95,12 +95,12 @@ class Propagation(Protocol):
         ...
 
     def time_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
-        """E[h(t) conj(h(t + lag))] of the sum over paths, elementwise; all ones for a channel that stands still."""
+        """E[h(t) conj(h(t + lag))] of the sum over paths, elementwise; all ones for a static channel."""
         ...
 
 
 class Frontend(Protocol):
-    """From symbols to observations: waveform, channel, noise, channel estimation."""
+    """Waveform, channel, noise and channel estimation: symbols in, observations out."""
 
     num_symbols: int
     """Data symbols of one packet."""
@@ -135,7 +135,7 @@ class Codec(Protocol):
 
 
 class Receiver(Protocol):
-    """From observations to payload bits of every user."""
+    """Detection and decoding: observations in, payload bits of every user out."""
 
     def receive(self, observation: Observation, *, codec: Codec, earlier_llrs: Any) -> Decoded:
         """Detect and decode; `earlier_llrs` (as `Decoded.llrs`) of earlier attempts are added before decoding."""

@@ -1,4 +1,4 @@
-"""What transmitters do wrong: against waveforms written out in NumPy, and against closed forms."""
+"""Transmitter impairments, against waveforms written out in NumPy and against closed forms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from radio import ERRORS_OF_A_CHECK, standard_errors_off
 from scipy import special, stats
 
 from phy.config import ImpairmentsConfig, OfdmConfig
-from phy.links.impairments import draw_offsets, impair_grid, impair_stream
+from phy.frontends.impairments import draw_offsets, impair_grid, impair_stream
 
 OFDM = OfdmConfig(num_subcarriers=24, cyclic_prefix_length=5, guard_carriers=(2, 1), subcarrier_spacing_hz=15e3)
 SAMPLE_S = 1.0 / (24 * 15e3)
@@ -189,7 +189,7 @@ def test_a_single_carrier_turns_steadily_and_is_clipped_symbol_by_symbol() -> No
     np.testing.assert_allclose(clipped, symbols * np.minimum(limit / np.abs(symbols), 1.0), atol=1e-6)
 
 
-def test_a_row_is_impaired_the_same_in_any_company() -> None:
+def test_impairments_of_a_row_do_not_depend_on_its_batch() -> None:
     wrong = {"phase_error_deg": 5.0, "timing_offset_s": 1e-6, "cfo_hz": 2e3, "clipping_db": 2.0}
     grid, key = complex_normals(7, 3, 5, 24), keys(7, 3)
     whole = impaired(grid, key, **wrong)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.engines.fused.ldpc.plan import LdpcPlan
+from phy.coding.ldpc.plan import LdpcPlan
 from phy.numerics.compiled import inlined, lean_kernel
 from phy.numerics.workers import available_threads, run_tasks
 

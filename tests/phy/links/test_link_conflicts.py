@@ -1,4 +1,4 @@
-"""What a link cannot be, what will hurt it, and the gains of its devices: known before anything runs."""
+"""Conflicts and warnings of a link, and the gains of its devices, checked before a run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from radio import ERRORS_OF_A_CHECK, standard_errors_off
 
 from phy.compile import compile_air, compile_digital
 from phy.config import ChannelConfig, LinkConfig
-from phy.config.conflicts import LinkConflict, link_conflicts, link_warnings
 from phy.config.delays import interference_share, line_of_sight_k, power_delay_profile
 from phy.fading.gains import check_gains, device_gains
+from phy.links.conflicts import LinkConflict, link_conflicts, link_warnings
 from phy.links.link import LinkError
 
 MODELS = [f"{kind}-{letter}" for kind in ("tdl", "cdl") for letter in "abcde"]
@@ -101,7 +101,7 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         "4 devices cannot form groups of 3",
         "a multiple",
     ),
-    "users that nothing tells apart": (
+    "users that cannot be separated": (
         link("noma", noma={"ladder_db": [0, 0]}),
         "noma.ladder_db",
         "within 0 dB",
@@ -160,7 +160,7 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
 
 
 @pytest.mark.parametrize("case", IMPOSSIBLE, ids=lambda case: case.replace(" ", "_"))
-def test_what_cannot_be_together_is_one_conflict_with_its_key_and_a_way_out(case: str) -> None:
+def test_exclusive_settings_are_one_conflict_with_key_and_remedy(case: str) -> None:
     config, key, problem, remedy = IMPOSSIBLE[case]
     (found,) = conflicts_of(config)
     assert found.keys[0] == key
@@ -191,7 +191,7 @@ def test_what_cannot_be_together_is_one_conflict_with_its_key_and_a_way_out(case
     ],
     ids=lambda config: f"{config.access}-{config.modulation}",
 )
-def test_a_link_that_can_be_has_no_conflict(config: LinkConfig) -> None:
+def test_a_valid_link_has_no_conflict(config: LinkConfig) -> None:
     assert conflicts_of(config) == []
 
 
@@ -201,7 +201,7 @@ def test_the_last_short_packet_must_fit_the_code_too() -> None:
     assert "blocks from 12 to 979" in conflicts_of(config, payload_bits=3000)[0].problem
 
 
-def test_a_link_that_cannot_be_is_not_built_over_the_air() -> None:
+def test_an_invalid_superposition_is_not_built() -> None:
     config = link("superposition", "bpsk", receiver={"num_antennas": 2})
     with pytest.raises(LinkError, match="at one antenna, the receiver has 2; write num_antennas: 1"):
         compile_air(config, num_devices=2, num_symbols=8)
@@ -214,7 +214,7 @@ SHORT: dict[str, Any] = {"num_subcarriers": 64, "subcarrier_spacing_hz": 15e3, "
     ("domain", "words"),
     [("time", "expect interference between symbols near"), ("frequency", "leaves out the interference it causes")],
 )
-def test_a_short_prefix_is_a_warning_that_says_what_to_expect(domain: str, words: str) -> None:
+def test_a_short_prefix_is_a_warning_with_the_interference_level(domain: str, words: str) -> None:
     channel = {"model": "tdl-a", "delay_spread_s": 1e-6}
     config = link(channel=channel, ofdm={**SHORT, "domain": domain})
     assert conflicts_of(config) == []
@@ -361,9 +361,9 @@ def test_devices_without_a_gain_are_noticed_when_the_link_is_built(
         check_gains(config.channel, num_devices=3)
 
 
-def test_conflicts_and_warnings_are_told_without_tensorflow() -> None:
+def test_conflicts_and_warnings_need_no_tensorflow() -> None:
     script = (
-        "import sys; from phy.config import LinkConfig; from phy.config.conflicts import link_conflicts, link_warnings;"
+        "import sys; from phy.config import LinkConfig; from phy.links.conflicts import link_conflicts, link_warnings;"
         "config = LinkConfig.model_validate({'access': 'noma', 'modulation': 'qpsk', 'channel': {'model': 'tdl-a'},"
         "'ofdm': {'cyclic_prefix_length': 0}, 'coding': {'code': 'ldpc5g'}});"
         "assert not list(link_conflicts(config, num_devices=2, payload_bits=100)); assert list(link_warnings(config));"

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from phy.numerics.generator_override import CounterGenerator, lend_to_sionna
+from phy.numerics.generator_override import CounterGenerator, override_generator
 
 
 def keys(rows: int) -> NDArray[np.uint32]:
@@ -17,7 +17,7 @@ def keys(rows: int) -> NDArray[np.uint32]:
 
 
 @pytest.mark.parametrize(("verb", "law"), [("uniform", stats.uniform()), ("normal", stats.norm())])
-def test_what_is_lent_has_the_law_asked_for(verb: str, law: Any) -> None:
+def test_override_draws_have_the_requested_distribution(verb: str, law: Any) -> None:
     drawn = getattr(CounterGenerator(keys(100)), verb)([100, 200])
     # One such test in 10 000 fails for a correct program; the seed is fixed.
     assert stats.kstest(np.asarray(drawn).ravel(), law.cdf).pvalue > 1e-4
@@ -37,7 +37,7 @@ def test_a_row_of_sionnas_tdl_does_not_depend_on_its_batch() -> None:
 
     @tf.function(jit_compile=True)
     def draw(rows: Any) -> Any:
-        with lend_to_sionna(rows):
+        with override_generator(rows):
             return model(rows.shape[0], 14, 1e4)[0]
 
     many, few = draw(tf.constant(keys(10))), draw(tf.constant(keys(10)[3:8]))
@@ -46,15 +46,15 @@ def test_a_row_of_sionnas_tdl_does_not_depend_on_its_batch() -> None:
     assert (np.abs(np.asarray(many)) ** 2).sum(axis=5).mean() == pytest.approx(1.0, abs=0.4)
 
 
-def test_sionnas_own_generator_is_given_back() -> None:
+def test_sionnas_own_generator_is_restored() -> None:
     from sionna.phy import config
 
     own = config.tf_rng
-    with lend_to_sionna(keys(1)):
+    with override_generator(keys(1)):
         assert config.tf_rng is not own
     assert config.tf_rng is own
 
 
-def test_a_draw_that_would_tie_rows_together_is_refused() -> None:
+def test_a_draw_without_a_row_axis_is_refused() -> None:
     with pytest.raises(ValueError, match="has no row axis of 4"):
         CounterGenerator(keys(4)).uniform([3, 4])

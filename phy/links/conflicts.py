@@ -1,4 +1,4 @@
-"""Parts of a link that are each valid and together cannot be, and what will hurt without being wrong."""
+"""Settings of a link that exclude each other, and warnings about settings that degrade it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_LAGS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class LinkConflict:
-    """Dotted `keys` under `link` that cannot be together, most specific first; `problem` and `remedy` are clauses."""
+    """Dotted `keys` under `link` that exclude each other, most specific first; `problem` and `remedy` are clauses."""
 
     keys: tuple[str, ...]
     problem: str
@@ -27,7 +27,7 @@ class LinkConflict:
 
 
 def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> Iterator[LinkConflict]:
-    """Everything about a link that cannot be simulated; `access` and `modulation` may still be `auto`."""
+    """Yield all conflicts of a link; `access` and `modulation` may still be `auto`."""
     yield from _cell(link, num_devices)
     yield from _needs_ofdm(link)
     yield from _waveform(link)
@@ -42,7 +42,7 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
 
 
 def engine_conflicts(link: LinkConfig) -> Iterator[LinkConflict]:
-    """A link that the engine asked for has no chain for."""
+    """Yield a conflict if the requested engine does not support the link."""
     open_yet = link.access == "auto" or link.modulation == "auto"
     if link.engine == "fused" and not link.fusible and not open_yet:
         yield LinkConflict(
@@ -55,7 +55,7 @@ def engine_conflicts(link: LinkConfig) -> Iterator[LinkConflict]:
 
 
 def link_warnings(link: LinkConfig) -> Iterator[str]:
-    """What will hurt: one sentence each."""
+    """Yield one sentence per setting that degrades the link."""
     channel, ofdm = link.channel, link.ofdm
     if ofdm == "none":
         return
@@ -319,5 +319,5 @@ def _policies(link: LinkConfig) -> Iterator[LinkConflict]:
 
 
 def _named_first(keys: tuple[str, ...], sentence: str) -> tuple[str, ...]:
-    """The same keys, those that a sentence names before the others."""
+    """Return the keys with those that the sentence names first."""
     return tuple(sorted(keys, key=lambda key: key.rpartition(".")[2] not in sentence))

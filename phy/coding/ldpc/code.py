@@ -1,4 +1,4 @@
-"""The LDPC code of the fused engine as a block code: kernels on the host, called from the graph."""
+"""The LDPC kernels as a block code: they run on the host, called from the TensorFlow graph."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from phy.config.coding import CodingConfig
 
 
 class FusedLdpc:
-    """5G LDPC (TS 38.212 5.3.2, 5.4.2) by `phy.engines.fused`, below rate 1/5 repeated; code words are Sionna's.
+    """5G LDPC (TS 38.212 5.3.2, 5.4.2) by kernels, below rate 1/5 repeated; code words equal Sionna's.
 
-    `coding.iterations` bounds layered iterations with 8-bit values, and a block is decided once it is a code word. That
-    is no worse than as many iterations of flooding belief propagation, and equal in law where both have converged.
+    `coding.iterations` is the limit of layered iterations with 8-bit values; decoding stops at a code word. The error
+    rate is no worse than with as many iterations of flooding belief propagation, and equal if both converge.
     """
 
     xla = False
 
     def __init__(self, coding: CodingConfig, plan: PacketPlan, *, bits_per_symbol: int) -> None:
-        from phy.engines.fused.ldpc.decoder import LdpcDecoder
-        from phy.engines.fused.ldpc.encoder import LdpcEncoder
-        from phy.engines.fused.ldpc.plan import plan_ldpc
+        from phy.coding.ldpc.decoder import LdpcDecoder
+        from phy.coding.ldpc.encoder import LdpcEncoder
+        from phy.coding.ldpc.plan import plan_ldpc
 
         mother_bits = ldpc_mother_bits(plan.block_bits, plan.coded_block_bits, bits_per_symbol)
         code = plan_ldpc(plan.block_bits, mother_bits, bits_per_symbol=bits_per_symbol)

@@ -1,13 +1,13 @@
-"""What transmitters do wrong: clipping, timing offset, carrier-frequency offset and residual phase.
+"""Transmitter impairments: clipping, timing offset, carrier-frequency offset and residual phase.
 
     s'(t) = exp(j (phi + 2 pi f t)) clip(s)(t - tau)
 
 with s the baseband of one device. On the OFDM grid a delay tau within the prefix is a phase ramp over the carriers,
-exp(-j 2 pi k spacing tau); a frequency offset acts on samples, so that it turns a symbol as a whole and leaks between
-its carriers alike. Clipping limits the envelope, keeps the phase, and thus may come before the other two.
+exp(-j 2 pi k spacing tau). A frequency offset acts on samples: it rotates a symbol and causes interference between its
+carriers. Clipping limits the envelope and keeps the phase, so it may come before the other two.
 
-Time counts from the first sample of the packet, its prefix included. Phases are kept as fractions of a turn in 32-bit
-integers, whose products wrap around as turns do: exact after any time, where single precision forgets.
+Time counts from the first sample of the packet, its prefix included. Phases are fractions of a turn in 32-bit integers.
+Their products wrap around like turns, so phases are exact after any time, unlike in single precision.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TURN = 2.0**32
 
 
 class Offsets(NamedTuple):
-    """What one transmitter does wrong in one packet; None where it is ideal.
+    """Offsets of one transmitter in one packet; None for an ideal part.
 
     - `phase` `[rows, users, blocks]` float32: residual phase [turns], one per coherence block;
     - `delay` `[rows, users]` uint32: turns per carrier, times 2^32;
@@ -140,7 +140,7 @@ def impair_stream(
     block: Any = None,
     symbol_power: Any = None,
 ) -> Any:
-    """The same on a single carrier, `symbols` `[rows, users, n]` complex64 of `symbol_s` seconds each (TensorFlow).
+    """Impair a single carrier, `symbols` `[rows, users, n]` complex64 of `symbol_s` seconds each (TensorFlow).
 
     `start` uint32 is the number of the first symbol in its packet, `block` `[n]` uint32 the coherence block of each
     symbol, which has a residual phase of its own, `symbol_power` `[rows, users]` float32 the mean power above which the

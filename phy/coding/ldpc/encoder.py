@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.engines.fused.ldpc.plan import CORE_LAYERS, LdpcPlan
+from phy.coding.ldpc.plan import CORE_LAYERS, LdpcPlan
 from phy.numerics.compiled import inlined, lean_kernel
 
 _BITS_AT_ONCE = 128

@@ -8,8 +8,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from radio import MODULATIONS
 
+from phy.coding.modulation import modulator, pack_bits, unpack_bits
 from phy.config import BITS_PER_SYMBOL
-from phy.links.modulation import modulator, pack_bits, unpack_bits
 
 
 def standard_symbols(bits: NDArray[np.uint8], bits_per_symbol: int) -> NDArray[np.complex128]:

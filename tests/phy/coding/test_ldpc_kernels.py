@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from phy.engines.fused.ldpc.encoder import LdpcEncoder
-from phy.engines.fused.ldpc.plan import LdpcPlan, plan_ldpc
+from phy.coding.ldpc.encoder import LdpcEncoder
+from phy.coding.ldpc.plan import LdpcPlan, plan_ldpc
 
 # (block bits, coded bits, bits per symbol): both base graphs, every set of lifting sizes but those of 11 and 15 by
 # itself, rates from 1/5 to above 8/9, filler from none to whole columns, lengths that end inside a column.
@@ -63,7 +63,7 @@ def test_base_graph_and_lifting_are_sionnas(block_bits: int, coded_bits: int, bi
 
 
 @pytest.mark.parametrize("edge", [0, 3, 40, -2])
-def test_a_shift_off_by_one_is_noticed(edge: int) -> None:
+def test_a_shift_off_by_one_is_detected(edge: int) -> None:
     plan = plan_ldpc(1000, 2000, bits_per_symbol=2)
     shift = plan.shift.copy()
     shift[edge] = (shift[edge] + 1) % plan.lifting_size

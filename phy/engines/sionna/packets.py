@@ -1,0 +1,156 @@
+"""Packet chain in Sionna's blocks under XLA: encode, map, send, detect, decode, for a fixed number of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.config import BITS_PER_SYMBOL
+from phy.engines.choice import engine_of
+from phy.links.packets.chain import Arrival, ChainSpec, Departure
+from phy.numerics.streaming import pad_rows
+from phy.stages import Codec, Frontend, Launch
+
+_UNCODED_SYMBOLS = 1 << 16
+_CODED_SYMBOLS = 1 << 14
+_DECODER_FLOATS = 1 << 24
+_TRIALS_AT_ONCE = 16
+
+
+@dataclass(kw_only=True)
+class _CompiledCodec:
+    """Codec whose methods are separate compiled calls, so that none is repeated per use."""
+
+    payload_bits: int
+    coded_bits: int
+    encode: Any
+    decode: Any
+
+
+class SionnaPacketChain:
+    """`PacketChain` of `rows` packets of `users` devices per call.
+
+    Fewer rows are padded, so that nothing is compiled again. `traced(payload, launch,
+    earlier_llrs)` is the compiled call itself, of the fields of `Launch` after `symbols`; it returns received packed
+    bits, accepted, label errors, transmit, signal and noise energies, and LLRs (empty where attempts are not combined).
+    """
+
+    def __init__(self, spec: ChainSpec) -> None:
+        import tensorflow as tf
+
+        from phy.coding.modulation import modulator
+        from phy.coding.packet import build_codec
+        from phy.frontends.build import build_frontend
+        from phy.receivers.build import build_receiver
+
+        config = spec.config
+        self.bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
+        fused = engine_of(config) == "fused"
+        raw = build_codec(
+            config.coding,
+            payload_bits=spec.payload_bits,
+            bits_per_symbol=self.bits_per_symbol,
+            crc=spec.crc,
+            fused=fused,
+        )
+        self.coded_bits = raw.coded_bits
+        self.num_symbols = raw.coded_bits // self.bits_per_symbol
+        self.frontend: Frontend = build_frontend(
+            config, num_users=spec.users, num_symbols=self.num_symbols, num_devices=spec.num_devices
+        )
+        # Messages of fused decoders stay in the cache for any number of rows.
+        most_symbols = _UNCODED_SYMBOLS if fused or config.coding == "none" else _CODED_SYMBOLS
+        per_row = spec.users * config.receiver.num_antennas * self.frontend.num_symbols
+        self.rows = max(
+            min(
+                most_symbols // max(per_row, 1),
+                _DECODER_FLOATS // max(spec.users * raw.decoder_floats_per_packet, 1),
+                # A large chunk of a small round is mostly padding. The size of the batch is not used: the numbers of
+                # a trial must not depend on the other trials.
+                _TRIALS_AT_ONCE * spec.rows_per_trial,
+            ),
+            1,
+        )
+        self.num_bytes = -(-spec.payload_bits // 8)
+        self._spec = spec
+        self._modem = modulator(config.modulation)
+        self._receiver = build_receiver(config, num_users=spec.users)
+        self._codec: Codec = _CompiledCodec(
+            payload_bits=raw.payload_bits,
+            coded_bits=raw.coded_bits,
+            encode=tf.function(raw.encode, jit_compile=raw.xla, autograph=False),
+            decode=tf.function(raw.decode, jit_compile=raw.xla, autograph=False),
+        )
+        self._padding = 8 * self.num_bytes - spec.payload_bits
+        self.channel_uses = self.frontend.channel_uses
+        self.airtime_s = self.frontend.airtime_s
+        self.traced = tf.function(self._send, autograph=False)
+        self._traced_power = tf.function(self.frontend.mean_power, autograph=False)
+
+    def send(
+        self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
+    ) -> Arrival:
+        """See `PacketChain.send`."""
+        count = len(payload)
+        launch = (*(pad_rows(array, self.rows) for array in departure[:-1]), departure.noise_power)
+        earlier = None if earlier_llrs is None else pad_rows(earlier_llrs, self.rows)
+        found = self.traced(pad_rows(payload, self.rows), launch, earlier)
+        received, accepted, errors, transmit, signal, noise, llrs = (np.asarray(value)[:count] for value in found)
+        energy = np.stack([transmit, signal, np.broadcast_to(noise[:, None], signal.shape)])
+        return Arrival(received, accepted, errors, energy, llrs if self._spec.combine else None)
+
+    def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
+        """See `PacketChain.mean_power`."""
+        found = self._traced_power(pad_rows(channel_key, self.rows), pad_rows(start_s, self.rows))
+        return np.asarray(found)[: len(channel_key)]
+
+    def _send(self, payload: Any, launch: Any, earlier_llrs: Any) -> Any:
+        import tensorflow as tf
+
+        from phy.coding.modulation import pack_bits, unpack_bits
+        from phy.receivers.build import label_errors
+
+        spec, rows = self._spec, self.rows
+
+        @tf.function(jit_compile=True, autograph=False)
+        def unpack(packed: Any) -> Any:
+            bits = unpack_bits(packed)[..., : spec.payload_bits]
+            return tf.reshape(bits, [rows * spec.users, spec.payload_bits])
+
+        @tf.function(jit_compile=True, autograph=False)
+        def modulate(coded: Any) -> Any:
+            symbols = self._modem.modulate_bits(coded)
+            return tf.reshape(symbols, [rows, spec.users, self.num_symbols])
+
+        @tf.function(jit_compile=True, autograph=False)
+        def compare(llrs: Any, coded: Any) -> Any:
+            sent = tf.reshape(coded, [rows, spec.users, self.coded_bits])
+            return label_errors(llrs, sent, bits_per_symbol=self.bits_per_symbol)
+
+        @tf.function(jit_compile=True, autograph=False)
+        def pack(bits: Any) -> Any:
+            padded = tf.pad(bits, [[0, 0], [0, 0], [0, self._padding]])
+            return pack_bits(padded)
+
+        coded = self._codec.encode(unpack(payload))
+        observation = self.frontend.observe(Launch(modulate(coded), *launch))
+        decoded = self._receiver.receive(observation, codec=self._codec, earlier_llrs=earlier_llrs)
+        return (
+            pack(decoded.bits),
+            decoded.accepted,
+            compare(decoded.llrs, coded),
+            observation.transmit_energy,
+            observation.signal_energy,
+            observation.noise_energy,
+            decoded.llrs if spec.combine else tf.zeros([rows, 0]),
+        )
+
+
+@lru_cache(maxsize=32)
+def compiled_chain(spec: ChainSpec) -> SionnaPacketChain:
+    """Return Sionna's chain of a specification, built once and traced at its first call."""
+    return SionnaPacketChain(spec)
