@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Part = bytes | memoryview
 
-MOST_BYTES = 1 << 28
-"""Bytes of one deflated array; stores from elsewhere may claim more."""
+MOST_BYTES = 1 << 26
+"""Bytes of an array that is deflated: a blob from elsewhere may claim more. Larger ones are written as they are."""
 MOST_HEADER = 4 << 20
 """Bytes of the header, inflated."""
 
@@ -103,7 +103,7 @@ def pack_parts(
     """Return the blob of these arrays as parts to write one after the other.
 
     A sequence of arrays of one shape and dtype becomes the rows of one array; rows that are all equal are kept once.
-    Raises ValueError for an array that is no array of numbers or larger than `MOST_BYTES`.
+    Raises ValueError for an array that is no array of numbers, and for `about` beyond `MOST_HEADER`.
     """
     entries: list[object] = []
     parts: list[Part] = []
@@ -115,10 +115,8 @@ def pack_parts(
         plain = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
         if plain.dtype.str not in _KINDS:
             raise ValueError(f"{name} has type {plain.dtype}; only numbers can be stored")
-        if compress and plain.nbytes > MOST_BYTES:
-            raise ValueError(f"{name} has {plain.nbytes} bytes; an array of a blob has {MOST_BYTES} at most")
         shape = array.shape[1:] if rows else array.shape
-        planes = _planes(plain) if compress and plain.size else []
+        planes = _planes(plain) if compress and 0 < plain.nbytes <= MOST_BYTES else []
         parts += planes or [plain.reshape(-1).view(np.uint8).data]
         entries.append([name, plain.dtype.str, list(shape), rows, [len(one) for one in planes]])
     text = json.dumps({"about": about, "arrays": entries}, separators=(",", ":")).encode()
@@ -200,7 +198,13 @@ def _entry(given: Any, start: int) -> tuple[str, _Entry]:
         numbers = [*shape, *planes, *([] if rows is None else [rows])]
     except (ValueError, TypeError) as error:
         raise BlobError("an entry of its header describes no array") from error
-    sound = isinstance(name, str) and isinstance(kind, str) and kind in _KINDS and len(shape) <= _MOST_AXES
+    sound = (
+        isinstance(name, str)
+        and name.isprintable()
+        and isinstance(kind, str)
+        and kind in _KINDS
+        and len(shape) <= _MOST_AXES
+    )
     if not sound or any(type(one) is not int or not 0 <= one < 1 << 40 for one in numbers):
         raise BlobError("an entry of its header describes no array")
     entry = _Entry(dtype=np.dtype(kind), shape=tuple(shape), rows=rows, planes=tuple(planes), start=start)

@@ -109,7 +109,12 @@ def read_identity(database: sqlite3.Connection) -> dict[str, str]:
     row = database.execute("SELECT key, value, sha256 FROM records WHERE key = ?", (IDENTITY,)).fetchone()
     if row is None or not is_record(*row):
         raise ValueError("the name of its scenario differs from what was written")
-    identity = json.loads(row[1])
+    return identity_from(row[1])
+
+
+def identity_from(raw: bytes) -> dict[str, str]:
+    """Return `scenario` and `study`. Raises ValueError, TypeError or LookupError for any other record."""
+    identity = json.loads(raw)
     return {"scenario": str(identity["scenario"]), "study": str(identity["study"])}
 
 

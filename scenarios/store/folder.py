@@ -22,7 +22,7 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.store import database as file
 from scenarios.store.blobs import Blob, rows_of
 from scenarios.store.clock import utc_now
-from scenarios.store.contents import Head, head_of, is_whole, read_blob, read_contents, read_identity
+from scenarios.store.contents import Head, head_of, identity_from, is_whole, read_blob, read_contents, read_identity
 from scenarios.store.database import IDENTITY, SEAL, DamagedStoreError, damaged, is_damage, telling_damage
 from scenarios.store.lock import take_lock
 from scenarios.store.log import logger
@@ -184,7 +184,14 @@ class RunFolder:
     @property
     def scenario_name(self) -> str:
         """Name of the scenario whose results these are."""
-        return str(self.record(IDENTITY)["scenario"])
+        return self.identity["scenario"]
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The `scenario` and the `study` whose results these are."""
+        self._refresh()
+        with telling_damage(self._path):
+            return identity_from(self._records[IDENTITY])
 
     def count_tasks(self) -> int:
         """Tasks stored, of whatever plan."""

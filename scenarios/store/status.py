@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from scenarios.store.database import IDENTITY
 from scenarios.store.folder import RunFolder
 from scenarios.store.heartbeat import read_heartbeat
 from scenarios.store.lock import holder
@@ -108,7 +107,7 @@ def _status(store: RunFolder, *, held: bool, pid: int | None, now: datetime) -> 
     return Status(
         folder=str(folder),
         scenario=store.scenario_name,
-        unit="points" if store.record(IDENTITY)["study"] == "link" else "tasks",
+        unit="points" if store.identity["study"] == "link" else "tasks",
         state=state,
         held_by=pid,
         host=None if live is None else live["host"],

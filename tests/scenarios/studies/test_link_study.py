@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import signal
-import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 from command import phyloop, start_phyloop, write_scenario
+from tampered import flip_arrays
 
+from fl.results import TrialResult
 from phy.measure.monte_carlo import StopRule
 from scenarios.cli.link import reload_study, report_study
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
-from scenarios.store.database import DATABASE
+from scenarios.store.blobs import pack
+from scenarios.store.database import DamagedStoreError
+from scenarios.store.folder import NewBatch
+from scenarios.store.plain_files import DATABASE
+from scenarios.store.store import Store
+from scenarios.studies.link.batches import AMOUNTS, COUNTS
 from scenarios.studies.link.closed_form import bit_error_rate
 from scenarios.studies.link.export import NAME, export_study
-from scenarios.studies.link.plan import LinkPlan, expand_link
+from scenarios.studies.link.plan import BatchShape, LinkPlan, expand_link
 from scenarios.studies.link.results import CurveResult, read_results
 from scenarios.studies.link.run import Listener, run_study
 from scenarios.studies.link.store import LinkStore
@@ -224,13 +230,8 @@ LONGER = (
 def stored_batches(run: Path) -> int:
     if not (run / DATABASE).exists():
         return 0
-    database = sqlite3.connect(run / DATABASE, timeout=20)
-    try:
-        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'link_batches'").fetchone():
-            return 0
-        return int(database.execute("SELECT count(*) FROM link_batches").fetchone()[0])
-    finally:
-        database.close()
+    with LinkStore.open_existing(run) as store:
+        return sum(store.read_all(point)[-1].trial for point in store.task_ids())
 
 
 def test_sigkill_loses_no_stored_batch_and_the_study_ends_as_if_undisturbed(tmp_path: Path) -> None:
@@ -322,7 +323,7 @@ def test_run_and_link_point_to_each_other(tmp_path: Path, finished: Path) -> Non
         (("run", only_link), "use phyloop link, or add learning:"),
         (("link", only_learning), "or use phyloop run"),
         (("link", only_link, "--set", "measure.values=[]"), "measure.values"),
-        (("run", "flmc-snr", "--out", finished, "--set", "name=small-link"), "holds a study of phyloop link"),
+        (("run", "flmc-snr", "--out", finished, "--set", "name=small-link"), "holds results of phyloop link"),
     ):
         result = phyloop(*arguments)
         assert result.returncode == 2
@@ -332,25 +333,44 @@ def test_run_and_link_point_to_each_other(tmp_path: Path, finished: Path) -> Non
 
 def test_a_folder_with_results_of_a_run_is_refused(tmp_path: Path) -> None:
     loaded, plan = load(tmp_path)
-    with LinkStore.open(tmp_path / "run", scenario_name="small-link") as store:
-        store._connection.execute("INSERT INTO points (physics) VALUES ('{}')")
-        store._connection.execute(
-            "INSERT INTO tasks (task_id, point, trial, status, seconds, finished_at) VALUES ('a', 1, 0, 'done', 1, '')"
-        )
+    with Store.open(tmp_path / "run", scenario_name="small-link") as store:
+        store.write({"a": TrialResult(trial=0, metrics={}, rounds={})}, physics={}, seconds=1.0)
     with pytest.raises(ScenarioError, match="holds results of phyloop run"):
         run_study(loaded, plan, folder=tmp_path / "run", rule=StopRule(), listener=Listener())
 
 
-@pytest.mark.parametrize(
-    "damage", ["counts = substr(counts, 2)", "bursts = substr(bursts, 2)", "bursts = '{}'", "bursts = '[1]'"]
-)
-def test_a_damaged_batch_is_said_in_one_sentence(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_batch_is_said_in_one_sentence(tmp_path: Path) -> None:
     measure(tmp_path, SMALL, "measure.values=[0]")
-    with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
-        database.execute(f"UPDATE link_batches SET {damage}")
-    database.close()
-    with pytest.raises(ScenarioError, match=r"batch 0 of point .* differs from what was written.*run the scenario"):
+    flip_arrays(tmp_path / "run")
+    with pytest.raises(ScenarioError, match=r"results.sqlite: is damaged \(its SHA-256 differs.*run the scenario"):
         results(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "about"),
+    [
+        ({"counts": np.zeros((1, 3, 2, 1), np.int64)}, {}),
+        ({"amounts": np.zeros((1, 3, 1))}, {}),
+        ({"seconds": np.zeros(0)}, {}),
+        ({}, {"numbers": ["0"]}),
+        ({}, {"numbers": 3}),
+        ({}, {"bursts": [[1]]}),
+        ({}, {"bursts": "text"}),
+    ],
+)
+def test_batches_that_nobody_wrote_are_said_in_one_sentence(
+    tmp_path: Path, arrays: dict[str, np.ndarray], about: dict[str, object]
+) -> None:
+    given = {
+        "counts": np.zeros((1, len(COUNTS), 2, 1), np.int64),
+        "amounts": np.zeros((1, len(AMOUNTS), 1)),
+        "seconds": np.zeros(1),
+    }
+    blob = pack(given | arrays, about={"numbers": [0], "bursts": [None]} | about)
+    with LinkStore.open(tmp_path, scenario_name="small-link") as store:
+        store.add([NewBatch(ids=["point"], numbers=[1], blob=blob, seconds=1.0)])
+        with pytest.raises(DamagedStoreError, match="is damaged"):
+            store.read_point("point", num_devices=1, shape=BatchShape(transmissions=2, num_bits=64))
 
 
 def test_check_says_how_many_points_and_what_x_means(tmp_path: Path) -> None:
