@@ -41,7 +41,7 @@ _TABLES = (
 )
 _HEADER = struct.Struct(">16sH2B40xI4xI28x")
 """First 100 bytes of a SQLite file: magic, page size, write and read version, user version, application id."""
-_SIGNS = ("decode", "malformed", "no such table", "no such column", "disk I/O")
+_SIGNS = ("decode", "malformed", "no such table", "no such column", "disk I/O", "file format")
 """Words of SQLite's operational errors that mean damage."""
 
 

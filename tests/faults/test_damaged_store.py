@@ -150,7 +150,7 @@ def bench(
 def test_flipped_bytes_are_said_and_what_verifies_is_kept(bench: Callable[[str], Bench]) -> None:
     one = bench("store: byte flipped")
     body = random.Random(SEED).sample(range(100, len(one.content)), 160)
-    one.flip([*range(0, 100, 2), *body])
+    one.flip([*range(100), *body])
     assert one.said > 0
     assert one.harmless > 0
     # One byte is in one row or one page: mostly it costs the three tasks of one batch, or none.
