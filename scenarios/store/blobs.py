@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Part = bytes | memoryview
 
-MOST_BYTES = 1 << 26
+MOST_BYTES = 1 << 28
 """Bytes of an array that is deflated: a blob from elsewhere may claim more. Larger ones are written as they are."""
 MOST_HEADER = 4 << 20
 """Bytes of the header, inflated."""

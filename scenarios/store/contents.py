@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from scenarios.store.folder import NewBatch, Status
 
 MOST_HEAD = 16 << 20
+MOST_PART = 1 << 27
+"""Bytes of a row of `blobs`: the counts of a million devices are more than SQLite takes in one."""
+PART_BITS = 16
+"""A row of `blobs` is numbered by its batch and its part, in these last bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +65,9 @@ class Head:
         return "failed" if str(row) in self.failures else self.status  # type: ignore[return-value]
 
 
-def head_of(number: int, batch: NewBatch, *, now: str) -> tuple[bytes, bytes]:
-    """Return the head of a batch to write, and its SHA-256."""
-    raw = as_json(
+def head_of(batch: NewBatch, *, now: str) -> bytes:
+    """Return the head of a batch to write."""
+    return as_json(
         {
             "ids": list(batch.ids),
             "numbers": [int(one) for one in batch.numbers],
@@ -76,7 +80,6 @@ def head_of(number: int, batch: NewBatch, *, now: str) -> tuple[bytes, bytes]:
             "blob": sha256_of(batch.blob).hex(),
         }
     )
-    return raw, digest(str(number).encode(), raw)
 
 
 def read_contents(database: sqlite3.Connection, *, known: int) -> tuple[list[Head], dict[str, bytes]]:
@@ -125,13 +128,28 @@ def is_record(key: object, value: object, sha256: object) -> bool:
 
 def read_blob(database: sqlite3.Connection, head: Head) -> Blob:
     """Return the blob of a batch. Raises ValueError unless it is the one that was written."""
-    row = database.execute("SELECT data FROM blobs WHERE id = ?", (head.number,)).fetchone()
-    if row is None or not isinstance(row[0], bytes):
-        raise ValueError(f"the arrays of batch {head.number} are missing")
-    blob = unpack(row[0])
+    blob = unpack(read_bytes(database, head.number))
     if blob.sha256.hex() != head.blob:
         raise ValueError(f"the arrays of batch {head.number} are not those that were written")
     return blob
+
+
+def read_bytes(database: sqlite3.Connection, number: int) -> bytes:
+    """Return the bytes of the blob of a batch, unchecked. Raises ValueError where there are none."""
+    first = number << PART_BITS
+    query = "SELECT data FROM blobs WHERE id >= ? AND id < ? ORDER BY id"
+    parts = [data for (data,) in database.execute(query, (first, first + (1 << PART_BITS)))]
+    if not parts or {*map(type, parts)} != {bytes}:
+        raise ValueError(f"the arrays of batch {number} are missing")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def write_batch(database: sqlite3.Connection, number: int, *, head: bytes, blob: bytes) -> None:
+    """Write a batch within a transaction of the caller's."""
+    database.execute("INSERT INTO batches VALUES (?, ?, ?)", (number, head, digest(str(number).encode(), head)))
+    for part, start in enumerate(range(0, len(blob), MOST_PART)):
+        data = blob if len(blob) <= MOST_PART else blob[start : start + MOST_PART]
+        database.execute("INSERT INTO blobs VALUES (?, ?)", ((number << PART_BITS) + part, data))
 
 
 def is_whole(database: sqlite3.Connection) -> None:

@@ -22,7 +22,16 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.store import database as file
 from scenarios.store.blobs import Blob, rows_of
 from scenarios.store.clock import utc_now
-from scenarios.store.contents import Head, head_of, identity_from, is_whole, read_blob, read_contents, read_identity
+from scenarios.store.contents import (
+    Head,
+    head_of,
+    identity_from,
+    is_whole,
+    read_blob,
+    read_contents,
+    read_identity,
+    write_batch,
+)
 from scenarios.store.database import IDENTITY, SEAL, DamagedStoreError, damaged, is_damage, telling_damage
 from scenarios.store.lock import take_lock
 from scenarios.store.log import logger
@@ -297,19 +306,18 @@ class RunFolder:
         """
         self._refresh()
         now, first = utc_now(), len(self._heads) + 1
-        rows = [(number, *head_of(number, one, now=now), one.blob) for number, one in enumerate(batches, first)]
+        rows = [(number, head_of(one, now=now), one.blob) for number, one in enumerate(batches, first)]
         changed = {key: file.as_json(value) for key, value in (records or {}).items()}
         known = self._records.keys() | changed.keys() | {SEAL}
         with self._transaction() as database:
-            for number, raw, sha256, data in rows:
-                database.execute("INSERT INTO batches VALUES (?, ?, ?)", (number, raw, sha256))
-                database.execute("INSERT INTO blobs VALUES (?, ?)", (number, data))
+            for number, head, blob in rows:
+                write_batch(database, number, head=head, blob=blob)
             for key, value in (records or {}).items():
                 file.put_record(database, key, value)
             file.put_record(database, SEAL, {"batches": len(self._heads) + len(rows), "records": len(known)})
         with telling_damage(self._path):
-            for number, raw, sha256, _ in rows:
-                self._append(Head.read(number, raw, sha256))
+            for number, head, _ in rows:
+                self._append(Head.read(number, head, file.digest(str(number).encode(), head)))
         self._records |= changed
 
     # --- how --------------------------------------------------------------------------------------

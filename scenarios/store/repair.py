@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from scenarios.schema.errors import ScenarioError
 from scenarios.store import database as file
-from scenarios.store.contents import Head, is_record, read_blob
-from scenarios.store.database import IDENTITY, SEAL, DamagedStoreError, digest
+from scenarios.store.contents import Head, is_record, read_blob, read_bytes, write_batch
+from scenarios.store.database import IDENTITY, SEAL, DamagedStoreError
 from scenarios.store.plain_files import JOURNAL
 
 _T = TypeVar("_T")
@@ -61,8 +61,7 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> set[str]:
             continue
         head, raw, data = copied
         kept += 1
-        target.execute("INSERT INTO batches VALUES (?, ?, ?)", (kept, raw, digest(str(kept).encode(), raw)))
-        target.execute("INSERT INTO blobs VALUES (?, ?)", (kept, data))
+        write_batch(target, kept, head=raw, blob=data)
         tasks.update(head.ids)
     (records,) = target.execute("SELECT count(*) FROM records").fetchone()
     file.put_record(target, SEAL, {"batches": kept, "records": records})
@@ -75,8 +74,7 @@ def _batch(source: sqlite3.Connection, number: int) -> tuple[Head, bytes, bytes]
         return None
     head = Head.read(number, *row)
     read_blob(source, head)
-    (data,) = source.execute("SELECT data FROM blobs WHERE id = ?", (number,)).fetchone()
-    return head, row[0], data
+    return head, row[0], read_bytes(source, number)
 
 
 def _found(read: Callable[..., _T], *arguments: Any) -> _T | None:

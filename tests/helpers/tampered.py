@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from scenarios.store.contents import PART_BITS
 from scenarios.store.database import digest, put_record
 from scenarios.store.plain_files import DATABASE
 
@@ -39,7 +40,8 @@ def change_record(folder: Path, key: str, value: object) -> None:
 def flip_arrays(folder: Path, *, batch: int = 1, place: int = -1) -> None:
     """Flip the lowest bit of one byte of the arrays of a batch."""
     with closing(sqlite3.connect(folder / DATABASE, isolation_level=None)) as database:
-        (data,) = database.execute("SELECT data FROM blobs WHERE id = ?", (batch,)).fetchone()
+        number = batch << PART_BITS
+        (data,) = database.execute("SELECT data FROM blobs WHERE id = ?", (number,)).fetchone()
         spoilt = bytearray(data)
         spoilt[place] ^= 1
-        database.execute("UPDATE blobs SET data = ? WHERE id = ?", (bytes(spoilt), batch))
+        database.execute("UPDATE blobs SET data = ? WHERE id = ?", (bytes(spoilt), number))

@@ -185,6 +185,21 @@ def test_a_failed_trial_that_is_computed_again_stays_as_an_attempt(tmp_path: Pat
         assert store.read_totals(["a", "b"], "link")["bit_errors"] == 12
 
 
+def test_a_blob_larger_than_a_row_comes_back_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.store.contents.MOST_PART", 100)
+    fill(tmp_path)
+    fill_more = {"more": a_result(7)}
+    with Store.open(tmp_path, scenario_name="demo") as store:
+        store.write(fill_more, physics={}, seconds=1.0)
+        assert store.read_series(["task2"], "link")["task2"]["bit_errors"].sum() == 24
+        assert store.read_series(["more"], "link")["more"]["bit_errors"].sum() == 84
+    execute(tmp_path, "DELETE FROM blobs WHERE id = (SELECT max(id) FROM blobs)")
+    with Store.open_existing(tmp_path) as store:
+        assert store.read_metrics(["task2"])["task2"]["mse"] == 2.5
+        with pytest.raises(DamagedStoreError):
+            store.read_metrics(["more"])
+
+
 def test_trials_of_one_batch_may_differ_in_their_arrays(tmp_path: Path) -> None:
     results = {f"task{t}": a_result(t, rounds=4 + t % 2) for t in range(6)} | {
         "bare": TrialResult(trial=6, metrics={}, rounds={})
