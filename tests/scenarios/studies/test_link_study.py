@@ -18,15 +18,11 @@ from phy.measure.monte_carlo import StopRule
 from scenarios.cli.link import reload_study, report_study
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
-from scenarios.store.blobs import pack
-from scenarios.store.database import DamagedStoreError
-from scenarios.store.folder import NewBatch
 from scenarios.store.plain_files import DATABASE
 from scenarios.store.store import Store
-from scenarios.studies.link.batches import AMOUNTS, COUNTS
 from scenarios.studies.link.closed_form import bit_error_rate
 from scenarios.studies.link.export import NAME, export_study
-from scenarios.studies.link.plan import BatchShape, LinkPlan, expand_link
+from scenarios.studies.link.plan import LinkPlan, expand_link
 from scenarios.studies.link.results import CurveResult, read_results
 from scenarios.studies.link.run import Listener, run_study
 from scenarios.studies.link.store import LinkStore
@@ -344,33 +340,6 @@ def test_a_damaged_batch_is_said_in_one_sentence(tmp_path: Path) -> None:
     flip_arrays(tmp_path / "run")
     with pytest.raises(ScenarioError, match=r"results.sqlite: is damaged \(its SHA-256 differs.*run the scenario"):
         results(tmp_path / "run")
-
-
-@pytest.mark.parametrize(
-    ("arrays", "about"),
-    [
-        ({"counts": np.zeros((1, 3, 2, 1), np.int64)}, {}),
-        ({"amounts": np.zeros((1, 3, 1))}, {}),
-        ({"seconds": np.zeros(0)}, {}),
-        ({}, {"numbers": ["0"]}),
-        ({}, {"numbers": 3}),
-        ({}, {"bursts": [[1]]}),
-        ({}, {"bursts": "text"}),
-    ],
-)
-def test_batches_that_nobody_wrote_are_said_in_one_sentence(
-    tmp_path: Path, arrays: dict[str, np.ndarray], about: dict[str, object]
-) -> None:
-    given = {
-        "counts": np.zeros((1, len(COUNTS), 2, 1), np.int64),
-        "amounts": np.zeros((1, len(AMOUNTS), 1)),
-        "seconds": np.zeros(1),
-    }
-    blob = pack(given | arrays, about={"numbers": [0], "bursts": [None]} | about)
-    with LinkStore.open(tmp_path, scenario_name="small-link") as store:
-        store.add([NewBatch(ids=["point"], numbers=[1], blob=blob, seconds=1.0)])
-        with pytest.raises(DamagedStoreError, match="is damaged"):
-            store.read_point("point", num_devices=1, shape=BatchShape(transmissions=2, num_bits=64))
 
 
 def test_check_says_how_many_points_and_what_x_means(tmp_path: Path) -> None:
