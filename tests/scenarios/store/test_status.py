@@ -65,7 +65,10 @@ def slow_run(tmp_path: Path) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [sys.executable, "-c", RUNS_SLOWLY, str(tmp_path)],
         cwd=HELPERS,
-        env={**ENVIRONMENT, "PYTHONPATH": f"{HELPERS}{os.pathsep}{HELPERS.parents[1]}"},
+        env={
+            **ENVIRONMENT,
+            "PYTHONPATH": f"{HELPERS}{os.pathsep}{Path(__file__).parent}{os.pathsep}{HELPERS.parents[1]}",
+        },
     )
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline and process.poll() is None:
