@@ -29,7 +29,7 @@ from scenarios.engine.run import identify
 from scenarios.plan.identity import physics
 from scenarios.plan.plan import Plan, expand
 from scenarios.schema.loader import LoadedScenario, load_scenario
-from scenarios.store.database import DATABASE
+from scenarios.store.plain_files import DATABASE
 from scenarios.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[1]

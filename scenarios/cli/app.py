@@ -13,7 +13,7 @@ import typer
 
 from scenarios.engine.interruption import interruptible, listen
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.damage import REMEDY, is_damage
+from scenarios.store.database import REMEDY, is_damage
 
 INTERRUPTED = 130
 

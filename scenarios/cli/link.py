@@ -47,7 +47,6 @@ def _link_scenario(
     max_seconds: float | None,
     log_level: str,
 ) -> int:
-    from scenarios.engine.salvage import surviving_damage
     from scenarios.studies.link.live import live_table
     from scenarios.studies.link.run import StudyOutcome, run_study, study_folder, with_limits
 
@@ -66,9 +65,7 @@ def _link_scenario(
 
     try:
         with interruptible():
-            outcome = surviving_damage(
-                measure, folder=folder, scenario_name=loaded.scenario.name, tell=logger("store").warning
-            )
+            outcome = measure()
     except KeyboardInterrupt:
         command = " ".join(["phyloop", *map(shlex.quote, sys.argv[1:])])
         print(f"\nphyloop: stopped; every batch so far is kept in {folder}. Go on with: {command}", file=sys.stderr)

@@ -62,7 +62,6 @@ def _run_scenario(
 ) -> int:
     from scenarios.engine.cluster.choice import ClusterLostError, choose_engine, refuse_impossible
     from scenarios.engine.run import RUNS, RunOutcome, run_plan
-    from scenarios.engine.salvage import surviving_damage
     from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy
 
     refuse_impossible(options)
@@ -91,9 +90,7 @@ def _run_scenario(
 
     try:
         with interruptible():
-            outcome = surviving_damage(
-                compute, folder=folder, scenario_name=loaded.scenario.name, tell=logger("store").warning
-            )
+            outcome = compute()
     except (KeyboardInterrupt, ClusterLostError) as end:
         command = " ".join(["phyloop", *map(shlex.quote, sys.argv[1:])])
         why, code = ("stopped", 130) if isinstance(end, KeyboardInterrupt) else (str(end), 1)

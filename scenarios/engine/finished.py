@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
 from scenarios.report.page import ReportPaths
-from scenarios.store.database import DATABASE, STORE_VERSION
-from scenarios.store.integrity import examine
-from scenarios.store.onlooker import looking
+from scenarios.store.database import STORE_VERSION, DamagedStoreError
+from scenarios.store.plain_files import DATABASE
 from scenarios.store.provenance import PACKAGES, find_version
-from scenarios.store.run_notes import ReportNote, below, last_report
+from scenarios.store.records import ReportNote, below
 from scenarios.store.store import Store
 
 TaskIds = Sequence[Sequence[str]]
@@ -50,29 +48,21 @@ def found_whole(
     folder: Path, *, scenario_name: str, scenario_yaml: str, task_ids: TaskIds, retry_failed: bool
 ) -> tuple[ReportPaths, int] | None:
     """The report of a finished run, and how many of its tasks failed; None if anything is left to do."""
-    path = folder / DATABASE
-    if not path.is_file() or not _may_be_whole(path, num_tasks=sum(map(len, task_ids))):
+    if not (folder / DATABASE).is_file():
         return None
-    with Store.open_existing(folder) as store:
-        if store.scenario_name != scenario_name or (note := store.last_report()) is None:
-            return None
-        statuses = store.statuses([one for ids in task_ids for one in ids])
-        failed = sum(status == "failed" for status in statuses.values())
-        if len(statuses) < sum(map(len, task_ids)) or (failed and retry_failed):
-            return None
-        if note.made_from != made_from(store, scenario_yaml=scenario_yaml, task_ids=task_ids):
-            return None
-        report = report_of(folder, note)
-        if report is not None:
-            examine(path, thorough=True)  # nothing else would look at the arrays of a finished run
-    return None if report is None else (report, failed)
-
-
-def _may_be_whole(path: Path, *, num_tasks: int) -> bool:
-    """A look that costs nothing, before the store is examined: whether there are as many tasks, and a report."""
     try:
-        with looking(path) as database:
-            (stored,) = database.execute("SELECT count(*) FROM tasks").fetchone()
-            return stored >= num_tasks and last_report(database) is not None
-    except (sqlite3.Error, ValueError):
-        return True  # whoever examines it says what is wrong
+        with Store.open_existing(folder) as store:
+            if store.scenario_name != scenario_name or (note := store.last_report()) is None:
+                return None
+            statuses = store.statuses([one for ids in task_ids for one in ids])
+            failed = sum(status == "failed" for status in statuses.values())
+            if len(statuses) < sum(map(len, task_ids)) or (failed and retry_failed):
+                return None
+            if note.made_from != made_from(store, scenario_yaml=scenario_yaml, task_ids=task_ids):
+                return None
+            report = report_of(folder, note)
+            if report is not None:
+                store.verify()  # nothing else looks at the arrays of a finished run
+    except DamagedStoreError:
+        return None  # the run repairs it
+    return None if report is None else (report, failed)

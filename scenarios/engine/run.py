@@ -25,13 +25,11 @@ from scenarios.report.tables.export import Replacement
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, digest_of, discard, sweep
-from scenarios.store.database import DATABASE
 from scenarios.store.log import logged
-from scenarios.store.plain_files import RESOLVED, refuse_replaced
+from scenarios.store.plain_files import DATABASE, RESOLVED, refuse_replaced
 from scenarios.store.provenance import collect_provenance
-from scenarios.store.run_notes import Planned
+from scenarios.store.records import Planned
 from scenarios.store.store import Store
-from scenarios.studies.link.store import holds_link_study
 
 RUNS = Path("runs")
 
@@ -117,12 +115,6 @@ def run_plan(
     None) or on the disk.
     """
     refuse_replaced(folder)
-    if holds_link_study(folder):
-        raise ScenarioError(
-            file=folder,
-            problem="holds a study of phyloop link, which a run would mix with its own results",
-            remedy="choose another folder with --out",
-        )
     room = make_room() if room is None else room
     if not (folder / DATABASE).exists():  # nothing is made where nothing can be run
         refuse_memory((point.scenario for point in plan.points), room, file=loaded.source)

@@ -13,7 +13,7 @@ from scenarios.report.bursts import setting_in_words
 from scenarios.report.page import ReportPaths
 from scenarios.store.log import event, logger
 from scenarios.store.provenance import Provenance
-from scenarios.store.run_notes import Planned
+from scenarios.store.records import Planned
 
 TASKS_NAMED = 8
 """Tasks of a job that are named by the start of their id; its trials are told whatever their number."""

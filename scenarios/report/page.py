@@ -25,7 +25,7 @@ from scenarios.report.silence import silent_trials
 from scenarios.report.tables.export import Replacement
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.run_records import RunRecord
+from scenarios.store.records import RunRecord
 from scenarios.store.store import Store
 
 if TYPE_CHECKING:

@@ -16,14 +16,8 @@ from pathlib import Path
 
 from fl.checkpoints import Saved, State
 from scenarios.plan.identity import canonical_json, task_id
-from scenarios.store.checkpoint_file import (
-    VERSION,
-    Checkpoint,
-    DamagedError,
-    read_about,
-    read_checkpoint,
-    write_checkpoint,
-)
+from scenarios.store.blobs import BlobError
+from scenarios.store.checkpoint_files import VERSION, Checkpoint, read_about, read_checkpoint, write_checkpoint
 from scenarios.store.log import event, logger
 from scenarios.store.provenance import PACKAGES, find_version
 
@@ -92,7 +86,7 @@ class TaskCheckpoints:
             try:
                 found = read_checkpoint(path)
                 self._check(found)
-            except (DamagedError, OSError) as error:
+            except (BlobError, OSError) as error:
                 self._leave_aside(path, str(error))
                 continue
             rounds_done = int(found.about["rounds_done"])
@@ -167,9 +161,9 @@ class TaskCheckpoints:
         about = dict(found.about)
         rounds_done, mine = about.pop("rounds_done", None), self._about()
         if not isinstance(rounds_done, int) or about.get("tasks") != mine["tasks"]:
-            raise DamagedError("it is of other tasks")
+            raise BlobError("it is of other tasks")
         if about.get("versions") != mine["versions"]:
-            raise DamagedError("other versions of phyloop or its libraries made it")
+            raise BlobError("other versions of phyloop or its libraries made it")
 
 
 def digest_of(physics: str, trials: Sequence[int]) -> str:
@@ -207,7 +201,7 @@ def _remove_finished(folder: Path, finished: Callable[[Sequence[str]], Collectio
     for _, _, path in _all_files(folder):
         try:
             tasks = read_about(path).get("tasks")
-        except (DamagedError, OSError):
+        except (BlobError, OSError):
             continue
         if not (isinstance(tasks, list) and tasks and all(isinstance(one, str) for one in tasks)):
             continue

@@ -7,10 +7,12 @@ import stat
 from pathlib import Path
 
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.database import DATABASE, LOCK
 
+DATABASE = "results.sqlite"
+JOURNAL = f"{DATABASE}-journal"
+LOCK = "run.lock"
 RESOLVED = "scenario.yaml"
-_WRITTEN_IN_PLACE = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOCK)
+_WRITTEN_IN_PLACE = (DATABASE, JOURNAL, LOCK)
 _KINDS = {
     stat.S_IFLNK: "a link",
     stat.S_IFDIR: "a folder",

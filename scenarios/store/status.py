@@ -6,28 +6,25 @@ TensorFlow is not loaded, no plan is expanded and no result read: 100,000 tasks 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
-import sqlite3
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from scenarios.schema.errors import ScenarioError
-from scenarios.store.database import DATABASE, LOCK, check_identity
+from scenarios.store.folder import RunFolder
 from scenarios.store.heartbeat import read_heartbeat
-from scenarios.store.integrity import has_table
+from scenarios.store.lock import holder
 from scenarios.store.log import LOG, OLDER
-from scenarios.store.onlooker import looking
-from scenarios.store.plain_files import open_plain
-from scenarios.store.run_notes import Planned, planned_by
+from scenarios.store.plain_files import DATABASE, JOURNAL, open_plain
+from scenarios.store.records import Planned
+from scenarios.store.store import read_runs
 
 RECENT_S = 300.0
 """The rate is that of the last so many seconds of a run that goes on."""
-_LATEST_TASKS = 100_000
 _GUESS_FROM = 0.02
 """Share of the work that has to be done before the time left is guessed: the first rounds pay for compiling."""
 _TAIL_BYTES = 256 << 10
@@ -84,60 +81,33 @@ class Status:
 
 
 def read_status(folder: Path, *, now: datetime | None = None) -> Status:
-    """The status of a run folder; ScenarioError if it holds none."""
-    path = folder / DATABASE
-    if not path.is_file():
-        raise ScenarioError(
-            file=folder, problem=f"holds no results ({DATABASE} is missing)", remedy="name the folder of a run"
-        )
-    check_identity(path, scenario_name=None)
-    now = datetime.now(UTC) if now is None else now
-    held, pid = holder(folder)
-    with looking(path) as database:
-        return _status(folder, database, held=held, pid=pid, now=now)
+    """Return the status of a run folder; ScenarioError if it holds none."""
+    with RunFolder.open_existing(folder) as store:
+        held, pid = holder(folder)
+        return _status(store, held=held, pid=pid, now=datetime.now(UTC) if now is None else now)
 
 
-def holder(folder: Path) -> tuple[bool, int | None]:
-    """Whether a process holds the folder to write to it, and its PID if that is known.
-
-    The lock says so, not the number in it, which outlives its process and may be that of another by now.
-    """
-    try:
-        with os.fdopen(open_plain(folder / LOCK), encoding="ascii", errors="replace") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                digits = "".join(one for one in lock.read(32) if one.isdigit())
-                return True, int(digits) if digits else None
-    except OSError:
-        pass
-    return False, None
-
-
-def _status(folder: Path, database: sqlite3.Connection, *, held: bool, pid: int | None, now: datetime) -> Status:
-    (name,) = database.execute("SELECT value FROM meta WHERE key = 'scenario_name'").fetchone()
-    (runs,) = database.execute("SELECT count(*) FROM runs").fetchone()
-    last = database.execute(
-        "SELECT id, command, started_at, finished_at, status FROM runs ORDER BY id DESC LIMIT 1"
-    ).fetchone()
-    run, command, started_at, finished_at, noted = last if last is not None else (None,) * 5
+def _status(store: RunFolder, *, held: bool, pid: int | None, now: datetime) -> Status:
+    folder, runs = store.folder, read_runs(store)
+    last = runs[-1] if runs else None
     heart = read_heartbeat(folder)
-    if heart is not None and heart["run"] != run:
-        heart = None  # of a run before
-    state: State = "running" if held else "killed" if noted == "running" else noted or "not begun"
-    planned = None if run is None else planned_by(database, run)
-    count = _points if has_table(database, "link_points") else _tasks
-    tally = count(database, planned, since=started_at if held else None)
+    if heart is not None and (last is None or heart["run"] != last.run):
+        heart = None  # of an earlier run
+    noted = "not begun" if last is None else last.status
+    state: State = "running" if held else "killed" if noted == "running" else cast("State", noted)
+    started_at = None if last is None else last.started_at
+    planned = None if last is None else last.planned
+    tally = _count(store, planned, since=started_at if held else None)
     elapsed = None if started_at is None else (now - _time(started_at)).total_seconds()
     rate = None
-    if held and elapsed is not None and tally.column is not None:
+    if held and elapsed is not None:
         window = max(min(RECENT_S, elapsed), 1.0)
-        rate = 60.0 / window * _stored_since(database, tally.column, now - timedelta(seconds=window))
+        rate = 60.0 / window * _stored_since(store, now - timedelta(seconds=window))
     live = heart if held else None
     return Status(
         folder=str(folder),
-        scenario=name,
-        unit=tally.unit,
+        scenario=store.scenario_name,
+        unit="points" if store.identity["study"] == "link" else "tasks",
         state=state,
         held_by=pid,
         host=None if live is None else live["host"],
@@ -146,97 +116,56 @@ def _status(folder: Path, database: sqlite3.Connection, *, held: bool, pid: int 
         done=tally.done,
         failed=tally.failed,
         left=tally.left,
-        skipped=tally.skipped,
-        elsewhere=tally.elsewhere,
+        skipped=0 if planned is None else planned.skipped,
+        elsewhere=0 if planned is None else planned.others,
         num_in_hand=0 if live is None else live["num_in_hand"],
         in_hand=() if live is None else tuple(map(str, live["in_hand"])),
         rate_per_minute=rate,
         left_s=_time_left(live, tally.left, rate),
         last_error=tally.last_error if state != "failed" else _error_of_run(folder) or tally.last_error,
-        runs=runs,
+        runs=len(runs),
         started_at=started_at,
-        finished_at=finished_at,
-        command=command,
-        attempts=_count(database, "attempts"),
+        finished_at=None if last is None else last.finished_at,
+        command=None if last is None else last.command,
+        attempts=len(store.failed_before()),
         bytes=_sizes(folder),
     )
 
 
-# --- what is counted ------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Tally:
-    unit: Literal["tasks", "points"]
     done: int
     failed: int
     left: int | None
-    skipped: int = 0
-    elsewhere: int = 0
-    last_error: LastError | None = None
-    column: tuple[str, str] | None = None  # table and column of the times at which something was stored
+    last_error: LastError | None
 
 
-def _tasks(database: sqlite3.Connection, planned: Planned | None, *, since: str | None) -> _Tally:
-    query = "SELECT count(*), total(status = 'failed'), max(CASE WHEN status = 'failed' THEN id END) FROM tasks"
-    stored, failed, youngest = database.execute(query).fetchone()
-    failed = int(failed)
-    done = stored - failed
+def _count(store: RunFolder, planned: Planned | None, *, since: str | None) -> _Tally:
+    statuses = store.statuses(store.task_ids())
+    numbers = Counter(statuses.values())
+    done, failed = numbers["done"], numbers["failed"]
     error = None
     if failed:
-        query = "SELECT finished_at, failure, task_id, trial FROM tasks WHERE id = ?"
-        at, says, task, trial = database.execute(query, (youngest,)).fetchone()
-        error = LastError(at=at, says=says or "", task=task, trial=trial)
-    column = ("tasks", "finished_at")
+        tasks = store.read_tasks(task_id for task_id, status in statuses.items() if status == "failed").values()
+        last = max(tasks, key=lambda task: (task.batch, task.row))
+        error = LastError(at=last.finished_at, says=last.failure or "", task=last.task_id, trial=last.trial)
     if planned is None:
-        return _Tally(unit="tasks", done=done, failed=failed, left=None, last_error=error, column=column)
+        return _Tally(done=done, failed=failed, left=None, last_error=error)
     done -= planned.others - planned.others_failed
     failed -= planned.others_failed
     if since is not None and planned.again:
-        # Those that wait to be computed again count as left.
-        query = "SELECT count(*) FROM attempts WHERE replaced_at >= ?"
-        failed -= max(planned.again - database.execute(query, (since,)).fetchone()[0], 0)
+        # Failed tasks that wait to be computed again count as left.
+        failed -= max(planned.again - sum(at >= since for _, at in store.failed_before()), 0)
+    done, failed = max(done, 0), max(failed, 0)
     return _Tally(
-        unit="tasks",
-        done=max(done, 0),
-        failed=max(failed, 0),
-        left=max(planned.tasks - done - failed, 0),
-        elsewhere=planned.others,
-        last_error=error,
-        column=column,
+        done=done, failed=failed, left=max(planned.tasks - done - failed - planned.skipped, 0), last_error=error
     )
 
 
-def _points(database: sqlite3.Connection, planned: Planned | None, *, since: str | None) -> _Tally:
-    del since
-    (done,) = database.execute("SELECT count(*) FROM link_points WHERE stop IS NOT NULL").fetchone()
-    column = ("link_points", "stopped_at")
-    if planned is None:
-        return _Tally(unit="points", done=done, failed=0, left=None, column=column)
-    done -= planned.others
-    return _Tally(
-        unit="points",
-        done=max(done, 0),
-        failed=0,
-        left=max(planned.tasks - done - planned.skipped, 0),
-        skipped=planned.skipped,
-        elsewhere=planned.others,
-        column=column,
-    )
-
-
-def _stored_since(database: sqlite3.Connection, column: tuple[str, str], since: datetime) -> int:
-    table, time = column
-    query = f"SELECT count(*) FROM (SELECT {time} AS at FROM {table} ORDER BY id DESC LIMIT {_LATEST_TASKS})"
+def _stored_since(store: RunFolder, since: datetime) -> int:
     # All times are written by `utc_now`: their order as text is theirs in time.
-    row = database.execute(f"{query} WHERE at >= ?", (since.isoformat(timespec="seconds"),)).fetchone()
-    return int(row[0])
-
-
-def _count(database: sqlite3.Connection, table: str) -> int:
-    if not has_table(database, table):
-        return 0
-    return int(database.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+    text = since.isoformat(timespec="seconds")
+    return sum(len(head.ids) for head in store.heads() if head.status == "done" and head.finished_at >= text)
 
 
 def _time_left(heart: Mapping[str, Any] | None, left: int | None, rate: float | None) -> float | None:
@@ -275,7 +204,7 @@ def _error_of_run(folder: Path) -> LastError | None:
 
 def _sizes(folder: Path) -> dict[str, int]:
     sizes = {
-        "store": sum(_size(folder / f"{DATABASE}{end}") for end in ("", "-wal")),
+        "store": sum(_size(folder / name) for name in (DATABASE, JOURNAL)),
         "log": _size(folder / LOG) + _size(folder / OLDER),
         "all": 0,
     }

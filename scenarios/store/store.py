@@ -1,122 +1,44 @@
-"""The run folder: one SQLite database that holds every finished task whole, or not at all.
-
-Writers hold `run.lock`, one per folder; readers need no lock.
-"""
+"""The store of a run: trials, the runs that computed them, the scenario and the note of the report."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
+
+from numpy.typing import NDArray
 
 from fl.results import PrivacyAccount, TrialResult
+from scenarios.schema.errors import ScenarioError
+from scenarios.store.blobs import Blob
 from scenarios.store.clock import utc_now
-from scenarios.store.damage import DamagedStoreError, damaged, is_damage
-from scenarios.store.database import DATABASE
-from scenarios.store.integrity import ARRAY_TABLES, SUSPECT, TABLES_OF_TASKS, ArrayTable, note_record
-from scenarios.store.opening import open_to_read, open_to_write, unwritable
+from scenarios.store.database import telling_damage
+from scenarios.store.folder import NewBatch, RunFolder
+from scenarios.store.plain_files import DATABASE
 from scenarios.store.provenance import Provenance
-from scenarios.store.run_notes import (
-    Attempt,
-    Planned,
-    ReportNote,
-    last_report,
-    note_plan,
-    note_report,
-    put_aside,
-    read_attempts,
-)
-from scenarios.store.run_records import RunRecord, SavedScenario, read_runs, read_scenario, record_run, save_scenario
-from scenarios.store.store_reading import (
-    CHUNK,
-    Series,
-    SeriesTable,
-    Source,
-    TaskRecord,
-    accounts_of,
-    metrics_of,
-    series_of,
-    tasks_of,
-    totals_of,
-)
-from scenarios.store.task_rows import insert_tasks, rows_of_tasks
+from scenarios.store.records import Attempt, Planned, ReportNote, RunRecord, SavedScenario
+from scenarios.store.trials import METRICS, SERIES_TABLES, SeriesTable, accounts_of, alike, pack_trials, table_of
+
+Series = dict[str, NDArray[Any]]
+_RUN = "run/"
 
 
-class Store:
-    """One open run folder. Make it with `Store.open` (to write) or `Store.open_existing` (to read)."""
-
-    def __init__(self, folder: Path, *, connection: sqlite3.Connection, lock: IO[str] | None) -> None:
-        self.folder = folder
-        self._connection = connection
-        self._lock = lock
+class Store(RunFolder):
+    """One open run folder of learning; other studies build on it. Make it with `open` or `open_existing`."""
 
     @classmethod
     def open(cls, folder: Path, *, scenario_name: str, create: bool = True) -> Self:
-        """Open `folder` for writing, alone; `create` makes folder and database where missing.
+        """See `RunFolder.open`; runs that never ended are noted as killed."""
+        store = super().open(folder, scenario_name=scenario_name, create=create)
+        # We hold the lock, so whoever is still called running no longer is.
+        killed = {key: {**run, "status": "killed"} for key, run in store.records(_RUN).items() if _is_running(run)}
+        if killed:
+            store.add((), records=killed)
+        return store
 
-        ScenarioError if the folder is a file, cannot be written, holds a database that is not ours, is
-        from a newer or older phyloop or belongs to another scenario (all found before anything on disk changes),
-        or if another process is writing to it; DamagedStoreError if its bytes are not as they were written.
-        """
-        connection, lock = open_to_write(folder, scenario_name=scenario_name, create=create)
-        return cls(folder, connection=connection, lock=lock)
-
-    @classmethod
-    def open_existing(cls, folder: Path) -> Self:
-        """Open a run folder to read it, also while a run is writing to it; ScenarioError if there is none."""
-        return cls(folder, connection=open_to_read(folder), lock=None)
-
-    def close(self) -> None:
-        """Close the database and let go of the lock; closing twice is fine."""
-        self._connection.close()
-        if self._lock is not None:
-            self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-        if self._lock is None and (isinstance(error, DamagedStoreError) or (error is not None and is_damage(error))):
-            with contextlib.suppress(OSError):
-                (self.folder / SUSPECT).touch()
-        if error is not None and is_damage(error):
-            raise damaged(self.folder / DATABASE, str(error)) from error
-
-    @property
-    def scenario_name(self) -> str:
-        """Name of the scenario whose results these are."""
-        row = self._connection.execute("SELECT value FROM meta WHERE key = 'scenario_name'").fetchone()
-        return str(row[0])
-
-    # --- tasks ------------------------------------------------------------------------------------
-
-    def count_tasks(self) -> int:
-        """Tasks stored, of whatever plan."""
-        return int(self._connection.execute("SELECT count(*) FROM tasks").fetchone()[0])
-
-    def state(self) -> tuple[int, ...]:
-        """Numbers that change when any task does: tasks stored, those of them failed, youngest row, tasks put aside."""
-        row = self._connection.execute("SELECT count(*), total(status = 'failed'), ifnull(max(id), 0) FROM tasks")
-        return *map(int, row.fetchone()), len(self.read_attempts())
-
-    def finished(self, task_ids: Sequence[str]) -> set[str]:
-        """Those of `task_ids` that are stored, done or failed."""
-        return set(self.statuses(task_ids))
-
-    def statuses(self, task_ids: Sequence[str]) -> dict[str, str]:
-        """`done` or `failed` of those of `task_ids` that are stored."""
-        if len(task_ids) > CHUNK and self.count_tasks() < 4 * len(task_ids):
-            wanted = set(task_ids)  # one pass over all of them beats a look for each
-            rows = self._connection.execute("SELECT task_id, status FROM tasks")
-            return {task_id: status for task_id, status in rows if task_id in wanted}
-        return dict(self._source.select("SELECT task_id, status FROM tasks WHERE task_id IN ({})", task_ids))
+    # --- trials -----------------------------------------------------------------------------------
 
     def write(
         self,
@@ -128,116 +50,143 @@ class Store:
     ) -> None:
         """Store trials of one point in one transaction: all of them, or after an error none.
 
-        `physics` is everything that determined the numbers, kept once per point; `seconds` is the wall
-        time of the whole batch. A task that is stored as failed is put aside (`read_attempts`) with `replace_failed`.
-        ValueError if a task is already stored otherwise (results are never overwritten) or an array is neither int64
-        nor float64; ScenarioError if the disk refuses.
+        `physics` is everything that determined the numbers; `seconds` is the wall time of the whole batch. With
+        `replace_failed` a task that is stored as failed becomes an attempt (`read_attempts`). ValueError if a task is
+        already stored otherwise (results are never overwritten) or an array is neither int64 nor float64;
+        ScenarioError if the disk refuses.
         """
-        known = self.statuses(list(results))
-        again = [task_id for task_id, status in known.items() if replace_failed and status == "failed"]
-        if kept := known.keys() - set(again):
+        known = self.statuses(results)
+        if kept := [one for one, status in known.items() if not (replace_failed and status == "failed")]:
             raise ValueError(f"task {min(kept)} is already stored; a finished task is never overwritten")
-        now, text = utc_now(), canonical_json(physics)
-        # Packed before the transaction, which then is short.
-        rows = rows_of_tasks(results, physics=text, seconds=float(seconds / max(len(results), 1)), finished_at=now)
-        with self._transaction() as database:
-            put_aside(database, again, tables=TABLES_OF_TASKS, now=now)
-            insert_tasks(database, rows, physics=text)
+        ids = {id(result): task_id for task_id, result in results.items()}
+        about = {"physics": dict(physics)}
+        self.add(
+            [
+                NewBatch(
+                    ids=[ids[id(one)] for one in some],
+                    numbers=[one.trial for one in some],
+                    failures={row: one.failure for row, one in enumerate(some) if one.failure is not None},
+                    blob=pack_trials(some, about=about),
+                    seconds=seconds / len(results),
+                )
+                for some in alike(results.values())
+            ]
+        )
 
-    def read_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskRecord]:
-        """Records of those of `task_ids` that are stored, in the order asked for."""
-        return tasks_of(self._source, task_ids)
+    def state(self) -> tuple[int, ...]:
+        """Numbers that change when any task does: tasks, those of them failed, batches, tasks computed again."""
+        failed = sum(status == "failed" for status in self.statuses(self.task_ids()).values())
+        return self.count_tasks(), failed, len(self.heads()), len(self.failed_before())
 
-    def read_metrics(self, task_ids: Sequence[str]) -> dict[str, dict[str, float]]:
+    def read_metrics(self, task_ids: Iterable[str]) -> dict[str, dict[str, float]]:
         """Metrics by name of those of `task_ids` that are stored; a value not measured is NaN."""
-        return metrics_of(self._source, task_ids)
+        return {
+            task_id: {name: values[row] for name, values in metrics.items()}
+            for task_id, metrics, row in self.located(task_ids, _metrics_of)
+        }
 
-    def read_series(self, task_ids: Sequence[str], table: ArrayTable) -> dict[str, Series]:
-        """Arrays by name of those of `task_ids` that are stored, checked against their checksums.
+    def read_series(self, task_ids: Iterable[str], table: SeriesTable) -> dict[str, Series]:
+        """Arrays by name of those of `task_ids` that are stored.
 
         Rounds and privacy `[num_rounds]`, link and devices `[num_rounds, num_devices]`, bursts `[num_devices]` or
-        `[num_devices, n]`, pictures `[num_pictures, height, width, channels]`, read-only. ScenarioError if an array is
-        damaged.
+        `[num_devices, n]`, pictures `[num_pictures, height, width, channels]`, read-only. DamagedStoreError if an
+        array is not as it was written.
         """
-        _refuse_unknown(table)
-        return series_of(self._source, task_ids, table=table)
+        if table not in SERIES_TABLES:
+            raise ValueError(f"no table {table!r} of arrays; there are {', '.join(SERIES_TABLES)}")
+        return self.read_arrays(task_ids, f"{table}/")
 
-    def read_accounts(self, task_ids: Sequence[str]) -> dict[str, PrivacyAccount]:
-        """What those of `task_ids` released that are stored, done or failed, and have an account.
+    def read_accounts(self, task_ids: Iterable[str]) -> dict[str, PrivacyAccount]:
+        """Privacy accounts of those of `task_ids` that are stored, done or failed, and have one."""
+        accounts = self.located(task_ids, lambda blob, rows: accounts_of(blob, rows=rows))
+        return {task_id: found for task_id, of_batch, row in accounts if (found := of_batch[row]) is not None}
 
-        ScenarioError if one is damaged.
-        """
-        return accounts_of(self._source, task_ids)
-
-    def read_totals(self, task_ids: Sequence[str], table: SeriesTable) -> dict[str, int]:
+    def read_totals(self, task_ids: Iterable[str], table: SeriesTable) -> dict[str, int]:
         """Sum of each count of a table over all rounds and devices of those of `task_ids` that are done."""
-        _refuse_unknown(table)
-        return totals_of(self._source, task_ids, table=table)
+        done = [task_id for task_id, status in self.statuses(task_ids).items() if status == "done"]
+        totals: dict[str, int] = {}
+        for arrays in self.read_series(done, table).values():
+            for name, array in arrays.items():
+                if array.dtype.kind == "i":
+                    totals[name] = totals.get(name, 0) + int(array.sum())
+        return totals
+
+    def read_attempts(self) -> tuple[Attempt, ...]:
+        """Failed tasks that were computed again since, oldest first."""
+        return tuple(
+            Attempt(
+                task_id=task.task_id,
+                trial=task.trial,
+                failure=task.failure,
+                seconds=task.seconds,
+                finished_at=task.finished_at,
+                replaced_at=at,
+            )
+            for task, at in self.failed_before()
+        )
 
     # --- runs and the scenario --------------------------------------------------------------------
 
     def record_run(self, provenance: Provenance) -> int:
         """Note that an invocation begins; returns its number for `finish_run`."""
-        with self._transaction() as database:
-            return record_run(database, provenance.command, canonical_json(provenance.to_dict()), provenance.date_utc)
+        number = len(self.records(_RUN)) + 1
+        run = {
+            "command": provenance.command,
+            "provenance": provenance.to_dict(),
+            "started_at": provenance.date_utc,
+            "finished_at": None,
+            "status": "running",
+        }
+        self.add((), records={_key(number): run})
+        return number
 
     def note_plan(self, run: int, planned: Planned) -> None:
-        """Keep what invocation `run` set out to have."""
-        with self._transaction() as database:
-            note_plan(database, run, planned)
-            row = database.execute("SELECT * FROM planned WHERE run = ?", (run,)).fetchone()
-            note_record(database, f"plan of run {run}", row)
-
-    def note_report(self, note: ReportNote) -> None:
-        """Keep what the report that was just written shows."""
-        with self._transaction() as database:
-            note_report(database, note)
-
-    def last_report(self) -> ReportNote | None:
-        """The note of the report that a run wrote last."""
-        return last_report(self._connection)
-
-    def read_attempts(self) -> tuple[Attempt, ...]:
-        """Failed tasks that were computed again since, oldest first."""
-        return read_attempts(self._connection)
+        """Keep the plan of invocation `run`."""
+        self.add((), records={_key(run): {**self.record(_key(run)), "planned": asdict(planned)}})
 
     def finish_run(self, run: int, *, status: str = "done") -> None:
         """Note how invocation `run` ended: done, failed, interrupted."""
-        with self._transaction() as database:
-            database.execute("UPDATE runs SET finished_at = ?, status = ? WHERE id = ?", (utc_now(), status, run))
+        ended = {**self.record(_key(run)), "finished_at": utc_now(), "status": status}
+        self.add((), records={_key(run): ended})
 
     def read_runs(self) -> tuple[RunRecord, ...]:
         """All invocations that wrote here, oldest first."""
-        return read_runs(self._source)
+        return read_runs(self)
 
     def save_scenario(self, *, yaml: str, root: Mapping[str, Any]) -> None:
         """Keep the latest resolved scenario, as text and as plain values."""
-        with self._transaction() as database:
-            save_scenario(database, yaml=yaml, root=root)
+        self.add((), records={"scenario": {"yaml": yaml, "root": root, "saved_at": utc_now()}})
 
     def read_scenario(self) -> SavedScenario:
         """The scenario saved last; ScenarioError if a run was killed before it saved any."""
-        return read_scenario(self._source)
+        kept = self.record("scenario")
+        if kept is None:
+            raise ScenarioError(
+                file=self.folder, problem="holds no scenario yet", remedy="run the scenario into it first"
+            )
+        with telling_damage(self.folder / DATABASE):
+            return SavedScenario(yaml=kept["yaml"], root=kept["root"])
 
-    # --- how --------------------------------------------------------------------------------------
+    def note_report(self, note: ReportNote) -> None:
+        """Keep what the report that was just written shows."""
+        self.add((), records={"report": asdict(note)})
 
-    @property
-    def _source(self) -> Source:
-        return Source(database=self._connection, path=self.folder / DATABASE)
+    def last_report(self) -> ReportNote | None:
+        """The note of the report that a run wrote last."""
+        kept = self.record("report")
+        with telling_damage(self.folder / DATABASE):
+            return None if kept is None else ReportNote(made_from=kept["made_from"], files=tuple(kept["files"]))
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All statements of the block, or after any error none of them."""
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            yield self._connection
-            self._connection.execute("COMMIT")
-        except BaseException as error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            if isinstance(error, sqlite3.OperationalError):
-                raise unwritable(self.folder / DATABASE, error) from error
-            raise
+
+def read_runs(store: RunFolder) -> tuple[RunRecord, ...]:
+    """All invocations that wrote into a run folder, oldest first; DamagedStoreError where a record is not one."""
+    with telling_damage(store.folder / DATABASE):
+        return tuple(
+            RunRecord(run=int(key[len(_RUN) :]), **{**run, "planned": Planned(**run["planned"])})
+            if run.get("planned")
+            else RunRecord(run=int(key[len(_RUN) :]), **run)
+            for key, run in store.records(_RUN).items()
+        )
 
 
 def canonical_json(value: object) -> str:
@@ -245,6 +194,13 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _refuse_unknown(table: str) -> None:
-    if table not in ARRAY_TABLES:
-        raise ValueError(f"no table {table!r} of arrays; there are {', '.join(ARRAY_TABLES)}")
+def _metrics_of(blob: Blob, rows: int) -> dict[str, list[float]]:
+    return {name: values.tolist() for name, values in table_of(blob, METRICS, rows=rows).items()}
+
+
+def _key(run: int) -> str:
+    return f"{_RUN}{run:06d}"
+
+
+def _is_running(run: Any) -> bool:
+    return isinstance(run, dict) and run.get("status") == "running"

@@ -10,7 +10,6 @@ import json
 import multiprocessing
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -20,7 +19,8 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from scenarios.store.database import DATABASE
+from scenarios.store.folder import RunFolder
+from scenarios.store.plain_files import DATABASE
 
 PATIENCE_S = 300
 """Beyond any machine that is merely busy."""
@@ -147,15 +147,10 @@ def stored(run: Path) -> dict[str, tuple[Any, ...]]:
     """Every stored task with all that its row says: one that was computed again has another time."""
     if not (run / DATABASE).exists():
         return {}
-    database = sqlite3.connect(f"{(run / DATABASE).as_uri()}?mode=ro", uri=True, timeout=20)
-    try:
-        rows = database.execute("SELECT task_id, status, seconds, finished_at FROM tasks").fetchall()
-    except sqlite3.OperationalError:
-        return {}  # its log is just being made
-    finally:
-        database.close()
-    assert len({row[0] for row in rows}) == len(rows), "a task is stored twice"
-    return {row[0]: row[1:] for row in rows}
+    with RunFolder.open_existing(run) as store:
+        tasks = store.read_tasks(store.task_ids())
+        assert sum(len(head.ids) for head in store.heads()) == len(tasks), "a task is stored twice"
+    return {task_id: (task.status, task.seconds, task.finished_at) for task_id, task in tasks.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

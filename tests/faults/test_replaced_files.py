@@ -11,13 +11,13 @@ import typer
 
 from scenarios.cli.app import named
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.database import DATABASE, LOCK, take_lock
 from scenarios.store.heartbeat import PROGRESS, read_heartbeat
+from scenarios.store.lock import take_lock
 from scenarios.store.log import LOG, logged, logger
-from scenarios.store.plain_files import RESOLVED, open_plain, refuse_replaced
+from scenarios.store.plain_files import DATABASE, LOCK, RESOLVED, open_plain, refuse_replaced
 from scenarios.store.status import holder
 
-IN_PLACE = (DATABASE, f"{DATABASE}-wal", LOCK)
+IN_PLACE = (DATABASE, f"{DATABASE}-journal", LOCK)
 
 
 def replace(path: Path, *, kind: str, leading_to: Path) -> None:

@@ -14,7 +14,7 @@ from scenarios.engine.batch import Finished, InProcess, Job
 from scenarios.plan.plan import Point, expand
 from scenarios.schema.loader import load_scenario
 from scenarios.store.accounts import account_arrays, account_text
-from scenarios.store.store_reading import SERIES_TABLES
+from scenarios.store.trials import SERIES_TABLES
 
 _FLMC = ("learning.rounds=20", "learning.burn_in=10")
 _OFDM = ("learning.rounds=3", "learning.burn_in=1")

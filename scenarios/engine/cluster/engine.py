@@ -219,7 +219,8 @@ class _Dispatch:
         self._advance(Heard(ticket=flight.ticket, computed=answer["computed"], restored=answer["restored"]))
         del self._flights[flight.ticket]
         future.release()
-        job, results = flight.job, unpacked(answer["results"])
+        job = flight.job
+        results = unpacked(answer["results"], trials=job.trials)
         left = Job(point=job.point, trials=tuple(answer["left"])) if answer["left"] else None
         if left is not None:
             self._again.append(Flight(ticket=next(self._tickets), job=left))

@@ -12,8 +12,8 @@ from scenarios.report.figures.curves import Spot, band
 from scenarios.report.tables.quantities import DEVICES_TABLE, PER_DEVICE, RATES
 from scenarios.report.tables.tables import TaskIds, is_measured, mean_interval, rate_interval
 from scenarios.schema.schema import FigureConfig
-from scenarios.store.store import Store
-from scenarios.store.store_reading import Series, SeriesTable
+from scenarios.store.store import Series, Store
+from scenarios.store.trials import SeriesTable
 
 TRIALS_AT_ONCE = 20
 MOST_SPOTS = 400

@@ -19,7 +19,7 @@ from phy.measure import counts as measurement
 from scenarios.plan.plan import Plan, Point, value_of
 from scenarios.report.tables.quantities import RATES
 from scenarios.store.store import Store, canonical_json
-from scenarios.store.store_reading import SeriesTable
+from scenarios.store.trials import SeriesTable
 
 CONFIDENCE = 0.95
 

@@ -21,7 +21,7 @@ from scenarios.store.heartbeat import Heartbeat
 from scenarios.store.log import USUAL, event, logged, logger
 from scenarios.store.plain_files import RESOLVED, refuse_replaced
 from scenarios.store.provenance import collect_provenance
-from scenarios.store.run_notes import Planned
+from scenarios.store.records import Planned
 from scenarios.studies.link.batches import Batch, Measured
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
 from scenarios.studies.link.radio import PointRadio
@@ -81,7 +81,7 @@ def run_study(
     added = found = timed = 0
     name = loaded.scenario.name
     refuse_replaced(folder)
-    with LinkStore.open_study(folder, scenario_name=name) as store, logged(folder, level=log_level):
+    with LinkStore.open(folder, scenario_name=name) as store, logged(folder, level=log_level):
         text = resolved_study_yaml(loaded)
         store.save_scenario(yaml=text, root=study_root(loaded))
         with Replacement(folder / RESOLVED) as file:

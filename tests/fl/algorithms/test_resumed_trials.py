@@ -17,7 +17,7 @@ from fl.results import TrialResult
 from fl.run import Learning, run_trials
 from phy.config import LinkConfig
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
-from scenarios.store.checkpoint_file import Checkpoint, read_checkpoint, write_checkpoint
+from scenarios.store.checkpoint_files import Checkpoint, read_checkpoint, write_checkpoint
 
 SEED = 17
 NO_RADIO = LinkConfig.model_validate({"error_model": "error_free"})

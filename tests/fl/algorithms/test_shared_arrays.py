@@ -15,7 +15,7 @@ from scenarios.plan.plan import expand
 from scenarios.schema.loader import load_scenario
 from scenarios.store.accounts import account_text
 from scenarios.store.store import Store
-from scenarios.store.store_reading import SERIES_TABLES
+from scenarios.store.trials import SERIES_TABLES
 
 ROUNDS = 40
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from command import COMMAND, SMALL, exported, phyloop, write_scenario
 
-from scenarios.store.store import DATABASE
+from scenarios.store.plain_files import DATABASE
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +215,6 @@ def test_a_store_of_a_newer_version_is_refused(finished: Path, tmp_path: Path) -
     scenario = write_scenario(tmp_path)
     shutil.copytree(finished, tmp_path / "run")
     with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
-        database.execute("UPDATE meta SET value = '999' WHERE key = 'store_version'")
         database.execute("PRAGMA user_version = 999")
     database.close()
     result = phyloop("run", scenario, "--out", tmp_path / "run")

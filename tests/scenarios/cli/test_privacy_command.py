@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import math
 import shutil
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from command import phyloop, run_here, write_scenario
 from fake_runs import make_plan
-from undigested import forget_digests
+from tampered import change_heads
 
 from fl.results import PrivacyAccount
 from privacy.accounting import account, spendings
@@ -24,7 +23,7 @@ from scenarios.cli.run import reload
 from scenarios.engine.run import identify
 from scenarios.report.claims.gather import claims_of
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.store import DATABASE, Store
+from scenarios.store.store import Store
 
 PRIVATE = """\
 name: private
@@ -154,9 +153,11 @@ def test_a_run_in_which_trials_failed_is_told_to_have_released_less(
     ask(run)
     assert "failed before" not in capsys.readouterr().out
     shutil.copytree(run, tmp_path / "failed")
-    with sqlite3.connect(tmp_path / "failed" / DATABASE) as database:
-        forget_digests(database)
-        database.execute("UPDATE tasks SET status = 'failed', failure = 'round 3: diverged' WHERE trial = 1")
+    reason = "round 3: diverged"
+    change_heads(
+        tmp_path / "failed",
+        lambda head: head.update(failures={str(row): reason for row, n in enumerate(head["numbers"]) if n == 1}),
+    )
     ask(tmp_path / "failed")
     # Both schemes that send: the one without a radio has nothing to account for.
     assert "2 of 6 trials failed before their last round" in " ".join(capsys.readouterr().out.split())

@@ -33,7 +33,7 @@ from scenarios.plan.plan import Plan, expand
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import library_names, load_scenario
 from scenarios.store.log import as_fields, event, logger
-from scenarios.store.store_reading import SERIES_TABLES
+from scenarios.store.trials import SERIES_TABLES
 
 # --- the wire -------------------------------------------------------------------------------------
 
@@ -54,7 +54,10 @@ def test_a_result_arrives_with_every_bit_whatever_its_arrays_are_like() -> None:
     for array in sent.rounds.values():
         array.setflags(write=False)
     # Between others: numbers of all trials travel side by side.
-    _, arrived, _ = unpacked(packed([make_trial(2, metrics={}), sent, make_trial(4, metrics={})]))
+    results = [make_trial(2, metrics={}), sent, make_trial(4, metrics={})]
+    blobs = packed(results)
+    assert {*map(type, blobs)} == {bytes}
+    _, arrived, _ = unpacked(blobs, trials=(2, 3, 4))
     assert arrived.trial == 3
     assert arrived.failure == "diverged"
     assert arrived.account is None

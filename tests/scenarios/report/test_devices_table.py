@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fake_runs import PROVENANCE, ids_of, make_plan, make_trial, store_trials
+from fake_runs import ids_of, make_plan, make_trial, store_trials
 from tidy_frames import devices_table
-from undigested import forget_digests
 
 from fl.results import TrialResult
 from phy.measure.counts import rate_interval
@@ -25,7 +22,6 @@ from scenarios.report.rows import privacy_table, rates_rows
 from scenarios.report.tables.export import export
 from scenarios.report.tables.tables import summarise
 from scenarios.schema.schema import FigureConfig
-from scenarios.store.database import DATABASE
 from scenarios.store.store import Store
 
 NAN = float("nan")
@@ -184,36 +180,17 @@ def test_clamps_and_flips_are_summed_up_over_those_that_took_part(run: tuple[Pat
     assert "10, Rényi of order 2 (Theorem 1)" in table.rows[0]
 
 
-def without_devices(folder: Path) -> None:
-    """The database as it was before there were such arrays."""
-    with contextlib.closing(sqlite3.connect(folder / DATABASE)) as database:
-        forget_digests(database)
-        database.execute("DROP TABLE devices")
-        database.commit()
-
-
-def everything(folder: Path) -> list[str]:
-    with contextlib.closing(sqlite3.connect(folder / DATABASE)) as database:
-        return [line for line in database.iterdump() if "devices" not in line]
-
-
-def test_a_run_from_before_is_read_as_it_was_and_goes_on(tmp_path: Path) -> None:
+def test_trials_without_such_a_table_are_read_and_others_beside_them(tmp_path: Path) -> None:
     plan = make_plan([{}], trials=2)
-    store_trials(tmp_path, plan, {0: [make_trial(0, metrics={"mse": 1.0})]})
-    without_devices(tmp_path)
-    before = everything(tmp_path)
     old, new = ids_of(plan)[0]
+    store_trials(tmp_path, plan, {0: [make_trial(0, metrics={"mse": 1.0})]})
     with Store.open_existing(tmp_path) as store:
         assert store.read_series([old], "devices") == {old: {}}
         assert store.read_totals([old], "devices") == {}
         assert len(summarise(store, plan, task_ids=ids_of(plan))) == 1
     export(tmp_path, tmp_path / "csv", plan=plan, task_ids=ids_of(plan))
     assert (tmp_path / "csv" / "devices.csv").read_text() == "trial,round,device,metric,value,text\n"
-    assert everything(tmp_path) == before
     with Store.open(tmp_path, scenario_name="fake") as store:
-        store.record_run(PROVENANCE)
         store.write({new: a_trial(1)}, physics={}, seconds=1.0)
-        assert store.finished([old, new]) == {old, new}
         assert store.read_series([old, new], "devices")[old] == {}
         assert store.read_totals([old, new], "devices")["end_errors"] == 10
-    assert set(before) <= set(everything(tmp_path)) | {"COMMIT;"}

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rows_of_before import create_store_of_before, write_as_before
-from undigested import forget_digests
+from tampered import flip_arrays
 
 from fl.results import PrivacyAccount, TrialResult
 from privacy.errors import PrivacyError
 from privacy.events.events import Ledger
 from privacy.events.merging import side_by_side
 from privacy.events.published import local_claim, theorem_1_claim
-from scenarios.schema.errors import ScenarioError
-from scenarios.store.database import DATABASE
+from scenarios.store.database import DamagedStoreError
 from scenarios.store.store import Store
 
 LEDGER = Ledger(
@@ -74,27 +70,25 @@ def test_a_trial_that_sent_nothing_has_no_account(tmp_path: Path) -> None:
 
 def test_a_damaged_account_is_said_and_not_used(tmp_path: Path) -> None:
     keep(tmp_path, ACCOUNT)
-    with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
-        (data,) = database.execute("SELECT data FROM packs").fetchone()
-        spoilt = data[:-1] + bytes([data[-1] ^ 1])  # the text is the last that is packed
-        database.execute("UPDATE packs SET data = ?", (spoilt,))
-        database.commit()
-    with pytest.raises(ScenarioError, match="privacy account of task task is damaged"):
+    flip_arrays(tmp_path)  # the text is the last of the arrays
+    with pytest.raises(DamagedStoreError, match="is damaged"):
         read(tmp_path)
 
 
-def test_a_store_from_before_there_were_accounts_is_read_without_them(tmp_path: Path) -> None:
-    create_store_of_before(tmp_path, scenario_name="demo")
-    write_as_before(tmp_path, {"task": TrialResult(trial=0, metrics={"mse": 1.0}, rounds={})}, physics="{}")
-    with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
-        forget_digests(database)
-        database.executescript("DROP TABLE ledger; DROP TABLE accounts;")
-    assert read(tmp_path) == {}
-    keep_more = replace(ACCOUNT, published=())
-    result = TrialResult(trial=1, metrics={}, rounds={}, account=keep_more)
+def test_trials_with_and_without_accounts_are_kept_side_by_side(tmp_path: Path) -> None:
+    accounts = {"none": None, "one": ACCOUNT, "other": replace(ACCOUNT, published=()), "again": replace(ACCOUNT)}
+    results = {
+        name: TrialResult(trial=trial, metrics={"mse": 1.0}, rounds={}, account=account)
+        for trial, (name, account) in enumerate(accounts.items())
+    }
     with Store.open(tmp_path, scenario_name="demo") as store:
-        store.write({"later": result}, physics={"seed": 1}, seconds=1.0)
-        assert store.read_accounts(["later"])["later"].published == ()
+        store.write(results, physics={"seed": 1}, seconds=1.0)
+        found = store.read_accounts(list(results))
+    assert {name: one.published for name, one in found.items()} == {
+        "one": ACCOUNT.published,
+        "other": (),
+        "again": ACCOUNT.published,
+    }
 
 
 def test_ledgers_of_several_trials_are_devices_side_by_side_and_a_short_one_releases_nothing_more() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import SMALL, phyloop, start_phyloop, write_scenario
+from forged_blobs import forged
 
 from fl.checkpoints import Saved
 from fl.results import TrialResult
@@ -23,7 +24,6 @@ from scenarios.engine.run import Progress, run_plan
 from scenarios.plan.identity import task_id
 from scenarios.plan.plan import Plan, expand
 from scenarios.schema.loader import load_scenario
-from scenarios.store.checkpoint_file import MAGIC
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, TaskCheckpoints, discard, sweep
 from scenarios.store.store import Store
 
@@ -70,7 +70,7 @@ def test_a_damaged_newest_one_is_left_aside_with_a_sentence_and_the_older_is_tak
         case "flip":
             content = content[:20_000] + bytes([content[20_000] ^ 4]) + content[20_001:]
         case "version":
-            content = MAGIC + (99).to_bytes(8, "little") + content[16:]
+            content = forged({"about": {"version": 99, "about": {}, "state": {}}, "arrays": []})
         case "foreign":
             other = checkpoints(two_generations, trial=1)
             other.save(6, {"x": np.zeros(1)})
@@ -283,7 +283,7 @@ def test_a_state_of_other_shapes_is_refused_and_the_task_begins_anew(
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, SIDE_BY_SIDE, Told(stop_after=3 * 7))
-    from scenarios.store.checkpoint_file import read_checkpoint, write_checkpoint
+    from scenarios.store.checkpoint_files import read_checkpoint, write_checkpoint
 
     for path in files(tmp_path / "run"):
         found = read_checkpoint(path)

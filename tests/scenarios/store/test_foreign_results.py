@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
 from command import run_here, write_scenario
-from undigested import forget_digests
+from tampered import change_heads
 
 from scenarios.cli.run import export_run, report_run
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.database import DATABASE
 
 TINY = """\
 name: tiny
@@ -27,11 +25,7 @@ def test_report_and_export_refuse_tasks_that_are_of_no_plan_and_leave_the_page_a
     run_here(write_scenario(tmp_path, TINY), run)
     report_run(run)
     page = (run / "report.html").read_bytes()
-    database = sqlite3.connect(run / DATABASE)
-    forget_digests(database)
-    database.execute("UPDATE tasks SET task_id = 'another ' || trial")
-    database.commit()
-    database.close()
+    change_heads(run, lambda head: head.update(ids=[f"another {one}" for one in head["ids"]]))
     with pytest.raises(ScenarioError, match="none of the 2 tasks"):
         report_run(run)
     with pytest.raises(ScenarioError, match="none of the 2 tasks"):

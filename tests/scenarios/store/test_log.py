@@ -161,7 +161,7 @@ def test_a_traceback_names_files_below_their_package_only() -> None:
             raise RuntimeError("no object") from error
     except RuntimeError as error:
         told = told_trace(error)
-    assert 'File "tests/scenarios/test_log.py"' in told
+    assert 'File "tests/scenarios/store/test_log.py"' in told
     assert "RuntimeError: no object" in told
     assert "JSONDecodeError" in told
     assert str(ROOT) not in told

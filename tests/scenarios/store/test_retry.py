@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from command import SMALL, write_scenario
 from known_engine import Known
-from undigested import forget_digests
+from tampered import change_record
 
 from fl.results import TrialResult
 from scenarios.cli import run as commands
@@ -18,7 +18,6 @@ from scenarios.engine.run import Progress, RunOutcome, identify, run_plan
 from scenarios.plan.plan import Plan, expand
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
-from scenarios.store.database import DATABASE
 from scenarios.store.store import Store
 
 TRIALS = 4
@@ -103,7 +102,9 @@ def test_a_failed_attempt_stays_if_what_replaces_it_cannot_be_stored(tmp_path: P
     with Store.open(tmp_path, scenario_name="demo") as store:
         store.write({"a": failed}, physics={}, seconds=1.0)
         broken = TrialResult(trial=0, metrics={"mse": 1.0}, rounds={})
-        store._connection.execute("CREATE TRIGGER full BEFORE INSERT ON packed BEGIN SELECT raise(FAIL, 'full'); END")
+        store._connection.execute(
+            "CREATE TEMP TRIGGER full BEFORE INSERT ON blobs BEGIN SELECT raise(FAIL, 'full'); END"
+        )
         with pytest.raises(sqlite3.Error, match="full"):
             store.write({"a": broken}, physics={}, seconds=1.0, replace_failed=True)
         assert store.read_tasks(["a"])["a"].failure == "diverged"
@@ -143,7 +144,7 @@ def test_a_finished_run_touches_nothing(small: tuple[LoadedScenario, Plan], tmp_
 
 @pytest.mark.parametrize(
     "change",
-    ["the page is gone", "a figure is gone", "other figures are asked for", "a store from before there were notes"],
+    ["the page is gone", "a figure is gone", "other figures are asked for", "the report of another version"],
 )
 def test_a_report_that_does_not_show_what_is_asked_for_is_written(change: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
@@ -158,11 +159,7 @@ def test_a_report_that_does_not_show_what_is_asked_for_is_written(change: str, t
     elif change == "other figures are asked for":
         loaded = load_scenario(str(scenario), overrides=("report.figures=[{x: link.power.snr_max_db, y: mse}]",))
     else:
-        with sqlite3.connect(folder / DATABASE) as database:
-            for table in ("reports", "planned", "attempts"):
-                database.execute(f"DROP TABLE {table}")
-            forget_digests(database)
-        database.close()
+        change_record(folder, "report", {"made_from": "another version", "files": []})
     engine = Known()
     second = run((loaded, expand(loaded)), folder, engine)
     assert not second.whole

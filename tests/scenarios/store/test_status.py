@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 from command import ENVIRONMENT, SMALL, phyloop, write_scenario
 from known_engine import Known
+from tampered import change_heads
 
 from scenarios.cli.link import link_scenario
 from scenarios.cli.progress import beside
@@ -25,10 +25,13 @@ from scenarios.engine.run import Progress, run_plan
 from scenarios.plan.plan import expand
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
-from scenarios.store.database import DATABASE, take_lock
 from scenarios.store.heartbeat import PROGRESS, Heartbeat, read_heartbeat
-from scenarios.store.run_notes import Planned
+from scenarios.store.lock import take_lock
+from scenarios.store.plain_files import DATABASE
+from scenarios.store.provenance import collect_provenance
+from scenarios.store.records import Planned
 from scenarios.store.status import Status, holder, read_status
+from scenarios.store.store import Store
 
 HELPERS = Path(__file__).resolve().parents[2] / "helpers"
 
@@ -62,7 +65,10 @@ def slow_run(tmp_path: Path) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [sys.executable, "-c", RUNS_SLOWLY, str(tmp_path)],
         cwd=HELPERS,
-        env={**ENVIRONMENT, "PYTHONPATH": f"{HELPERS}{os.pathsep}{HELPERS.parents[1]}"},
+        env={
+            **ENVIRONMENT,
+            "PYTHONPATH": f"{HELPERS}{os.pathsep}{Path(__file__).parent}{os.pathsep}{HELPERS.parents[1]}",
+        },
     )
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline and process.poll() is None:
@@ -190,14 +196,12 @@ def test_the_clock_set_back_gives_no_negative_times(tmp_path: Path) -> None:
     assert status.rate_per_minute >= 0
 
 
-def test_a_store_from_before_plans_were_noted_says_what_it_knows(tmp_path: Path) -> None:
+def test_a_run_that_was_killed_before_it_noted_its_plan_says_what_it_knows(tmp_path: Path) -> None:
     known_run(tmp_path)
-    with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
-        for table in ("reports", "planned", "attempts"):
-            database.execute(f"DROP TABLE {table}")
-    database.close()
+    with Store.open(tmp_path / "run", scenario_name="small") as store:
+        store.record_run(collect_provenance(argv=["phyloop", "run"]))
     status = read_status(tmp_path / "run")
-    assert (status.planned, status.done, status.left) == (None, 8, None)
+    assert (status.planned, status.done, status.left, status.state) == (None, 8, None, "killed")
     assert "8 tasks done, 0 failed" in said(status)
 
 
@@ -262,9 +266,7 @@ def test_text_of_others_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.C
     from scenarios.cli.status import show_status
 
     known_run(tmp_path)
-    with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
-        database.execute("UPDATE tasks SET status = 'failed', failure = ? WHERE id = 1", ("\x1b[2Jgone\x07",))
-    database.close()
+    change_heads(tmp_path / "run", lambda head: head.update(failures={"0": "\x1b[2Jgone\x07"}))
     show_status(tmp_path / "run", as_json=False)
     told = capsys.readouterr().out
     assert r"\x1b[2Jgone\x07" in told
@@ -273,9 +275,6 @@ def test_text_of_others_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.C
 
 def test_the_notes_of_a_plan_are_read_as_written(tmp_path: Path) -> None:
     known_run(tmp_path)
-    from scenarios.store.run_notes import planned_by
-
-    with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
-        assert planned_by(database, 1) == Planned(tasks=8, found=0)
-        assert planned_by(database, 7) is None
-    database.close()
+    with Store.open_existing(tmp_path / "run") as store:
+        (run,) = store.read_runs()
+    assert run.planned == Planned(tasks=8, found=0)

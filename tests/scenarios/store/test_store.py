@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -15,14 +16,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tampered import execute
 
 from fl.results import TrialResult
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.damage import DamagedStoreError
-from scenarios.store.database import DATABASE, READABLE_VERSIONS, STORE_VERSION
+from scenarios.store.database import STORE_VERSION, DamagedStoreError
+from scenarios.store.plain_files import DATABASE
 from scenarios.store.provenance import collect_provenance
 from scenarios.store.store import Store
-from scenarios.store.store_reading import SERIES_TABLES
+from scenarios.store.trials import SERIES_TABLES
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -124,67 +126,89 @@ def test_arrays_of_other_types_are_refused(tmp_path: Path) -> None:
         store.write({"a": result}, physics={}, seconds=1.0)
 
 
-def test_the_physics_of_a_point_is_stored_once(tmp_path: Path) -> None:
-    with Store.open(tmp_path, scenario_name="demo") as store:
-        store.write({"a": a_result(0)}, physics={"x": 1, "y": 2}, seconds=1.0)
-        store.write({"b": a_result(1)}, physics={"y": 2, "x": 1}, seconds=1.0)
-    with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
-        assert database.execute("SELECT physics FROM points").fetchall() == [('{"x":1,"y":2}',)]
+def test_the_physics_of_a_point_is_kept_with_its_trials(tmp_path: Path) -> None:
+    fill(tmp_path)
+    with Store.open_existing(tmp_path) as store:
+        assert store.blob(store.read_tasks(["task1"])["task1"].batch).about["physics"] == {"seed": 1}
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE packed SET heads = replace(heads, ',', ', ')",
-        "UPDATE packed SET data = zeroblob(length(data))",
-        "UPDATE packed SET data = 'text'",
-        "UPDATE packs SET data = zeroblob(length(data))",
-        "UPDATE packs SET heads = replace(heads, 'amplitude', 'Amplitude')",
-        "DELETE FROM packs",
-        "DELETE FROM packed",
+        "UPDATE blobs SET data = zeroblob(length(data))",
+        "UPDATE blobs SET data = 'text'",
+        "DELETE FROM blobs",
+        "UPDATE batches SET head = CAST(replace(head, 'task0', 'task9') AS BLOB)",
+        "UPDATE batches SET head = 'text'",
+        "UPDATE batches SET sha256 = NULL",
+        "UPDATE batches SET id = 2",
+        "DELETE FROM batches",
+        "DELETE FROM records WHERE key = 'seal'",
+        "DELETE FROM records WHERE key = 'scenario'",
+        "UPDATE records SET value = '{}' WHERE key = 'store'",
+        "UPDATE records SET key = 'scenariO' WHERE key = 'scenario'",
     ],
 )
-def test_a_damaged_array_is_noticed_on_reading(tmp_path: Path, damage: str) -> None:
+def test_a_changed_row_is_noticed_on_reading(tmp_path: Path, damage: str) -> None:
     fill(tmp_path)
-    with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
-        database.execute(damage)
-    with Store.open_existing(tmp_path) as store, pytest.raises(ScenarioError, match="damaged"):
+    with Store.open(tmp_path, scenario_name="demo") as store:
+        store.save_scenario(yaml="name: demo", root={"name": "demo"})
+    with contextlib.suppress(sqlite3.IntegrityError):
+        execute(tmp_path, damage)
+    if "NULL" in damage:  # which the table itself refuses
+        return
+    with pytest.raises(DamagedStoreError, match="is damaged"), Store.open_existing(tmp_path) as store:
         store.read_series(["task0"], "rounds")
 
 
-def test_a_store_from_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "words"), [(STORE_VERSION + 1, "a newer phyloop"), (3, "an earlier phyloop")])
+def test_a_store_of_another_version_is_refused_untouched(tmp_path: Path, version: int, words: str) -> None:
     fill(tmp_path)
-    with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
-        database.execute("DROP TABLE meta")  # a newer version may keep its name elsewhere
-        database.execute(f"PRAGMA user_version = {STORE_VERSION + 1}")
-    before = contents(tmp_path)
-    with pytest.raises(ScenarioError, match="newer phyloop"):
-        Store.open(tmp_path, scenario_name="demo")
-    with pytest.raises(ScenarioError, match="newer phyloop"):
-        Store.open_existing(tmp_path)
-    assert contents(tmp_path) == before
-
-
-def test_a_header_of_another_version_than_was_written_is_damage(tmp_path: Path) -> None:
-    fill(tmp_path)
-    for version in {*READABLE_VERSIONS, 1, 4} - {STORE_VERSION}:
-        with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
-            database.execute(f"PRAGMA user_version = {version}")
-        with pytest.raises(DamagedStoreError, match="its header differs"):
-            Store.open_existing(tmp_path)
-
-
-def test_a_store_from_an_older_version_is_refused_untouched(tmp_path: Path) -> None:
-    fill(tmp_path)
-    with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
-        database.execute("DROP TABLE bursts")
-        database.execute("DELETE FROM meta WHERE key = 'store_version'")  # younger than that
-        database.execute("PRAGMA user_version = 1")
+    execute(tmp_path, "DROP TABLE records")
+    execute(tmp_path, f"PRAGMA user_version = {version}")
     before = contents(tmp_path)
     for attempt in (lambda: Store.open(tmp_path, scenario_name="demo"), lambda: Store.open_existing(tmp_path)):
-        with pytest.raises(ScenarioError, match=r"older phyloop \(store version 1, not 3\).*into a new folder"):
+        with pytest.raises(ScenarioError, match=rf"{words} \(store version {version}, not {STORE_VERSION}\)") as error:
             attempt()
+        assert version > STORE_VERSION or "run the scenario into a new folder" in str(error.value)
     assert contents(tmp_path) == before
+
+
+def test_a_failed_trial_that_is_computed_again_stays_as_an_attempt(tmp_path: Path) -> None:
+    with Store.open(tmp_path, scenario_name="demo") as store:
+        store.write({"a": a_result(0, failure="diverged"), "b": a_result(1)}, physics={}, seconds=1.0)
+        store.write({"a": a_result(0)}, physics={}, seconds=1.0, replace_failed=True)
+    with Store.open_existing(tmp_path) as store:
+        assert [(one.task_id, one.failure) for one in store.read_attempts()] == [("a", "diverged")]
+        assert store.statuses(["a", "b"]) == {"a": "done", "b": "done"}
+        assert store.count_tasks() == 2
+        assert store.read_totals(["a", "b"], "link")["bit_errors"] == 12
+
+
+def test_a_blob_larger_than_a_row_comes_back_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.store.contents.MOST_PART", 100)
+    fill(tmp_path)
+    fill_more = {"more": a_result(7)}
+    with Store.open(tmp_path, scenario_name="demo") as store:
+        store.write(fill_more, physics={}, seconds=1.0)
+        assert store.read_series(["task2"], "link")["task2"]["bit_errors"].sum() == 24
+        assert store.read_series(["more"], "link")["more"]["bit_errors"].sum() == 84
+    execute(tmp_path, "DELETE FROM blobs WHERE id = (SELECT max(id) FROM blobs)")
+    with Store.open_existing(tmp_path) as store:
+        assert store.read_metrics(["task2"])["task2"]["mse"] == 2.5
+        with pytest.raises(DamagedStoreError):
+            store.read_metrics(["more"])
+
+
+def test_trials_of_one_batch_may_differ_in_their_arrays(tmp_path: Path) -> None:
+    results = {f"task{t}": a_result(t, rounds=4 + t % 2) for t in range(6)} | {
+        "bare": TrialResult(trial=6, metrics={}, rounds={})
+    }
+    with Store.open(tmp_path, scenario_name="demo") as store:
+        store.write(results, physics={}, seconds=1.0)
+        lengths = {one: found["amplitude"].size for one, found in store.read_series(results, "rounds").items() if found}
+        assert lengths == {f"task{t}": 4 + t % 2 for t in range(6)}
+        assert list(store.read_metrics(results)) == list(results)
 
 
 @pytest.mark.parametrize("content", [b"", b"just some text, longer than a header" * 9])
@@ -347,11 +371,9 @@ def test_after_sigkill_every_committed_batch_is_whole_and_nothing_else_is_there(
         assert process.returncode == -signal.SIGKILL
         if not (tmp_path / DATABASE).exists():
             continue
-        with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
-            assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-            counts = dict(
-                database.execute("SELECT physics, count(*) FROM tasks JOIN points ON points.id = point GROUP BY point")
-            )
+        with Store.open_existing(tmp_path) as store:
+            store.verify()
+            counts = {head.ids[0].partition("-")[0]: len(head.ids) for head in store.heads()}
         assert set(counts.values()) <= {5}  # whole batches only
         announced = max([next_batch - 1, *map(int, rest)])
         # A batch may be committed and the process killed before it could say so.

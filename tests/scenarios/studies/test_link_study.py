@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import signal
-import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 from command import phyloop, start_phyloop, write_scenario
+from tampered import flip_arrays
 
+from fl.results import TrialResult
 from phy.measure.monte_carlo import StopRule
 from scenarios.cli.link import reload_study, report_study
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
-from scenarios.store.database import DATABASE
+from scenarios.store.plain_files import DATABASE
+from scenarios.store.store import Store
 from scenarios.studies.link.closed_form import bit_error_rate
 from scenarios.studies.link.export import NAME, export_study
 from scenarios.studies.link.plan import LinkPlan, expand_link
@@ -224,13 +226,8 @@ LONGER = (
 def stored_batches(run: Path) -> int:
     if not (run / DATABASE).exists():
         return 0
-    database = sqlite3.connect(run / DATABASE, timeout=20)
-    try:
-        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'link_batches'").fetchone():
-            return 0
-        return int(database.execute("SELECT count(*) FROM link_batches").fetchone()[0])
-    finally:
-        database.close()
+    with LinkStore.open_existing(run) as store:
+        return sum(store.read_all(point)[-1].trial for point in store.task_ids())
 
 
 def test_sigkill_loses_no_stored_batch_and_the_study_ends_as_if_undisturbed(tmp_path: Path) -> None:
@@ -322,7 +319,7 @@ def test_run_and_link_point_to_each_other(tmp_path: Path, finished: Path) -> Non
         (("run", only_link), "use phyloop link, or add learning:"),
         (("link", only_learning), "or use phyloop run"),
         (("link", only_link, "--set", "measure.values=[]"), "measure.values"),
-        (("run", "flmc-snr", "--out", finished, "--set", "name=small-link"), "holds a study of phyloop link"),
+        (("run", "flmc-snr", "--out", finished, "--set", "name=small-link"), "holds results of phyloop link"),
     ):
         result = phyloop(*arguments)
         assert result.returncode == 2
@@ -332,24 +329,16 @@ def test_run_and_link_point_to_each_other(tmp_path: Path, finished: Path) -> Non
 
 def test_a_folder_with_results_of_a_run_is_refused(tmp_path: Path) -> None:
     loaded, plan = load(tmp_path)
-    with LinkStore.open(tmp_path / "run", scenario_name="small-link") as store:
-        store._connection.execute("INSERT INTO points (physics) VALUES ('{}')")
-        store._connection.execute(
-            "INSERT INTO tasks (task_id, point, trial, status, seconds, finished_at) VALUES ('a', 1, 0, 'done', 1, '')"
-        )
+    with Store.open(tmp_path / "run", scenario_name="small-link") as store:
+        store.write({"a": TrialResult(trial=0, metrics={}, rounds={})}, physics={}, seconds=1.0)
     with pytest.raises(ScenarioError, match="holds results of phyloop run"):
         run_study(loaded, plan, folder=tmp_path / "run", rule=StopRule(), listener=Listener())
 
 
-@pytest.mark.parametrize(
-    "damage", ["counts = substr(counts, 2)", "bursts = substr(bursts, 2)", "bursts = '{}'", "bursts = '[1]'"]
-)
-def test_a_damaged_batch_is_said_in_one_sentence(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_batch_is_said_in_one_sentence(tmp_path: Path) -> None:
     measure(tmp_path, SMALL, "measure.values=[0]")
-    with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
-        database.execute(f"UPDATE link_batches SET {damage}")
-    database.close()
-    with pytest.raises(ScenarioError, match=r"batch 0 of point .* differs from what was written.*run the scenario"):
+    flip_arrays(tmp_path / "run")
+    with pytest.raises(ScenarioError, match=r"results.sqlite: is damaged \(its SHA-256 differs.*run the scenario"):
         results(tmp_path / "run")
 
 

@@ -1,0 +1,209 @@
+"""Arrays as bytes: what goes in comes out, what cannot shrink costs no time, and of other bytes nothing is believed."""
+
+from __future__ import annotations
+
+import math
+import resource
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from forged_blobs import forged, forged_array
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from hypothesis.extra.numpy import array_shapes, arrays
+from numpy.typing import NDArray
+
+from scenarios.store.blobs import MOST_HEADER, BlobError, about_of, pack, pack_parts, rows_of, unpack
+
+DRAWS = np.random.default_rng(11)
+CASES: dict[str, NDArray[Any]] = {
+    "draws": DRAWS.standard_normal(300),
+    "many draws": DRAWS.standard_normal((4000, 5)),
+    "a constant": np.full(300, 0.008),
+    "codes": DRAWS.integers(0, 3, 300).astype(float),
+    "counts": DRAWS.integers(0, 1000, (300, 4)),
+    "none": np.zeros(0),
+    "none of many": np.zeros((0, 3), np.int64),
+    "one": np.array([0.1]),
+    "a scalar": np.array(0.3),
+    "not in order of memory": DRAWS.standard_normal((40, 30)).T,
+    "of the other byte order": DRAWS.standard_normal(30).astype(">f8"),
+    "no numbers": np.full(70, np.nan),
+    "truth": DRAWS.integers(0, 2, 50).astype(bool),
+    "greys": DRAWS.integers(0, 256, (2, 8, 8, 3)).astype(np.uint8),
+    "weights": DRAWS.standard_normal((7, 9)).astype(np.float32),
+}
+KINDS = some.sampled_from(["bool", "u1", "i2", "i4", "u4", "i8", "u8", "f4", "f8"])
+
+
+def read_all(data: bytes) -> None:
+    blob = unpack(data)
+    for name in blob.names:
+        blob.array(name)
+
+
+def little(array: NDArray[Any]) -> bytes:
+    return array.astype(array.dtype.newbyteorder("<")).tobytes()
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_what_is_packed_is_unpacked_bit_by_bit_in_its_order(compress: bool) -> None:
+    about = {"text": "ä\n", "numbers": [1, 2.5, None, math.inf], "nested": {"a": {}}}
+    blob = unpack(b"".join(pack_parts(CASES, about=about, compress=compress)))
+    assert blob.about == about
+    assert blob.names == tuple(CASES)
+    for name, array in CASES.items():
+        found = blob.array(name)
+        assert (found.shape, found.dtype) == (array.shape, array.dtype.newbyteorder("<"))
+        assert found.tobytes() == little(array), name
+        assert not found.flags.writeable
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    array=KINDS.flatmap(lambda kind: arrays(kind, array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5))),
+    rows=some.integers(1, 4),
+)
+def test_every_array_and_its_rows_come_back(array: NDArray[Any], rows: int) -> None:
+    other = np.roll(array, 1)
+    blob = unpack(pack({"one": array, "same": [array] * rows, "both": [array, other]}, about={}))
+    assert blob.array("one").tobytes() == array.tobytes()
+    assert blob.array("same").shape == (rows, *array.shape)
+    assert blob.array("same").tobytes() == array.tobytes() * rows
+    assert blob.array("both").tobytes() == array.tobytes() + other.tobytes()
+
+
+def test_rows_that_are_all_equal_are_kept_once_whichever_objects_they_are() -> None:
+    clock = np.cumsum(DRAWS.uniform(size=300))
+    alone = len(pack({"a": [clock]}, about={}))
+    for rows in ([clock] * 1000, [clock.copy() for _ in range(1000)]):
+        assert len(pack({"a": rows}, about={})) < alone + 100
+    # Zeros with another sign are equal numbers of other bits.
+    signs = [np.zeros(3), -np.zeros(3)]
+    assert np.signbit(unpack(pack({"a": signs}, about={})).array("a")).tolist() == [[False] * 3, [True] * 3]
+
+
+def test_draws_are_kept_as_they_are_and_what_repeats_is_deflated() -> None:
+    for name in ("a constant", "codes", "counts", "no numbers"):
+        assert len(pack({"a": CASES[name]}, about={})) < CASES[name].nbytes / 2 + 200, name
+    draws = CASES["many draws"]
+    size = len(pack({"a": draws}, about={}))
+    assert 0.8 * draws.nbytes < size < 0.95 * draws.nbytes  # sign and exponent alone repeat
+    for name, array in CASES.items():
+        assert len(pack({name: array}, about={})) < array.nbytes + 200, name
+
+
+@pytest.mark.parametrize("array", [np.array(["text"]), np.array([None]), np.ones(2, complex), np.zeros(2, np.float16)])
+def test_what_is_no_number_is_refused(array: NDArray[Any]) -> None:
+    with pytest.raises(ValueError, match="only numbers can be stored"):
+        pack({"a": array}, about={})
+
+
+def test_a_header_that_no_reader_would_take_is_not_written() -> None:
+    with pytest.raises(ValueError, match="is the most"):
+        pack({}, about={"a": "x" * MOST_HEADER})
+
+
+def test_arrays_larger_than_any_that_is_inflated_are_written_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.store.blobs.MOST_BYTES", 1000)
+    array = np.zeros(126)
+    data = pack({"a": array}, about={})
+    assert len(data) > array.nbytes
+    assert unpack(data).array("a").nbytes == array.nbytes
+
+
+@pytest.fixture(scope="module")
+def whole() -> bytes:
+    return pack({"draws": CASES["many draws"], "rows": [CASES["counts"]] * 3}, about={"tasks": ["a"]})
+
+
+def test_a_blob_cut_anywhere_or_longer_is_refused(whole: bytes) -> None:
+    for length in [*range(200), *range(0, len(whole), 997), len(whole) - 1]:
+        with pytest.raises(BlobError):
+            unpack(whole[:length])
+    with pytest.raises(BlobError):
+        unpack(whole + b"\0")
+
+
+def test_a_single_wrong_bit_is_noticed_wherever_it_is(whole: bytes) -> None:
+    for place in [*range(300), *DRAWS.integers(0, len(whole), 300)]:
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(DRAWS.integers(8))
+        with pytest.raises(BlobError):
+            unpack(bytes(damaged))
+
+
+ZEROS = zlib.compress(bytes(1 << 26), 9)
+HOSTILE: dict[str, bytes] = {
+    "more numbers than bytes": forged_array("a", "<f8", [1 << 39], None, []),
+    "a product beyond 64 bits": forged_array("a", "<f8", [1 << 39, 1 << 39], None, []),
+    "nothing of something huge": forged_array("a", "<f8", [0, 1 << 39, 1 << 39], None, []),
+    "many equal rows of nothing huge": forged_array("a", "<f8", [0, 1 << 39, 1 << 39], 1 << 39, []),
+    "a negative length": forged_array("a", "<f8", [-1, -8], None, []),
+    "a negative plane": forged_array("a", "|u1", [3], None, [-3]),
+    "too few planes": forged_array("a", "<f8", [1], None, [1], parts=b"\0"),
+    "objects": forged_array("a", "|O", [1], None, [], parts=bytes(8)),
+    "text": forged_array("a", "<U4", [1], None, [], parts=bytes(16)),
+    "a list for a kind": forged_array("a", ["<f8"], [1], None, [], parts=bytes(8)),
+    "a number for a name": forged_array(3, "<f8", [1], None, [], parts=bytes(8)),
+    "half a character for a name": forged_array("\ud800", "<f8", [1], None, [], parts=bytes(8)),
+    "a fraction of a row": forged_array("a", "<f8", [1], 0.5, [], parts=bytes(8)),
+    "nine axes": forged_array("a", "<f8", [1] * 9, None, [], parts=bytes(8)),
+    "one name twice": forged({"about": {}, "arrays": [["a", "|u1", [1], None, []]] * 2}, parts=b"ab"),
+    "bytes of no array": forged({"about": {}, "arrays": []}, parts=bytes(8)),
+    "an entry that is no list": forged({"about": {}, "arrays": [7]}),
+    "no arrays": forged({"about": {}}),
+    "about nothing": forged({"about": [], "arrays": []}),
+    "no header": forged(b""),
+    "a header that is a list": forged([]),
+    "no JSON": forged(b"\xff\xfe{"),
+    "depth beyond the parser": forged(b'{"about": ' + b'{"a": ' * 200_000),
+    "a number of a million digits": forged(b'{"about": {"a": ' + b"9" * 1_000_000 + b'}, "arrays": []}'),
+    "a header longer than the blob": forged({"about": {}, "arrays": []}, length=(1 << 32) - 1),
+    "a header that inflates without end": forged(b" " * (1 << 26)),
+    "many empty lists": forged(b'{"about": {"a": [' + b"[]," * 1_000_000 + b'[]]}, "arrays": 0}'),
+    "a pickle": b"\x80\x04\x95" + bytes(200),
+}
+BOMBS: dict[str, bytes] = {
+    "more than its shape": forged_array("a", "|u1", [10], None, [len(ZEROS)], parts=ZEROS),
+    "fewer than its shape": forged_array("a", "|u1", [1 << 26], None, [9], parts=zlib.compress(bytes(9))[:9]),
+    "planes of no deflate": forged_array("a", "|u1", [1000], None, [9], parts=b"\xff" * 9),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_forged_blob_gets_one_error_and_no_memory(what: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(BlobError) as error:
+        read_all(HOSTILE[what])
+    assert "\n" not in str(error.value)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10, "more than 200 MB were taken"
+
+
+@pytest.mark.parametrize("what", BOMBS)
+def test_an_array_that_inflates_to_another_size_is_not_inflated(what: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(BlobError):
+        read_all(BOMBS[what])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+
+
+def test_what_a_blob_is_about_is_read_from_its_front(whole: bytes) -> None:
+    assert about_of(whole[:300]) == {"tasks": ["a"]}
+    with pytest.raises(BlobError):
+        about_of(whole[:50])
+
+
+def test_rows_have_one_entry_per_task() -> None:
+    blob = unpack(pack({"t/a": [np.zeros(2)] * 3, "t/b": np.zeros(3), "u/c": np.zeros(2)}, about={}))
+    assert list(rows_of(blob, "t/", rows=3)) == ["a", "b"]
+    for read in (lambda: rows_of(blob, "t/", rows=2), lambda: rows_of(blob, "u/", rows=3)):
+        with pytest.raises(BlobError, match="not one row for each"):
+            read()
+
+
+def test_no_array_is_read_by_a_name_that_there_is_not() -> None:
+    with pytest.raises(BlobError, match="there is no array 'b'"):
+        unpack(pack({"a": np.zeros(2)}, about={})).array("b")
