@@ -20,7 +20,8 @@ from scenarios.cli.link import refuse_without_learning
 from scenarios.cli.progress import shown_progress
 from scenarios.engine.interruption import interruptible
 from scenarios.plan.own_code import with_own_code
-from scenarios.plan.plan import Plan, Point, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan, Point
 from scenarios.report.claims.table import claim_cells
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario

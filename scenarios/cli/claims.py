@@ -17,11 +17,11 @@ from rich.text import Text
 from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant, Claim
 from privacy.events.events import Relation
-from scenarios.plan.plan import Plan, value_of
-from scenarios.report.bursts import setting_in_words
+from scenarios.plan.points import Plan, value_of
 from scenarios.report.claims.bit_flipping import FlippingTable, flipping_tables
 from scenarios.report.claims.gather import ACCOUNTANTS, PointClaims, gather_claims, strongest
 from scenarios.report.claims.table import claim_table
+from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.cells import csv_cells
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.store import Store

@@ -20,7 +20,8 @@ from scenarios.engine.interruption import interruptible
 from scenarios.engine.limits import room
 from scenarios.engine.options import AS_USUAL, RunOptions
 from scenarios.plan.own_code import with_own_code
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.report.figures.check import check_figures
 from scenarios.report.tables.table_check import check_tables
 from scenarios.schema.consistency import find_warnings

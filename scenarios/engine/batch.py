@@ -18,7 +18,7 @@ from scenarios.engine.failures import Incident, results_or_failures
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.threads import limit_threads
 from scenarios.plan.identity import physics_json
-from scenarios.plan.plan import Point
+from scenarios.plan.points import Point
 from scenarios.schema.schema import Scenario
 from scenarios.store.checkpoints import CheckpointPolicy
 

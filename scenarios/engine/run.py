@@ -17,14 +17,15 @@ from scenarios.engine.limits import room as make_room
 from scenarios.engine.options import AS_USUAL, RunOptions
 from scenarios.engine.run_log import tell_end, tell_report, tell_start, tell_stored, tell_taken
 from scenarios.plan.identity import physics, physics_json, task_ids
-from scenarios.plan.plan import Plan
+from scenarios.plan.points import Plan
 from scenarios.report.comparison import without_others
 from scenarios.report.page import ReportPaths, write_report
 from scenarios.report.silence import silent_trials
-from scenarios.report.tables.export import Replacement
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, digest_of, discard, sweep
+from scenarios.store.database import DATABASE
+from scenarios.store.files import Replacement
 from scenarios.store.log import logged
 from scenarios.store.plain_files import DATABASE, RESOLVED, refuse_replaced
 from scenarios.store.provenance import collect_provenance

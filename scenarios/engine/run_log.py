@@ -8,9 +8,9 @@ from typing import Any
 
 from scenarios.engine.batch import Finished, Job
 from scenarios.engine.failures import told_trace
-from scenarios.plan.plan import Plan
-from scenarios.report.bursts import setting_in_words
+from scenarios.plan.points import Plan
 from scenarios.report.page import ReportPaths
+from scenarios.report.settings import setting_in_words
 from scenarios.store.log import event, logger
 from scenarios.store.provenance import Provenance
 from scenarios.store.records import Planned

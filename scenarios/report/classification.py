@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from fl.config import FedAvgConfig
 from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig
 from privacy.mechanisms.flip_plans import CLAMP_WORDS
-from scenarios.plan.plan import Plan, Point
-from scenarios.report.figures.draw import FigureFiles
+from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.partition import draw_partition
+from scenarios.report.figures.style import FigureFiles
 from scenarios.report.tables.export import TRIALS_AT_ONCE
 from scenarios.report.tables.tables import TaskIds
 from scenarios.schema.labels.labels import setting_cell

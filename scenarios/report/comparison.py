@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from scenarios.plan.identity import canonical_json
-from scenarios.plan.plan import Plan, Point, value_of
+from scenarios.plan.points import Plan, Point, value_of
+from scenarios.report.tables.intervals import Mean
 from scenarios.report.tables.quantities import NEVER_NEGATIVE, SHARES
-from scenarios.report.tables.tables import Mean, PointSummary
+from scenarios.report.tables.tables import PointSummary
 from scenarios.schema.errors import KeyPath
 from scenarios.schema.schema import PublishedConfig, Scenario, TableConfig
 

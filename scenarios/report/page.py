@@ -11,21 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from phy.config import LinkConfig
-from scenarios.plan.plan import Plan
-from scenarios.report.bursts import draw_runs, read_bursts, setting_in_words
+from scenarios.plan.points import Plan
+from scenarios.report.bursts import draw_runs, read_bursts
 from scenarios.report.claims.section import claim_section
 from scenarios.report.classification import draw_partitions, read_privacy
 from scenarios.report.computed_by import computed_by, links_on_air
-from scenarios.report.figures.draw import FigureFiles, write_figures
+from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.round_curves import over_rounds
+from scenarios.report.figures.style import FigureFiles
 from scenarios.report.published import PublishedTable, read_published, shown, write_published
 from scenarios.report.reconstructions import draw_attacks
-from scenarios.report.rows import bursts_rows, metrics_rows, privacy_table, rates_rows, settings_cells
+from scenarios.report.rows import bursts_rows, metrics_rows, privacy_table, rates_rows
+from scenarios.report.settings import setting_in_words, settings_cells
 from scenarios.report.silence import silent_trials
-from scenarios.report.tables.export import Replacement
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.records import RunRecord
+from scenarios.store.files import Replacement
+from scenarios.store.run_records import RunRecord
 from scenarios.store.store import Store
 
 if TYPE_CHECKING:

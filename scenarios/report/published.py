@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenarios.plan.plan import Plan
+from scenarios.plan.points import Plan
 from scenarios.report.comparison import Comparison, compare, told_apart_by, verdict
-from scenarios.report.rows import Table, format_mean
 from scenarios.report.tables.cells import csv_cells
-from scenarios.report.tables.export import Replacement
 from scenarios.report.tables.tables import PointSummary
+from scenarios.report.tables.text import Table, format_mean
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import plain_label, plain_setting, setting_cell
 from scenarios.schema.schema import TableConfig
+from scenarios.store.files import Replacement
 
 _FIELDS = (
     "metric",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scenarios.plan.plan import Plan
-from scenarios.report.bursts import setting_in_words
+from scenarios.plan.points import Plan
+from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.tables import TaskIds
 from scenarios.schema.consistency.budget import budget_of
 from scenarios.store.store import Store

@@ -13,7 +13,7 @@ from privacy.config import BitFlippingConfig
 from privacy.events.merging import side_by_side
 from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS
 from privacy.mechanisms.sound_bit_flipping import AccountRow, StatedSensitivity, bit_flipping_rows
-from scenarios.plan.plan import Plan, Point
+from scenarios.plan.points import Plan, Point
 from scenarios.report.claims.gather import scenario_delta
 from scenarios.store.store import Store
 

@@ -13,7 +13,7 @@ from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant, Claim
 from privacy.events.events import Relation
 from privacy.events.merging import side_by_side
-from scenarios.plan.plan import Plan, Point
+from scenarios.plan.points import Plan, Point
 from scenarios.store.store import Store
 
 DEFAULT_DELTA = 1e-5

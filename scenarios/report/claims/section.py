@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from privacy.errors import PrivacyError
-from scenarios.plan.plan import Plan
+from scenarios.plan.points import Plan
 from scenarios.report.claims.gather import gather_claims, strongest
 from scenarios.report.claims.table import claim_table
-from scenarios.report.rows import Table
+from scenarios.report.tables.text import Table
 from scenarios.store.store import Store
 
 MOST_POINTS = 60

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privacy.events.claims import Claim
-from scenarios.plan.plan import Plan, value_of
+from scenarios.plan.points import Plan, value_of
 from scenarios.report.claims.gather import PointClaims
 from scenarios.schema.labels.labels import plain_label, setting_cell
 

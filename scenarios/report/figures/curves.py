@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config import BitDistanceConfig, FlmcConfig
-from scenarios.plan.plan import Plan, Point, value_of
+from scenarios.plan.points import Plan, Point, value_of
+from scenarios.report.tables.intervals import Mean, Rate
 from scenarios.report.tables.quantities import NEVER_NEGATIVE, RATES, ROUND_AXES, SHARES
-from scenarios.report.tables.tables import Mean, PointSummary, Rate
+from scenarios.report.tables.tables import PointSummary
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import canonical_json

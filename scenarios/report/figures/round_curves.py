@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.plan.plan import Plan, Point
+from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.curves import Spot, band
+from scenarios.report.tables.intervals import mean_interval, rate_interval
 from scenarios.report.tables.quantities import DEVICES_TABLE, PER_DEVICE, RATES
-from scenarios.report.tables.tables import TaskIds, is_measured, mean_interval, rate_interval
+from scenarios.report.tables.tables import TaskIds, is_measured
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Series, Store
 from scenarios.store.trials import SeriesTable

@@ -4,61 +4,26 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.plan.plan import Plan
+from scenarios.plan.points import Plan
+from scenarios.report.settings import swept_values
 from scenarios.report.tables.cells import csv_cells
 from scenarios.report.tables.quantities import CODED, word_of
-from scenarios.report.tables.tables import (
-    KEYS,
-    WORDED,
-    Block,
-    TaskIds,
-    blocks,
-    columns_of,
-    swept_values,
-)
+from scenarios.report.tables.tables import KEYS, WORDED, Block, TaskIds, blocks, columns_of
 from scenarios.schema.errors import ScenarioError
+from scenarios.store.files import Replacement
 from scenarios.store.store import Store
 
 TABLES: tuple[str, ...] = tuple(KEYS)
 TRIALS_AT_ONCE = 20
 """Trials in memory at a time: at 300 rounds of 20 devices some 20 MB of text."""
-
-
-class Replacement:
-    """A file written beside `path` and renamed onto it when whole; after an error nothing is left.
-
-    A class, not a generator, so that errors of the body pass through untouched.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        self._file: IO[bytes] | None = None
-
-    def __enter__(self) -> IO[bytes]:
-        self._file = self._temporary.open("wb")
-        return self._file
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._file is not None  # entered
-        try:
-            self._file.close()
-            if error is None:
-                self._temporary.replace(self._path)
-        finally:
-            self._temporary.unlink(missing_ok=True)
 
 
 def export(folder: Path, out: Path, *, plan: Plan, task_ids: TaskIds) -> tuple[Path, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from scenarios.plan.plan import Plan, value_of
+from scenarios.plan.points import Plan, value_of
 from scenarios.report.comparison import Published, of_plan, points_at, words_at
 from scenarios.report.tables.quantities import METRICS, SHARES
 from scenarios.schema.errors import KeyPath, ScenarioError, dotted, listing, mark_of, shorten

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from privacy.events.claims import Claim
-from scenarios.plan.plan import Plan
-from scenarios.report.figures.draw import STYLE, write_picture
+from scenarios.plan.points import Plan
 from scenarios.report.figures.layout import wrap
+from scenarios.report.figures.style import STYLE, write_picture
 from scenarios.schema.errors import ScenarioError
 from scenarios.studies.audit.results import PointAudit, point_label
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privacy.events.claims import Claim
-from scenarios.plan.plan import Plan, Point, value_of
+from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.tables.cells import csv_record
-from scenarios.report.tables.export import Replacement
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import setting_cell
+from scenarios.store.files import Replacement
 from scenarios.studies.audit.plan import AuditOptions
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import numpy as np
 
 from phy.measure.monte_carlo import LinkTally, RateEstimate
 from scenarios.report.tables.cells import csv_record
-from scenarios.report.tables.export import Replacement
 from scenarios.schema.errors import ScenarioError
+from scenarios.store.files import Replacement
 from scenarios.store.store import canonical_json
 from scenarios.studies.link.batches import AMOUNTS, COUNTS
 from scenarios.studies.link.closed_form import theory

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from phy.measure.monte_carlo import RateEstimate
 from scenarios.report.figures.curves import Spot
-from scenarios.report.figures.draw import COLOURS, MARKERS, STYLE, FigureFiles, write_picture
 from scenarios.report.figures.layout import log_limits
+from scenarios.report.figures.style import COLOURS, MARKERS, STYLE, FigureFiles, write_picture
 from scenarios.schema.errors import ScenarioError, listing, mark_of
 from scenarios.schema.labels.labels import axis_label, plain_label
 from scenarios.schema.loader import LoadedScenario

@@ -13,7 +13,8 @@ from phy.config import LinkConfig
 from phy.measure.monte_carlo import Independent
 from scenarios.plan.identity import EXECUTION_MODE, leave_out_sionna, without_minus_zero
 from scenarios.plan.identity import canonical_json as identity_json
-from scenarios.plan.plan import Point, Reading, expand, value_of
+from scenarios.plan.plan import Reading, expand
+from scenarios.plan.points import Point, value_of
 from scenarios.schema.consistency.link_studies import find_link_conflicts, measure_of, resolve_link
 from scenarios.schema.errors import KeyPath, ScenarioError, mark_of
 from scenarios.schema.labels.labels import setting_label

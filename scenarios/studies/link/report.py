@@ -11,9 +11,9 @@ import yaml
 
 from phy.measure.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
 from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells
-from scenarios.report.figures.draw import FigureFiles
+from scenarios.report.figures.style import FigureFiles
 from scenarios.report.page import FIGURES, ReportPaths, data_uri, provenance_rows, reflow, template, write_page
-from scenarios.report.rows import Table
+from scenarios.report.tables.text import Table
 from scenarios.schema.loader import LoadedScenario
 from scenarios.studies.link.figures import figures_of, logarithmic, without_overridden, write_study_figures
 from scenarios.studies.link.level import PLAIN_LABELS

@@ -14,9 +14,9 @@ from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.run import RUNS
 from scenarios.engine.run_log import tell_end, tell_report, tell_start
 from scenarios.report.page import ReportPaths
-from scenarios.report.tables.export import Replacement
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario
+from scenarios.store.files import Replacement
 from scenarios.store.heartbeat import Heartbeat
 from scenarios.store.log import USUAL, event, logged, logger
 from scenarios.store.plain_files import RESOLVED, refuse_replaced

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phy.measure.monte_carlo import RateEstimate, Stop, StopReason
-from scenarios.report.rows import with_interval
+from scenarios.report.tables.text import with_interval
 from scenarios.studies.link.level import MEANINGS, PLAIN_LABELS
 from scenarios.studies.link.plan import LinkPlan
 from scenarios.studies.link.results import PointResult

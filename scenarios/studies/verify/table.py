@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scenarios.report.tables.export import Replacement
+from scenarios.store.files import Replacement
 from scenarios.studies.verify.check import CONFIDENCE, FAMILY
 from scenarios.studies.verify.run import Verdict
 

@@ -13,7 +13,8 @@ from fl.algorithms.flmc_trials import run_trials
 from fl.results import TrialResult
 from scenarios.engine.batch import InProcess
 from scenarios.engine.run import Progress, identify, run_plan
-from scenarios.plan.plan import Plan, Point, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.check import check_figures
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import draw, write_figures

@@ -22,7 +22,8 @@ from scenarios.engine import interruption
 from scenarios.engine.batch import Finished, InProcess, Job, compute
 from scenarios.engine.failures import results_or_failures
 from scenarios.engine.run import Progress, identify, run_plan
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.store.store import Store

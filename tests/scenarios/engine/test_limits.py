@@ -17,7 +17,8 @@ from scenarios.engine.limits import refuse_disk, refuse_memory, room
 from scenarios.engine.memory import free_memory, read_memory_limit
 from scenarios.engine.options import RunOptions
 from scenarios.engine.run import missing_jobs
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 

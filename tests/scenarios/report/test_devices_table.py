@@ -14,7 +14,7 @@ from tidy_frames import devices_table
 
 from fl.results import TrialResult
 from phy.measure.counts import rate_interval
-from scenarios.plan.plan import Plan
+from scenarios.plan.points import Plan
 from scenarios.report.classification import read_privacy
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.round_curves import over_rounds

@@ -13,7 +13,8 @@ from fake_runs import ids_of, make_plan, make_trial, store_trials
 from scipy import stats
 
 from scenarios.engine.run import identify
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.report.comparison import (
     Comparison,
     Published,
@@ -26,7 +27,8 @@ from scenarios.report.comparison import (
 )
 from scenarios.report.page import ReportPaths, write_report
 from scenarios.report.published import markdown, read_published, shown, tidy
-from scenarios.report.tables.tables import Mean, PointSummary, mean_interval, summarise
+from scenarios.report.tables.intervals import Mean, mean_interval
+from scenarios.report.tables.tables import PointSummary, summarise
 from scenarios.schema.loader import LoadedScenario, as_yaml, library_names, load_scenario, resolved_root
 from scenarios.schema.schema import TableConfig
 from scenarios.store.store import Store

@@ -20,7 +20,8 @@ from fl.tasks.base import LearningError
 from scenarios.cli.run import check_scenario, run_scenario
 from scenarios.plan.identity import physics_json
 from scenarios.plan.own_code import with_own_code
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.report.page import write_report
 from scenarios.report.tables.cells import csv_cell
 from scenarios.report.tables.export import export

@@ -12,7 +12,8 @@ from phy.measure.monte_carlo import StopRule
 from scenarios.engine.batch import InProcess
 from scenarios.engine.estimate import estimate
 from scenarios.engine.run import Progress, run_plan
-from scenarios.plan.plan import Point, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Point
 from scenarios.schema.loader import library_names, load_scenario
 from scenarios.studies.link.plan import expand_link
 from scenarios.studies.link.run import Listener, run_study

@@ -22,7 +22,8 @@ from fl.results import TrialResult
 from scenarios.engine.batch import Finished, InProcess, Job, compute, start_tensorflow
 from scenarios.engine.run import Progress, run_plan
 from scenarios.plan.identity import task_id
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.schema.loader import load_scenario
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, TaskCheckpoints, discard, sweep
 from scenarios.store.store import Store

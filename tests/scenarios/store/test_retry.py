@@ -15,7 +15,8 @@ from fl.results import TrialResult
 from scenarios.cli import run as commands
 from scenarios.engine.options import AS_USUAL, RunOptions
 from scenarios.engine.run import Progress, RunOutcome, identify, run_plan
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.store.store import Store

@@ -10,7 +10,7 @@ import pytest
 
 from phy.measure.counts import empty_counts
 from phy.measure.monte_carlo import Stop
-from scenarios.report.figures.draw import render
+from scenarios.report.figures.style import render
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.schema.schema import FigureConfig
