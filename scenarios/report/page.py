@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from phy.config import LinkConfig
+from scenarios.engine.study import ReportPaths
 from scenarios.plan.points import Plan
 from scenarios.report.bursts import draw_runs, read_bursts
 from scenarios.report.claims.section import claim_section
@@ -27,7 +28,7 @@ from scenarios.report.silence import silent_trials
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.files import Replacement
-from scenarios.store.run_records import RunRecord
+from scenarios.store.records import RunRecord
 from scenarios.store.store import Store
 
 if TYPE_CHECKING:
@@ -37,15 +38,6 @@ PAGE = "report.html"
 FIGURES = "figures"
 TABLES = "tables"
 FAILURES_SHOWN = 50
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportPaths:
-    """What was written: the page, figures (PNG and SVG), and published numbers beside ours (Markdown and CSV)."""
-
-    html: Path
-    figures: tuple[Path, ...]
-    tables: tuple[Path, ...] = ()
 
 
 def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -> ReportPaths:

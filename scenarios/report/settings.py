@@ -27,6 +27,10 @@ def settings_cells(plan: Plan, point: Point) -> tuple[str | None, ...]:
 
 
 def swept_values(plan: Plan, point: Point) -> tuple[Any, ...]:
-    """The swept settings of a point as table cells: mappings and lists as compact JSON text."""
-    values = (value_of(point, path) for path in plan.swept_paths)
-    return tuple(canonical_json(v) if isinstance(v, (Mapping, list, tuple)) else v for v in values)
+    """The swept settings of a point as cells of a CSV file."""
+    return tuple(csv_value(value_of(point, path)) for path in plan.swept_paths)
+
+
+def csv_value(value: Any) -> Any:
+    """A setting as a cell of a CSV file: mappings and lists as compact JSON text."""
+    return canonical_json(value) if isinstance(value, (Mapping, list, tuple)) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,3 +61,8 @@ def writing(folder: Path, what: str) -> Iterator[None]:
             problem=f"{what} cannot be written here ({error.strerror})",
             remedy="choose a folder on a writable disk",
         ) from error
+
+
+def file_name(text: str) -> str:
+    """`text` with only letters, digits, dots, lines and hyphens."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", text)

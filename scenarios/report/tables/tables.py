@@ -19,7 +19,7 @@ from scenarios.plan.points import Plan, Point
 from scenarios.report.tables.intervals import Mean, Rate, mean_interval, rate_interval
 from scenarios.report.tables.quantities import RATES
 from scenarios.store.store import Store
-from scenarios.store.store_reading import SeriesTable
+from scenarios.store.trials import SeriesTable
 
 TaskIds = Sequence[Sequence[str]]
 """Identity of each task, `[point][trial]`."""

@@ -1,9 +1,9 @@
-"""Every card to its verdict."""
+"""Verdicts on cards."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scenarios.studies.verify.cards import Card
@@ -26,12 +26,9 @@ class Verdict:
     seconds: float
 
 
-def run_cards(
-    cards: Sequence[Card], *, fast: bool = False, debug: bool = False, began: Callable[[Card], None] = lambda _: None
-) -> Iterator[Verdict]:
-    """Verdicts as they fall. A card that cannot be measured fails and the others go on, unless `debug`."""
+def run_cards(cards: Sequence[Card], *, fast: bool = False, debug: bool = False) -> Iterator[Verdict]:
+    """Yield verdicts as they come. A card that cannot be measured fails and the others go on, unless `debug`."""
     for card in cards:
-        began(card)
         started = time.perf_counter()
         try:
             for check in _checks(card, fast=fast):

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from fake_runs import FIGURE, PROVENANCE, ids_of, make_plan, make_trial, store_trials
 
+from scenarios.engine.study import ReportPaths
 from scenarios.plan.points import Plan
-from scenarios.report.page import ReportPaths, reflow, write_report
+from scenarios.report.page import reflow, write_report
 from scenarios.report.tables.intervals import Mean, rate_interval
 from scenarios.report.tables.text import format_mean, format_rate
 from scenarios.schema.errors import ScenarioError

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 from command import SMALL, phyloop, start_phyloop, write_scenario
 from forged_blobs import forged
+from learning_run import run_plan
 
 from fl.checkpoints import Saved
 from fl.results import TrialResult
 from scenarios.engine.batch import Finished, InProcess, Job, compute, start_tensorflow
-from scenarios.engine.run import Progress, run_plan
+from scenarios.engine.study import Progress
 from scenarios.plan.identity import task_id
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
@@ -232,7 +233,7 @@ def run(tmp_path: Path, text: str, told: Told, *, folder: str = "run", rounds: i
 
 def stored(folder: Path, plan: Plan) -> list[object]:
     """Everything that is stored of every task, without times."""
-    from scenarios.engine.run import identify
+    from scenarios.studies.learning import identify
 
     ids = [one for point in identify(plan) for one in point]
     with closing(Store.open_existing(folder)) as store:
