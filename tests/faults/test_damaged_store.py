@@ -229,14 +229,14 @@ def a_batch(point: int, number: int) -> Batch:
 
 
 CURVE: Any = SimpleNamespace(num_devices=1)
-POINTS: list[Any] = [SimpleNamespace(point_id=f"point{number}", physics={"point": number}) for number in range(3)]
+LINK_POINTS: list[Any] = [SimpleNamespace(point_id=f"point{number}", physics={"point": number}) for number in range(3)]
 
 
 def measure(folder: Path) -> None:
     """Write the batches that are missing, as a study does."""
     with LinkStore.open(folder, scenario_name="demo") as store:
         store.save_scenario(yaml="name: demo", root={"name": "demo"})
-        for number, point in enumerate(POINTS):
+        for number, point in enumerate(LINK_POINTS):
             measured, stop = read_point(store, CURVE, point)
             for batch in range(measured.tally.batches, BATCHES):
                 measured = measured.with_batch(a_batch(number, batch), SHAPE)
@@ -247,7 +247,7 @@ def measure(folder: Path) -> None:
 
 def counted(folder: Path) -> str:
     with LinkStore.open_existing(folder) as store:
-        points = [read_point(store, CURVE, point) for point in POINTS]
+        points = [read_point(store, CURVE, point) for point in LINK_POINTS]
     return str([(m.counts.tolist(), m.amounts.tolist(), m.seconds, m.tally, stop) for m, stop in points])
 
 

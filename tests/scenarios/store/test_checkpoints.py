@@ -226,7 +226,7 @@ def run(tmp_path: Path, text: str, told: Told, *, folder: str = "run", rounds: i
     loaded, plan = planned(tmp_path, text)
     progress = told.progress()
     policy = CheckpointPolicy(folder=tmp_path / folder / CHECKPOINTS, rounds=rounds, minutes=0.0)
-    engine = InProcess(checkpoints=policy, on_restored=progress.restored)
+    engine = InProcess(checkpoints=policy)
     run_plan(loaded, plan, folder=tmp_path / folder, engine=engine, progress=progress)  # type: ignore[arg-type]
     return tmp_path / folder
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from command import SMALL, write_scenario
 from known_engine import Known
-from learning_run import run_plan
+from learning_run import run_plan, run_scenario
 from tampered import change_record
 
 from fl.results import TrialResult
-from scenarios.cli import run as commands
 from scenarios.engine.study import Outcome, Progress
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
@@ -184,7 +183,7 @@ def test_the_command_says_that_all_is_finished_and_still_exits_with_1_for_failur
     folder = tmp_path / "run"
     run(small, folder, Known(failing=frozenset({1})))
     source = str(small[0].source)
-    code = commands.run_scenario(source, out=folder, overrides=(), trials=None, seed=None)
+    code = run_scenario(source, out=folder, overrides=(), trials=None, seed=None)
     said = capsys.readouterr()
     assert code == 1
     assert "all 8 tasks are finished: 0 computed, 8 found done" in said.out
