@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import json
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,6 @@ from scenarios.engine.run import run_study
 from scenarios.engine.study import Progress
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
-from scenarios.store.blobs import pack
-from scenarios.store.folder import NewBatch
 from scenarios.store.plain_files import DATABASE
 from scenarios.store.store import Store
 from scenarios.studies.folders import export, study_in
@@ -339,31 +335,6 @@ def test_a_folder_with_results_of_a_run_is_refused(tmp_path: Path) -> None:
     Store.open(tmp_path / "run", scenario_name="small-link").close()
     with pytest.raises(ScenarioError, match="holds results of phyloop run"):
         run_study(LinkStudy(loaded, plan), folder=tmp_path / "run")
-
-
-CHANGES = {
-    "a count that is no number": lambda kept: kept["counts"][0].__setitem__(0, "x"),
-    "a tally with a fraction": lambda kept: kept["tallies"][0]["bits"].update(errors=0.5),
-    "a tally below zero": lambda kept: kept["last_devices"][0]["packets"].update(errors=-1),
-    "bursts of another shape": lambda kept: kept.update(bursts=[1]),
-    "a device too many": lambda kept: kept["devices"].append(kept["devices"][0]),
-    "nothing": lambda kept: kept.clear(),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_counts_that_no_study_wrote_are_said_in_one_sentence(
-    tmp_path: Path, change: Callable[[dict[str, Any]], Any]
-) -> None:
-    measure(tmp_path, SMALL, "measure.values=[0]")
-    with LinkStore.open(tmp_path / "run", scenario_name="small-link") as store:
-        (task, *_) = store.read_tasks(store.task_ids()).values()
-        about = json.loads(json.dumps(store.blob(task.batch).about))
-        change(about["measured"])
-        batch = NewBatch(ids=[task.task_id], numbers=[1], blob=pack({}, about=about), seconds=1.0, extras=[task.extra])
-        store.add([batch])
-    with pytest.raises(ScenarioError, match=r"is damaged .*run the scenario"):
-        results(tmp_path / "run")
 
 
 def test_check_says_how_many_points_and_what_x_means(tmp_path: Path) -> None:
