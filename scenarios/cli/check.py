@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from scenarios.cli.studies import learning_warnings
 from scenarios.engine.limits import room
+from scenarios.engine.study import default_folder
 from scenarios.plan.plan import expand
 from scenarios.report.computed_by import computed_by, links_on_air
 from scenarios.report.figures.check import check_figures
@@ -16,7 +16,7 @@ from scenarios.report.tables.table_check import check_tables
 from scenarios.report.terminal import print_table
 from scenarios.schema.labels.units import byte_size, duration
 from scenarios.schema.loader import LoadedScenario, library_names, load_scenario
-from scenarios.studies.folders import default_folder
+from scenarios.studies.learning import learning_warnings
 
 
 def check_scenario(
@@ -72,9 +72,9 @@ def check_scenario(
 
 def check_study(loaded: LoadedScenario) -> None:
     """`phyloop check` of the `measure:` part."""
-    from scenarios.studies.link.check import check_study_figures, study_warnings
+    from scenarios.studies.link.check import check_study_figures
     from scenarios.studies.link.closed_form import has_closed_form
-    from scenarios.studies.link.plan import expand_link
+    from scenarios.studies.link.plan import expand_link, study_warnings
     from scenarios.studies.link.words import axis_sentence, stop_sentence
 
     plan = expand_link(loaded)

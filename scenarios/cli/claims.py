@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from rich.console import Console
 from rich.markup import escape
 
 from privacy.errors import PrivacyError
-from privacy.events.claims import Accountant, Claim
 from privacy.events.events import Relation
 from scenarios.plan.points import Plan, value_of
 from scenarios.report.claims.bit_flipping import FlippingTable, flipping_tables
@@ -26,6 +25,9 @@ from scenarios.store.files import writing
 from scenarios.store.store import Store
 from scenarios.studies.folders import study_in
 from scenarios.studies.learning import LearningStudy
+
+if TYPE_CHECKING:
+    from privacy.events.claims import Accountant, Claim
 
 CSV_COLUMNS = (
     "scope",

@@ -12,17 +12,15 @@ from rich.table import Table
 
 from scenarios.engine.limits import room
 from scenarios.engine.options import RunOptions, refuse_impossible
+from scenarios.engine.study import default_folder
 from scenarios.plan.own_code import with_own_code
 from scenarios.plan.plan import expand
-from scenarios.plan.points import Plan
 from scenarios.report.figures.check import check_figures
 from scenarios.report.tables.table_check import check_tables
-from scenarios.schema.consistency import find_warnings
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.store.log import logger
-from scenarios.studies.folders import default_folder
-from scenarios.studies.learning import LearningStudy, choose_engine
+from scenarios.studies.learning import LearningStudy, choose_engine, learning_warnings
 
 
 def learning(source: str, *, out: Path | None, options: RunOptions, **changes: Any) -> tuple[LearningStudy, Path]:
@@ -42,7 +40,8 @@ def learning(source: str, *, out: Path | None, options: RunOptions, **changes: A
 
 def link(source: str, *, out: Path | None, max_seconds: float | None, **changes: Any) -> tuple[Any, Path]:
     """Study and folder of `phyloop link`."""
-    from scenarios.studies.link.check import check_study_figures, study_warnings
+    from scenarios.studies.link.check import check_study_figures
+    from scenarios.studies.link.plan import study_warnings
     from scenarios.studies.link.study import LinkStudy
 
     loaded = load_scenario(source, **changes)
@@ -90,11 +89,6 @@ def list_cards() -> None:
     console = Console(highlight=False)
     console.print(table)
     console.print(f"\nEach is a scenario, to read and to copy, in {CARDS}", highlight=False, soft_wrap=True)
-
-
-def learning_warnings(plan: Plan) -> list[str]:
-    """Each warning about a point of the plan once."""
-    return list(dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario)))
 
 
 def _load_learning(source: str, changes: dict[str, Any]) -> LoadedScenario:

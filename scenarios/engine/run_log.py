@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from scenarios.engine.failures import short_trace
-from scenarios.engine.study import ReportPaths
 from scenarios.store.log import event, logger
-from scenarios.store.provenance import Provenance
-from scenarios.store.records import Planned
+
+if TYPE_CHECKING:
+    from scenarios.engine.study import ReportPaths
+    from scenarios.store.provenance import Provenance
+    from scenarios.store.records import Planned
 
 _log = logger("run")
 

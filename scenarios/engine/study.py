@@ -6,9 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from scenarios.store.store import Store
+if TYPE_CHECKING:
+    from scenarios.schema.loader import LoadedScenario
+    from scenarios.store.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,3 +129,13 @@ class Study(ABC):
     @abstractmethod
     def rows(self, store: Store, name: str) -> Iterator[str]:
         """Body of a CSV file of `columns`, a piece at a time."""
+
+
+RUNS = Path("runs")
+
+
+def default_folder(loaded: LoadedScenario, kind: str) -> Path:
+    """Folder of the results where the user names none; only learning runs have the plain name."""
+    learns = "learning" in loaded.document
+    plain = kind == "run" or (kind == "link" and not learns)
+    return RUNS / (loaded.scenario.name if plain else f"{loaded.scenario.name}-{kind}")

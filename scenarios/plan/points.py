@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from scenarios.schema.schema import Scenario
+if TYPE_CHECKING:
+    from scenarios.schema.errors import KeyPath
+    from scenarios.schema.schema import Scenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,3 +49,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def swept_keys(node: object, at: KeyPath = ("sweep",)) -> Iterator[KeyPath]:
+    """Where each path of a sweep `node` stands, the path last."""
+    if isinstance(node, list):
+        for number, block in enumerate(node):
+            yield from swept_keys(block, (*at, number))
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if key == "zip":
+                yield from swept_keys(value, (*at, key))
+            else:
+                yield (*at, key)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phy.measure.burstiness import Burstiness
 from phy.measure.independence import Independence, assess, verdict
-from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.layout import legend_layout
 from scenarios.report.figures.style import COLOURS, MARKERS, STYLE, render
 from scenarios.report.settings import setting_in_words
-from scenarios.report.tables.export import TRIALS_AT_ONCE
-from scenarios.report.tables.tables import TaskIds
-from scenarios.store.store import Store
+from scenarios.report.tables.tables import TRIALS_AT_ONCE
+
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan, Point
+    from scenarios.report.tables.tables import TaskIds
+    from scenarios.store.store import Store
 
 MOST_CURVES = 6
 RUNS = ("1", "2", "3", "4", "5", "6", "7 or more")

@@ -7,15 +7,18 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from scenarios.plan.points import Plan
 from scenarios.report.comparison import Comparison, compare, told_apart_by, verdict
 from scenarios.report.tables.cells import csv_row
-from scenarios.report.tables.tables import PointSummary
 from scenarios.report.tables.text import Table, format_mean
 from scenarios.schema.labels.labels import plain_label, plain_setting, setting_cell
-from scenarios.schema.schema import TableConfig
 from scenarios.store.files import file_name, replace_text, writing
+
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan
+    from scenarios.report.tables.tables import PointSummary
+    from scenarios.schema.schema import TableConfig
 
 _FIELDS = (
     "metric",

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from scenarios.plan.points import Plan, Point
 from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells
 from scenarios.report.classification import PRIVACY_METRICS, PointPrivacy
 from scenarios.report.settings import settings_cells
 from scenarios.report.silence import EMPTY_ROUNDS
-from scenarios.report.tables.intervals import Mean, Rate
 from scenarios.report.tables.quantities import CODED, NEVER_NEGATIVE, RATES, SHARES, word_of
-from scenarios.report.tables.tables import PointSummary
 from scenarios.report.tables.text import Table, format_mean, format_rate
 from scenarios.schema.labels.labels import plain_label
+
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan, Point
+    from scenarios.report.tables.intervals import Mean, Rate
+    from scenarios.report.tables.tables import PointSummary
 
 
 def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:

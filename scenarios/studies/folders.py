@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from scenarios.engine.study import ReportPaths, Study
 from scenarios.report.tables.cells import csv_row
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.loader import LoadedScenario
 from scenarios.store.files import Replacement, writing
 from scenarios.store.folder import identity_of
 from scenarios.store.store import Store
 
-RUNS = Path("runs")
-
-
-def default_folder(loaded: LoadedScenario, kind: str) -> Path:
-    """Folder of the results where the user names none; only learning runs have the plain name."""
-    learns = "learning" in loaded.document
-    plain = kind == "run" or (kind == "link" and not learns)
-    return RUNS / (loaded.scenario.name if plain else f"{loaded.scenario.name}-{kind}")
+if TYPE_CHECKING:
+    from scenarios.engine.study import ReportPaths, Study
 
 
 def study_in(folder: Path) -> Study:

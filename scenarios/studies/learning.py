@@ -24,6 +24,7 @@ from scenarios.report.settings import setting_in_words
 from scenarios.report.silence import silent_trials
 from scenarios.report.tables.export import rows_of
 from scenarios.report.tables.tables import KEYS, columns_of
+from scenarios.schema.consistency import find_warnings
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, digest_of, discard, sweep
 from scenarios.store.log import event, logger
@@ -197,6 +198,11 @@ def choose_engine(options: RunOptions, *, folder: Path, worker_bytes: int) -> En
         checkpoints=checkpoints,
         worker_bytes=None if options.memory_limit is None else worker_bytes,
     )
+
+
+def learning_warnings(plan: Plan) -> list[str]:
+    """Each warning about a point of the plan once."""
+    return list(dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario)))
 
 
 def identify(plan: Plan) -> tuple[tuple[str, ...], ...]:

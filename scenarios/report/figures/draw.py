@@ -5,7 +5,6 @@ No pyplot and no global state; the same store yields the same SVG, byte for byte
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,19 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.curves import Curve, Drawing, Spot, arrange, is_shown
 from scenarios.report.figures.layout import legend_layout, log_limits, log_ticks, word_ticks, wrap
 from scenarios.report.figures.style import COLOURS, LINES, MARKERS, STYLE, FigureFiles, write_picture
 from scenarios.report.tables.quantities import ROUND_AXES
-from scenarios.report.tables.tables import PointSummary
-from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import axis_label, plain_label
-from scenarios.schema.schema import FigureConfig
+from scenarios.store.files import file_name, writing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from scenarios.plan.points import Plan, Point
+    from scenarios.report.tables.tables import PointSummary
+    from scenarios.schema.schema import FigureConfig
 
 
 MARKERS_PER_CURVE = 15
@@ -217,22 +217,15 @@ def write_figures(
 
     `along` reads what a figure over rounds, seconds or joules shows.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder, "figures"):
         return tuple(
             _write_figure(
                 folder,
-                f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '-', config.y)}",
+                f"{number:02d}-{file_name(config.y)}",
                 _arranged(config, plan, summaries, along),
             )
             for number, config in enumerate(figures, start=1)
         )
-    except OSError as error:
-        raise ScenarioError(
-            file=folder,
-            problem=f"figures cannot be written here ({error.strerror})",
-            remedy="choose a folder on a writable disk",
-        ) from error
 
 
 def _arranged(

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.plan.points import Plan
 from scenarios.report.settings import swept_values
 from scenarios.report.tables.cells import csv_row
 from scenarios.report.tables.quantities import CODED, word_of
-from scenarios.report.tables.tables import WORDED, Block, TaskIds, blocks
-from scenarios.store.store import Store
+from scenarios.report.tables.tables import TRIALS_AT_ONCE, WORDED, Block, TaskIds, blocks
 
-TRIALS_AT_ONCE = 20
-"""Trials in memory at a time: at 300 rounds of 20 devices some 20 MB of text."""
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan
+    from scenarios.store.store import Store
 
 
 def rows_of(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> Iterator[str]:

@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.results import LINK_COUNTS
-from scenarios.plan.points import Plan, Point
 from scenarios.report.tables.intervals import Mean, Rate, mean_interval, rate_interval
 from scenarios.report.tables.quantities import RATES
-from scenarios.store.store import Store
-from scenarios.store.trials import SeriesTable
+
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan, Point
+    from scenarios.store.store import Store
+    from scenarios.store.trials import SeriesTable
+
+TRIALS_AT_ONCE = 20
+"""Trials in memory at a time: at 300 rounds of 20 devices some 20 MB of text."""
 
 TaskIds = Sequence[Sequence[str]]
 """Identity of each task, `[point][trial]`."""

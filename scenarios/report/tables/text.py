@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from scenarios.report.tables.intervals import Mean, Rate
+if TYPE_CHECKING:
+    from scenarios.report.tables.intervals import Mean, Rate
 
 _SAME = 1e-12
 """Relative width of an interval around one value that every trial has."""

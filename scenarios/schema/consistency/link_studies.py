@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from phy.config.conflicts import link_conflicts
 from phy.engines.choice import engine_of
-from scenarios.schema.consistency import Conflict
+from scenarios.schema.consistency.conflict import Conflict
 from scenarios.schema.measure import MeasureConfig
 from scenarios.schema.schema import Scenario
 from scenarios.studies.link.level import Budget

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phy.measure.burstiness import Burstiness
-from phy.measure.counts import LinkCounts
 from phy.measure.monte_carlo import ClusteredCounts, LinkTally
-from scenarios.studies.link.plan import BatchShape
+
+if TYPE_CHECKING:
+    from phy.measure.counts import LinkCounts
+    from scenarios.studies.link.plan import BatchShape
 
 COUNTS = (
     "bits",

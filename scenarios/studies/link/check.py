@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from scenarios.plan.points import swept_keys
 from scenarios.schema.errors import ScenarioError, listing, mark_of
-from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.overrides import OVERRIDE
 from scenarios.schema.schema import FigureConfig
-from scenarios.studies.link.level import LABELS
-from scenarios.studies.link.plan import LinkPlan, rate_warning, swept_keys
+from scenarios.studies.link.level import DEVICE, LABELS, QUANTITIES
 
-QUANTITIES = ("bit_error_rate", "packet_error_rate", "raw_bit_error_rate")
-
-
-DEVICE = "device"
-"""Named among `series`, every device has a line of its own."""
+if TYPE_CHECKING:
+    from scenarios.schema.loader import LoadedScenario
+    from scenarios.studies.link.plan import LinkPlan
 
 
 def figures_of(plan: LinkPlan, configured: Sequence[FigureConfig]) -> tuple[FigureConfig, ...]:
@@ -77,12 +75,3 @@ def _check(loaded: LoadedScenario, number: int, key: str, value: str, known: Seq
         key=f"report.figures[{number}].{key}",
         value=value,
     )
-
-
-def study_warnings(plan: LinkPlan) -> list[str]:
-    """Each warning about the links of a plan once."""
-    from phy.config.conflicts import link_warnings
-
-    of_links = [sentence for curve in plan.curves for sentence in link_warnings(curve.link)]
-    rates = [rate_warning(curve, plan.measure.over) for curve in plan.curves]
-    return list(dict.fromkeys([*of_links, *filter(None, rates)]))

@@ -6,7 +6,6 @@ without markers. Nothing depends on colour.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,24 +14,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.measure.monte_carlo import RateEstimate
 from scenarios.report.figures.curves import Spot
 from scenarios.report.figures.layout import log_limits
 from scenarios.report.figures.style import COLOURS, MARKERS, STYLE, FigureFiles, write_picture
-from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import axis_label, plain_label
-from scenarios.schema.measure import Axis
-from scenarios.schema.schema import FigureConfig
-from scenarios.studies.link.check import DEVICE
+from scenarios.store.files import file_name, writing
 from scenarios.studies.link.closed_form import DENSE, theory
-from scenarios.studies.link.level import LABELS, PLAIN_LABELS
-from scenarios.studies.link.plan import Curve, LinkPlan, said
-from scenarios.studies.link.results import CurveResult, PointResult
+from scenarios.studies.link.level import DEVICE, LABELS, PLAIN_LABELS
+from scenarios.studies.link.words import said
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+
+    from phy.measure.monte_carlo import RateEstimate
+    from scenarios.schema.measure import Axis
+    from scenarios.schema.schema import FigureConfig
+    from scenarios.studies.link.plan import Curve, LinkPlan
+    from scenarios.studies.link.results import CurveResult, PointResult
 
 THEORY = "theory"
 THEORY_COLOUR = "#444444"
@@ -286,21 +286,14 @@ def write_study_figures(
     folder: Path, plan: LinkPlan, *, results: Sequence[CurveResult], figures: Sequence[FigureConfig]
 ) -> tuple[FigureFiles, ...]:
     """Draw each figure into `folder` as PNG (150 dpi) and SVG; ScenarioError if it cannot be written."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder, "figures"):
         return tuple(_write(folder, number, config, plan, results) for number, config in enumerate(figures, start=1))
-    except OSError as error:
-        raise ScenarioError(
-            file=folder,
-            problem=f"figures cannot be written here ({error.strerror})",
-            remedy="choose a folder on a writable disk",
-        ) from error
 
 
 def _write(
     folder: Path, number: int, config: FigureConfig, plan: LinkPlan, results: Sequence[CurveResult]
 ) -> FigureFiles:
     picture = arrange(config, plan, results)
-    paths = write_picture(draw(picture), folder / f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '-', config.y)}")
+    paths = write_picture(draw(picture), folder / f"{number:02d}-{file_name(config.y)}")
     title = config.title or f"{plain_label(config.y)} over {PLAIN_LABELS[picture.axis]}"
     return FigureFiles(title=title, caption=picture.caption, **paths)

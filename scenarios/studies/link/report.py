@@ -5,25 +5,27 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from phy.measure.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
-from scenarios.engine.study import ReportPaths
 from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells
-from scenarios.report.figures.style import FigureFiles
-from scenarios.report.page import FIGURES, data_uri, provenance_rows, reflow, template, write_page
+from scenarios.report.html import FIGURES, data_uri, provenance_rows, reflow, template, write_page
 from scenarios.report.settings import plain
 from scenarios.report.tables.text import Table
-from scenarios.schema.loader import LoadedScenario
-from scenarios.store.store import Store
 from scenarios.studies.link.check import figures_of, logarithmic, without_overridden
 from scenarios.studies.link.figures import write_study_figures
 from scenarios.studies.link.level import PLAIN_LABELS
-from scenarios.studies.link.plan import LinkPlan
 from scenarios.studies.link.results import CurveResult, PointResult, is_silent, read_results
 from scenarios.studies.link.words import TIME_NOTE, axis_sentence, cells, heads, rate, stop_sentence
+
+if TYPE_CHECKING:
+    from scenarios.engine.study import ReportPaths
+    from scenarios.report.figures.style import FigureFiles
+    from scenarios.schema.loader import LoadedScenario
+    from scenarios.store.store import Store
+    from scenarios.studies.link.plan import LinkPlan
 
 _NOT_LINK = ("learning", "privacy", "trials")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from phy.measure.monte_carlo import Independent, RateEstimate, Stop, StopReason, estimate_rates
 from scenarios.store.blobs import pack
@@ -12,7 +12,9 @@ from scenarios.store.folder import NewBatch
 from scenarios.store.plain_files import DATABASE
 from scenarios.store.store import Store
 from scenarios.studies.link.batches import Measured, as_plain, from_plain
-from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
+
+if TYPE_CHECKING:
+    from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from phy.measure.monte_carlo import RateEstimate
 from scenarios.report.settings import csv_value
 from scenarios.report.tables.cells import csv_row
 from scenarios.studies.link.batches import AMOUNTS, COUNTS
 from scenarios.studies.link.closed_form import theory
 from scenarios.studies.link.level import LABELS
-from scenarios.studies.link.plan import LinkPlan, setting_of
-from scenarios.studies.link.results import CurveResult, PointResult
+from scenarios.studies.link.words import setting_of
+
+if TYPE_CHECKING:
+    from phy.measure.monte_carlo import RateEstimate
+    from scenarios.studies.link.plan import LinkPlan
+    from scenarios.studies.link.results import CurveResult, PointResult
 
 NAME = "link_points.csv"
 ALL = "all"

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from phy.measure.monte_carlo import RateEstimate, Stop, StopReason
+from typing import TYPE_CHECKING, Any
+
+from scenarios.plan.points import Point, value_of
 from scenarios.report.settings import plain
 from scenarios.report.tables.text import with_interval
-from scenarios.studies.link.batches import Measured
+from scenarios.schema.labels.labels import setting_label
 from scenarios.studies.link.level import MEANINGS, PLAIN_LABELS
-from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
-from scenarios.studies.link.results import PointResult
+
+if TYPE_CHECKING:
+    from phy.measure.monte_carlo import RateEstimate, Stop, StopReason
+    from scenarios.studies.link.batches import Measured
+    from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
+    from scenarios.studies.link.results import PointResult
 
 REASONS: dict[StopReason, str] = {
     "bit_errors": "bit errors",
@@ -128,3 +134,16 @@ def stop_sentence(plan: LinkPlan) -> str:
     if rule.relative_width is not None:
         targets.append(f"an interval of {rule.relative_width:g} of the bit error rate")
     return f"a point stops on {' and '.join(targets)}, or at {rule.max_bits:.3g} bits, or after {rule.max_seconds:g} s"
+
+
+def said(point: Point, path: str) -> str:
+    """A setting in words; of a mapping what the sweep wrote, not the defaults beside it."""
+    written = point.settings.get(path)
+    if path == "link.mcs" and written is not None:
+        return f"MCS {written}"
+    return setting_label(path, written if isinstance(written, dict) else setting_of(point, path))
+
+
+def setting_of(point: Point, path: str) -> Any:
+    """The value of a path; an MCS index as it was swept, though the link has its modulation and rate instead."""
+    return point.settings.get(path) if path == "link.mcs" else value_of(point, path)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isnan
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scenarios.studies.verify.check import CONFIDENCE, FAMILY
-from scenarios.studies.verify.run import Verdict
+from scenarios.studies.verify.check import CONFIDENCE, FAMILY, Check
+
+if TYPE_CHECKING:
+    from scenarios.studies.verify.cards import Card
 
 HEADS = ("card", "what", "errors / counted", "measured", "interval", "expected", "resolves", "verdict", "time")
 CSV_HEADS = (
@@ -31,6 +35,15 @@ INTERVAL_NOTE = (
     f"Intervals hold at {100 * CONFIDENCE:.4f} % each, widened for bursts, so that the table as a whole holds at "
     f"{100 * FAMILY:g} % (Bonferroni). resolves: the smallest difference that a check surely notices."
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """One check of one card, and the time since the one before it [s]."""
+
+    card: Card
+    check: Check
+    seconds: float
 
 
 def cells(verdict: Verdict, *, first: bool) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from fake_runs import FIGURE, PROVENANCE, ids_of, make_plan, make_trial, store_t
 
 from scenarios.engine.study import ReportPaths
 from scenarios.plan.points import Plan
-from scenarios.report.page import reflow, write_report
+from scenarios.report.html import reflow
+from scenarios.report.page import write_report
 from scenarios.report.tables.intervals import Mean, rate_interval
 from scenarios.report.tables.text import format_mean, format_rate
 from scenarios.schema.errors import ScenarioError

@@ -19,7 +19,8 @@ from scenarios.studies.link.plan import expand_link
 from scenarios.studies.verify.bounds import best_packet_error_rate, log_linear, union_bound
 from scenarios.studies.verify.cards import Card, card_names, load_card
 from scenarios.studies.verify.check import CONFIDENCE, FAMILY, MAX_CHECKS, Check, Reference
-from scenarios.studies.verify.run import Verdict, run_cards
+from scenarios.studies.verify.study import run_cards
+from scenarios.studies.verify.table import Verdict
 
 NAMES = card_names()
 FAST = tuple(name for name in NAMES if load_card(name).config.fast)
