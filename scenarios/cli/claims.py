@@ -22,8 +22,8 @@ from scenarios.report.tables.cells import csv_row
 from scenarios.report.terminal import print_table
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.files import writing
+from scenarios.store.folder import identity_of
 from scenarios.store.store import Store
-from scenarios.studies.folders import study_in
 from scenarios.studies.learning import LearningStudy
 
 if TYPE_CHECKING:
@@ -67,15 +67,15 @@ def account_run(
         raise ScenarioError(
             file=folder, problem=f"--delta is {delta:g}, which is no probability", remedy="give one such as 1e-5"
         )
-    study = study_in(folder)
-    if not isinstance(study, LearningStudy):
+    if (kind := identity_of(folder)["study"]) != Store.study:
         raise ScenarioError(
             file=folder,
-            problem=f"holds results of phyloop {study.store.study}, which sends no updates to account for",
+            problem=f"holds results of phyloop {kind}, which sends no updates to account for",
             remedy="name the folder of a learning run",
         )
-    plan, task_ids = study.plan, study.task_ids
     with Store.open_existing(folder) as store:
+        study = LearningStudy.reload(store)
+        plan, task_ids = study.plan, study.task_ids
         try:
             found = tuple(
                 gather_claims(
