@@ -6,9 +6,9 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Collection
-from contextlib import closing, nullcontext, suppress
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -57,51 +57,69 @@ def run_study(
         study.refuse_too_large(folder, done=done)
         store.save_scenario(yaml=text, root=root)
         replace_text(folder / RESOLVED, text)
-        computed = _compute(store, study, done=done, progress=progress, retry_failed=retry_failed)
+        with _recorded(store, study, done=done, retry_failed=retry_failed) as record:
+            both = _both(progress, record.heart)
+            batches, units = study.batches(store, done=done, progress=both)
+            both.start(units)
+            progress.stored(len(done))
+            # Closed at once whatever happens: an engine may have processes to end.
+            with closing(study.compute(batches, progress=both)) as computing:
+                for results in computing:
+                    finished = study.keep(store, results, progress=both)
+                    record.computed += finished
+                    progress.stored(finished)
+                    record.note_skipped(store, study.skipped)
+            record.note_skipped(store, study.skipped)
         failed = sum(status == "failed" for status in store.statuses(study.ids).values())
         report = study.write_report(folder, store)
         store.note_report(ReportNote(made_from=_digest(study, store, text), files=below(folder, report.files)))
         log_report(report)
         notices = study.notices(store)
     return Outcome(
-        planned=len(study.ids), computed=computed, found=len(done), failed=failed, report=report, notices=notices
+        planned=len(study.ids), computed=record.computed, found=len(done), failed=failed, report=report, notices=notices
     )
 
 
-def _compute(store: Store, study: Study, *, done: Collection[str], progress: Progress, retry_failed: bool) -> int:
-    """Compute the batches of a study and store the results, as a run with a number; returns tasks computed."""
+@dataclass(kw_only=True)
+class _Record:
+    """One run as the store and the log know it: its number, its plan, tasks computed so far."""
+
+    run: int
+    planned: Planned
+    heart: Heartbeat
+    computed: int = 0
+
+    def note_skipped(self, store: Store, skipped: int) -> None:
+        if skipped != self.planned.skipped:
+            self.planned = replace(self.planned, skipped=skipped)
+            store.note_plan(self.run, self.planned)
+
+
+@contextmanager
+def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed: bool) -> Iterator[_Record]:
+    """Record the block as a run with a number, and how it ended."""
     provenance = collect_provenance()
-    run = store.record_run(provenance)
-    planned = _planned(study, store, done=done)
-    store.note_plan(run, planned)
-    log_start(run, provenance, planned, missing=len(study.ids) - len(done), retry_failed=retry_failed)
-    heart = Heartbeat(unit=study.units)
-    both = _both(progress, heart)
-    started, computed, why = time.monotonic(), 0, None
+    record = _Record(
+        run=store.record_run(provenance),
+        planned=_planned(study, store, done=done),
+        heart=Heartbeat(unit=study.units),
+    )
+    store.note_plan(record.run, record.planned)
+    log_start(record.run, provenance, record.planned, missing=len(study.ids) - len(done), retry_failed=retry_failed)
+    record.heart.open(store.folder, record.run)
+    started, why = time.monotonic(), None
     try:
-        heart.open(store.folder, run)
-        batches, units = study.batches(store, done=done, progress=both)
-        both.start(units)
-        progress.stored(len(done))
-        # Closed at once whatever happens: an engine may have processes to end.
-        with closing(study.compute(batches, progress=both)) as computing:
-            for results in computing:
-                finished = study.keep(store, results, progress=both)
-                computed += finished
-                progress.stored(finished)
-                planned = _note_skipped(store, run, planned, study)
-        _note_skipped(store, run, planned, study)
+        yield record
     except BaseException as error:
         why = error
         raise
     finally:
         status = "done" if why is None else "interrupted" if isinstance(why, KeyboardInterrupt) else "failed"
-        log_end(run, status, why=why, computed=computed, seconds=time.monotonic() - started)
-        heart.end(status)
+        log_end(record.run, status, why=why, computed=record.computed, seconds=time.monotonic() - started)
+        record.heart.end(status)
         # This write fails on a full disk, too; keep the first error.
         with nullcontext() if why is None else suppress(ScenarioError, sqlite3.Error):
-            store.finish_run(run, status=status)
-    return computed
+            store.finish_run(record.run, status=status)
 
 
 def _planned(study: Study, store: Store, *, done: Collection[str]) -> Planned:
@@ -115,13 +133,6 @@ def _planned(study: Study, store: Store, *, done: Collection[str]) -> Planned:
         others=len(finished),
         others_failed=finished.count("failed"),
     )
-
-
-def _note_skipped(store: Store, run: int, planned: Planned, study: Study) -> Planned:
-    if study.skipped != planned.skipped:
-        planned = replace(planned, skipped=study.skipped)
-        store.note_plan(run, planned)
-    return planned
 
 
 def _both(progress: Progress, heart: Heartbeat) -> Progress:
