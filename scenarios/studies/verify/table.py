@@ -82,7 +82,7 @@ def summary(verdicts: Sequence[Verdict], *, seconds: float) -> str:
     """The last line."""
     failed = [verdict for verdict in verdicts if not verdict.check.passed]
     cards = list(dict.fromkeys(verdict.card.name for verdict in verdicts))
-    counts = f"{len(cards)} reference checks, {len(verdicts)} comparisons"
+    counts = f"{len(cards)} reference check{'s' if len(cards) != 1 else ''}, {len(verdicts)} comparisons"
     if not failed:
         return f"{counts}: all pass, in {seconds:.0f} s"
     names = ", ".join(dict.fromkeys(verdict.card.name for verdict in failed))
