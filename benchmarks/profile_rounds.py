@@ -46,7 +46,8 @@ from timing import print_table
 
 from scenarios.engine.batch import Job, batch_size, compute, start_tensorflow
 from scenarios.plan.identity import physics, physics_json, task_ids
-from scenarios.plan.plan import Point, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Point
 from scenarios.schema.loader import load_scenario
 from scenarios.store.store import Store
 

@@ -31,7 +31,7 @@ app = typer.Typer(
     name="phyloop",
     help="Wireless PHY-in-the-loop simulator for federated learning: every bit is carried, every rate measured.",
     no_args_is_help=True,
-    epilog="Exit codes: 0 done; 1 a task failed, or something unexpected; 2 bad input, or a folder or disk that cannot "
+    epilog="Exit codes: 0 done; 1 a task failed, or an unexpected error; 2 bad input, or a folder or disk that cannot "
     "be used (also one that runs full); 130 stopped by Ctrl-C or SIGTERM: the same command goes on.",
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -40,12 +40,12 @@ app = typer.Typer(
 
 
 def named(text: str) -> Path:
-    """A path that was named. No text, as of a shell variable that is not set, would be the working directory."""
+    """Path of a named folder or file; empty text, as of a shell variable that is not set, is refused."""
     if not text:
         raise typer.BadParameter("no text names no folder; name one, or leave the option out")
     try:
         (Path(text) / "results.sqlite-journal").lstat()  # as long as any name in a run folder
-    except OSError as error:  # of what else may be wrong whoever uses it says a sentence
+    except OSError as error:  # the caller that uses the path reports other errors
         if error.errno == errno.ENAMETOOLONG:
             raise typer.BadParameter(f"{len(text)} characters are more than a name may have; name another") from error
     return Path(text)
@@ -53,6 +53,16 @@ def named(text: str) -> Path:
 
 ScenarioArgument = Annotated[
     str, typer.Argument(metavar="SCENARIO", help="A YAML file, or the name of a library scenario.")
+]
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", parser=named, help="The folder of a run.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        parser=named,
+        help="Folder for the results [default: runs/NAME, runs/NAME-audit for an audit].",
+    ),
 ]
 TrialsOption = Annotated[int | None, typer.Option("--trials", metavar="N", help="Trials per point.")]
 SeedOption = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of every random draw.")]
@@ -71,19 +81,16 @@ LevelOption = Annotated[
     Level,
     typer.Option(
         "--log-level",
-        help="What log.jsonl keeps and standard error tells: debug all, warning no progress, error no warnings.",
+        help="What log.jsonl keeps and standard error shows: debug all, warning no progress, error no warnings.",
     ),
 ]
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", parser=named, help="The folder of a run.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
 @app.command()
 def run(
     scenario: ScenarioArgument,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", parser=named, help="Folder for the results [default: runs/NAME]."),
-    ] = None,
+    out: OutOption = None,
     trials: TrialsOption = None,
     overrides: SetOption = None,
     seed: SeedOption = None,
@@ -99,14 +106,12 @@ def run(
     ] = None,
     checkpoint_rounds: Annotated[
         int | None,
-        typer.Option(
-            "--checkpoint-rounds", metavar="N", min=1, help="Keep how far a task has come after every N rounds, too."
-        ),
+        typer.Option("--checkpoint-rounds", metavar="N", min=1, help="Keep the state of a task every N rounds, too."),
     ] = None,
     checkpoint_minutes: Annotated[
         float,
         typer.Option(
-            "--checkpoint-minutes", metavar="T", min=0.0, help="Keep how far a task has come every T minutes; 0: never."
+            "--checkpoint-minutes", metavar="T", min=0.0, help="Keep the state of a task every T minutes; 0: never."
         ),
     ] = 1.0,
     memory_limit: MemoryOption = None,
@@ -115,10 +120,11 @@ def run(
         bool, typer.Option("--retry-failed", help="Compute tasks again that are stored as failed.")
     ] = False,
     log_level: LevelOption = Level.INFO,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: DebugOption = False,
 ) -> None:
     """Run a scenario; what is already computed in the folder is not computed again."""
-    from scenarios.cli.run import run_scenario
+    from scenarios.cli import studies
+    from scenarios.cli.command import carry_out
     from scenarios.engine.options import RunOptions
 
     options = RunOptions(
@@ -128,22 +134,21 @@ def run(
         checkpoint_minutes=checkpoint_minutes,
         allow_code=allow_code,
         memory_limit=memory_limit,
-        retry_failed=retry_failed,
+    )
+    changes = {"overrides": overrides or (), "trials": trials, "seed": seed}
+    code = carry_out(
+        lambda: studies.learning(scenario, out=out, options=options, **changes),
         log_level=log_level,
         debug=debug,
+        retry_failed=retry_failed,
     )
-    raise typer.Exit(
-        run_scenario(scenario, out=out, overrides=overrides or (), trials=trials, seed=seed, options=options)
-    )
+    raise typer.Exit(code)
 
 
 @app.command()
 def link(
     scenario: ScenarioArgument,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", parser=named, help="Folder for the results [default: runs/NAME]."),
-    ] = None,
+    out: OutOption = None,
     overrides: SetOption = None,
     seed: SeedOption = None,
     max_seconds: Annotated[
@@ -151,22 +156,17 @@ def link(
         typer.Option("--max-seconds", metavar="S", min=0.001, help="Computing time per point at most [s]."),
     ] = None,
     log_level: LevelOption = Level.INFO,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: DebugOption = False,
 ) -> None:
     """Measure error rates of a link over Eb/N0, Es/N0 or SNR; goes on from what is in the folder."""
-    from scenarios.cli.link import link_scenario
+    from scenarios.cli import studies
+    from scenarios.cli.command import carry_out
 
-    raise typer.Exit(
-        link_scenario(
-            scenario,
-            out=out,
-            overrides=overrides or (),
-            seed=seed,
-            max_seconds=max_seconds,
-            log_level=log_level,
-            debug=debug,
-        )
+    changes = {"overrides": overrides or (), "seed": seed}
+    code = carry_out(
+        lambda: studies.link(scenario, out=out, max_seconds=max_seconds, **changes), log_level=log_level, debug=debug
     )
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -189,48 +189,55 @@ def audit(
         ),
     ] = None,
     rounds: Annotated[int, typer.Option("--rounds", metavar="R", help="Rounds that one game lasts.")] = 1,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", parser=named, help="Folder for the results [default: runs/NAME-audit]."),
-    ] = None,
+    out: OutOption = None,
     overrides: SetOption = None,
     seed: SeedOption = None,
     allow_code: AllowCodeOption = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: DebugOption = False,
 ) -> None:
     """Attack what the server receives: lower bounds on epsilon beside the claimed ones, for every point."""
-    del debug  # read by main()
-    from scenarios.cli.audit import audit_scenario
+    from scenarios.cli import studies
+    from scenarios.cli.command import carry_out
     from scenarios.studies.audit.plan import audit_options
 
     options = audit_options(games=games, delta=delta, confidence=confidence, attack=attack, rounds=rounds)
-    raise typer.Exit(
-        audit_scenario(scenario, out=out, overrides=overrides or (), seed=seed, options=options, allow_code=allow_code)
+    changes = {"overrides": overrides or (), "seed": seed}
+    code = carry_out(
+        lambda: studies.audit(scenario, out=out, options=options, allow_code=allow_code, **changes),
+        debug=debug,
+        retry_failed=True,
     )
+    raise typer.Exit(code)
 
 
 @app.command()
 def verify(
-    fast: Annotated[bool, typer.Option("--fast", help="Coarser intervals and fewer cards: a minute or two.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Coarser intervals and fewer checks: a minute or two.")] = False,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="NAME", help="A card, or a file that is one; repeatable.")
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="One reference check, or a file of one; repeatable."),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Say what each card claims, and run none.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Show the claim of each reference check, run none.")] = False,
     seed: SeedOption = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", parser=named, help="Folder for verify.csv and verify.md."),
+        typer.Option("--out", metavar="DIR", parser=named, help="Folder for verify.csv and verify.md [default: none]."),
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: DebugOption = False,
 ) -> None:
-    """Measure scenarios with known answers and compare: exit code 1 if one is off."""
-    from scenarios.cli.verify import list_cards
-    from scenarios.cli.verify import verify as verify_cards
+    """Measure reference checks, scenarios with known answers: exit code 1 if one is off."""
+    from scenarios.cli import studies
+    from scenarios.cli.command import carry_out
 
     if listed:
-        list_cards()
+        studies.list_cards()
         return
-    raise typer.Exit(verify_cards(only=only or (), fast=fast, seed=seed, out=out, debug=debug))
+    code = carry_out(
+        lambda: studies.verify(only=only or (), fast=fast, seed=seed, out=out, debug=debug),
+        debug=debug,
+        retry_failed=True,
+    )
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -241,16 +248,16 @@ def check(
     seed: SeedOption = None,
     memory_limit: MemoryOption = None,
 ) -> None:
-    """Validate a scenario and say what it would cost and which limits will bind, without running it."""
-    from scenarios.cli.run import check_scenario
+    """Validate a scenario and show its cost and the limits that will bind, without running it."""
+    from scenarios.cli.check import check_scenario
 
     check_scenario(scenario, overrides=overrides or (), trials=trials, seed=seed, memory_limit=memory_limit)
 
 
 @app.command(name="list")
 def list_scenarios() -> None:
-    """The scenarios of the library."""
-    from scenarios.cli.run import list_library
+    """List the scenarios of the library."""
+    from scenarios.cli.check import list_library
 
     list_library()
 
@@ -260,7 +267,7 @@ def status(
     folder: FolderArgument,
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object, for scripts.")] = False,
 ) -> None:
-    """How far a run or link study is: done, failed, left, rate, time left, last failure, who computes."""
+    """Show the progress of a run: done, failed, left, rate, time left, last failure, and its process."""
     from scenarios.cli.status import show_status
 
     show_status(folder, as_json=as_json)
@@ -269,9 +276,12 @@ def status(
 @app.command()
 def report(folder: FolderArgument) -> None:
     """Draw the figures and the report page of a run again."""
-    from scenarios.cli.run import report_run
+    from scenarios.cli.command import print_paths
+    from scenarios.engine.study import ReportPaths
+    from scenarios.studies.folders import study_in, write_report_of
 
-    report_run(folder)
+    paths = write_report_of(study_in(folder), folder)
+    print_paths(paths if paths.html is None else ReportPaths(html=paths.html))
 
 
 @app.command()
@@ -291,7 +301,7 @@ def privacy(
     everything: Annotated[bool, typer.Option("--all", help="Every accountant, not the strongest alone.")] = False,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write all claims to a CSV file.")] = None,
 ) -> None:
-    """Which epsilon holds after all rounds of a run, from its ledgers; nothing is run again."""
+    """Compute the epsilon of all rounds of a run from its ledgers; nothing is run again."""
     from scenarios.cli.claims import account_run
 
     account_run(
@@ -304,18 +314,21 @@ def export(
     folder: FolderArgument,
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", parser=named, help="Where the CSV files go.")],
 ) -> None:
-    """Write the tidy tables of a run, or link_points.csv of a link study."""
-    from scenarios.cli.run import export_run
+    """Write the tables of a run as CSV files."""
+    from scenarios.studies import folders
 
-    export_run(folder, out)
+    for path in folders.export(folders.study_in(folder), folder, out):
+        print(path)
 
 
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of scenario files, for editors."""
-    from scenarios.cli.run import print_schema
+    import json
 
-    print_schema()
+    from scenarios.schema.schema import Scenario
+
+    print(json.dumps(Scenario.model_json_schema(), indent=2))
 
 
 def main() -> None:

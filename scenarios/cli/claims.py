@@ -1,30 +1,33 @@
-"""What `phyloop privacy` does, once its arguments are read."""
+"""`phyloop privacy`: claims from the ledgers of a run."""
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from privacy.errors import PrivacyError
-from privacy.events.claims import Accountant, Claim
 from privacy.events.events import Relation
-from scenarios.plan.plan import Plan, value_of
-from scenarios.report.bursts import setting_in_words
+from scenarios.plan.points import Plan, value_of
 from scenarios.report.claims.bit_flipping import FlippingTable, flipping_tables
 from scenarios.report.claims.gather import ACCOUNTANTS, PointClaims, gather_claims, strongest
 from scenarios.report.claims.table import claim_table
-from scenarios.report.tables.cells import csv_cells
+from scenarios.report.settings import setting_in_words
+from scenarios.report.tables.cells import csv_row
+from scenarios.report.terminal import print_table
 from scenarios.schema.errors import ScenarioError
+from scenarios.store.files import writing
+from scenarios.store.folder import identity_of
 from scenarios.store.store import Store
+from scenarios.studies.learning import LearningStudy
+
+if TYPE_CHECKING:
+    from privacy.events.claims import Accountant, Claim
 
 CSV_COLUMNS = (
     "scope",
@@ -54,9 +57,6 @@ def account_run(
     csv_file: Path | None,
 ) -> None:
     """Account for a run from its ledgers, without running anything again. ScenarioError for what cannot be."""
-    from scenarios.cli.run import reload
-    from scenarios.engine.run import identify
-
     chosen = _known(folder, accountants)
     relations = get_args(Relation)
     if relation is not None and relation not in relations:
@@ -67,20 +67,27 @@ def account_run(
         raise ScenarioError(
             file=folder, problem=f"--delta is {delta:g}, which is no probability", remedy="give one such as 1e-5"
         )
-    _, plan = reload(folder)
+    if (kind := identity_of(folder)["study"]) != Store.study:
+        raise ScenarioError(
+            file=folder,
+            problem=f"holds results of phyloop {kind}, which sends no updates to account for",
+            remedy="name the folder of a learning run",
+        )
     with Store.open_existing(folder) as store:
+        study = LearningStudy.reload(store)
+        plan, task_ids = study.plan, study.task_ids
         try:
             found = tuple(
                 gather_claims(
                     store,
                     plan,
-                    task_ids=identify(plan),
+                    task_ids=task_ids,
                     delta=delta,
                     accountants=chosen,
                     relation=cast(Relation | None, relation),
                 )
             )
-            flipping = tuple(flipping_tables(store, plan, task_ids=identify(plan), delta=delta))
+            flipping = tuple(flipping_tables(store, plan, task_ids=task_ids, delta=delta))
         except PrivacyError as error:
             raise ScenarioError(file=folder, problem=str(error), remedy="choose other options") from error
     if not found:
@@ -118,16 +125,11 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool, asked: 
         f"trial{'s' if most != 1 else ''}, all rounds together where the scope is run",
         highlight=False,
     )
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for head, numeric in zip(table.heads, table.numeric, strict=True):
-        drawn.add_column(head, justify="right" if numeric else "left", no_wrap=True)
-    for row in table.rows:
-        drawn.add_row(*map(Text, row))
-    Console(width=max(console.width, 1000), soft_wrap=True).print(drawn)
+    print_table(table.heads, table.numeric, table.rows)
     for number, sentence in enumerate(table.footnotes, start=1):
         console.print(f"\\[{number}] {sentence}.", highlight=False)
     if any(math.isinf(claim.epsilon) for one in shown for claim in one.claims):
-        console.print("ε none: no epsilon can be proved at this δ.", highlight=False)
+        console.print("ε none: ε = ∞, no guarantee at this δ.", highlight=False)
     early = sum(one.ended_early for one in found)
     if early:
         console.print(
@@ -147,18 +149,18 @@ def _show_flipping(plan: Plan, one: FlippingTable) -> None:
         f"\n{escape(setting) + ': ' if setting else ''}bits wrong with probability {one.flip_probability:.4g} at least",
         highlight=False,
     )
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("what is counted", "ε", "δ", "standing", "worth"):
-        drawn.add_column(head, justify="right" if head in "εδ" else "left", no_wrap=True)
-    for row in one.rows:
-        drawn.add_row(
+    heads = ("what is counted", "ε", "δ", "standing", "worth")
+    rows = [
+        (
             row.what,
             "none" if math.isinf(row.claim.epsilon) else f"{row.claim.epsilon:.4g}",
             f"{row.claim.delta:.3g}",
             row.claim.standing,
             row.worth,
         )
-    Console(width=max(console.width, 1000), soft_wrap=True).print(drawn)
+        for row in one.rows
+    ]
+    print_table(heads, [head in "εδ" for head in heads], rows)
 
 
 def _shortened(one: PointClaims) -> PointClaims:
@@ -166,18 +168,14 @@ def _shortened(one: PointClaims) -> PointClaims:
 
 
 def _write_csv(path: Path, plan: Plan, found: Sequence[PointClaims]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow((*plan.swept_paths, *CSV_COLUMNS))
-            for one in found:
-                settings = [value_of(one.point, swept) for swept in plan.swept_paths]
-                writer.writerows(csv_cells((*settings, *_fields(claim), one.trials)) for claim in one.claims)
-    except OSError as error:
-        raise ScenarioError(
-            file=path, problem=f"cannot be written ({error.strerror})", remedy="name a file on a writable disk"
-        ) from error
+    heads = (*plan.swept_paths, *CSV_COLUMNS)
+    rows = (
+        (*(value_of(one.point, swept) for swept in plan.swept_paths), *_fields(claim), one.trials)
+        for one in found
+        for claim in one.claims
+    )
+    with writing(path.parent, "claims"):
+        path.write_text("".join(map(csv_row, [heads, *rows])), encoding="utf-8", newline="\r\n")
 
 
 def _fields(claim: Claim) -> tuple[object, ...]:

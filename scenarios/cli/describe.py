@@ -18,7 +18,7 @@ from fl.footprint.radio import upload_airtime_s
 from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig
 from scenarios.cli.describe_budget import HEADS, budget_cells, learning_within
 from scenarios.cli.describe_schemes import attackers, others, promise, promises, sent
-from scenarios.plan.plan import Plan, Point, value_of
+from scenarios.plan.points import Plan, Point, value_of
 from scenarios.schema.caps import caps_of
 from scenarios.schema.labels.labels import setting_cell
 from scenarios.schema.schema import Scenario

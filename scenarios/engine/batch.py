@@ -1,4 +1,4 @@
-"""The engine seam: where batches of tasks are computed. The do-nothing one computes them in this process."""
+"""The interface of engines, which compute jobs, and the engine that computes them in this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,7 +18,7 @@ from scenarios.engine.failures import Incident, results_or_failures
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.threads import limit_threads
 from scenarios.plan.identity import physics_json
-from scenarios.plan.plan import Point
+from scenarios.plan.points import Point
 from scenarios.schema.schema import Scenario
 from scenarios.store.checkpoints import CheckpointPolicy
 
@@ -60,8 +60,17 @@ class Finished:
 class Engine(Protocol):
     """Computes jobs, in any order, and yields each as it is finished."""
 
-    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
-        """`on_progress` hears how many trial-rounds were done since it last heard."""
+    def run(
+        self,
+        jobs: Iterable[Job],
+        *,
+        on_progress: Callable[[int], None],
+        on_restored: Callable[[int], None] | None = None,
+    ) -> Generator[Finished, None, None]:
+        """`on_progress` is called with the trial-rounds computed since its last call.
+
+        `on_restored` is called with those found in checkpoints, which `on_progress` then does not count.
+        """
         ...
 
 
@@ -86,15 +95,17 @@ def batch_size(scenario: Scenario, *, batch_bytes: int = BATCH_BYTES) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class InProcess:
-    """One job after the other, here.
-
-    `on_restored` hears of trial-rounds that were taken from checkpoints, which `on_progress` then does not.
-    """
+    """One job after the other, in this process."""
 
     checkpoints: CheckpointPolicy | None = None
-    on_restored: Callable[[int], None] | None = None
 
-    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
+    def run(
+        self,
+        jobs: Iterable[Job],
+        *,
+        on_progress: Callable[[int], None],
+        on_restored: Callable[[int], None] | None = None,
+    ) -> Generator[Finished, None, None]:
         """See `Engine.run`."""
         start_tensorflow()
         for job in jobs:
@@ -103,7 +114,7 @@ class InProcess:
                 finished = compute(
                     left,
                     on_progress=on_progress,
-                    on_restored=self.on_restored,
+                    on_restored=on_restored,
                     checkpoints=self.checkpoints,
                     latest_s=LATEST_S,
                 )
@@ -195,7 +206,12 @@ class _Heard:
     """Rounds of `size` trials as they are told: by their number, the first time with those that were restored."""
 
     def __init__(
-        self, total: int, *, size: int, on_progress: Callable[[int], None], on_restored: Callable[[int], None]
+        self,
+        total: int,
+        *,
+        size: int,
+        on_progress: Callable[[int], None],
+        on_restored: Callable[[int], None],
     ) -> None:
         self._left, self._size = total, size
         self._done = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fl.config import FedAvgConfig, FlmcConfig, ReconstructionConfig
 from fl.footprint import dimension, seconds_per_trial, trials_side_by_side
 from scenarios.engine.batch import BATCH_BYTES, batch_size, trial_bytes
-from scenarios.plan.plan import Plan
+from scenarios.plan.points import Plan
 from scenarios.schema.schema import Scenario
 
 LIBRARIES_BYTES = 720 << 20

@@ -1,4 +1,4 @@
-"""What becomes of an exception inside a job: trials that failed with their reason, or an end of the whole run."""
+"""Exceptions inside a job: trials that failed with their reason, or the end of the run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from scenarios.store.short_paths import short_path
 Attempt = Callable[[tuple[int, ...]], Sequence[TrialResult]]
 """Computes trials side by side; each one's numbers are those it has alone."""
 
-ROOMS = ("phy", "fl", "privacy", "scenarios")
-"""Their own errors are sentences or stops: of a state that cannot be, whichever trial meets it."""
+PACKAGES = ("phy", "fl", "privacy", "scenarios")
+"""Errors of these packages are sentences or stops, on a state that no trial can have."""
 
 _MESSAGE_LENGTH = 300
 _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "OOM when allocating", "std::bad_alloc")
-"""How native code says it where the type of the error does not."""
+"""Words of native code where the type of the error does not say it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Incident:
-    """An exception that failed `trials`: `reason` is a sentence without its full stop, `trace` the whole traceback."""
+    """An exception that failed `trials`: `reason` is a sentence without its full stop, `trace` the full traceback."""
 
     trials: tuple[int, ...]
     reason: str
@@ -44,91 +44,95 @@ def results_or_failures(attempt: Attempt, trials: Sequence[int]) -> tuple[list[T
 
     Trials that failed together are tried again in halves: side by side they may want more memory than there is, and
     one of them alone may be what went wrong. Out of memory, halves are halved down to single trials; after any other
-    exception only until both halves end with the same one, which then is nothing of single trials.
+    exception only until both halves end with the same one, which then is no matter of single trials.
 
     Passes on what is no fault of a task: errors of our own, which are sentences on the scenario, files and disks
     (OSError), a broken installation (ImportError), a stop that was asked for.
     """
-    order = {trial: place for place, trial in enumerate(trials)}
-    results, incidents = _resolved(attempt, tuple(trials), _tried(attempt, tuple(trials)))
-    return sorted(results, key=lambda one: order[one.trial]), incidents
+    place = {trial: number for number, trial in enumerate(trials)}
+    results: list[TrialResult] = []
+    incidents: list[Incident] = []
+    waiting: list[tuple[_Broken | None, list[tuple[int, ...]]]] = [(None, [tuple(trials)])]
+    while waiting:
+        together, parts = waiting.pop(0)
+        tried: list[list[TrialResult] | _Broken] = []
+        for part in parts:
+            try:
+                tried.append(list(attempt(part)))
+            except Exception as error:
+                stop_if_asked()
+                if is_of_the_run(error):
+                    raise
+                tried.append(_broken(error, part))
+            if isinstance(tried[-1], _Broken):
+                # Not in the handler: until it ends, the frames of the exception hold the arrays to give back.
+                gc.collect()
+        kinds = {one.kind if isinstance(one, _Broken) else None for one in tried}
+        if together is not None and not together.memory and kinds == {together.kind}:
+            incidents.append(together.incident)
+            continue
+        for part, outcome in zip(parts, tried, strict=True):
+            if not isinstance(outcome, _Broken):
+                results += outcome
+            elif len(part) == 1:
+                incidents.append(outcome.incident)
+            else:
+                middle = len(part) // 2
+                waiting.append((outcome, [part[:middle], part[middle:]]))
+    results += [
+        TrialResult(trial=one, metrics={}, rounds={}, failure=incident.reason)
+        for incident in incidents
+        for one in incident.trials
+    ]
+    incidents.sort(key=lambda one: place[one.trials[0]])
+    return sorted(results, key=lambda one: place[one.trial]), incidents
 
 
 def is_of_the_run(error: Exception) -> bool:
-    """Whether an exception says something of the scenario or the machine, so that other tasks would meet it too."""
+    """Tell an exception about the scenario or the machine, which other tasks meet too, from one of a task."""
     if isinstance(error, OSError):
         return error.errno != errno.ENOMEM
-    return isinstance(error, ImportError) or type(error).__module__.split(".")[0] in ROOMS
+    return isinstance(error, ImportError) or type(error).__module__.split(".")[0] in PACKAGES
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether memory was refused, by Python, NumPy, TensorFlow, XLA or the system."""
+    """Tell whether memory was refused, by Python, NumPy, TensorFlow, XLA or the system."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
     return type(error).__name__ == "ResourceExhaustedError" or any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
-def _tried(attempt: Attempt, trials: tuple[int, ...]) -> list[TrialResult] | _Broken:
-    try:
-        return list(attempt(trials))
-    except Exception as error:
-        stop_if_asked()
-        if is_of_the_run(error):
-            raise
-        memory = is_out_of_memory(error)
-        incident = Incident(trials=trials, reason=_reason(error, memory=memory), trace=told_trace(error))
-        broken = _Broken(incident=incident, kind=type(error), memory=memory)
-    # Not in the handler: until it ends, the frames of the exception hold the arrays that have to be given back.
-    gc.collect()
-    return broken
-
-
-def _resolved(
-    attempt: Attempt, trials: tuple[int, ...], outcome: list[TrialResult] | _Broken
-) -> tuple[list[TrialResult], list[Incident]]:
-    if not isinstance(outcome, _Broken):
-        return outcome, []
-    if len(trials) == 1:
-        return _failed(outcome.incident)
-    middle = len(trials) // 2
-    halves = trials[:middle], trials[middle:]
-    tried = [_tried(attempt, half) for half in halves]
-    if not outcome.memory and all(isinstance(one, _Broken) and one.kind is outcome.kind for one in tried):
-        return _failed(outcome.incident)
-    resolved = [_resolved(attempt, half, one) for half, one in zip(halves, tried, strict=True)]
-    return [one for results, _ in resolved for one in results], [one for _, found in resolved for one in found]
-
-
-def _failed(incident: Incident) -> tuple[list[TrialResult], list[Incident]]:
-    of_all = [TrialResult(trial=one, metrics={}, rounds={}, failure=incident.reason) for one in incident.trials]
-    return of_all, [incident]
+def _broken(error: Exception, trials: tuple[int, ...]) -> _Broken:
+    memory = is_out_of_memory(error)
+    incident = Incident(trials=trials, reason=_reason(error, memory=memory), trace=short_trace(error))
+    return _Broken(incident=incident, kind=type(error), memory=memory)
 
 
 def _reason(error: Exception, *, memory: bool) -> str:
-    """What happened, in words, and where."""
+    """The error in words, and its place in the code."""
     message = " ".join(str(error).split()).rstrip(".")
     if len(message) > _MESSAGE_LENGTH:
         message = message[: _MESSAGE_LENGTH - 1] + "…"
-    told = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    return f"{'out of memory' if memory else 'unexpected'} {told} (at {_place(error)})"
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return f"{'out of memory' if memory else 'unexpected'} {text} (at {_place(error)})"
 
 
 def _place(error: Exception) -> str:
-    """The innermost line of ours that the exception passed, else of anybody."""
+    """The innermost line of our packages that the exception passed, else of any."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if short_path(frame.filename).split("/")[0] in ROOMS]
+    ours = [frame for frame in frames if short_path(frame.filename).split("/")[0] in PACKAGES]
     last = (ours or frames)[-1]
     return f"{short_path(last.filename)}:{last.lineno}"
 
 
-def told_trace(error: BaseException) -> str:
-    """The traceback with files below their package: where a machine keeps them is nobody else's business."""
-    told = traceback.TracebackException.from_exception(error)
+def short_trace(error: BaseException) -> str:
+    """The traceback with files named below their package, not by their place on this machine."""
+    full = traceback.TracebackException.from_exception(error)
     seen: list[traceback.TracebackException] = []
-    part: traceback.TracebackException | None = told
+    part: traceback.TracebackException | None = full
     while part is not None and part not in seen:
         seen.append(part)
         for frame in part.stack:
             frame.filename = short_path(frame.filename)
         part = part.__cause__ or part.__context__
-    return "".join(told.format())
+    return "".join(full.format())

@@ -1,250 +1,207 @@
-"""Run a plan: compute what is missing, store each batch as it finishes, end with figures and a page."""
+"""Run a study: compute what is missing, store each batch as it finishes, end with figures and a page."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sqlite3
 import time
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
-from scenarios.engine.batch import BATCH_BYTES, Engine, Finished, Job, batch_size, computed_together
-from scenarios.engine.finished import found_whole, made_from, note_of
-from scenarios.engine.limits import Room, refuse_disk, refuse_memory
-from scenarios.engine.limits import room as make_room
-from scenarios.engine.options import AS_USUAL, RunOptions
-from scenarios.engine.run_log import tell_end, tell_report, tell_start, tell_stored, tell_taken
-from scenarios.plan.identity import physics, physics_json, task_ids
-from scenarios.plan.plan import Plan
-from scenarios.report.comparison import without_others
-from scenarios.report.page import ReportPaths, write_report
-from scenarios.report.silence import silent_trials
-from scenarios.report.tables.export import Replacement
+from scenarios.engine.run_log import log_end, log_report, log_start
+from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
-from scenarios.store.checkpoints import CHECKPOINTS, digest_of, discard, sweep
-from scenarios.store.log import logged
+from scenarios.store.database import STORE_VERSION, DamagedStoreError
+from scenarios.store.files import replace_text
+from scenarios.store.heartbeat import Heartbeat
+from scenarios.store.log import USUAL, logged
 from scenarios.store.plain_files import DATABASE, RESOLVED, refuse_replaced
-from scenarios.store.provenance import collect_provenance
-from scenarios.store.records import Planned
+from scenarios.store.provenance import PACKAGES, collect_provenance, find_version
+from scenarios.store.records import Planned, ReportNote, below
 from scenarios.store.store import Store
 
-RUNS = Path("runs")
+_Given = TypeVar("_Given")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """Called as the run goes on: `start(total trial-rounds to compute)`, `advance(trial-rounds)`, `stored(tasks)`.
-
-    Tasks that were found done are stored from the start. `restored(trial-rounds)` of the total were found in
-    checkpoints, and took no time.
-
-    `opened(folder, run)`: the folder is ours and the run has its number in it; `ended(status)` as it is noted there:
-    done, interrupted or failed. `taken(job)`, `settled(job)`: an engine has taken a job, and its results are stored.
-    """
-
-    start: Callable[[int], None] = lambda _: None
-    advance: Callable[[int], None] = lambda _: None
-    restored: Callable[[int], None] = lambda _: None
-    stored: Callable[[int], None] = lambda _: None
-    opened: Callable[[Path, int], None] = lambda _, __: None
-    taken: Callable[[Job], None] = lambda _: None
-    settled: Callable[[Job], None] = lambda _: None
-    ended: Callable[[str], None] = lambda _: None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOutcome:
-    """What a run came to: tasks planned, computed now, found done, failed; and the report.
-
-    `notices`: what the reader of a log should know of single trials, sentences without their full stop. `whole`: all
-    was there already, report included, and nothing was written.
-    """
-
-    planned: int
-    computed: int
-    found: int
-    failed: int
-    report: ReportPaths
-    notices: tuple[str, ...] = ()
-    whole: bool = False
-
-
-def identify(plan: Plan) -> tuple[tuple[str, ...], ...]:
-    """Task ids of the plan, `[point][trial]`."""
-    return tuple(task_ids(physics_json(point.scenario), trials=range(plan.trials)) for point in plan.points)
-
-
-def missing_jobs(
-    plan: Plan, ids: Sequence[Sequence[str]], done: set[str], *, batch_bytes: int = BATCH_BYTES
-) -> list[Job]:
-    """Batches of what is not done, the first trials of every point before the next ones.
-
-    So an interrupted run has all of its curves, with wider bands, and points that share their data
-    follow each other.
-    """
-    per_point: list[list[Job]] = []
-    for point, point_ids in zip(plan.points, ids, strict=True):
-        size = batch_size(point.scenario, batch_bytes=batch_bytes)
-        open_trials = [trial for trial, one in enumerate(point_ids) if one not in done]
-        batches = [tuple(open_trials[i : i + size]) for i in range(0, len(open_trials), size)]
-        per_point.append([Job(point=point, trials=batch) for batch in batches])
-    longest = max((len(jobs) for jobs in per_point), default=0)
-    return [jobs[turn] for turn in range(longest) for jobs in per_point if turn < len(jobs)]
-
-
-def run_plan(
-    loaded: LoadedScenario,
-    plan: Plan,
+def run_study(
+    study: Study,
     *,
     folder: Path,
-    engine: Engine,
-    progress: Progress,
-    room: Room | None = None,
-    options: RunOptions = AS_USUAL,
-) -> RunOutcome:
-    """Compute the missing tasks of the plan into `folder` and write the report.
+    progress: Progress | None = None,
+    retry_failed: bool = False,
+    log_level: str = USUAL,
+) -> Outcome:
+    """Compute the missing tasks of a study into `folder` and write its report.
 
-    What is stored is never computed again, and a batch is stored the moment it is finished: whenever
-    this stops, calling it again goes on. A task that has failed is finished, too, unless `options.retry_failed`: it is
-    computed again, and what is stored of it stays until the new result replaces it.
+    What is stored is never computed again, and a batch is stored the moment it is finished: whenever this stops,
+    calling it again goes on. A failed task is finished, too, unless `retry_failed`: then it is computed again, and its
+    failure stays stored until the new result replaces it.
 
-    Raises ScenarioError for a folder that cannot be used, and for tasks that do not fit into `room` (what is free, if
-    None) or on the disk.
+    Raises ScenarioError for a folder that cannot be used, and for tasks that fit into no memory or on no disk.
     """
+    progress = progress or Progress()
     refuse_replaced(folder)
-    room = make_room() if room is None else room
-    if not (folder / DATABASE).exists():  # nothing is made where nothing can be run
-        refuse_memory((point.scenario for point in plan.points), room, file=loaded.source)
-        refuse_disk(((point.scenario, plan.trials) for point in plan.points), folder, file=loaded.source)
-    ids = identify(plan)
-    every = [one for point_ids in ids for one in point_ids]
-    kept = replace(loaded, scenario=without_others(loaded.scenario, plan))
-    root = resolved_root(kept, swept_paths=plan.swept_paths)
-    name, text = loaded.scenario.name, as_yaml(root)
-    whole = found_whole(folder, scenario_name=name, scenario_yaml=text, task_ids=ids, retry_failed=options.retry_failed)
-    if whole is not None:
-        report, failed = whole
-        progress.stored(len(every))
-        with Store.open_existing(folder) as store:
-            notices = silent_trials(store, plan, task_ids=ids)
-        return RunOutcome(
-            planned=len(every),
-            computed=0,
-            found=len(every),
-            failed=failed,
-            report=report,
-            notices=notices,
-            whole=True,
-        )
-    with Store.open(folder, scenario_name=name) as store, logged(folder, level=options.log_level):
-        statuses = store.statuses(every)
-        done = {one for one, status in statuses.items() if status == "done" or not options.retry_failed}
-        sweep(folder / CHECKPOINTS, finished=lambda some: done.intersection(some))
-        jobs = missing_jobs(plan, ids, done, batch_bytes=room.batch_bytes)
-        _refuse_what_cannot_fit(jobs, room, loaded=loaded, folder=folder)
+    if not (folder / DATABASE).exists():  # make nothing where nothing can run
+        study.refuse_too_large(folder, done=())
+    text, root = study.document()
+    if study.fixed and (complete := _found_complete(study, folder, text=text, retry_failed=retry_failed)):
+        progress.stored(complete.planned)
+        return complete
+    with study.store.open(folder, scenario_name=study.name) as store, logged(folder, level=log_level):
+        statuses = store.statuses(study.ids)
+        done = {one for one, is_ in statuses.items() if is_ == "done" or (is_ == "failed" and not retry_failed)}
+        study.refuse_too_large(folder, done=done)
         store.save_scenario(yaml=text, root=root)
-        with Replacement(folder / RESOLVED) as file:
-            file.write(text.encode())
-        computed = _run(store, plan, ids, jobs, engine=engine, progress=progress, options=options, statuses=statuses)
-        failed = sum(status == "failed" for status in store.statuses(every).values())
-        report = write_report(folder, plan, task_ids=ids, store=store)
-        digest = made_from(store, scenario_yaml=text, task_ids=ids)
-        store.note_report(note_of(folder, report, digest=digest))
-        tell_report(report)
-        notices = silent_trials(store, plan, task_ids=ids)
-    return RunOutcome(
-        planned=len(every), computed=computed, found=len(done), failed=failed, report=report, notices=notices
+        replace_text(folder / RESOLVED, text)
+        with _recorded(store, study, done=done, retry_failed=retry_failed) as record:
+            both = _both(progress, record.heart)
+            batches, units = study.batches(store, done=done, progress=both)
+            both.start(units)
+            progress.stored(len(done))
+            # Closed at once whatever happens: an engine may have processes to end.
+            with closing(study.compute(batches, progress=both)) as computing:
+                for results in computing:
+                    finished = study.keep(store, results, progress=both)
+                    record.computed += finished
+                    progress.stored(finished)
+                    record.note_skipped(store, study.skipped)
+            record.note_skipped(store, study.skipped)
+        failed = sum(status == "failed" for status in store.statuses(study.ids).values())
+        report = study.write_report(folder, store)
+        store.note_report(ReportNote(made_from=_digest(study, store, text), files=below(folder, report.files)))
+        log_report(report)
+        notices = study.notices(store)
+    return Outcome(
+        planned=len(study.ids), computed=record.computed, found=len(done), failed=failed, report=report, notices=notices
     )
 
 
-def _run(
-    store: Store,
-    plan: Plan,
-    ids: Sequence[Sequence[str]],
-    jobs: Sequence[Job],
-    *,
-    engine: Engine,
-    progress: Progress,
-    options: RunOptions,
-    statuses: Mapping[str, str],
-) -> int:
-    """Compute the jobs and store what comes, under a number of its own; how many tasks were computed."""
+@dataclass(kw_only=True)
+class _Record:
+    """One run as the store and the log know it: its number, its plan, tasks computed so far."""
+
+    run: int
+    planned: Planned
+    heart: Heartbeat
+    computed: int = 0
+
+    def note_skipped(self, store: Store, skipped: int) -> None:
+        if skipped != self.planned.skipped:
+            self.planned = replace(self.planned, skipped=skipped)
+            store.note_plan(self.run, self.planned)
+
+
+@contextmanager
+def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed: bool) -> Iterator[_Record]:
+    """Record the block as a run with a number, and how it ended."""
     provenance = collect_provenance()
-    run = store.record_run(provenance)
-    stored, failed, *_ = store.state()
-    failed_here = sum(status == "failed" for status in statuses.values())
-    planned = Planned(
-        tasks=sum(map(len, ids)),
-        found=len(statuses),
-        again=failed_here if options.retry_failed else 0,
-        others=stored - len(statuses),
-        others_failed=failed - failed_here,
+    record = _Record(
+        run=store.record_run(provenance),
+        planned=_planned(study, store, done=done),
+        heart=Heartbeat(unit=study.units),
     )
-    store.note_plan(run, planned)
-    missing = sum(len(job.trials) for job in jobs)
-    tell_start(run, provenance, planned, missing=missing, retry_failed=options.retry_failed)
-    started, computed, why = time.monotonic(), 0, None
+    store.note_plan(record.run, record.planned)
+    log_start(record.run, provenance, record.planned, missing=len(study.ids) - len(done), retry_failed=retry_failed)
+    record.heart.open(store.folder, record.run)
+    started, why = time.monotonic(), None
     try:
-        progress.opened(store.folder, run)
-        progress.start(sum(len(job.trials) * job.point.scenario.learning.rounds for job in jobs))
-        progress.stored(planned.tasks - missing)
-        # Closed at once whatever happens: an engine may have processes to end.
-        with closing(_compute(engine, jobs, progress)) as computing:
-            for finished in computing:
-                _keep(store, ids, finished, replace_failed=options.retry_failed)
-                _forget(store.folder / CHECKPOINTS, ids, finished.job)
-                computed += len(finished.results)
-                tell_stored(plan, ids, finished)
-                progress.stored(len(finished.results))
-                if finished.left is None:
-                    progress.settled(finished.job)
+        yield record
     except BaseException as error:
         why = error
         raise
     finally:
         status = "done" if why is None else "interrupted" if isinstance(why, KeyboardInterrupt) else "failed"
-        tell_end(run, status, why=why, computed=computed, seconds=time.monotonic() - started)
-        progress.ended(status)
-        # A disk that refused the results refuses this too; what is to be told is why the run ended.
+        log_end(record.run, status, why=why, computed=record.computed, seconds=time.monotonic() - started)
+        record.heart.end(status)
+        # This write fails on a full disk, too; keep the first error.
         with nullcontext() if why is None else suppress(ScenarioError, sqlite3.Error):
-            store.finish_run(run, status=status)
-    return computed
+            store.finish_run(record.run, status=status)
 
 
-def _refuse_what_cannot_fit(jobs: Sequence[Job], room: Room, *, loaded: LoadedScenario, folder: Path) -> None:
-    tasks = Counter[int]()
-    for job in jobs:
-        tasks[job.point.index] += len(job.trials)
-    scenarios = {job.point.index: job.point.scenario for job in jobs}
-    refuse_memory(scenarios.values(), room, file=loaded.source)
-    refuse_disk(((scenarios[index], number) for index, number in tasks.items()), folder, file=loaded.source)
+def _planned(study: Study, store: Store, *, done: Collection[str]) -> Planned:
+    ours = store.statuses(study.ids)
+    others = store.statuses([one for one in store.task_ids() if one not in ours])
+    finished = [status for status in others.values() if status != "part"]
+    return Planned(
+        tasks=len(study.ids),
+        found=sum(status != "part" for status in ours.values()),
+        again=sum(status == "failed" and one not in done for one, status in ours.items()),
+        others=len(finished),
+        others_failed=finished.count("failed"),
+    )
 
 
-def _compute(engine: Engine, jobs: Sequence[Job], progress: Progress) -> Generator[Finished, None, None]:
-    # Without a job the engine is not even started: TensorFlow takes seconds to load.
-    if jobs:
-        yield from engine.run(_handed_out(jobs, progress), on_progress=progress.advance)
+def _both(progress: Progress, heart: Heartbeat) -> Progress:
+    """Return the same progress, which `heart` keeps as well, for `phyloop status`."""
+
+    def each(first: Callable[[_Given], None], second: Callable[[_Given], None]) -> Callable[[_Given], None]:
+        def call(given: _Given) -> None:
+            first(given)
+            second(given)
+
+        return call
+
+    def taken(key: object, text: str) -> None:
+        progress.taken(key, text)
+        heart.take(key, text)
+
+    return Progress(
+        start=each(progress.start, heart.begin),
+        advance=each(progress.advance, heart.advance),
+        restored=each(progress.restored, heart.restore),
+        stored=progress.stored,
+        taken=taken,
+        settled=each(progress.settled, heart.put_down),
+        row=progress.row,
+    )
 
 
-def _handed_out(jobs: Sequence[Job], progress: Progress) -> Iterator[Job]:
-    for job in jobs:
-        tell_taken(job)
-        progress.taken(job)
-        yield job
+def _digest(study: Study, store: Store, text: str) -> str:
+    """Digest of all that a report shows: scenario, tasks of the study, what is stored of them; and of its version."""
+    parts = (find_version(PACKAGES["phyloop"]), STORE_VERSION, text, store.state(), *study.ids)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _keep(store: Store, ids: Sequence[Sequence[str]], finished: Finished, *, replace_failed: bool) -> None:
-    point = finished.job.point
-    results = {ids[point.index][result.trial]: result for result in finished.results}
-    store.write(results, physics=physics(point.scenario), seconds=finished.seconds, replace_failed=replace_failed)
+def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool) -> Outcome | None:
+    """Outcome of a study whose tasks are all stored and whose report shows them; None if anything is left to do."""
+    if not (folder / DATABASE).is_file():
+        return None
+    try:
+        with study.store.open_existing(folder) as store:
+            note = store.last_report()
+            if note is None or store.count_tasks() < len(study.ids) or store.scenario_name != study.name:
+                return None
+            statuses = list(store.statuses(study.ids).values())
+            failed = statuses.count("failed")
+            finished = statuses.count("done") + failed == len(study.ids)
+            if not finished or (failed and retry_failed) or note.made_from != _digest(study, store, text):
+                return None
+            files = [folder / name for name in note.files]
+            if not all(file.is_file() for file in files):
+                return None
+            store.verify()  # nothing else reads the arrays of a finished study
+            planned, notices = len(study.ids), study.notices(store)
+    except DamagedStoreError:
+        return None  # the run repairs it
+    return Outcome(
+        planned=planned,
+        computed=0,
+        found=planned,
+        failed=failed,
+        report=_paths(files),
+        notices=notices,
+        complete=True,
+    )
 
 
-def _forget(checkpoints: Path, ids: Sequence[Sequence[str]], job: Job) -> None:
-    """Delete the checkpoints of a job whose results are stored."""
-    if checkpoints.is_dir():
-        text = physics_json(job.point.scenario)
-        digests = {digest_of(text, trials) for trials in computed_together(job)}
-        discard(checkpoints, digests=digests, tasks={ids[job.point.index][trial] for trial in job.trials})
+def _paths(files: list[Path]) -> ReportPaths:
+    of_kind = {file: file.suffix for file in files}
+    return ReportPaths(
+        html=next((file for file, kind in of_kind.items() if kind == ".html"), None),
+        figures=tuple(file for file, kind in of_kind.items() if kind in (".png", ".svg")),
+        tables=tuple(file for file, kind in of_kind.items() if kind in (".md", ".csv", ".json")),
+    )

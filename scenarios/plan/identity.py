@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from scenarios.schema.consistency import resolve_auto
+from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.schema import SCHEMA_VERSION, Scenario
 
 EXECUTION_MODE = "xla-float32"

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from fl.models.code import code_digest
 from fl.tasks.base import LearningError
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.schema.consistency.resolve import own_model
 from scenarios.schema.errors import ScenarioError, listing, mark_of
 from scenarios.schema.loader import LoadedScenario, validate

@@ -9,9 +9,10 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from scenarios.plan.identity import canonical_json, physics_json
+from scenarios.plan.points import Plan, Point
 from scenarios.schema.consistency import Conflict, check_consistency, find_conflicts, resolve_auto
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mark_of, shorten
 from scenarios.schema.explain import explain
@@ -34,28 +35,6 @@ _NOT_SWEPT = {
     "trials": "every point gets the same number of trials",
     "seed": "raise trials instead: every trial has its own random numbers",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """One point of the sweep: what this block of the sweep set, and the scenario that came of it.
-
-    `scenario` has an empty sweep, nothing left at `auto`, and the root's trials and seed.
-    """
-
-    index: int
-    settings: dict[str, Any]
-    scenario: Scenario
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """All points of a scenario; a task is one point and one trial."""
-
-    points: tuple[Point, ...]
-    swept_paths: tuple[str, ...]
-    trials: int
-    seed: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,22 +98,6 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
         trials=loaded.scenario.trials,
         seed=loaded.scenario.seed,
     )
-
-
-def value_of(point: Point, path: str) -> Any:
-    """The resolved value at a dotted path as plain data, None where this point has no such key."""
-    value: Any = point.scenario
-    for part in path.split("."):
-        if not isinstance(value, BaseModel) or part not in type(value).model_fields:
-            return None
-        value = getattr(value, part)
-    return _plain(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 # --- the sweep, read --------------------------------------------------------------------------

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phy.measure.burstiness import Burstiness
 from phy.measure.independence import Independence, assess, verdict
-from scenarios.plan.plan import Plan, Point, value_of
-from scenarios.report.figures.draw import COLOURS, MARKERS, STYLE, render
 from scenarios.report.figures.layout import legend_layout
-from scenarios.report.tables.export import TRIALS_AT_ONCE
-from scenarios.report.tables.tables import TaskIds
-from scenarios.schema.labels.labels import setting_label
-from scenarios.store.store import Store
+from scenarios.report.figures.style import COLOURS, MARKERS, STYLE, render
+from scenarios.report.settings import setting_in_words
+from scenarios.report.tables.tables import TRIALS_AT_ONCE
+
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan, Point
+    from scenarios.report.tables.tables import TaskIds
+    from scenarios.store.store import Store
 
 MOST_CURVES = 6
 RUNS = ("1", "2", "3", "4", "5", "6", "7 or more")
@@ -77,12 +80,6 @@ BURST_HEADS = (
     "mean run / independent",
     "error rate per bit of a symbol",
 )
-
-
-def setting_in_words(plan: Plan, point: Point) -> str:
-    """What the sweep set at this point, as plain text; empty without a sweep."""
-    words = (setting_label(path, value_of(point, path)) for path in plan.swept_paths)
-    return ", ".join(filter(None, words)).replace("_0", "₀").replace(r"\ell", "ℓ").replace("$", "")
 
 
 def draw_runs(plan: Plan, bursts: Sequence[PointBursts]) -> bytes | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +13,16 @@ from numpy.typing import NDArray
 from fl.config import FedAvgConfig
 from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig
 from privacy.mechanisms.flip_plans import CLAMP_WORDS
-from scenarios.plan.plan import Plan, Point
-from scenarios.report.figures.draw import FigureFiles
 from scenarios.report.figures.partition import draw_partition
-from scenarios.report.tables.export import TRIALS_AT_ONCE
-from scenarios.report.tables.tables import TaskIds
+from scenarios.report.tables.tables import TRIALS_AT_ONCE
 from scenarios.schema.labels.labels import setting_cell
-from scenarios.schema.schema import Scenario
-from scenarios.store.store import Store
+
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan, Point
+    from scenarios.report.figures.style import FigureFiles
+    from scenarios.report.tables.tables import TaskIds
+    from scenarios.schema.schema import Scenario
+    from scenarios.store.store import Store
 
 MOST_PARTITIONS = 3
 

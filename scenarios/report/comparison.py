@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from scenarios.plan.identity import canonical_json
-from scenarios.plan.plan import Plan, Point, value_of
+from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.tables.quantities import NEVER_NEGATIVE, SHARES
-from scenarios.report.tables.tables import Mean, PointSummary
-from scenarios.schema.errors import KeyPath
 from scenarios.schema.schema import PublishedConfig, Scenario, TableConfig
+
+if TYPE_CHECKING:
+    from scenarios.report.tables.intervals import Mean
+    from scenarios.report.tables.tables import PointSummary
+    from scenarios.schema.errors import KeyPath
 
 Verdict = Literal["in our interval", "within its rounding", "outside"]
 

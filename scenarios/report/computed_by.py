@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from phy.config import LinkConfig
 from scenarios.schema.consistency.radio import links_of
-from scenarios.schema.schema import Scenario
+
+if TYPE_CHECKING:
+    from phy.config import LinkConfig
+    from scenarios.schema.schema import Scenario
 
 _WORDS = {"fused": "fused kernels", "sionna": "Sionna under XLA"}
 

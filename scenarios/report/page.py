@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
-import base64
-import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from phy.config import LinkConfig
-from scenarios.plan.plan import Plan
-from scenarios.report.bursts import draw_runs, read_bursts, setting_in_words
+from scenarios.report.bursts import draw_runs, read_bursts
 from scenarios.report.claims.section import claim_section
 from scenarios.report.classification import draw_partitions, read_privacy
-from scenarios.report.computed_by import computed_by, links_on_air
-from scenarios.report.figures.draw import FigureFiles, write_figures
+from scenarios.report.computed_by import links_on_air
+from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.round_curves import over_rounds
+from scenarios.report.html import FIGURES, data_uri, provenance_rows, reflow, template, write_page
 from scenarios.report.published import PublishedTable, read_published, shown, write_published
 from scenarios.report.reconstructions import draw_attacks
-from scenarios.report.rows import bursts_rows, metrics_rows, privacy_table, rates_rows, settings_cells
+from scenarios.report.rows import bursts_rows, metrics_rows, privacy_table, rates_rows
+from scenarios.report.settings import setting_in_words, settings_cells
 from scenarios.report.silence import silent_trials
-from scenarios.report.tables.export import Replacement
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
-from scenarios.schema.errors import ScenarioError
-from scenarios.store.records import RunRecord
-from scenarios.store.store import Store
+from scenarios.store.files import writing
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from scenarios.engine.study import ReportPaths
+    from scenarios.plan.points import Plan
+    from scenarios.report.figures.style import FigureFiles
+    from scenarios.store.store import Store
 
-PAGE = "report.html"
-FIGURES = "figures"
 TABLES = "tables"
 FAILURES_SHOWN = 50
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportPaths:
-    """What was written: the page, figures (PNG and SVG), and published numbers beside ours (Markdown and CSV)."""
-
-    html: Path
-    figures: tuple[Path, ...]
-    tables: tuple[Path, ...] = ()
 
 
 def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -> ReportPaths:
@@ -61,8 +48,9 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
         figures=scenario.report.figures,
         along=lambda config: over_rounds(store, plan, task_ids=task_ids, config=config),
     )
-    partitions = write_partitions(folder / FIGURES, plan)
-    attacks = write_attacks(folder / FIGURES, plan, task_ids=task_ids, store=store)
+    with writing(folder / FIGURES, "figures"):
+        partitions = draw_partitions(folder / FIGURES, plan)
+        attacks = draw_attacks(folder / FIGURES, plan, task_ids=task_ids, store=store)
     published = read_published(plan, summaries)
     tables = write_published(folder / TABLES, published)
     html = render_page(
@@ -77,59 +65,6 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
         published=published,
     )
     return replace(write_page(folder, html, figures=(*figures, *partitions, *attacks)), tables=tables)
-
-
-def write_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
-    """Draw who holds which samples into `folder`; ScenarioError if it cannot be written."""
-    try:
-        return draw_partitions(folder, plan)
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-
-
-def write_attacks(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -> tuple[FigureFiles, ...]:
-    """Draw what attackers rebuilt into `folder`; ScenarioError if it cannot be written."""
-    try:
-        return draw_attacks(folder, plan, task_ids=task_ids, store=store)
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-
-
-def _unwritable(folder: Path, error: OSError) -> ScenarioError:
-    return ScenarioError(
-        file=folder,
-        problem=f"figures cannot be written here ({error.strerror})",
-        remedy="choose a folder on a writable disk",
-    )
-
-
-def write_page(folder: Path, html: str, *, figures: Sequence[FigureFiles]) -> ReportPaths:
-    """Write `report.html` whole or not; ScenarioError if it cannot be written."""
-    path = folder / PAGE
-    try:
-        with Replacement(path) as file:
-            file.write(html.encode(errors="surrogateescape"))
-    except OSError as error:
-        raise ScenarioError(
-            file=path,
-            problem=f"the report cannot be written ({error.strerror})",
-            remedy="choose a folder on a writable disk",
-        ) from error
-    return ReportPaths(html=path, figures=tuple(p for f in figures for p in (f.png, f.svg)))
-
-
-def template(name: str) -> Template:
-    """A page of this folder; all text put into it is escaped, and what it names must be given."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(name)
 
 
 def render_page(
@@ -183,12 +118,6 @@ def render_page(
     )
 
 
-def reflow(text: str) -> str:
-    """Text as paragraphs: a line end inside one is where the YAML file was full, not where the page is."""
-    paragraphs = re.split(r"\n\s*\n", text.strip())
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-
-
 # --- failures and provenance ----------------------------------------------------------------------
 
 
@@ -215,27 +144,3 @@ def _failures(plan: Plan, *, task_ids: TaskIds, store: Store, summaries: Sequenc
                 if record.status == "failed"
             ]
     return tuple(found[:FAILURES_SHOWN])
-
-
-def provenance_rows(run: RunRecord, *, links: Iterable[LinkConfig]) -> tuple[tuple[str, str], ...]:
-    """Name and value of everything known about the latest run, and which engine computes the `links`."""
-    engine = computed_by(links)
-    known = run.provenance
-    versions = known.get("versions", {})
-    commit = known.get("commit")
-    changed = ", with local changes" if known.get("dirty") else ""
-    return (
-        ("command", run.command),
-        ("started", run.started_at),
-        ("finished", f"{run.finished_at or 'not yet'} ({run.status})"),
-        ("commit", f"{commit}{changed}" if commit else "not run from a checkout"),
-        ("versions", ", ".join(f"{name} {version}" for name, version in versions.items() if version)),
-        ("platform", str(known.get("platform", ""))),
-        ("processor", f"{known.get('cpu_model', '')}, {known.get('cpu_count', '')} in use"),
-        *([("symbols computed by", engine)] if engine else []),
-    )
-
-
-def data_uri(svg: bytes) -> str:
-    """The picture inside the page. As an image, not as inline SVG: element ids of two figures collide."""
-    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from scenarios.plan.plan import Plan
 from scenarios.report.comparison import Comparison, compare, told_apart_by, verdict
-from scenarios.report.rows import Table, format_mean
-from scenarios.report.tables.cells import csv_cells
-from scenarios.report.tables.export import Replacement
-from scenarios.report.tables.tables import PointSummary
-from scenarios.schema.errors import ScenarioError
+from scenarios.report.tables.cells import csv_row
+from scenarios.report.tables.text import Table, format_mean
 from scenarios.schema.labels.labels import plain_label, plain_setting, setting_cell
-from scenarios.schema.schema import TableConfig
+from scenarios.store.files import file_name, replace_text, writing
+
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan
+    from scenarios.report.tables.tables import PointSummary
+    from scenarios.schema.schema import TableConfig
 
 _FIELDS = (
     "metric",
@@ -127,20 +127,11 @@ def write_published(folder: Path, tables: Sequence[PublishedTable]) -> tuple[Pat
     if not tables:
         return ()
     paths = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder, "tables"):
         for number, one in enumerate(tables, start=1):
-            stem = f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '-', one.config.metric)[:80]}"
+            stem = f"{number:02d}-{file_name(one.config.metric)[:80]}"
             for kind, text in (("md", markdown(shown(one))), ("csv", tidy(one))):
-                paths.append(folder / f"{stem}.{kind}")
-                with Replacement(paths[-1]) as file:
-                    file.write(text.encode(errors="surrogateescape"))
-    except OSError as error:
-        raise ScenarioError(
-            file=folder,
-            problem=f"tables cannot be written here ({error.strerror})",
-            remedy="choose a folder on a writable disk",
-        ) from error
+                paths.append(replace_text(folder / f"{stem}.{kind}", text))
     return tuple(paths)
 
 
@@ -163,14 +154,9 @@ def _escaped(text: str) -> str:
 
 def tidy(one: PublishedTable) -> str:
     """A table as CSV with all digits: settings, ours, published; what is not known is an empty cell."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
     paths = tuple(dict.fromkeys(path for row in one.rows for path in row.published.at))
-    writer.writerow((*paths, *_FIELDS))
-    for row in one.rows:
-        settings = ("" if (value := row.published.at.get(path)) is None else value for path in paths)
-        writer.writerow(csv_cells((*settings, *_values(row, one.config))))
-    return buffer.getvalue()
+    rows = ((*(row.published.at.get(path) for path in paths), *_values(row, one.config)) for row in one.rows)
+    return "".join(map(csv_row, [(*paths, *_FIELDS), *rows]))
 
 
 def _values(row: Comparison, config: TableConfig) -> Iterator[object]:

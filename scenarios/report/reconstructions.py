@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fl.config import ReconstructionConfig
 from scenarios.plan.identity import canonical_json
-from scenarios.plan.plan import Plan, Point, value_of
+from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.figures.curves import applies
-from scenarios.report.figures.draw import FigureFiles
 from scenarios.report.figures.reconstruction import Row, draw_reconstructions
-from scenarios.report.tables.tables import TaskIds
 from scenarios.schema.labels.labels import setting_label
-from scenarios.store.store import Store
+
+if TYPE_CHECKING:
+    from scenarios.report.figures.style import FigureFiles
+    from scenarios.report.tables.tables import TaskIds
+    from scenarios.store.store import Store
 
 MOST_ROWS = 12
 """In one picture; more settings of one label go on in a second."""

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from scenarios.plan.plan import Plan, Point, value_of
 from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells
 from scenarios.report.classification import PRIVACY_METRICS, PointPrivacy
+from scenarios.report.settings import settings_cells
 from scenarios.report.silence import EMPTY_ROUNDS
 from scenarios.report.tables.quantities import CODED, NEVER_NEGATIVE, RATES, SHARES, word_of
-from scenarios.report.tables.tables import Mean, PointSummary, Rate
-from scenarios.schema.labels.labels import plain_label, setting_cell
+from scenarios.report.tables.text import Table, format_mean, format_rate
+from scenarios.schema.labels.labels import plain_label
 
-_SAME = 1e-12
-"""Relative width of an interval around one value that every trial has."""
-
-_SMALL_COUNT, _LARGE_COUNT = 1e3, 1e15
-"""Between these a whole number that every trial has is a count, shown with all its digits."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table of text; `numeric` columns are aligned to the right, None is an empty cell."""
-
-    columns: tuple[str, ...]
-    numeric: tuple[bool, ...]
-    rows: tuple[tuple[str | None, ...], ...]
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan, Point
+    from scenarios.report.tables.intervals import Mean, Rate
+    from scenarios.report.tables.tables import PointSummary
 
 
 def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
@@ -131,45 +121,7 @@ def bursts_rows(plan: Plan, bursts: Sequence[PointBursts]) -> Table:
     )
 
 
-def format_mean(mean: Mean) -> str:
-    """`mean [low, high]`, digits as the interval allows; without an interval, or where all are one, the mean alone."""
-    if mean.mean.is_integer() and _SMALL_COUNT <= abs(mean.mean) <= _LARGE_COUNT and mean.low in (None, mean.mean):
-        return f"{mean.mean:,.0f}"
-    if mean.low is None or mean.high is None:
-        return f"{mean.mean:.4g}"
-    if mean.high - mean.low <= _SAME * abs(mean.mean):
-        return f"{mean.mean:.6g}"
-    return with_interval(mean.mean, low=mean.low, high=mean.high)
-
-
-def format_rate(rate: Rate) -> str:
-    """`rate [low, high]`; without errors only `< high`."""
-    if not rate.errors:
-        return f"< {rate.high:.2g}"
-    return with_interval(rate.value, low=rate.low, high=rate.high)
-
-
-def with_interval(value: float, *, low: float, high: float) -> str:
-    """`value [low, high]`, digits as the interval allows."""
-    digits = _digits(value, high - low)
-    # Alternate form: it keeps trailing zeros, which are digits that were measured.
-    shown, bottom, top = (f"{number:#.{digits}g}".rstrip(".") for number in (value, low, high))
-    return f"{shown} [{bottom}, {top}]"
-
-
-def _digits(value: float, width: float) -> int:
-    """Significant digits of `value` such that the interval shows two of its own; 3 to 8."""
-    if width <= 0 or value == 0 or not math.isfinite(value):
-        return 4
-    return min(max(2 + math.floor(math.log10(abs(value))) - math.floor(math.log10(width)), 3), 8)
-
-
 def _rate_cells(rate: Rate | None) -> tuple[str | None, ...]:
     if rate is None:
         return (None, None, None)
     return (f"{rate.total:,}", f"{rate.errors:,}", format_rate(rate))
-
-
-def settings_cells(plan: Plan, point: Point) -> tuple[str | None, ...]:
-    """What the sweep set at a point, a cell per swept path."""
-    return tuple(setting_cell(path, value_of(point, path)) or None for path in plan.swept_paths)

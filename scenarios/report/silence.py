@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from scenarios.plan.plan import Plan
-from scenarios.report.bursts import setting_in_words
-from scenarios.report.tables.tables import TaskIds
+from typing import TYPE_CHECKING
+
+from scenarios.report.settings import setting_in_words
 from scenarios.schema.consistency.budget import budget_of
-from scenarios.store.store import Store
+
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan
+    from scenarios.report.tables.tables import TaskIds
+    from scenarios.store.store import Store
 
 EMPTY_ROUNDS, ROUNDS_SENT = "empty_rounds", "rounds_sent"
 

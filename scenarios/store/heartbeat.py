@@ -30,9 +30,9 @@ class Heartbeat:
     Nothing is written before `open`: the folder may be somebody else's.
     """
 
-    def __init__(self, *, unit: str, every_s: float = EVERY_S) -> None:
+    def __init__(self, *, unit: str, every_s: float | None = None) -> None:
         self._path: Path | None = None
-        self._every_s = every_s
+        self._every_s = EVERY_S if every_s is None else every_s
         self._computing_since: float | None = None
         self._written = float("-inf")
         self._in_hand: dict[object, str] = {}

@@ -107,7 +107,7 @@ def _status(store: RunFolder, *, held: bool, pid: int | None, now: datetime) -> 
     return Status(
         folder=str(folder),
         scenario=store.scenario_name,
-        unit="points" if store.identity["study"] == "link" else "tasks",
+        unit="points" if store.identity["study"] in ("link", "audit") else "tasks",
         state=state,
         held_by=pid,
         host=None if live is None else live["host"],

@@ -11,6 +11,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from scenarios.store.store import Store
 from scenarios.store.trials import SERIES_TABLES
 from scenarios.studies.link.batches import AMOUNTS, COUNTS, Batch
 from scenarios.studies.link.plan import BatchShape
-from scenarios.studies.link.store import LinkStore
+from scenarios.studies.link.results import LinkStore, read_point, write_point
 
 POINTS, TRIALS = 3, 3
 IDS = [f"task{point}-{trial}" for point in range(POINTS) for trial in range(TRIALS)]
@@ -227,22 +228,26 @@ def a_batch(point: int, number: int) -> Batch:
     )
 
 
+CURVE: Any = SimpleNamespace(num_devices=1)
+LINK_POINTS: list[Any] = [SimpleNamespace(point_id=f"point{number}", physics={"point": number}) for number in range(3)]
+
+
 def measure(folder: Path) -> None:
     """Write the batches that are missing, as a study does."""
     with LinkStore.open(folder, scenario_name="demo") as store:
         store.save_scenario(yaml="name: demo", root={"name": "demo"})
-        for point in range(3):
-            measured, stop = store.read_point(f"point{point}", num_devices=1, shape=SHAPE)
-            for number in range(measured.tally.batches, BATCHES):
-                store.write_batches(f"point{point}", [a_batch(point, number)], physics={"point": point})
+        for number, point in enumerate(LINK_POINTS):
+            measured, stop = read_point(store, CURVE, point)
+            for batch in range(measured.tally.batches, BATCHES):
+                measured = measured.with_batch(a_batch(number, batch), SHAPE)
+                write_point(store, point, measured, None)
             if stop is None:
-                ended = Stop(reason="max_bits", target=None)
-                store.write_batches(f"point{point}", [], physics={"point": point}, stop=ended)
+                write_point(store, point, measured, Stop(reason="max_bits", target=None))
 
 
 def counted(folder: Path) -> str:
     with LinkStore.open_existing(folder) as store:
-        points = [store.read_point(f"point{point}", num_devices=1, shape=SHAPE) for point in range(3)]
+        points = [read_point(store, CURVE, point) for point in LINK_POINTS]
     return str([(m.counts.tolist(), m.amounts.tolist(), m.seconds, m.tally, stop) for m, stop in points])
 
 

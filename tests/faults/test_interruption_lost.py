@@ -10,7 +10,7 @@ from harness import ENVIRONMENT
 
 BODY = """
 import os, signal
-from scenarios.cli import app as cli, run as commands
+from scenarios.cli import app as cli, command
 from scenarios.engine import interruption
 
 def app():

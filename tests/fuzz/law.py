@@ -16,7 +16,7 @@ from scenarios.report.figures.check import check_figures
 from scenarios.report.tables.table_check import check_tables
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
-from scenarios.studies.link.figures import check_study_figures
+from scenarios.studies.link.check import check_study_figures
 from scenarios.studies.link.plan import expand_link
 
 SECONDS = 1.0

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from learning_run import run_plan
+
 from scenarios.engine.batch import InProcess
-from scenarios.engine.run import Progress, run_plan
+from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
 from scenarios.schema.loader import load_scenario
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fl.results import TrialResult
-from scenarios.plan.plan import Plan, Point
+from scenarios.plan.points import Plan, Point
 from scenarios.schema.schema import FigureConfig, Scenario
 from scenarios.store.provenance import Provenance
 from scenarios.store.store import Store

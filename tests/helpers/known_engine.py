@@ -26,7 +26,14 @@ class Known:
     error: Exception | None = None
     computed: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
 
-    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
+    def run(
+        self,
+        jobs: Iterable[Job],
+        *,
+        on_progress: Callable[[int], None],
+        on_restored: Callable[[int], None] | None = None,
+    ) -> Iterator[Finished]:
+        del on_restored
         for job in jobs:
             if self.error is not None:
                 raise self.error

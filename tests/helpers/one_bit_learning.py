@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fl.config import FedAvgConfig
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.schema.loader import load_scenario, validate_quickly
 from scenarios.schema.schema import Scenario
 from scenarios.schema.shorthand import normalise

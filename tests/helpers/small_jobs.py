@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from scenarios.engine.batch import Finished, InProcess, Job
-from scenarios.plan.plan import Point, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Point
 from scenarios.schema.loader import load_scenario
 from scenarios.store.accounts import account_arrays, account_text
 from scenarios.store.trials import SERIES_TABLES

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scenarios.plan.plan import Plan
+from scenarios.plan.points import Plan
+from scenarios.report.settings import swept_values
 from scenarios.report.tables.quantities import word_of
-from scenarios.report.tables.tables import KEYS, LINK_COLUMNS, WORDED, TaskIds, blocks, columns_of, swept_values
+from scenarios.report.tables.tables import KEYS, LINK_COLUMNS, WORDED, TaskIds, blocks, columns_of
 from scenarios.store.store import Store
 
 

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import dask
 from distributed import Client, LocalCluster, Nanny
 
-from scenarios.engine.cluster.choice import SCHEDULER, WORKERS, ClusterLostError
 from scenarios.engine.cluster.compatibility import refuse_other_versions, versions
 from scenarios.engine.cluster.task import introduce, refuse_threads
 from scenarios.engine.interruption import stop_if_asked
+from scenarios.engine.options import SCHEDULER, WORKERS, ClusterLostError
 from scenarios.engine.threads import thread_variables, threads_per_worker
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.provenance import find_cpu_model

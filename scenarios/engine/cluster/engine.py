@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -55,20 +55,25 @@ class DaskEngine:
     Results are those of `InProcess`, bit for bit, whoever computes them and in whatever order. A job whose worker is
     lost is computed by another; lost too often, its trials have failed.
 
-    `checkpoints` and `on_restored` are those of `InProcess`. `worker_bytes`: memory of each process of ours, an equal
+    `checkpoints` are those of `InProcess`. `worker_bytes`: memory of each process of ours, an equal
     share if None. `patience_s`: how long a lost scheduler is waited for. `work`: what a worker does with an order.
     """
 
     workers: int | None = None
     scheduler: str | None = None
     checkpoints: CheckpointPolicy | None = None
-    on_restored: Callable[[int], None] | None = None
     worker_bytes: int | None = None
     patience_s: float = PATIENCE_S
     tell: Callable[[str], None] = to_standard_error
     work: Callable[[Order], Answer] = run_order
 
-    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
+    def run(
+        self,
+        jobs: Iterable[Job],
+        *,
+        on_progress: Callable[[int], None],
+        on_restored: Callable[[int], None] | None = None,
+    ) -> Generator[Finished, None, None]:
         """See `Engine.run`.
 
         Raises ScenarioError for workers that would compute other numbers, ClusterLostError for a scheduler that went
@@ -80,7 +85,7 @@ class DaskEngine:
                 work=self.work,
                 checkpoints=plain_policy(self.checkpoints),
                 on_progress=on_progress,
-                on_restored=self.on_restored or on_progress,
+                on_restored=on_restored or on_progress,
             )
             yield from dispatch.run(jobs)
 
@@ -115,7 +120,7 @@ class _Dispatch:
         self._again: deque[Flight] = deque()
         self._texts: dict[int, tuple[str, str]] = {}
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[Finished]:
+    def run(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
         waiting = iter(jobs)
         self._listen()
         while True:

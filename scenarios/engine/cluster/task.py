@@ -22,7 +22,7 @@ from scenarios.engine.cluster.wire import (
     scenario_from,
 )
 from scenarios.engine.cluster.worker_log import PlainRecord, sending
-from scenarios.plan.plan import Point
+from scenarios.plan.points import Point
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.provenance import find_cpu_model
 

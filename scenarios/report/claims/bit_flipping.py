@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +14,11 @@ from privacy.config import BitFlippingConfig
 from privacy.events.merging import side_by_side
 from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS
 from privacy.mechanisms.sound_bit_flipping import AccountRow, StatedSensitivity, bit_flipping_rows
-from scenarios.plan.plan import Plan, Point
 from scenarios.report.claims.gather import scenario_delta
-from scenarios.store.store import Store
+
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan, Point
+    from scenarios.store.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)

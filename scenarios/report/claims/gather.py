@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
-from fl.results import PrivacyAccount
 from privacy.config import GaussianConfig, PrivacyConfig
 from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant, Claim
-from privacy.events.events import Relation
 from privacy.events.merging import side_by_side
-from scenarios.plan.plan import Plan, Point
-from scenarios.store.store import Store
+
+if TYPE_CHECKING:
+    from fl.results import PrivacyAccount
+    from privacy.events.events import Relation
+    from scenarios.plan.points import Plan, Point
+    from scenarios.store.store import Store
 
 DEFAULT_DELTA = 1e-5
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from privacy.errors import PrivacyError
-from scenarios.plan.plan import Plan
 from scenarios.report.claims.gather import gather_claims, strongest
 from scenarios.report.claims.table import claim_table
-from scenarios.report.rows import Table
-from scenarios.store.store import Store
+from scenarios.report.tables.text import Table
+
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan
+    from scenarios.store.store import Store
 
 MOST_POINTS = 60
 """Beyond this many points the page leaves accounting, some tenths of a second each, to `phyloop privacy`."""

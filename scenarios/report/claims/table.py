@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from privacy.events.claims import Claim
-from scenarios.plan.plan import Plan, value_of
-from scenarios.report.claims.gather import PointClaims
+from scenarios.plan.points import Plan, value_of
 from scenarios.schema.labels.labels import plain_label, setting_cell
+
+if TYPE_CHECKING:
+    from privacy.events.claims import Claim
+    from scenarios.report.claims.gather import PointClaims
 
 HEADS = ("scope", "ε", "δ", "of δ for evidence", "accountant", "neighbours differ in", "channel", "standing", "source")
 NUMERIC = (False, True, True, True, False, False, False, False, False)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scenarios.report.tables.quantities import METRICS, PER_DEVICE, PER_ROUND, RATES_OF, along
 from scenarios.schema.errors import ScenarioError, listing, mark_of
-from scenarios.schema.loader import LoadedScenario
-from scenarios.schema.schema import FigureConfig
 from scenarios.schema.schema_keys import schema_keys
+
+if TYPE_CHECKING:
+    from scenarios.schema.loader import LoadedScenario
+    from scenarios.schema.schema import FigureConfig
 
 
 class _Known(NamedTuple):

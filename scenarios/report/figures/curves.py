@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.config import BitDistanceConfig, FlmcConfig
-from scenarios.plan.plan import Plan, Point, value_of
+from scenarios.plan.identity import canonical_json
+from scenarios.plan.points import Plan, Point, value_of
+from scenarios.report.tables.intervals import Mean, Rate
 from scenarios.report.tables.quantities import NEVER_NEGATIVE, RATES, ROUND_AXES, SHARES
-from scenarios.report.tables.tables import Mean, PointSummary, Rate
 from scenarios.schema.labels.labels import setting_label
-from scenarios.schema.schema import FigureConfig
-from scenarios.store.store import canonical_json
+
+if TYPE_CHECKING:
+    from scenarios.report.tables.tables import PointSummary
+    from scenarios.schema.schema import FigureConfig
 
 EVERYWHERE = "everywhere"
 

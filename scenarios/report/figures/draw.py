@@ -5,67 +5,34 @@ No pyplot and no global state; the same store yields the same SVG, byte for byte
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.plan.plan import Plan, Point
 from scenarios.report.figures.curves import Curve, Drawing, Spot, arrange, is_shown
 from scenarios.report.figures.layout import legend_layout, log_limits, log_ticks, word_ticks, wrap
-from scenarios.report.tables.export import Replacement
+from scenarios.report.figures.style import COLOURS, LINES, MARKERS, STYLE, FigureFiles, write_picture
 from scenarios.report.tables.quantities import ROUND_AXES
-from scenarios.report.tables.tables import PointSummary
-from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import axis_label, plain_label
-from scenarios.schema.schema import FigureConfig
+from scenarios.store.files import file_name, writing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette without its yellow, which white paper swallows; then darker repeats. Line
-# style and marker walk at other periods, so that twelve curves differ in grey as well.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7A4B9A")
-LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
+    from scenarios.plan.points import Plan, Point
+    from scenarios.report.tables.tables import PointSummary
+    from scenarios.schema.schema import FigureConfig
+
 
 MARKERS_PER_CURVE = 15
 """A curve along a run has a spot per round; as many markers would hide it."""
 
 WIDEST = 11.4
 """Inches of the widest figure, three panels side by side: on a page it is shrunk to the width of the others."""
-
-STYLE: dict[str, Any] = {
-    "svg.hashsalt": "phyloop",  # else element ids are random
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "axes.labelsize": 10.5,
-    "axes.titlesize": 10.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#555555",
-    "axes.axisbelow": True,
-    "xtick.color": "#333333",
-    "ytick.color": "#333333",
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "mathtext.fontset": "dejavusans",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class FigureFiles:
-    """One figure on disk, and the sentence that goes below it."""
-
-    title: str
-    caption: str
-    png: Path
-    svg: Path
 
 
 def draw(drawing: Drawing) -> Figure:
@@ -250,22 +217,15 @@ def write_figures(
 
     `along` reads what a figure over rounds, seconds or joules shows.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder, "figures"):
         return tuple(
             _write_figure(
                 folder,
-                f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '-', config.y)}",
+                f"{number:02d}-{file_name(config.y)}",
                 _arranged(config, plan, summaries, along),
             )
             for number, config in enumerate(figures, start=1)
         )
-    except OSError as error:
-        raise ScenarioError(
-            file=folder,
-            problem=f"figures cannot be written here ({error.strerror})",
-            remedy="choose a folder on a writable disk",
-        ) from error
 
 
 def _arranged(
@@ -289,23 +249,3 @@ def _write_figure(folder: Path, name: str, drawing: Drawing) -> FigureFiles:
     paths = write_picture(draw(drawing), folder / name)
     title = config.title or f"{plain_label(config.y)} over {plain_label(config.x)}"
     return FigureFiles(title=title, caption=drawing.caption, **paths)
-
-
-def write_picture(figure: Figure, stem: Path) -> dict[str, Path]:
-    """Write `figure` as PNG and SVG beside each other, each whole or not; their paths by kind."""
-    paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")}
-    for kind, path in paths.items():
-        with Replacement(path) as file:
-            file.write(render(figure, kind))
-    return paths
-
-
-def render(figure: Figure, kind: str) -> bytes:
-    """The bytes of a PNG or SVG file, without a date."""
-    from matplotlib import rc_context
-
-    buffer = io.BytesIO()
-    with rc_context(STYLE):
-        metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
-    return buffer.getvalue()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scenarios.report.figures.curves import Spot
+if TYPE_CHECKING:
+    from scenarios.report.figures.curves import Spot
+
 from scenarios.schema.labels.labels import format_value
 from scenarios.schema.labels.setting_words import SPOKEN
 

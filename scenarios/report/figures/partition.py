@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.report.figures.draw import COLOURS, STYLE, FigureFiles, write_picture
 from scenarios.report.figures.layout import wrap
+from scenarios.report.figures.style import COLOURS, STYLE, FigureFiles, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.colors import Normalize

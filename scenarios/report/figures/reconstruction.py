@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.report.figures.draw import STYLE, FigureFiles, write_picture
 from scenarios.report.figures.layout import wrap
+from scenarios.report.figures.style import STYLE, FigureFiles, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

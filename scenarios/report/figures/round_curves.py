@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.plan.plan import Plan, Point
 from scenarios.report.figures.curves import Spot, band
+from scenarios.report.tables.intervals import mean_interval, rate_interval
 from scenarios.report.tables.quantities import DEVICES_TABLE, PER_DEVICE, RATES
-from scenarios.report.tables.tables import TaskIds, is_measured, mean_interval, rate_interval
-from scenarios.schema.schema import FigureConfig
-from scenarios.store.store import Series, Store
-from scenarios.store.trials import SeriesTable
+from scenarios.report.tables.tables import TRIALS_AT_ONCE, TaskIds, is_measured
 
-TRIALS_AT_ONCE = 20
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan, Point
+    from scenarios.schema.schema import FigureConfig
+    from scenarios.store.store import Series, Store
+    from scenarios.store.trials import SeriesTable
+
 MOST_SPOTS = 400
 """Rounds drawn of a longer run, evenly spread: a curve has no more pixels."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -15,11 +17,13 @@ def csv_cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_BEGINS_A_FORMULA) else value
 
 
-def csv_cells(values: Iterable[object]) -> list[object]:
-    """`csv_cell` of each."""
-    return [csv_cell(value) for value in values]
+def csv_row(values: Iterable[object]) -> str:
+    """One line of CSV, quoted where needed; None is an empty cell."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow([csv_cell(value) for value in values])
+    return buffer.getvalue()
 
 
-def csv_record(values: Mapping[str, object]) -> dict[str, object]:
-    """`csv_cell` of each value."""
-    return {name: csv_cell(value) for name, value in values.items()}
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """A CSV file; a value that a row does not have is an empty cell."""
+    return "".join([csv_row(columns), *(csv_row(row.get(name) for name in columns) for row in rows)])

@@ -1,98 +1,33 @@
-"""Tidy CSV files of a whole run, written a few trials at a time however large the run is."""
+"""Rows of the tidy CSV files of a run, a few trials at a time however large the run is."""
 
 from __future__ import annotations
 
-import csv
-import io
-import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.plan.plan import Plan
-from scenarios.report.tables.cells import csv_cells
+from scenarios.report.settings import swept_values
+from scenarios.report.tables.cells import csv_row
 from scenarios.report.tables.quantities import CODED, word_of
-from scenarios.report.tables.tables import (
-    KEYS,
-    WORDED,
-    Block,
-    TaskIds,
-    blocks,
-    columns_of,
-    swept_values,
-)
-from scenarios.schema.errors import ScenarioError
-from scenarios.store.store import Store
+from scenarios.report.tables.tables import TRIALS_AT_ONCE, WORDED, Block, TaskIds, blocks
 
-TABLES: tuple[str, ...] = tuple(KEYS)
-TRIALS_AT_ONCE = 20
-"""Trials in memory at a time: at 300 rounds of 20 devices some 20 MB of text."""
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan
+    from scenarios.store.store import Store
 
 
-class Replacement:
-    """A file written beside `path` and renamed onto it when whole; after an error nothing is left.
+def rows_of(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> Iterator[str]:
+    """Body of the CSV file of one tidy table, a few trials of a point at a time.
 
-    A class, not a generator, so that errors of the body pass through untouched.
+    Columns as in `scenarios.report.tables.tables`; counts as integers, floats with all digits they need (`nan` and
+    `inf` as such), None as an empty cell.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        self._file: IO[bytes] | None = None
-
-    def __enter__(self) -> IO[bytes]:
-        self._file = self._temporary.open("wb")
-        return self._file
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._file is not None  # entered
-        try:
-            self._file.close()
-            if error is None:
-                self._temporary.replace(self._path)
-        finally:
-            self._temporary.unlink(missing_ok=True)
-
-
-def export(folder: Path, out: Path, *, plan: Plan, task_ids: TaskIds) -> tuple[Path, ...]:
-    """Write metrics.csv, rounds.csv, link.csv, privacy.csv, bursts.csv and devices.csv of a run into `out`.
-
-    Columns as in `scenarios.report.tables.tables`; UTF-8, a header even where there is no row, counts as integers,
-    floats with all digits they need (`nan` and `inf` as such), None as an empty cell. Each file
-    appears whole or not at all. ScenarioError if there is no run or `out` cannot be written.
-    """
-    if out.exists() and not out.is_dir():
-        raise ScenarioError(file=out, problem="is a file, not a folder", remedy="name a folder for the CSV files")
-    paths = tuple(out / f"{table}.csv" for table in TABLES)
-    with Store.open_existing(folder) as store:
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            for table, path in zip(TABLES, paths, strict=True):
-                with Replacement(path) as file:
-                    file.write(_row(columns_of(plan, table)).encode())
-                    for text in _pieces(store, plan, table=table, task_ids=task_ids):
-                        file.write(text.encode())
-        except OSError as error:
-            raise ScenarioError(
-                file=out,
-                problem=f"CSV files cannot be written here ({error.strerror})",
-                remedy="choose a folder on a writable disk",
-            ) from error
-    return paths
-
-
-def _pieces(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> Iterator[str]:
-    """The body of a file, a few trials of a point at a time."""
     for point, ids in zip(plan.points, task_ids, strict=True):
         swept = swept_values(plan, point)
-        head = _row(["" if value is None else value for value in swept]).rstrip("\n") + "," if swept else ""
+        head = csv_row(swept).rstrip("\n") + "," if swept else ""
         for start in range(0, len(ids), TRIALS_AT_ONCE):
             some = blocks(store, table=table, task_ids=ids[start : start + TRIALS_AT_ONCE])
             yield "".join(_rows(block, head=head, worded=table in WORDED) for block in some)
@@ -106,7 +41,7 @@ def _rows(block: Block, *, head: str, worded: bool) -> str:
     holes = ",".join(map(_hole, block.data))
     # What is written around the holes must not look like one.
     start = f"{head}{block.trial}".replace("%", "%%")
-    metric = "" if block.metric is None else f"{_cell(block.metric)},".replace("%", "%%")
+    metric = "" if block.metric is None else f"{csv_row([block.metric]).rstrip()},".replace("%", "%%")
     coded = worded and block.metric in CODED
     text = ",%s" if coded else "," if worded else ""
     template = _template(block.shape, start=start, end=f",{metric}{holes}{text}\n")
@@ -133,14 +68,3 @@ def _template(shape: tuple[int, ...], *, start: str, end: str) -> str:
         return "".join([f"{row}{end}" for row in rounds])
     devices = [f",{d}{end}" for d in range(shape[1])]
     return "".join([row + device for row in rounds for device in devices])
-
-
-def _row(cells: Sequence[object]) -> str:
-    """One line of CSV, quoted where needed."""
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow(csv_cells(cells))
-    return buffer.getvalue()
-
-
-def _cell(value: object) -> str:
-    return _row([value]).rstrip("\n")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scenarios.plan.plan import Plan, value_of
+from scenarios.plan.points import Plan, value_of
 from scenarios.report.comparison import Published, of_plan, points_at, words_at
 from scenarios.report.tables.quantities import METRICS, SHARES
 from scenarios.schema.errors import KeyPath, ScenarioError, dotted, listing, mark_of, shorten
-from scenarios.schema.loader import LoadedScenario
-from scenarios.schema.schema import TableConfig
 from scenarios.schema.schema_keys import schema_keys, unknown_key
+
+if TYPE_CHECKING:
+    from scenarios.schema.loader import LoadedScenario
+    from scenarios.schema.schema import TableConfig
 
 _WITHOUT = "run without published numbers: --set report.tables=[]"
 

@@ -9,75 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.results import LINK_COUNTS
-from phy.measure import counts as measurement
-from scenarios.plan.plan import Plan, Point, value_of
+from scenarios.report.tables.intervals import Mean, Rate, mean_interval, rate_interval
 from scenarios.report.tables.quantities import RATES
-from scenarios.store.store import Store, canonical_json
-from scenarios.store.trials import SeriesTable
 
-CONFIDENCE = 0.95
+if TYPE_CHECKING:
+    from scenarios.plan.points import Plan, Point
+    from scenarios.store.store import Store
+    from scenarios.store.trials import SeriesTable
+
+TRIALS_AT_ONCE = 20
+"""Trials in memory at a time: at 300 rounds of 20 devices some 20 MB of text."""
 
 TaskIds = Sequence[Sequence[str]]
 """Identity of each task, `[point][trial]`."""
 
 
 # --- intervals ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mean:
-    """Mean over `trials` independent trials and its t interval; no interval from one trial."""
-
-    mean: float
-    low: float | None
-    high: float | None
-    trials: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rate:
-    """`errors` among `total` observations, and the Clopper-Pearson interval of the rate.
-
-    The interval takes the observations as independent; errors in bursts need a wider one.
-    """
-
-    errors: int
-    total: int
-    low: float
-    high: float
-
-    @property
-    def value(self) -> float:
-        """Errors per observation."""
-        return self.errors / self.total
-
-
-def mean_interval(values: NDArray[np.float64], *, confidence: float = CONFIDENCE) -> Mean:
-    """Mean of `values` `[n]`, n >= 1, with the two-sided Student t interval of n - 1 degrees of freedom."""
-    from scipy import special  # slow to import, and only the report needs it
-
-    n = int(values.size)
-    if n < 2 or not np.all(np.isfinite(values)):
-        with np.errstate(invalid="ignore"):  # inf - inf
-            return Mean(mean=float(np.mean(values)), low=None, high=None, trials=n)
-    mean = float(np.mean(values))
-    t = float(special.stdtrit(n - 1, 0.5 + confidence / 2))
-    half = t * float(np.std(values, ddof=1)) / float(np.sqrt(n))
-    return Mean(mean=mean, low=mean - half, high=mean + half, trials=n)
-
-
-def rate_interval(*, errors: int, total: int, confidence: float = CONFIDENCE) -> Rate:
-    """Clopper-Pearson interval of `errors` among `total` observations; ValueError without any."""
-    if total == 0:
-        raise ValueError(f"{errors} errors among {total} observations have no rate")
-    low, high = measurement.rate_interval(errors, total, confidence=confidence)
-    return Rate(errors=errors, total=total, low=float(low), high=float(high))
 
 
 # --- summaries ------------------------------------------------------------------------------------
@@ -153,12 +106,6 @@ def columns_of(plan: Plan, table: str) -> list[str]:
         return [*plan.swept_paths, *KEYS[table], *LINK_COLUMNS]
     text = ["text"] if table in WORDED else []
     return [*plan.swept_paths, *KEYS[table], "metric", "value", *text]
-
-
-def swept_values(plan: Plan, point: Point) -> tuple[Any, ...]:
-    """The swept settings of a point as table cells: mappings and lists as compact JSON text."""
-    values = (value_of(point, path) for path in plan.swept_paths)
-    return tuple(canonical_json(v) if isinstance(v, (Mapping, list, tuple)) else v for v in values)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from phy.engines.choice import engine_of
 from phy.links.conflicts import link_conflicts
-from scenarios.schema.consistency import Conflict
+from phy.engines.choice import engine_of
+from scenarios.schema.consistency.conflict import Conflict
 from scenarios.schema.measure import MeasureConfig
 from scenarios.schema.schema import Scenario
 from scenarios.studies.link.level import Budget

@@ -1,4 +1,4 @@
-"""The picture of an audit: what is refuted as a bar, what is claimed as marks on the same line."""
+"""Figure of an audit: the refuted epsilons as a bar, the claimed ones as marks on the same line."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from privacy.events.claims import Claim
-from scenarios.plan.plan import Plan
-from scenarios.report.figures.draw import STYLE, write_picture
+from scenarios.plan.points import Plan
 from scenarios.report.figures.layout import wrap
-from scenarios.schema.errors import ScenarioError
+from scenarios.report.figures.style import STYLE, write_picture
+from scenarios.store.files import writing
 from scenarios.studies.audit.results import PointAudit, point_label
 
 if TYPE_CHECKING:
@@ -42,15 +42,15 @@ def draw_audit(plan: Plan, audits: Sequence[PointAudit]) -> Figure:
     from matplotlib.patches import Patch
     from matplotlib.ticker import FuncFormatter
 
-    lower = [one.audited.result.epsilon_lower for one in audits]
-    shown = [[claim for claim in one.audited.claims if claim.order is None] for one in audits]
+    lower = [one.audit.result.epsilon_lower for one in audits]
+    shown = [[claim for claim in one.audit.claims if claim.order is None] for one in audits]
     finite = [claim.epsilon for claims in shown for claim in claims if math.isfinite(claim.epsilon)]
     top = max([*lower, *finite, 0.1])
     least = min([value for value in (*lower, *finite) if value > 0.01], default=top)
     wide = top / least > _WIDE
     edge = top * (3.0 if wide else 1.18)
     labels = [wrap(point_label(plan, one.point), width=2.6) for one in audits]
-    confidence = 100.0 * audits[0].audited.result.confidence
+    confidence = 100.0 * audits[0].audit.result.confidence
     with rc_context(STYLE):
         rows = [max(1.0, 0.55 * (label.count("\n") + 1)) for label in labels]
         figure = Figure(figsize=(7.4, 1.9 + _LINE * sum(rows)), layout="constrained")
@@ -67,7 +67,7 @@ def draw_audit(plan: Plan, audits: Sequence[PointAudit]) -> Figure:
             axes.set_xscale("symlog", linthresh=10.0 ** math.floor(math.log10(max(least, 1e-3))))
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set_xlim(0.0, edge * (1.5 if wide else 1.05))
-        deltas = {one.audited.result.delta for one in audits}
+        deltas = {one.audit.result.delta for one in audits}
         axes.set_xlabel(f"ε at δ = {deltas.pop():g} [nats]" if len(deltas) == 1 else "ε, each at its own δ [nats]")
         axes.grid(visible=True, axis="x", color="#d9d9d9", linewidth=0.7)
         handles = [
@@ -118,12 +118,6 @@ def _mark(
 
 
 def write_audit_figure(folder: Path, plan: Plan, audits: Sequence[PointAudit]) -> dict[str, Path]:
-    """`audit.png` and `audit.svg` in `folder`; ScenarioError if they cannot be written."""
-    try:
+    """Write `audit.png` and `audit.svg` into `folder`; ScenarioError if they cannot be written."""
+    with writing(folder, "figures"):
         return write_picture(draw_audit(plan, audits), folder / NAME)
-    except OSError as error:
-        raise ScenarioError(
-            file=folder,
-            problem=f"figures cannot be written here ({error.strerror})",
-            remedy="choose a folder on a writable disk",
-        ) from error

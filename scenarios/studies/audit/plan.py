@@ -8,7 +8,7 @@ from typing import Literal
 from fl.config import FedAvgConfig, FlmcConfig
 from fl.config.scheme import AggregatorConfig
 from privacy.config import GaussianConfig, PrivacyConfig
-from scenarios.plan.plan import Plan, Point
+from scenarios.plan.points import Plan, Point
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.schema import Scenario

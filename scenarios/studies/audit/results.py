@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
+from privacy.audit.game import AuditResult
 from privacy.events.claims import Claim
-from scenarios.plan.plan import Plan, Point, value_of
-from scenarios.report.tables.cells import csv_record
-from scenarios.report.tables.export import Replacement
-from scenarios.schema.errors import ScenarioError
+from scenarios.plan.points import Plan, Point, value_of
+from scenarios.report.tables.cells import csv_text
 from scenarios.schema.labels.labels import setting_cell
+from scenarios.store.files import replace_text, writing
 from scenarios.studies.audit.plan import AuditOptions
-
-if TYPE_CHECKING:
-    from fl.audit.attack import Audited
 
 CSV, JSON = "audit.csv", "audit.json"
 
@@ -28,17 +23,49 @@ REFUTED, STANDS, APART = "refuted", "stands", "not comparable"
 
 
 @dataclass(frozen=True, kw_only=True)
+class GameFacts:
+    """Facts of a game, see `fl.audit.games.game.Game`."""
+
+    scope: str
+    unit: str
+    worlds: str
+    rounds: int
+    when: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """Audit of one point as it is stored, see `fl.audit.attack.Audited`."""
+
+    result: AuditResult
+    gaussian: AuditResult | None
+    claims: tuple[Claim, ...]
+    attack: Literal["lr", "classifier"]
+    num_games: int
+    game: GameFacts
+
+    @property
+    def orders(self) -> list[float]:
+        """Renyi orders at which something is claimed."""
+        return sorted({claim.order for claim in self.claims if claim.order is not None})
+
+    def verdict(self, claim: Claim) -> str:
+        """Verdict on a claim: refuted by the games, not refuted, or about something that the games do not test."""
+        if claim.order is not None:
+            refuted = self.result.renyi_lower(claim.order) > claim.epsilon
+        elif claim.delta > self.result.delta:
+            return APART
+        else:
+            refuted = self.result.epsilon_lower > claim.epsilon
+        return REFUTED if refuted else STANDS
+
+
+@dataclass(frozen=True, kw_only=True)
 class PointAudit:
     """One point of the sweep and its audit."""
 
     point: Point
-    audited: Audited
-
-    def verdict(self, claim: Claim) -> str:
-        """Refuted by the games, not refuted, or about something that the games do not speak of."""
-        if claim.order is None and claim.delta > self.audited.result.delta:
-            return APART
-        return REFUTED if self.audited.refuted(claim) else STANDS
+    audit: Audit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +77,15 @@ class Failure:
 
 
 def point_label(plan: Plan, point: Point) -> str:
-    """The settings that tell the point from the others: its label, and what sets it apart from those that share it."""
+    """Label of a point, and the settings that tell it from the others with this label."""
     label = point.scenario.label
     alike = [other for other in plan.points if other.scenario.label == label]
-    told = []
+    parts = []
     for path in plan.swept_paths:
         cell = _cell(path, point)
         if path != "label" and path in point.settings and any(_cell(path, other) != cell for other in alike):
-            told.append(f"{path.rsplit('.', 1)[-1]} {cell}")
-    return ", ".join([label, *told] if label else told) or point.scenario.name
+            parts.append(f"{path.rsplit('.', 1)[-1]} {cell}")
+    return ", ".join([label, *parts] if label else parts) or point.scenario.name
 
 
 def _cell(path: str, point: Point) -> str:
@@ -66,51 +93,28 @@ def _cell(path: str, point: Point) -> str:
 
 
 def write_results(
-    folder: Path,
-    plan: Plan,
-    audits: Sequence[PointAudit],
-    failures: Sequence[Failure],
-    *,
-    options: AuditOptions,
-    name: str,
+    folder: Path, plan: Plan, audits: Sequence[PointAudit], failures: Sequence[Failure], *, options: AuditOptions
 ) -> tuple[Path, Path]:
-    """`audit.csv` and `audit.json` in `folder`, each whole or not. Infinity is `inf` in the table and null in JSON.
+    """Write `audit.csv` and `audit.json` into `folder`. Infinity is `inf` in the table and null in JSON.
 
-    A failure is a row of bound `not audited`, with its reason as source. ScenarioError if they cannot be written.
+    ScenarioError if they cannot be written.
     """
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, fieldnames=columns(plan), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(csv_record(row) for one in audits for row in _rows(plan, one))
-    writer.writerows(
-        csv_record({**_settings(plan, one.point), "bound": "not audited", "source": one.reason}) for one in failures
-    )
     text = json.dumps(
         {
-            "scenario": name,
+            "scenario": plan.points[0].scenario.name,
             "seed": plan.seed,
             "options": asdict(options),
             "points": [_plain(plan, one) for one in audits],
-            "not_audited": [
-                {"settings": {path: value_of(one.point, path) for path in plan.swept_paths}, "reason": one.reason}
-                for one in failures
-            ],
+            "not_audited": [{"settings": _values(plan, one.point), "reason": one.reason} for one in failures],
         },
         indent=2,
         allow_nan=False,
     )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, content in ((folder / CSV, buffer.getvalue()), (folder / JSON, text + "\n")):
-            with Replacement(path) as file:
-                file.write(content.encode())
-    except OSError as error:
-        raise ScenarioError(
-            file=folder,
-            problem=f"the audit cannot be written here ({error.strerror})",
-            remedy="choose a folder on a writable disk",
-        ) from error
-    return folder / CSV, folder / JSON
+    with writing(folder, "the audit"):
+        return (
+            replace_text(folder / CSV, csv_text(columns(plan), rows(plan, audits, failures))),
+            replace_text(folder / JSON, text + "\n"),
+        )
 
 
 def columns(plan: Plan) -> list[str]:
@@ -123,46 +127,44 @@ def columns(plan: Plan) -> list[str]:
     ]
 
 
+def rows(plan: Plan, audits: Sequence[PointAudit], failures: Sequence[Failure]) -> Iterator[dict[str, Any]]:
+    """Rows of the table; a failure has the bound `not audited`, and its reason as source."""
+    for one in audits:
+        yield from _rows(plan, one)
+    for failure in failures:
+        yield {**_settings(plan, failure.point), "bound": "not audited", "source": failure.reason}
+
+
 def _rows(plan: Plan, one: PointAudit) -> Iterator[dict[str, Any]]:
-    audited, game = one.audited, one.audited.game
-    head = _settings(plan, one.point) | {"scope": game.scope, "unit": game.unit, "worlds": game.worlds}
-    head |= {"rounds": game.rounds, "when": game.when}
-    for result in (audited.result, audited.gaussian):
-        if result is not None:
-            yield {
-                **head,
-                "bound": "lower",
-                "epsilon": result.epsilon_lower,
-                "delta": result.delta,
-                "confidence": result.confidence,
-                "form": result.form,
-                "attack": audited.attack,
-                "games": audited.num_games,
-                "judged_null": result.num_null,
-                "judged_alternative": result.num_alternative,
-                "false_positives": result.false_positives,
-                "false_negatives": result.false_negatives,
-                "threshold": result.threshold,
-                "mu_lower": result.mu_lower,
-            }
-    for order in renyi_orders(audited):
+    audit = one.audit
+    head = _settings(plan, one.point) | asdict(audit.game)
+    by = {"attack": audit.attack, "games": audit.num_games, "bound": "lower"}
+    for result in filter(None, (audit.result, audit.gaussian)):
         yield {
             **head,
-            "bound": "lower",
-            "epsilon": audited.result.renyi_lower(order),
-            "confidence": audited.result.confidence,
-            "form": f"Renyi order {order:g}",
-            "attack": audited.attack,
-            "games": audited.num_games,
+            **by,
+            "epsilon": result.epsilon_lower,
+            "delta": result.delta,
+            "confidence": result.confidence,
+            "form": result.form,
+            "judged_null": result.num_null,
+            "judged_alternative": result.num_alternative,
+            "false_positives": result.false_positives,
+            "false_negatives": result.false_negatives,
+            "threshold": result.threshold,
+            "mu_lower": result.mu_lower,
         }
-    for claim in audited.claims:
+    for order in audit.orders:
+        bound = {"epsilon": audit.result.renyi_lower(order), "confidence": audit.result.confidence}
+        yield {**head, **by, **bound, "form": f"Renyi order {order:g}"}
+    for claim in audit.claims:
         yield {
             **head,
             "scope": claim.scope,
             "bound": "claimed",
             "epsilon": claim.epsilon,
             "delta": claim.delta,
-            "verdict": one.verdict(claim),
+            "verdict": audit.verdict(claim),
             "label": claim.label(),
             "source": claim.source,
             "assumptions": "; ".join(claim.assumptions),
@@ -170,33 +172,25 @@ def _rows(plan: Plan, one: PointAudit) -> Iterator[dict[str, Any]]:
 
 
 def _settings(plan: Plan, point: Point) -> dict[str, Any]:
-    return {path: setting_cell(path, value_of(point, path)) for path in plan.swept_paths}
+    return {path: _cell(path, point) for path in plan.swept_paths}
 
 
-def renyi_orders(audited: Audited) -> list[float]:
-    """Orders at which something is claimed."""
-    return sorted({claim.order for claim in audited.claims if claim.order is not None})
+def _values(plan: Plan, point: Point) -> dict[str, Any]:
+    return {path: value_of(point, path) for path in plan.swept_paths}
 
 
 def _plain(plan: Plan, one: PointAudit) -> dict[str, Any]:
-    audited, game = one.audited, one.audited.game
-    orders = renyi_orders(audited)
+    audit = one.audit
     plain = {
-        "settings": {path: value_of(one.point, path) for path in plan.swept_paths},
-        "game": {
-            "scope": game.scope,
-            "unit": game.unit,
-            "worlds": game.worlds,
-            "rounds": game.rounds,
-            "when": game.when,
-        },
-        "attack": audited.attack,
-        "games": audited.num_games,
-        "lower": audited.result.to_dict(),
-        "lower_gaussian": None if audited.gaussian is None else audited.gaussian.to_dict(),
-        "lower_renyi": [{"order": order, "epsilon": audited.result.renyi_lower(order)} for order in orders],
+        "settings": _values(plan, one.point),
+        "game": asdict(audit.game),
+        "attack": audit.attack,
+        "games": audit.num_games,
+        "lower": audit.result.to_dict(),
+        "lower_gaussian": None if audit.gaussian is None else audit.gaussian.to_dict(),
+        "lower_renyi": [{"order": order, "epsilon": audit.result.renyi_lower(order)} for order in audit.orders],
         "claims": [
-            {**asdict(claim), "label": claim.label(), "verdict": one.verdict(claim)} for claim in audited.claims
+            {**asdict(claim), "label": claim.label(), "verdict": audit.verdict(claim)} for claim in audit.claims
         ],
     }
     return dict(_finite(plain))

@@ -1,16 +1,20 @@
-"""What one batch of a link study counted, and the sum over batches of a point."""
+"""Counts of one batch of a link study, and their sum over the batches of a point."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phy.measure.burstiness import Burstiness
-from phy.measure.counts import LinkCounts
 from phy.measure.monte_carlo import ClusteredCounts, LinkTally
-from scenarios.studies.link.plan import BatchShape
+
+if TYPE_CHECKING:
+    from phy.measure.counts import LinkCounts
+    from scenarios.studies.link.plan import BatchShape
 
 COUNTS = (
     "bits",
@@ -28,6 +32,8 @@ COUNTS = (
 AMOUNTS = ("transmit_energy", "signal_energy", "noise_energy", "airtime_s", "energy_j")
 """Fields kept per device, summed over the transmissions of a batch."""
 
+_TALLIES = ("tally", "earlier", "last")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
@@ -44,7 +50,7 @@ class Batch:
 
 
 def batch_of(counts: LinkCounts, *, number: int, seconds: float, bursts: Burstiness | None) -> Batch:
-    """The batch that a reception makes."""
+    """Batch of one reception."""
     return Batch(
         number=number,
         seconds=seconds,
@@ -59,8 +65,7 @@ class Measured:
     """All batches of a point so far.
 
     `tally` over all devices and `devices` one by one; `earlier` is the tally before the batch `last`, `last_devices`;
-    `counts`
-    `[len(COUNTS), num_devices]` and `amounts` `[len(AMOUNTS), num_devices]` are sums.
+    `counts` `[len(COUNTS), num_devices]` and `amounts` `[len(AMOUNTS), num_devices]` are sums.
     """
 
     tally: LinkTally
@@ -91,14 +96,14 @@ class Measured:
         columns = tuple(
             _tally(batch.counts[:, :, device : device + 1], shape) for device in range(batch.counts.shape[2])
         )
-        whole = columns[0] if len(columns) == 1 else _tally(batch.counts, shape)
+        all_devices = columns[0] if len(columns) == 1 else _tally(batch.counts, shape)
         bursts = batch.bursts
         if self.bursts is not None and bursts is not None:
             bursts = self.bursts + bursts
         return Measured(
-            tally=self.tally + whole,
+            tally=self.tally + all_devices,
             earlier=self.tally,
-            last=whole,
+            last=all_devices,
             devices=tuple(a + b for a, b in zip(self.devices, columns, strict=True)),
             last_devices=columns,
             counts=self.counts + batch.counts.sum(axis=1),
@@ -127,11 +132,46 @@ def _tally(counts: NDArray[np.int64], shape: BatchShape) -> LinkTally:
     )
 
 
-def bursts_to_plain(bursts: Burstiness) -> dict[str, list[object]]:
-    """Ready for JSON."""
-    return {field.name: getattr(bursts, field.name).tolist() for field in fields(bursts)}
+def as_plain(measured: Measured) -> dict[str, Any]:
+    """Everything measured, as plain JSON; the counts are exact, and JSON keeps every bit of a float."""
+    return {
+        "tallies": [asdict(getattr(measured, name)) for name in _TALLIES],
+        "devices": [asdict(tally) for tally in measured.devices],
+        "last_devices": [asdict(tally) for tally in measured.last_devices],
+        "counts": measured.counts.tolist(),
+        "amounts": measured.amounts.tolist(),
+        "bursts": None
+        if measured.bursts is None
+        else {field.name: getattr(measured.bursts, field.name).tolist() for field in fields(Burstiness)},
+        "seconds": measured.seconds,
+    }
 
 
-def bursts_from_plain(plain: dict[str, list[object]]) -> Burstiness:
-    """The inverse of `bursts_to_plain`."""
-    return Burstiness(**{name: np.asarray(value, np.int64) for name, value in plain.items()})
+def from_plain(plain: Mapping[str, Any], *, num_devices: int) -> Measured:
+    """The inverse of `as_plain`. Raises ValueError, TypeError or LookupError for anything else."""
+    counts, amounts = np.array(plain["counts"]), np.array(plain["amounts"], np.float64)
+    devices, last_devices = (tuple(map(_tally_from, plain[name])) for name in ("devices", "last_devices"))
+    shapes = (counts.shape, amounts.shape, (len(devices), len(last_devices)))
+    if shapes != ((len(COUNTS), num_devices), (len(AMOUNTS), num_devices), (num_devices, num_devices)):
+        raise ValueError(f"counts of another link than one with {num_devices} devices")
+    if counts.dtype != np.int64 or not isinstance(plain["seconds"], float):
+        raise ValueError("counts and seconds that are no numbers")
+    bursts = plain["bursts"]
+    return Measured(
+        **dict(zip(_TALLIES, map(_tally_from, plain["tallies"]), strict=True)),
+        devices=devices,
+        last_devices=last_devices,
+        counts=counts,
+        amounts=amounts,
+        bursts=None if bursts is None else Burstiness(**{name: np.array(bursts[name], np.int64) for name in bursts}),
+        seconds=plain["seconds"],
+    )
+
+
+def _tally_from(plain: Mapping[str, Any]) -> LinkTally:
+    parts = {name: ClusteredCounts(**plain[name]) for name in ("bits", "packets")}
+    tally = LinkTally(**{**plain, **parts})
+    numbers = [tally.sent_bits, tally.batches, *(number for one in parts.values() for number in astuple(one))]
+    if any(type(number) is not int or number < 0 for number in numbers):
+        raise ValueError("a count that is no natural number")
+    return tally

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phy.config import LinkConfig
-from scenarios.studies.link.plan import Curve
+if TYPE_CHECKING:
+    from phy.config import LinkConfig
+    from scenarios.studies.link.plan import Curve
 
 DENSE = 201
 """Points of a drawn closed form."""

@@ -6,7 +6,6 @@ without markers. Nothing depends on colour.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,29 +14,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.measure.monte_carlo import RateEstimate
 from scenarios.report.figures.curves import Spot
-from scenarios.report.figures.draw import COLOURS, MARKERS, STYLE, FigureFiles, write_picture
 from scenarios.report.figures.layout import log_limits
-from scenarios.schema.errors import ScenarioError, listing, mark_of
+from scenarios.report.figures.style import COLOURS, MARKERS, STYLE, FigureFiles, write_picture
 from scenarios.schema.labels.labels import axis_label, plain_label
-from scenarios.schema.loader import LoadedScenario
-from scenarios.schema.measure import Axis
-from scenarios.schema.overrides import OVERRIDE
-from scenarios.schema.schema import FigureConfig
+from scenarios.store.files import file_name, writing
 from scenarios.studies.link.closed_form import DENSE, theory
-from scenarios.studies.link.level import LABELS, PLAIN_LABELS
-from scenarios.studies.link.plan import Curve, LinkPlan, said, swept_keys
-from scenarios.studies.link.results import CurveResult, PointResult
+from scenarios.studies.link.level import DEVICE, LABELS, PLAIN_LABELS
+from scenarios.studies.link.words import said
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-QUANTITIES = ("bit_error_rate", "packet_error_rate", "raw_bit_error_rate")
-DEVICE = "device"
-"""Named among `series`, every device has a line of its own."""
+    from phy.measure.monte_carlo import RateEstimate
+    from scenarios.schema.measure import Axis
+    from scenarios.schema.schema import FigureConfig
+    from scenarios.studies.link.plan import Curve, LinkPlan
+    from scenarios.studies.link.results import CurveResult, PointResult
+
 THEORY = "theory"
 THEORY_COLOUR = "#444444"
 _ARROW = 0.5
@@ -62,67 +58,6 @@ class Picture:
     axis: Axis
     panels: tuple[tuple[str, tuple[Line, ...]], ...]
     caption: str
-
-
-def figures_of(plan: LinkPlan, configured: Sequence[FigureConfig]) -> tuple[FigureConfig, ...]:
-    """The figures of a study: those the scenario names that are about rates over an axis, or bits and packets."""
-    own = tuple(logarithmic(config) for config in configured if config.x in LABELS)
-    return own or tuple(FigureConfig(x=plan.measure.over, y=y, y_scale="log") for y in QUANTITIES[:2])
-
-
-def logarithmic(config: FigureConfig) -> FigureConfig:
-    """The same figure on a logarithmic axis, unless it is about something else or says which axis it wants."""
-    if config.x not in LABELS or "y_scale" in config.model_fields_set:
-        return config
-    return config.model_copy(update={"y_scale": "log"})
-
-
-def without_overridden(loaded: LoadedScenario, config: FigureConfig) -> FigureConfig:
-    """The same figure without the series and panels that --set took out of the sweep."""
-    series = (config.series,) if isinstance(config.series, str) else config.series
-    kept = tuple(path for path in series if not _overridden(loaded, path))
-    panels = None if config.panels is None or _overridden(loaded, config.panels) else config.panels
-    if kept == series and panels == config.panels:
-        return config
-    return config.model_copy(update={"series": kept, "panels": panels})
-
-
-def _overridden(loaded: LoadedScenario, path: str) -> bool:
-    if path in {at[-1] for at in swept_keys(loaded.document.get("sweep"))}:
-        return False
-    parts = tuple(path.split("."))
-    above = (loaded.marks.get(parts[:depth]) for depth in range(1, len(parts) + 1))
-    return any(mark is not None and mark.file == OVERRIDE for mark in above)
-
-
-def check_study_figures(loaded: LoadedScenario, plan: LinkPlan) -> None:
-    """Raise ScenarioError for a figure that this study cannot draw; figures of learning are left alone."""
-    learns = "learning" in loaded.document
-    for number, written in enumerate(loaded.scenario.report.figures):
-        figure = without_overridden(loaded, written)
-        if learns and figure.x not in LABELS:
-            continue
-        _check(loaded, number, "x", figure.x, tuple(LABELS))
-        _check(loaded, number, "y", figure.y, QUANTITIES)
-        series = (figure.series,) if isinstance(figure.series, str) else figure.series
-        for path in series:
-            _check(loaded, number, "series", path, (*plan.swept_paths, DEVICE))
-        if figure.panels is not None:
-            _check(loaded, number, "panels", figure.panels, plan.swept_paths)
-
-
-def _check(loaded: LoadedScenario, number: int, key: str, value: str, known: Sequence[str]) -> None:
-    if value in known:
-        return
-    file, line = mark_of(("report", "figures", number, key), loaded.marks)
-    raise ScenarioError(
-        problem="a figure of a link study has no such " + ("axis" if key in "xy" else "setting, nothing sweeps it"),
-        remedy=f"write {listing(known)}" if known else f"leave {key} out",
-        file=file,
-        line=line,
-        key=f"report.figures[{number}].{key}",
-        value=value,
-    )
 
 
 # --- which line -----------------------------------------------------------------------------------
@@ -351,21 +286,14 @@ def write_study_figures(
     folder: Path, plan: LinkPlan, *, results: Sequence[CurveResult], figures: Sequence[FigureConfig]
 ) -> tuple[FigureFiles, ...]:
     """Draw each figure into `folder` as PNG (150 dpi) and SVG; ScenarioError if it cannot be written."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder, "figures"):
         return tuple(_write(folder, number, config, plan, results) for number, config in enumerate(figures, start=1))
-    except OSError as error:
-        raise ScenarioError(
-            file=folder,
-            problem=f"figures cannot be written here ({error.strerror})",
-            remedy="choose a folder on a writable disk",
-        ) from error
 
 
 def _write(
     folder: Path, number: int, config: FigureConfig, plan: LinkPlan, results: Sequence[CurveResult]
 ) -> FigureFiles:
     picture = arrange(config, plan, results)
-    paths = write_picture(draw(picture), folder / f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '-', config.y)}")
+    paths = write_picture(draw(picture), folder / f"{number:02d}-{file_name(config.y)}")
     title = config.title or f"{plain_label(config.y)} over {PLAIN_LABELS[picture.axis]}"
     return FigureFiles(title=title, caption=picture.caption, **paths)

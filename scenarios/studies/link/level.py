@@ -27,6 +27,13 @@ MEANINGS: dict[Axis, str] = {
 }
 
 
+QUANTITIES = ("bit_error_rate", "packet_error_rate", "raw_bit_error_rate")
+
+
+DEVICE = "device"
+"""Named among `series`, every device has a line of its own."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """What lies between the axes of one link, all linear.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log10
 from typing import Any
@@ -13,14 +12,16 @@ from phy.config import LinkConfig
 from phy.measure.monte_carlo import Independent
 from scenarios.plan.identity import EXECUTION_MODE, leave_out_sionna, without_minus_zero
 from scenarios.plan.identity import canonical_json as identity_json
-from scenarios.plan.plan import Point, Reading, expand, value_of
+from scenarios.plan.plan import Reading, expand
+from scenarios.plan.points import Point, swept_keys
 from scenarios.schema.consistency.link_studies import find_link_conflicts, measure_of, resolve_link
-from scenarios.schema.errors import KeyPath, ScenarioError, mark_of
+from scenarios.schema.errors import ScenarioError, mark_of
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import LoadedScenario, unswept
 from scenarios.schema.measure import Axis, MeasureConfig
 from scenarios.schema.schema import SCHEMA_VERSION, Scenario
 from scenarios.studies.link.level import Budget, at_level
+from scenarios.studies.link.words import said
 
 MAX_CURVES = 1000
 MAX_RATE_LOSS_DB = 0.25
@@ -155,38 +156,12 @@ def _refuse_swept_power(loaded: LoadedScenario) -> None:
             )
 
 
-def swept_keys(node: object, at: KeyPath = ("sweep",)) -> Iterator[KeyPath]:
-    """Where each path of a sweep `node` stands, the path last."""
-    if isinstance(node, list):
-        for number, block in enumerate(node):
-            yield from swept_keys(block, (*at, number))
-    elif isinstance(node, dict):
-        for key, value in node.items():
-            if key == "zip":
-                yield from swept_keys(value, (*at, key))
-            else:
-                yield (*at, key)
-
-
 def _label(point: Point, paths: tuple[str, ...]) -> str:
     """The curve in words: the user's own label, or all that the sweep set."""
     if "label" in point.settings and point.scenario.label:
         return setting_label("label", point.scenario.label)
     parts = [said(point, path) for path in paths if path in point.settings]
     return ", ".join(filter(None, parts)) or said(point, "link.modulation")
-
-
-def said(point: Point, path: str) -> str:
-    """A setting in words; of a mapping what the sweep wrote, not the defaults beside it."""
-    written = point.settings.get(path)
-    if path == "link.mcs" and written is not None:
-        return f"MCS {written}"
-    return setting_label(path, written if isinstance(written, dict) else setting_of(point, path))
-
-
-def setting_of(point: Point, path: str) -> Any:
-    """The value of a path; an MCS index as it was swept, though the link has its modulation and rate instead."""
-    return point.settings.get(path) if path == "link.mcs" else value_of(point, path)
 
 
 def batch_shape(measure: MeasureConfig, link: LinkConfig) -> BatchShape:
@@ -284,3 +259,12 @@ def _curve_physics(scenario: Scenario) -> str:
 
 LINK = Reading(conflicts=find_link_conflicts, resolve=resolve_link, physics=_curve_physics)
 """What `expand` needs to know to make curves of points."""
+
+
+def study_warnings(plan: LinkPlan) -> list[str]:
+    """Each warning about the links of a plan once."""
+    from phy.links.conflicts import link_warnings
+
+    of_links = [sentence for curve in plan.curves for sentence in link_warnings(curve.link)]
+    rates = [rate_warning(curve, plan.measure.over) for curve in plan.curves]
+    return list(dict.fromkeys([*of_links, *filter(None, rates)]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 from scenarios.engine.batch import start_tensorflow
 from scenarios.schema.errors import ScenarioError
 from scenarios.studies.link.batches import Batch, batch_of
-from scenarios.studies.link.plan import BatchShape, Curve, LinkPoint
+
+if TYPE_CHECKING:
+    from scenarios.studies.link.plan import BatchShape, Curve, LinkPoint
 
 
 class PointRadio:

@@ -5,42 +5,46 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from phy.measure.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
 from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells
-from scenarios.report.figures.draw import FigureFiles
-from scenarios.report.page import FIGURES, ReportPaths, data_uri, provenance_rows, reflow, template, write_page
-from scenarios.report.rows import Table
-from scenarios.schema.loader import LoadedScenario
-from scenarios.studies.link.figures import figures_of, logarithmic, without_overridden, write_study_figures
+from scenarios.report.html import FIGURES, data_uri, provenance_rows, reflow, template, write_page
+from scenarios.report.settings import plain
+from scenarios.report.tables.text import Table
+from scenarios.studies.link.check import figures_of, logarithmic, without_overridden
+from scenarios.studies.link.figures import write_study_figures
 from scenarios.studies.link.level import PLAIN_LABELS
-from scenarios.studies.link.plan import LinkPlan
 from scenarios.studies.link.results import CurveResult, PointResult, is_silent, read_results
-from scenarios.studies.link.store import LinkStore
 from scenarios.studies.link.words import TIME_NOTE, axis_sentence, cells, heads, rate, stop_sentence
+
+if TYPE_CHECKING:
+    from scenarios.engine.study import ReportPaths
+    from scenarios.report.figures.style import FigureFiles
+    from scenarios.schema.loader import LoadedScenario
+    from scenarios.store.store import Store
+    from scenarios.studies.link.plan import LinkPlan
 
 _NOT_LINK = ("learning", "privacy", "trials")
 
 
-def study_root(loaded: LoadedScenario) -> dict[str, Any]:
-    """The scenario as plain values, to rebuild the plan from; without learning where the file has none."""
+def resolved_study(loaded: LoadedScenario) -> tuple[str, dict[str, Any]]:
+    """The scenario with every default as YAML text, and as plain values; without learning where the file has none.
+
+    Measuring it gives the same points.
+    """
     unused = {name for name in _NOT_LINK if name not in loaded.document}
     report = loaded.scenario.report
     figures = tuple(logarithmic(without_overridden(loaded, figure)) for figure in report.figures)
     resolved = report.model_copy(update={"figures": figures})
     scenario = loaded.scenario.model_copy(update={"report": resolved})
-    return scenario.model_dump(mode="json", exclude_none=True, exclude=unused)
+    root = scenario.model_dump(mode="json", exclude_none=True, exclude=unused)
+    return yaml.safe_dump(root, sort_keys=False, allow_unicode=True), root
 
 
-def resolved_study_yaml(loaded: LoadedScenario) -> str:
-    """The scenario as YAML with every default written out; measuring it gives the same points."""
-    return yaml.safe_dump(study_root(loaded), sort_keys=False, allow_unicode=True)
-
-
-def write_study_report(folder: Path, plan: LinkPlan, *, store: LinkStore) -> ReportPaths:
+def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportPaths:
     """Draw the figures of a study and write `report.html` into `folder`, at any moment of a study."""
     results = read_results(store, plan)
     configured = plan.curves[0].point.scenario.report.figures
@@ -51,7 +55,7 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: LinkStore) -> Rep
 def _render(
     folder: Path,
     plan: LinkPlan,
-    store: LinkStore,
+    store: Store,
     results: Sequence[CurveResult],
     figures: Sequence[FigureFiles],
 ) -> str:
@@ -89,11 +93,6 @@ def _render(
         runs=runs,
         folder=shlex.quote(str(folder)),
     )
-
-
-def plain(label: str) -> str:
-    """A label without matplotlib mathematics."""
-    return label.replace("_0", "₀").replace(r"\ell", "ℓ").replace("$", "")
 
 
 def _skipped(plan: LinkPlan, result: CurveResult) -> int:

@@ -1,13 +1,20 @@
-"""From stored batches to rates with intervals, point by point."""
+"""Results of a link study in its run folder, and their rates with intervals, point by point."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, get_args
 
-from phy.measure.monte_carlo import Independent, RateEstimate, Stop, estimate_rates
-from scenarios.studies.link.batches import Measured
-from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
-from scenarios.studies.link.store import LinkStore
+from phy.measure.monte_carlo import Independent, RateEstimate, Stop, StopReason, estimate_rates
+from scenarios.store.blobs import pack
+from scenarios.store.database import telling_damage
+from scenarios.store.folder import NewBatch
+from scenarios.store.plain_files import DATABASE
+from scenarios.store.store import Store
+from scenarios.studies.link.batches import Measured, as_plain, from_plain
+
+if TYPE_CHECKING:
+    from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +56,9 @@ ENOUGH_SILENCE = 1000
 
 
 def is_silent(measured: Measured, stop: Stop | None, *, independent: Independent) -> bool:
-    """Whether no error was seen among all the bits that the rule allows, of enough independent packets.
+    """Tell whether no error was seen among all the bits that the rule allows, of enough independent packets.
 
-    A point that time ended is not: how far it came says nothing of the link.
+    A point that time ended is not silent: how far it came depends on the machine.
     """
     tally = measured.tally
     units = tally.packets.clusters if independent == "transmissions" else tally.packets.observations
@@ -79,7 +86,44 @@ def result_of(
     )
 
 
-def read_results(store: LinkStore, plan: LinkPlan) -> tuple[CurveResult, ...]:
+class LinkStore(Store):
+    """Run folder of a link study: each point is a task, stored again with all that was measured as it grows."""
+
+    study = "link"
+
+
+def write_point(store: Store, point: LinkPoint, measured: Measured, stop: Stop | None) -> None:
+    """Store everything measured at a point so far; `stop` None: more will follow."""
+    about = {"physics": point.physics, "measured": as_plain(measured)}
+    batch = NewBatch(
+        ids=[point.point_id],
+        numbers=[measured.tally.batches],
+        blob=pack({}, about=about),
+        seconds=measured.seconds,
+        status="part" if stop is None else "done",
+        extras=[None if stop is None else asdict(stop)],
+    )
+    store.add([batch])
+
+
+def read_point(store: Store, curve: Curve, point: LinkPoint) -> tuple[Measured, Stop | None]:
+    """Everything measured at a point so far, and why it ended; nothing at all for one never begun.
+
+    DamagedStoreError for counts that no link study wrote.
+    """
+    task = store.read_tasks([point.point_id]).get(point.point_id)
+    if task is None:
+        return Measured.nothing(curve.num_devices), None
+    blob = store.blob(task.batch)
+    with telling_damage(store.folder / DATABASE):
+        measured = from_plain(blob.about["measured"], num_devices=curve.num_devices)
+        stop = None if task.extra is None else Stop(**task.extra)
+        if stop is not None and (stop.reason not in get_args(StopReason) or not isinstance(stop.target, int | None)):
+            raise ValueError("a note of why a point ended that phyloop does not write")
+    return measured, stop
+
+
+def read_results(store: Store, plan: LinkPlan) -> tuple[CurveResult, ...]:
     """Every curve of the plan, each with the points that hold a batch."""
     return tuple(
         CurveResult(
@@ -87,9 +131,7 @@ def read_results(store: LinkStore, plan: LinkPlan) -> tuple[CurveResult, ...]:
             points=tuple(
                 result_of(point, measured, stop, confidence=plan.measure.confidence, independent=curve.independent)
                 for point in curve.points
-                for measured, stop in [
-                    store.read_point(point.point_id, num_devices=curve.num_devices, shape=curve.shape)
-                ]
+                for measured, stop in [read_point(store, curve, point)]
                 if measured.tally.batches
             ),
         )

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from phy.measure.monte_carlo import RateEstimate, Stop, StopReason
-from scenarios.report.rows import with_interval
+from typing import TYPE_CHECKING, Any
+
+from scenarios.plan.points import Point, value_of
+from scenarios.report.settings import plain
+from scenarios.report.tables.text import with_interval
+from scenarios.schema.labels.labels import setting_label
 from scenarios.studies.link.level import MEANINGS, PLAIN_LABELS
-from scenarios.studies.link.plan import LinkPlan
-from scenarios.studies.link.results import PointResult
+
+if TYPE_CHECKING:
+    from phy.measure.monte_carlo import RateEstimate, Stop, StopReason
+    from scenarios.studies.link.batches import Measured
+    from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
+    from scenarios.studies.link.results import PointResult
 
 REASONS: dict[StopReason, str] = {
     "bit_errors": "bit errors",
@@ -23,6 +31,8 @@ UNBIASED_NOTE = (
     "A rate that stopped on its target of errors is the unbiased estimate for that stop, so it differs a little from "
     "errors over what was observed."
 )
+WIDTHS = (10, 14, 9, 36, 9, 9, 36, 9, 0)
+"""Columns on the terminal; the last is aligned to the left."""
 BER, PER = "bit error rate", "packet error rate"
 
 
@@ -49,6 +59,34 @@ def cells(result: PointResult) -> tuple[str, ...]:
     )
 
 
+def curve_rows(plan: LinkPlan, curve: Curve) -> tuple[str, str]:
+    """Heading and column heads of a curve on the terminal."""
+    devices = f"{curve.num_devices} device{'s' if curve.num_devices > 1 else ''}"
+    bits = f"{curve.shape.transmissions * curve.shape.num_bits:,} bits a batch"
+    number = f"curve {curve.index + 1} of {len(plan.curves)}"
+    return f"\n{plain(curve.label)}  ({number}, {devices}, {bits})", _aligned(heads(plan))
+
+
+def point_row(result: PointResult, *, stored: bool) -> str:
+    """Row of a point on the terminal."""
+    row = _aligned(cells(result))
+    return f"{row}, stored" if stored else row
+
+
+def in_hand(curve: Curve, point: LinkPoint, measured: Measured, *, limit_s: float) -> str:
+    """Counts of a point that is being measured."""
+    bits, packets = measured.tally.bits, measured.tally.packets
+    return (
+        f"{plain(curve.label)}, {point.value_db:g} dB: {bits.observations:,} bits, {bits.errors:,} wrong; "
+        f"{packets.observations:,} packets, {packets.errors:,} wrong; {seconds(measured.seconds)} of {limit_s:g} s"
+    )
+
+
+def _aligned(texts: tuple[str, ...]) -> str:
+    aligned = (text.rjust(width) for text, width in zip(texts[:-1], WIDTHS, strict=False))
+    return "  ".join((*aligned, texts[-1]))
+
+
 def rate(estimate: RateEstimate | None) -> str:
     """`rate [low, high]`, `< high` without an error, a dash where nothing was observed."""
     if estimate is None:
@@ -59,7 +97,7 @@ def rate(estimate: RateEstimate | None) -> str:
 
 
 def reason(stop: Stop | None) -> str:
-    """Why a point ended, with the number that was asked for."""
+    """Reason why a point ended, with the number that was asked for."""
     if stop is None:
         return "not finished"
     return f"{stop.target} {REASONS[stop.reason]}" if stop.target is not None else REASONS[stop.reason]
@@ -71,7 +109,7 @@ def seconds(value: float) -> str:
 
 
 def axis_sentence(plan: LinkPlan) -> str:
-    """What x means."""
+    """Meaning of the x axis."""
     name = PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]")
     uncharged = "pilots, prefixes, check sums and retransmissions are not charged"
     text = f"{name} is the {MEANINGS[plan.measure.over]}; {uncharged}."
@@ -86,7 +124,7 @@ def axis_sentence(plan: LinkPlan) -> str:
 
 
 def stop_sentence(plan: LinkPlan) -> str:
-    """When a point is done."""
+    """Rule that ends a point."""
     rule = plan.measure.rule()
     targets = [
         f"{count} {word}"
@@ -96,3 +134,16 @@ def stop_sentence(plan: LinkPlan) -> str:
     if rule.relative_width is not None:
         targets.append(f"an interval of {rule.relative_width:g} of the bit error rate")
     return f"a point stops on {' and '.join(targets)}, or at {rule.max_bits:.3g} bits, or after {rule.max_seconds:g} s"
+
+
+def said(point: Point, path: str) -> str:
+    """A setting in words; of a mapping what the sweep wrote, not the defaults beside it."""
+    written = point.settings.get(path)
+    if path == "link.mcs" and written is not None:
+        return f"MCS {written}"
+    return setting_label(path, written if isinstance(written, dict) else setting_of(point, path))
+
+
+def setting_of(point: Point, path: str) -> Any:
+    """The value of a path; an MCS index as it was swept, though the link has its modulation and rate instead."""
+    return point.settings.get(path) if path == "link.mcs" else value_of(point, path)

@@ -41,14 +41,14 @@ def load_card(source: str | Path, *, seed: int | None = None, overrides: Sequenc
         if str(source) not in card_names():
             near = get_close_matches(str(source), card_names())
             raise ScenarioError(
-                problem="no card has this name",
+                problem="no reference check has this name",
                 remedy=(f"did you mean {listing(near)}? " if near else "") + "see phyloop verify --list",
                 file=str(source),
             )
     loaded = load_scenario(path, seed=seed, overrides=overrides)
     if loaded.scenario.card is None:
         raise ScenarioError(
-            problem="a card needs a card: section, and this scenario has none",
+            problem="a reference check needs a card: section, and this scenario has none",
             remedy="add card: {claim: ..., source: ..., expect: [...]}, or use phyloop link",
             file=path,
         )
@@ -60,7 +60,7 @@ def load_card(source: str | Path, *, seed: int | None = None, overrides: Sequenc
         place = ".".join(["card", *(str(part) for part in first["loc"])])
         raise ScenarioError(
             problem=str(first["msg"]).lower(),
-            remedy="see the cards that phyloop verify --list names",
+            remedy="see the reference checks of phyloop verify --list",
             file=path,
             key=place,
         ) from None

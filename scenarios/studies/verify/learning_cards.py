@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from fl.config import FlmcConfig
 from privacy.config import PrivacyConfig
-from scenarios.plan.plan import Point, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Point
 from scenarios.schema.caps import caps_of
 from scenarios.schema.consistency import resolve_auto
 from scenarios.schema.loader import LoadedScenario

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import log, log1p
+from typing import TYPE_CHECKING
 
 from phy.measure.monte_carlo import ClusteredCounts, estimate_rate
-from scenarios.schema.loader import LoadedScenario
 from scenarios.studies.link.batches import Measured
 from scenarios.studies.link.closed_form import bit_error_rate
 from scenarios.studies.link.plan import Curve, LinkPoint, expand_link
@@ -14,6 +14,9 @@ from scenarios.studies.link.radio import PointRadio
 from scenarios.studies.verify.check import CONFIDENCE, Check, Reference
 from scenarios.studies.verify.config import DiversityOrder
 from scenarios.studies.verify.references import LinkExpectation, references
+
+if TYPE_CHECKING:
+    from scenarios.schema.loader import LoadedScenario
 
 _WIDEST_ORDER = 0.9
 """An interval of a diversity order narrower than this holds one whole number at most."""

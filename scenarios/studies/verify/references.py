@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phy.config import BITS_PER_SYMBOL, CRC_BITS, LinkConfig
 from scenarios.studies.link.closed_form import theory
-from scenarios.studies.link.plan import Curve, LinkPoint
 from scenarios.studies.verify.bounds import best_packet_error_rate, log_linear, union_bound
 from scenarios.studies.verify.check import Reference
 from scenarios.studies.verify.config import (
@@ -23,6 +22,9 @@ from scenarios.studies.verify.config import (
     Retransmission,
     UnionBound,
 )
+
+if TYPE_CHECKING:
+    from scenarios.studies.link.plan import Curve, LinkPoint
 
 LinkExpectation = ClosedForm | Published | FiniteLength | UnionBound | Cancellation | Retransmission | InterferenceFloor
 SHORT: dict[Quantity, str] = {"bit_error_rate": "BER", "packet_error_rate": "PER"}

@@ -1,20 +1,20 @@
-"""Verdicts as a table: on the terminal, as CSV and as Markdown."""
+"""Table of the reference checks: on the terminal, as CSV and as Markdown."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isnan
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scenarios.report.tables.export import Replacement
-from scenarios.studies.verify.check import CONFIDENCE, FAMILY
-from scenarios.studies.verify.run import Verdict
+from scenarios.studies.verify.check import CONFIDENCE, FAMILY, Check
+
+if TYPE_CHECKING:
+    from scenarios.studies.verify.cards import Card
 
 HEADS = ("card", "what", "errors / counted", "measured", "interval", "expected", "resolves", "verdict", "time")
 CSV_HEADS = (
@@ -33,12 +33,21 @@ CSV_HEADS = (
 )
 INTERVAL_NOTE = (
     f"Intervals hold at {100 * CONFIDENCE:.4f} % each, widened for bursts, so that the table as a whole holds at "
-    f"{100 * FAMILY:g} % (Bonferroni). resolves: the difference that would surely be noticed."
+    f"{100 * FAMILY:g} % (Bonferroni). resolves: the smallest difference that a check surely notices."
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """One check of one card, and the time since the one before it [s]."""
+
+    card: Card
+    check: Check
+    seconds: float
+
+
 def cells(verdict: Verdict, *, first: bool) -> tuple[str, ...]:
-    """A row in words; the card is named in its `first` row only."""
+    """A row of text; its card is named in the `first` row only."""
     check = verdict.check
     counted = "" if check.observations is None else f"{check.observations:,}"
     if check.errors is not None:
@@ -58,8 +67,8 @@ def cells(verdict: Verdict, *, first: bool) -> tuple[str, ...]:
     )
 
 
-def print_table(verdicts: Sequence[Verdict], console: Console) -> None:
-    """The table, as wide as it needs to be where nobody looks at a terminal."""
+def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
+    """Print the table, as wide as it needs to be where the output is no terminal."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for head in HEADS:
         table.add_column(head, no_wrap=head not in ("what", "verdict"), justify="right" if head == "time" else "left")
@@ -73,44 +82,34 @@ def summary(verdicts: Sequence[Verdict], *, seconds: float) -> str:
     """The last line."""
     failed = [verdict for verdict in verdicts if not verdict.check.passed]
     cards = list(dict.fromkeys(verdict.card.name for verdict in verdicts))
-    said = f"{len(cards)} cards, {len(verdicts)} checks"
+    counts = f"{len(cards)} reference check{'s' if len(cards) != 1 else ''}, {len(verdicts)} comparisons"
     if not failed:
-        return f"{said}: all pass, in {seconds:.0f} s"
+        return f"{counts}: all pass, in {seconds:.0f} s"
     names = ", ".join(dict.fromkeys(verdict.card.name for verdict in failed))
-    return f"{said}: {len(failed)} FAIL ({names}), in {seconds:.0f} s"
+    return f"{counts}: {len(failed)} FAIL ({names}), in {seconds:.0f} s"
 
 
-def write_csv(path: Path, verdicts: Sequence[Verdict]) -> None:
-    """One row per check; empty where nothing is counted or known."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_HEADS)
-    for verdict in verdicts:
-        check = verdict.check
-        numbers = (check.measured, check.low, check.high, *check.expected)
-        writer.writerow(
-            (
-                verdict.card.name,
-                check.what,
-                check.errors,
-                check.observations,
-                *("" if isnan(number) else repr(number) for number in numbers),
-                check.resolves,
-                check.verdict,
-                f"{verdict.seconds:.3f}",
-            )
-        )
-    with Replacement(path) as file:
-        file.write(text.getvalue().encode())
+def csv_values(verdict: Verdict) -> tuple[object, ...]:
+    """One check in the columns of `CSV_HEADS`; empty where nothing is counted or known."""
+    check = verdict.check
+    numbers = (check.measured, check.low, check.high, *check.expected)
+    return (
+        verdict.card.name,
+        check.what,
+        check.errors,
+        check.observations,
+        *("" if isnan(number) else repr(number) for number in numbers),
+        check.resolves,
+        check.verdict,
+        f"{verdict.seconds:.3f}",
+    )
 
 
-def write_markdown(path: Path, verdicts: Sequence[Verdict], *, seconds: float) -> None:
+def markdown(verdicts: Sequence[Verdict], *, seconds: float) -> str:
     """The table with its summary and the meaning of its intervals."""
     lines = ["| " + " | ".join(HEADS) + " |", "|" + " --- |" * len(HEADS)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row, _ in _rows(verdicts)]
-    text = "\n".join([*lines, "", summary(verdicts, seconds=seconds), "", INTERVAL_NOTE, ""])
-    with Replacement(path) as file:
-        file.write(text.encode())
+    return "\n".join([*lines, "", summary(verdicts, seconds=seconds), "", INTERVAL_NOTE, ""])
 
 
 def _rows(verdicts: Sequence[Verdict]) -> list[tuple[tuple[str, ...], Verdict]]:

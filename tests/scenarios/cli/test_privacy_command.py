@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from command import phyloop, run_here, write_scenario
 from fake_runs import make_plan
+from learning_run import reload
 from tampered import change_heads
 
 from fl.results import PrivacyAccount
@@ -19,11 +20,10 @@ from privacy.accounting import account, spendings
 from privacy.events.events import Ledger
 from privacy.events.noise_events import GaussianNoise
 from scenarios.cli.claims import CSV_COLUMNS, account_run
-from scenarios.cli.run import reload
-from scenarios.engine.run import identify
 from scenarios.report.claims.gather import claims_of
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.store import Store
+from scenarios.studies.learning import identify
 
 PRIVATE = """\
 name: private

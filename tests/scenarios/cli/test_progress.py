@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from command import SMALL, write_scenario
+from learning_run import run_plan
 from typer.testing import CliRunner
 
 from scenarios.cli.app import app
 from scenarios.cli.progress import shown_progress
 from scenarios.engine.batch import InProcess
-from scenarios.engine.run import Progress, run_plan
+from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
 from scenarios.schema.loader import load_scenario
 

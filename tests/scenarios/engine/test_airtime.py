@@ -8,21 +8,23 @@ import numpy as np
 import pytest
 from command import write_scenario
 from fake_runs import ids_of, make_plan
+from learning_run import export, run_plan
 
 from fl.algorithms.flmc_trials import run_trials
 from fl.results import TrialResult
 from scenarios.engine.batch import InProcess
-from scenarios.engine.run import Progress, identify, run_plan
-from scenarios.plan.plan import Plan, Point, expand
+from scenarios.engine.study import Progress
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.check import check_figures
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import draw, write_figures
 from scenarios.report.figures.round_curves import MOST_SPOTS, over_rounds
-from scenarios.report.tables.export import export
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
+from scenarios.studies.learning import identify
 
 SNR = "link.power.snr_max_db"
 

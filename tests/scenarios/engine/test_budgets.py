@@ -6,15 +6,16 @@ import csv
 from pathlib import Path
 
 import pytest
+from learning_run import reload, run_scenario
 from sentences import sentence_about
 
 from privacy.config import AmplitudeBudget, BitFlippingBudget, GaussianBudget, GaussianConfig, SchemeBudget
+from scenarios.cli.check import check_scenario
 from scenarios.cli.claims import account_run
-from scenarios.cli.run import check_scenario, reload, run_scenario
-from scenarios.engine.run import identify
 from scenarios.plan.plan import expand
 from scenarios.schema.loader import load_scenario, resolved_yaml
 from scenarios.store.store import Store
+from scenarios.studies.learning import identify
 
 DIGITS = """\
 name: budget

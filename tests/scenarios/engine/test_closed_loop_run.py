@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from command import phyloop, write_scenario
-
-from scenarios.cli.run import export_run, run_scenario
+from learning_run import export_run, run_scenario
 
 ROUNDS, DEVICES, TRIALS, BITS = 10, 2, 4, 120
 START_DB, MAX_DB, SLOPE, STEP_DB, TARGET = 2.0, 14.0, 4.0, 2.5, 0.05

@@ -21,15 +21,15 @@ import scenarios.engine.cluster.engine as engine_module
 from fl.results import TrialResult
 from fl.tasks.base import LearningError
 from scenarios.engine.batch import Finished, Job
-from scenarios.engine.cluster.choice import refuse_impossible
 from scenarios.engine.cluster.compatibility import SOURCE, refuse_other_versions, source_digest, versions
 from scenarios.engine.cluster.connection import own_workers
 from scenarios.engine.cluster.engine import DaskEngine
 from scenarios.engine.cluster.wire import packed, physics_digest, scenario_from, unpacked, written
 from scenarios.engine.cluster.worker_log import PlainRecord, log_again, sending
-from scenarios.engine.options import RunOptions
+from scenarios.engine.options import RunOptions, refuse_impossible
 from scenarios.engine.threads import thread_variables, threads_per_worker
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import library_names, load_scenario
 from scenarios.store.log import as_fields, event, logger

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command import ENVIRONMENT, SMALL, phyloop, write_scenario
+from learning_run import run_plan
 
 from fl.results import TrialResult
 from fl.tasks.base import LearningError
@@ -21,11 +22,13 @@ from privacy.errors import PrivacyError
 from scenarios.engine import interruption
 from scenarios.engine.batch import Finished, InProcess, Job, compute
 from scenarios.engine.failures import results_or_failures
-from scenarios.engine.run import Progress, identify, run_plan
-from scenarios.plan.plan import Plan, expand
+from scenarios.engine.study import Progress
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.store.store import Store
+from scenarios.studies.learning import identify
 
 ROOT = Path(__file__).resolve().parents[3]
 

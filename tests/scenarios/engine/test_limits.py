@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from learning_run import run_scenario
 
-from scenarios.cli.run import check_scenario, run_scenario
+from scenarios.cli.check import check_scenario
 from scenarios.engine.batch import batch_size
 from scenarios.engine.estimate import disk_bytes_of_task, estimate, process_bytes
 from scenarios.engine.limits import refuse_disk, refuse_memory, room
 from scenarios.engine.memory import free_memory, read_memory_limit
 from scenarios.engine.options import RunOptions
-from scenarios.engine.run import missing_jobs
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
+from scenarios.studies.learning import missing_jobs
 
 
 def plan_of(name: str, **changes: Any) -> Plan:

@@ -10,7 +10,8 @@ import pytest
 from pace import OwnTime
 
 from privacy.config import PrivacyConfig
-from scenarios.plan.plan import Plan, expand, value_of
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan, value_of
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 

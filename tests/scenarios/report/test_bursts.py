@@ -10,9 +10,10 @@ from fake_runs import PROVENANCE, bursts_of_two_devices, ids_of, make_plan, make
 from tidy_frames import bursts_table
 
 from phy.measure.burstiness import Burstiness
-from scenarios.plan.plan import Plan
-from scenarios.report.bursts import draw_runs, geometric_shares, read_bursts, setting_in_words
+from scenarios.plan.points import Plan
+from scenarios.report.bursts import draw_runs, geometric_shares, read_bursts
 from scenarios.report.page import write_report
+from scenarios.report.settings import setting_in_words
 from scenarios.store.store import Store
 
 SNR = "link.power.snr_max_db"

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_runs import ids_of, make_plan, make_trial, store_trials
+from learning_run import export
 from tidy_frames import devices_table
 
 from fl.results import TrialResult
 from phy.measure.counts import rate_interval
-from scenarios.plan.plan import Plan
+from scenarios.plan.points import Plan
 from scenarios.report.classification import read_privacy
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.round_curves import over_rounds
 from scenarios.report.rows import privacy_table, rates_rows
-from scenarios.report.tables.export import export
 from scenarios.report.tables.tables import summarise
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from fake_runs import ids_of, make_plan, make_trial, store_trials
+from learning_run import export
 from tidy_frames import bursts_table, link_table, metrics_table, privacy_table, rounds_table
 
-from scenarios.plan.plan import Plan
-from scenarios.report.tables.export import Replacement, export
+from scenarios.plan.points import Plan
 from scenarios.report.tables.tables import columns_of
 from scenarios.schema.errors import ScenarioError
+from scenarios.store.files import Replacement
 from scenarios.store.store import Store
 
 READERS = {

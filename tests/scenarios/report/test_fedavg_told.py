@@ -18,7 +18,8 @@ from phy.config import LinkConfig
 from scenarios.cli.describe import describe, listings
 from scenarios.engine.batch import batch_size
 from scenarios.engine.estimate import LIBRARIES_BYTES, estimate
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.report.classification import label_counts
 from scenarios.report.figures.check import check_figures
 from scenarios.report.page import write_report

@@ -11,11 +11,12 @@ from fake_runs import FIGURE, make_plan
 
 from phy.config.coding import CodingConfig
 from phy.config.power import PowerConfig
-from scenarios.plan.plan import Plan
+from scenarios.plan.points import Plan
 from scenarios.report.figures.curves import Drawing, Spot, arrange, band
 from scenarios.report.figures.draw import draw, write_figures
 from scenarios.report.figures.layout import log_limits
-from scenarios.report.tables.tables import Mean, PointSummary, rate_interval
+from scenarios.report.tables.intervals import Mean, rate_interval
+from scenarios.report.tables.tables import PointSummary
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import axis_label, setting_cell, setting_label
 from scenarios.schema.schema import FigureConfig

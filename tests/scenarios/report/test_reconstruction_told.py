@@ -12,7 +12,8 @@ from fake_runs import ids_of, make_plan
 from fl.results import TrialResult
 from scenarios.cli.describe import describe, listings
 from scenarios.engine.estimate import estimate
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.report.figures.check import check_figures
 from scenarios.report.figures.reconstruction import Row, draw_reconstructions, reconstruction_figure
 from scenarios.report.page import write_report

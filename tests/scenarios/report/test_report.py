@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from fake_runs import FIGURE, PROVENANCE, ids_of, make_plan, make_trial, store_trials
 
-from scenarios.plan.plan import Plan
-from scenarios.report.page import ReportPaths, reflow, write_report
-from scenarios.report.rows import format_mean, format_rate
-from scenarios.report.tables.tables import Mean, rate_interval
+from scenarios.engine.study import ReportPaths
+from scenarios.plan.points import Plan
+from scenarios.report.html import reflow
+from scenarios.report.page import write_report
+from scenarios.report.tables.intervals import Mean, rate_interval
+from scenarios.report.tables.text import format_mean, format_rate
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.store import Store
 

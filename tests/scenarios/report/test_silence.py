@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from learning_run import reload, run_scenario
 
-from scenarios.cli.run import reload, run_scenario
-from scenarios.engine.run import identify
 from scenarios.report.silence import silent_trials
 from scenarios.store.store import Store
+from scenarios.studies.learning import identify
 
 NOTHING = "nothing arrived in 3 of 3 rounds, which left the model as it was"
 

@@ -7,20 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from learning_run import export, run_plan
 from sentences import sentence_about
 
 from fl.config import AttackConfig
 from fl.footprint.flmc import bytes_per_trial, seconds_per_trial
 from scenarios.cli.describe import describe
 from scenarios.engine.batch import InProcess
-from scenarios.engine.run import Progress, identify, run_plan
+from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
 from scenarios.report.figures.curves import is_shown
-from scenarios.report.tables.export import export
 from scenarios.schema.consistency import find_conflicts, resolve_auto
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import load_scenario, resolved_yaml, validate_quickly
 from scenarios.schema.schema import FigureConfig, Scenario
+from scenarios.studies.learning import identify
 
 JAM = "name: a\nlearning:\n  attack: {kind: jam, share: 0.2}\n"
 

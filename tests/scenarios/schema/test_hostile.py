@@ -12,18 +12,19 @@ from xml.etree import ElementTree
 
 import pytest
 from fake_runs import PROVENANCE, ids_of, make_plan, make_trial, store_trials
+from learning_run import export, run_scenario
 from pace import OwnTime
 from sentences import sentence_about
 
 from fl.models.code import check_digest, code_digest
 from fl.tasks.base import LearningError
-from scenarios.cli.run import check_scenario, run_scenario
+from scenarios.cli.check import check_scenario
 from scenarios.plan.identity import physics_json
 from scenarios.plan.own_code import with_own_code
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.report.page import write_report
 from scenarios.report.tables.cells import csv_cell
-from scenarios.report.tables.export import export
 from scenarios.schema.errors import ScenarioError, printable
 from scenarios.schema.loader import load_scenario, resolved_yaml
 from scenarios.store.store import Store

@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from learning_run import run_plan
 
 from fl.config import DataConfig
 from phy.measure.monte_carlo import StopRule
 from scenarios.engine.batch import InProcess
 from scenarios.engine.estimate import estimate
-from scenarios.engine.run import Progress, run_plan
-from scenarios.plan.plan import Point, expand
+from scenarios.engine.run import run_study
+from scenarios.engine.study import Progress
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Point
 from scenarios.schema.loader import library_names, load_scenario
 from scenarios.studies.link.plan import expand_link
-from scenarios.studies.link.run import Listener, run_study
+from scenarios.studies.link.study import LinkStudy
 
 DIGITS = DataConfig(name="digits")
 NAMES = [name for name, _ in library_names() if load_scenario(name).scenario.measure is None]
@@ -73,10 +76,11 @@ def test_a_library_study_is_measured_to_its_report(name: str, tmp_path: Path) ->
     loaded = load_scenario(name, overrides=tiny)
     plan = expand_link(loaded)
     rule = StopRule(max_bits=1.0)
-    outcome = run_study(loaded, plan, folder=tmp_path, rule=rule, listener=Listener())
-    assert outcome.batches + outcome.found <= plan.num_points
-    assert outcome.batches > 0
+    study = LinkStudy(loaded, plan, rule=rule)
+    outcome = run_study(study, folder=tmp_path)
+    assert 0 < study.batches_added <= plan.num_points
     assert len(outcome.report.figures) == 2 * max(len(loaded.scenario.report.figures), 2)
+    assert outcome.report.html is not None
     assert outcome.report.html.stat().st_size > 10_000
 
 
@@ -92,6 +96,7 @@ def test_a_library_scenario_runs_to_its_report(name: str, tmp_path: Path) -> Non
     dealt = len({p.scenario.learning.model_dump_json(include={"partition"}) for p in plan.points if has_images(p)})
     attacked = len({p.scenario.label for p in plan.points if p.scenario.learning.algorithm == "reconstruction"})
     assert len(outcome.report.figures) == 2 * (len(loaded.scenario.report.figures) + dealt + attacked) > 0
+    assert outcome.report.html is not None
     assert outcome.report.html.stat().st_size > 10_000
 
 

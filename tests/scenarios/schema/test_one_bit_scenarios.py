@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from learning_run import run_plan
 from one_bit_learning import FEDAVG, learnt, scenario, with_scheme
 from sentences import sentence_about
 
 from fl.config import CpaScheme, SignScheme
 from scenarios.engine.batch import InProcess
-from scenarios.engine.run import Progress, run_plan
+from scenarios.engine.study import Progress
 from scenarios.plan.identity import physics_json
 from scenarios.plan.plan import expand
 from scenarios.schema.consistency import find_conflicts, find_warnings, resolve_auto

@@ -16,13 +16,15 @@ import numpy as np
 import pytest
 from command import SMALL, phyloop, start_phyloop, write_scenario
 from forged_blobs import forged
+from learning_run import run_plan
 
 from fl.checkpoints import Saved
 from fl.results import TrialResult
 from scenarios.engine.batch import Finished, InProcess, Job, compute, start_tensorflow
-from scenarios.engine.run import Progress, run_plan
+from scenarios.engine.study import Progress
 from scenarios.plan.identity import task_id
-from scenarios.plan.plan import Plan, expand
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.schema.loader import load_scenario
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, TaskCheckpoints, discard, sweep
 from scenarios.store.store import Store
@@ -224,14 +226,14 @@ def run(tmp_path: Path, text: str, told: Told, *, folder: str = "run", rounds: i
     loaded, plan = planned(tmp_path, text)
     progress = told.progress()
     policy = CheckpointPolicy(folder=tmp_path / folder / CHECKPOINTS, rounds=rounds, minutes=0.0)
-    engine = InProcess(checkpoints=policy, on_restored=progress.restored)
+    engine = InProcess(checkpoints=policy)
     run_plan(loaded, plan, folder=tmp_path / folder, engine=engine, progress=progress)  # type: ignore[arg-type]
     return tmp_path / folder
 
 
 def stored(folder: Path, plan: Plan) -> list[object]:
     """Everything that is stored of every task, without times."""
-    from scenarios.engine.run import identify
+    from scenarios.studies.learning import identify
 
     ids = [one for point in identify(plan) for one in point]
     with closing(Store.open_existing(folder)) as store:

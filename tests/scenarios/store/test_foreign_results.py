@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from command import run_here, write_scenario
+from learning_run import export_run, report_run
 from tampered import change_heads
 
-from scenarios.cli.run import export_run, report_run
 from scenarios.schema.errors import ScenarioError
 
 TINY = """\

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from scenarios.engine.failures import told_trace
+from scenarios.engine.failures import short_trace
 from scenarios.store.log import ALIKE_SHOWN, LOG, OLDER, LogFile, StandardError, event, logged, logger, telling
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -160,7 +160,7 @@ def test_a_traceback_names_files_below_their_package_only() -> None:
         except ValueError as error:
             raise RuntimeError("no object") from error
     except RuntimeError as error:
-        told = told_trace(error)
+        told = short_trace(error)
     assert 'File "tests/scenarios/store/test_log.py"' in told
     assert "RuntimeError: no object" in told
     assert "JSONDecodeError" in told

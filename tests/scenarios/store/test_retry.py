@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 from command import SMALL, write_scenario
 from known_engine import Known
+from learning_run import run_plan, run_scenario
 from tampered import change_record
 
 from fl.results import TrialResult
-from scenarios.cli import run as commands
-from scenarios.engine.options import AS_USUAL, RunOptions
-from scenarios.engine.run import Progress, RunOutcome, identify, run_plan
-from scenarios.plan.plan import Plan, expand
+from scenarios.engine.study import Outcome, Progress
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.store.store import Store
+from scenarios.studies.learning import identify
 
 TRIALS = 4
-RETRY = RunOptions(retry_failed=True)
+RETRY = True
 
 
 @pytest.fixture
@@ -34,9 +35,9 @@ def small(tmp_path: Path) -> tuple[LoadedScenario, Plan]:
     return loaded, expand(loaded)
 
 
-def run(small: tuple[LoadedScenario, Plan], folder: Path, engine: Known, options: RunOptions = AS_USUAL) -> RunOutcome:
+def run(small: tuple[LoadedScenario, Plan], folder: Path, engine: Known, retry_failed: bool = False) -> Outcome:
     loaded, plan = small
-    return run_plan(loaded, plan, folder=folder, engine=engine, progress=Progress(), options=options)
+    return run_plan(loaded, plan, folder=folder, engine=engine, progress=Progress(), retry_failed=retry_failed)
 
 
 def statuses(small: tuple[LoadedScenario, Plan], folder: Path) -> list[list[str]]:
@@ -134,10 +135,10 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
 def test_a_finished_run_touches_nothing(small: tuple[LoadedScenario, Plan], tmp_path: Path) -> None:
     folder = tmp_path / "run"
     first = run(small, folder, Known())
-    assert not first.whole
+    assert not first.complete
     before = contents(folder)
     second = run(small, folder, Known())
-    assert second.whole
+    assert second.complete
     assert second.report == first.report
     assert contents(folder) == before
 
@@ -162,10 +163,10 @@ def test_a_report_that_does_not_show_what_is_asked_for_is_written(change: str, t
         change_record(folder, "report", {"made_from": "another version", "files": []})
     engine = Known()
     second = run((loaded, expand(loaded)), folder, engine)
-    assert not second.whole
+    assert not second.complete
     assert engine.computed == []
     assert all(path.is_file() for path in (second.report.html, *second.report.figures))
-    assert run((loaded, expand(loaded)), folder, engine).whole
+    assert run((loaded, expand(loaded)), folder, engine).complete
 
 
 def test_fewer_trials_are_another_report_and_more_are_computed(tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_fewer_trials_are_another_report_and_more_are_computed(tmp_path: Path) -
     for trials, computed, whole in ((3, 24, False), (2, 0, False), (2, 0, True), (4, 8, False)):
         loaded = load_scenario(str(scenario), trials=trials)
         outcome = run((loaded, expand(loaded)), tmp_path / "run", Known())
-        assert (outcome.computed, outcome.whole) == (computed, whole)
+        assert (outcome.computed, outcome.complete) == (computed, whole)
 
 
 def test_the_command_says_that_all_is_finished_and_still_exits_with_1_for_failures(
@@ -182,7 +183,7 @@ def test_the_command_says_that_all_is_finished_and_still_exits_with_1_for_failur
     folder = tmp_path / "run"
     run(small, folder, Known(failing=frozenset({1})))
     source = str(small[0].source)
-    code = commands.run_scenario(source, out=folder, overrides=(), trials=None, seed=None)
+    code = run_scenario(source, out=folder, overrides=(), trials=None, seed=None)
     said = capsys.readouterr()
     assert code == 1
     assert "all 8 tasks are finished: 0 computed, 8 found done" in said.out

@@ -15,17 +15,15 @@ from pathlib import Path
 import pytest
 from command import ENVIRONMENT, SMALL, phyloop, write_scenario
 from known_engine import Known
+from learning_run import link_scenario, run_plan
 from tampered import change_heads
 
-from scenarios.cli.link import link_scenario
-from scenarios.cli.progress import beside
 from scenarios.cli.status import in_words
-from scenarios.engine.options import AS_USUAL, RunOptions
-from scenarios.engine.run import Progress, run_plan
 from scenarios.plan.plan import expand
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
-from scenarios.store.heartbeat import PROGRESS, Heartbeat, read_heartbeat
+from scenarios.store import heartbeat
+from scenarios.store.heartbeat import PROGRESS, read_heartbeat
 from scenarios.store.lock import take_lock
 from scenarios.store.plain_files import DATABASE
 from scenarios.store.provenance import collect_provenance
@@ -37,16 +35,15 @@ HELPERS = Path(__file__).resolve().parents[2] / "helpers"
 
 
 def known_run(
-    folder: Path, *, engine: Known | None = None, trials: int = 4, options: RunOptions = AS_USUAL, kept: bool = False
+    folder: Path, *, engine: Known | None = None, trials: int = 4, retry_failed: bool = False, kept: bool = False
 ) -> None:
     """A run of 2 points with known results into `folder/run`."""
     text = SMALL.replace("rounds: 20", "rounds: 2").replace("burn_in: 10", "burn_in: 0")
     text = text[: text.index("sweep:")] + "sweep: {learning.scheme: [noiseless, exact]}\n"
     loaded = load_scenario(str(write_scenario(folder, text)), trials=trials)
-    progress = beside(Progress(), Heartbeat(unit="trial-rounds", every_s=0.0)) if kept else Progress()
-    run_plan(
-        loaded, expand(loaded), folder=folder / "run", engine=engine or Known(), progress=progress, options=options
-    )
+    if kept:
+        heartbeat.EVERY_S = 0.0
+    run_plan(loaded, expand(loaded), folder=folder / "run", engine=engine or Known(), retry_failed=retry_failed)
 
 
 RUNS_SLOWLY = """
@@ -67,7 +64,7 @@ def slow_run(tmp_path: Path) -> subprocess.Popen[bytes]:
         cwd=HELPERS,
         env={
             **ENVIRONMENT,
-            "PYTHONPATH": f"{HELPERS}{os.pathsep}{Path(__file__).parent}{os.pathsep}{HELPERS.parents[1]}",
+            "PYTHONPATH": os.pathsep.join(map(str, (HELPERS, HELPERS.parents[1], Path(__file__).parent))),
         },
     )
     deadline = time.monotonic() + 200
@@ -171,7 +168,7 @@ def test_tasks_of_other_settings_count_apart(tmp_path: Path) -> None:
 def test_failed_tasks_that_wait_to_be_computed_again_are_left_while_the_run_goes_on(tmp_path: Path) -> None:
     known_run(tmp_path, engine=Known(failing=frozenset({1, 2})))
     with pytest.raises(KeyboardInterrupt):
-        known_run(tmp_path, engine=Known(stop_after=1), options=RunOptions(retry_failed=True))
+        known_run(tmp_path, engine=Known(stop_after=1), retry_failed=True)
     status = read_status(tmp_path / "run")
     assert (status.done, status.failed, status.left, status.attempts) == (6, 2, 0, 2)
     with take_lock(tmp_path / "run" / "run.lock"):  # as if it went on
@@ -228,6 +225,7 @@ def test_the_command_tells_a_script_all_it_tells_a_reader_and_loads_no_tensorflo
     assert result.returncode == 0, result.stderr
     told = json.loads(result.stdout)
     expected = json.loads(json.dumps(asdict(read_status(tmp_path / "run"))))
+    assert told.pop("sign_of_life_s") <= expected.pop("sign_of_life_s")  # told first
     assert told == expected
     loaded = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", "import scenarios.cli.app, scenarios.cli.status"],

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from command import phyloop, write_scenario
+from learning_run import audit_scenario
 
-from scenarios.cli.audit import audit_scenario
 from scenarios.plan.plan import expand
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.studies.audit.plan import AuditOptions, audit_options, auditable
+from scenarios.studies.audit.study import AuditStudy
 
 SIGNS = """\
 name: signs
@@ -74,7 +75,7 @@ def test_the_table_has_a_row_per_bound_and_the_picture_is_there(signs: tuple[Pat
     assert all(row["label"] and row["source"] for row in claimed)
     lower = next(row for row in rows if row["bound"] == "lower")
     assert float(lower["epsilon"]) == found["points"][0]["lower"]["epsilon_lower"]
-    assert {path.name for path in (folder / "out").iterdir()} == {"audit.csv", "audit.json", "audit.png", "audit.svg"}
+    assert {path.name for path in (folder / "out").iterdir()} >= {"audit.csv", "audit.json", "audit.png", "audit.svg"}
 
 
 def test_the_same_seed_writes_the_same_files(signs: tuple[Path, dict]) -> None:
@@ -215,10 +216,10 @@ def test_a_point_that_cannot_be_audited_costs_none_of_the_others(
     assert "Not audited, each for its reason: epsilon 2000." in told.out
 
 
-def test_what_is_audited_is_kept_when_the_next_point_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from scenarios.cli import audit as commands
-
-    play, played = commands._audit_point, []
+def test_an_interrupted_audit_keeps_its_points_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play, played = AuditStudy._audit, []
 
     def breaks(*given: Any) -> Any:
         if played:
@@ -226,8 +227,24 @@ def test_what_is_audited_is_kept_when_the_next_point_breaks(tmp_path: Path, monk
         played.append(play(*given))
         return played[0]
 
-    monkeypatch.setattr(commands, "_audit_point", breaks)
-    with pytest.raises(KeyboardInterrupt):
-        audited(tmp_path, options=AuditOptions(games=400))
+    monkeypatch.setattr(AuditStudy, "_audit", breaks)
+    source = write_scenario(tmp_path, SIGNS)
+    options = AuditOptions(games=400)
+    assert audit_scenario(str(source), out=tmp_path / "out", options=options) == 130
     (kept,) = json.loads((tmp_path / "out" / "audit.json").read_text())["points"]
-    assert kept["lower"] == played[0].audited.result.to_dict()
+    assert kept["lower"] == played[0].result.to_dict()
+    monkeypatch.setattr(AuditStudy, "_audit", play)
+    assert audit_scenario(str(source), out=tmp_path / "out", options=options) == 0
+    assert "3 points of 400 games, 1 found done," in capsys.readouterr().out
+    assert audit_scenario(str(source), out=tmp_path / "fresh", options=options) == 0
+    assert (tmp_path / "out" / "audit.csv").read_bytes() == (tmp_path / "fresh" / "audit.csv").read_bytes()
+
+
+def test_an_audit_is_reported_and_exported_from_its_folder(signs: tuple[Path, dict]) -> None:
+    folder = signs[0] / "out"
+    before = {name: (folder / name).read_bytes() for name in ("audit.csv", "audit.json", "audit.svg")}
+    assert phyloop("report", folder).returncode == 0
+    assert {name: (folder / name).read_bytes() for name in before} == before
+    assert phyloop("export", folder, "--out", folder / "csv").returncode == 0
+    assert (folder / "csv" / "audit.csv").read_bytes() == before["audit.csv"]
+    assert "3 of 3 points done" in phyloop("status", folder).stdout

@@ -10,15 +10,16 @@ import pytest
 
 from phy.measure.counts import empty_counts
 from phy.measure.monte_carlo import Stop
-from scenarios.report.figures.draw import render
+from scenarios.report.figures.style import render
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.schema.schema import FigureConfig
 from scenarios.studies.link.batches import Measured, batch_of
+from scenarios.studies.link.check import check_study_figures, figures_of
 from scenarios.studies.link.closed_form import bit_error_rate, has_closed_form, packet_error_rate
-from scenarios.studies.link.figures import Picture, arrange, check_study_figures, draw, figures_of
+from scenarios.studies.link.figures import Picture, arrange, draw
 from scenarios.studies.link.plan import Curve, LinkPlan, expand_link
-from scenarios.studies.link.report import resolved_study_yaml
+from scenarios.studies.link.report import resolved_study
 from scenarios.studies.link.results import CurveResult, result_of
 
 TEXT = """\
@@ -196,7 +197,7 @@ def test_a_path_that_was_swept_and_is_set_makes_one_panel(tmp_path: Path) -> Non
     panels = arrange(loaded.scenario.report.figures[0], plan, results(plan, (100, 10, 0, None))).panels
     assert len(panels) == 1
     # The resolved scenario knows of no override: it is a valid scenario all the same.
-    again = load(tmp_path, resolved_study_yaml(loaded))
+    again = load(tmp_path, resolved_study(loaded)[0])
     check_study_figures(*again)
 
 

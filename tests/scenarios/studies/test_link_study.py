@@ -11,21 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 from command import phyloop, start_phyloop, write_scenario
-from tampered import flip_arrays
 
-from fl.results import TrialResult
 from phy.measure.monte_carlo import StopRule
-from scenarios.cli.link import reload_study, report_study
+from scenarios.engine.run import run_study
+from scenarios.engine.study import Progress
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.store.plain_files import DATABASE
 from scenarios.store.store import Store
+from scenarios.studies.folders import export, study_in
 from scenarios.studies.link.closed_form import bit_error_rate
-from scenarios.studies.link.export import NAME, export_study
 from scenarios.studies.link.plan import LinkPlan, expand_link
-from scenarios.studies.link.results import CurveResult, read_results
-from scenarios.studies.link.run import Listener, run_study
-from scenarios.studies.link.store import LinkStore
+from scenarios.studies.link.results import CurveResult, LinkStore, read_results
+from scenarios.studies.link.study import LinkStudy
 
 SMALL = """\
 name: small-link
@@ -50,17 +48,19 @@ def measure(folder: Path, text: str = SMALL, *overrides: str, run: str = "run", 
     """Batches added."""
     loaded, plan = load(folder, text, *overrides)
     limits = plan.measure.rule() if not rule else StopRule(**rule)
-    return run_study(loaded, plan, folder=folder / run, rule=limits, listener=Listener()).batches
+    study = LinkStudy(loaded, plan, rule=limits)
+    run_study(study, folder=folder / run)
+    return study.batches_added
 
 
 def results(run: Path) -> tuple[CurveResult, ...]:
     with LinkStore.open_existing(run) as store:
-        return read_results(store, reload_study(run))
+        return read_results(store, LinkStudy.reload(store).plan)
 
 
 def rows(run: Path) -> list[dict[str, str]]:
     """The exported table, without the time that things took."""
-    path = export_study(run, run / "csv", plan=reload_study(run))
+    (path,) = export(study_in(run), run, run / "csv")
     with path.open() as file:
         table = list(csv.DictReader(file))
     for row in table:
@@ -208,7 +208,9 @@ def test_an_interrupt_in_the_middle_of_a_point_keeps_its_batches(tmp_path: Path)
 
     rule = StopRule(bit_errors=100_000, max_bits=1e6)
     with pytest.raises(KeyboardInterrupt):
-        run_study(loaded, plan, folder=tmp_path / "run", rule=rule, listener=Listener(batch=stop_after_three))
+        run_study(
+            LinkStudy(loaded, plan, rule=rule), folder=tmp_path / "run", progress=Progress(taken=stop_after_three)
+        )
     with LinkStore.open_existing(tmp_path / "run") as store:
         (curve, _) = read_results(store, plan)
     assert curve.points[0].measured.tally.batches == 3
@@ -227,7 +229,7 @@ def stored_batches(run: Path) -> int:
     if not (run / DATABASE).exists():
         return 0
     with LinkStore.open_existing(run) as store:
-        return sum(store.read_all(point)[-1].trial for point in store.task_ids())
+        return sum(task.trial for task in store.read_tasks(store.task_ids()).values())
 
 
 def test_sigkill_loses_no_stored_batch_and_the_study_ends_as_if_undisturbed(tmp_path: Path) -> None:
@@ -275,14 +277,15 @@ def test_a_study_leaves_figures_a_page_and_a_scenario(finished: Path) -> None:
     assert "http://" not in page.replace("http://www.w3.org", "")
     loaded = load_scenario(finished / "scenario.yaml")
     assert "learning" not in loaded.document
-    plan, ours = expand_link(loaded), reload_study(finished)
+    study = study_in(finished)
+    plan, ours = expand_link(loaded), study.plan
     assert [p.point_id for c in plan.curves for p in c.points] == [p.point_id for c in ours.curves for p in c.points]
 
 
-def test_the_report_is_drawn_again_as_it_was(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_is_drawn_again_as_it_was(finished: Path) -> None:
     before = {path: path.read_bytes() for path in finished.glob("figures/*.svg")}
-    report_study(finished)
-    assert "report.html" in capsys.readouterr().out
+    result = phyloop("report", finished)
+    assert "report.html" in result.stdout
     assert {path: path.read_bytes() for path in finished.glob("figures/*.svg")} == before
 
 
@@ -329,17 +332,9 @@ def test_run_and_link_point_to_each_other(tmp_path: Path, finished: Path) -> Non
 
 def test_a_folder_with_results_of_a_run_is_refused(tmp_path: Path) -> None:
     loaded, plan = load(tmp_path)
-    with Store.open(tmp_path / "run", scenario_name="small-link") as store:
-        store.write({"a": TrialResult(trial=0, metrics={}, rounds={})}, physics={}, seconds=1.0)
+    Store.open(tmp_path / "run", scenario_name="small-link").close()
     with pytest.raises(ScenarioError, match="holds results of phyloop run"):
-        run_study(loaded, plan, folder=tmp_path / "run", rule=StopRule(), listener=Listener())
-
-
-def test_a_damaged_batch_is_said_in_one_sentence(tmp_path: Path) -> None:
-    measure(tmp_path, SMALL, "measure.values=[0]")
-    flip_arrays(tmp_path / "run")
-    with pytest.raises(ScenarioError, match=r"results.sqlite: is damaged \(its SHA-256 differs.*run the scenario"):
-        results(tmp_path / "run")
+        run_study(LinkStudy(loaded, plan), folder=tmp_path / "run")
 
 
 def test_check_says_how_many_points_and_what_x_means(tmp_path: Path) -> None:
@@ -383,4 +378,4 @@ def test_a_study_gives_the_same_bits_whatever_the_batch_before_it(tmp_path: Path
 def test_the_exported_file_has_the_promised_name(finished: Path, tmp_path: Path) -> None:
     result = phyloop("export", finished, "--out", tmp_path / "csv")
     assert result.returncode == 0, result.stderr
-    assert [path.name for path in (tmp_path / "csv").iterdir()] == [NAME]
+    assert [path.name for path in (tmp_path / "csv").iterdir()] == ["link_points.csv"]

@@ -19,7 +19,8 @@ from scenarios.studies.link.plan import expand_link
 from scenarios.studies.verify.bounds import best_packet_error_rate, log_linear, union_bound
 from scenarios.studies.verify.cards import Card, card_names, load_card
 from scenarios.studies.verify.check import CONFIDENCE, FAMILY, MAX_CHECKS, Check, Reference
-from scenarios.studies.verify.run import Verdict, run_cards
+from scenarios.studies.verify.study import run_cards
+from scenarios.studies.verify.table import Verdict
 
 NAMES = card_names()
 FAST = tuple(name for name in NAMES if load_card(name).config.fast)
@@ -274,7 +275,7 @@ def test_published_points_are_joined_by_straight_lines_of_the_logarithm(x: float
 def test_the_command_tells_cards_and_writes_the_table(tmp_path: Path) -> None:
     result = phyloop("verify", "--fast", "--only", "flmc-caps-digital", "--only", "tdl-a-profile", "--out", tmp_path)
     assert result.returncode == 0, result.stderr
-    assert "2 cards, 7 checks: all pass" in result.stdout
+    assert "2 reference checks, 7 comparisons: all pass" in result.stdout
     with (tmp_path / "verify.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["verdict"] for row in rows] == ["pass"] * 7
@@ -306,7 +307,7 @@ def test_the_list_names_every_card_and_its_source() -> None:
 
 
 def test_an_unknown_card_is_told_with_those_that_are_near() -> None:
-    with pytest.raises(ScenarioError, match=r"no card has this name; did you mean .*rician-6db"):
+    with pytest.raises(ScenarioError, match=r"no reference check has this name; did you mean .*rician-6db"):
         load_card("rician-6")
 
 
@@ -325,5 +326,5 @@ def test_a_card_that_is_not_valid_is_told_where(tmp_path: Path, change: Callable
 def test_a_scenario_without_a_card_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "plain.yaml"
     path.write_text("name: plain\n")
-    with pytest.raises(ScenarioError, match="a card needs a card: section"):
+    with pytest.raises(ScenarioError, match="a reference check needs a card: section"):
         load_card(path)

@@ -1,0 +1,106 @@
+"""`phyloop check` and `phyloop list`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from scenarios.engine.limits import room
+from scenarios.engine.study import default_folder
+from scenarios.plan.plan import expand
+from scenarios.report.computed_by import computed_by, links_on_air
+from scenarios.report.figures.check import check_figures
+from scenarios.report.tables.table_check import check_tables
+from scenarios.report.terminal import print_table
+from scenarios.schema.labels.units import byte_size, duration
+from scenarios.schema.loader import LoadedScenario, library_names, load_scenario
+from scenarios.studies.learning import learning_warnings
+
+
+def check_scenario(
+    source: str, *, overrides: Sequence[str], trials: int | None, seed: int | None, memory_limit: str | None = None
+) -> None:
+    """`phyloop check`."""
+    from scenarios.cli.describe import describe, listings
+    from scenarios.engine.estimate import estimate
+    from scenarios.engine.limits import refuse_disk, refuse_memory
+    from scenarios.plan.own_code import functions_of
+
+    loaded = load_scenario(source, overrides=overrides, trials=trials, seed=seed)
+    if loaded.scenario.measure is not None:
+        check_study(loaded)
+        if "learning" not in loaded.document:
+            return
+    plan = expand(loaded)
+    check_figures(loaded)
+    check_tables(loaded, plan)
+    space = room(memory_limit)
+    refuse_memory((point.scenario for point in plan.points), space, file=loaded.source)
+    counts = ((point.scenario, plan.trials) for point in plan.points)
+    refuse_disk(counts, default_folder(loaded, "run"), file=loaded.source)
+    cost = estimate(plan, batch_bytes=space.batch_bytes)
+    console = Console()
+    console.print(
+        f"[bold]{loaded.scenario.name}[/bold] is valid: {len(plan.points)} points x {plan.trials} trials = "
+        f"{len(plan.points) * plan.trials} tasks, seed {plan.seed}",
+        highlight=False,
+    )
+    for line in describe(plan.points[0].scenario):
+        console.print(line, highlight=False, markup=False)
+    if engine := computed_by(links_on_air(point.scenario for point in plan.points)):
+        console.print(f"symbols computed by {engine}", highlight=False)
+    console.print(
+        f"about {duration(cost.seconds)} on 2 cores (good to a factor of two), "
+        f"{cost.memory_bytes / 1e9:.1f} GB memory, {cost.disk_bytes / 1e6:.0f} MB on disk",
+        highlight=False,
+    )
+    console.print(
+        f"one task at most: {duration(cost.task_seconds)}, {cost.task_memory_bytes / 1e9:.1f} GB memory with the "
+        f"libraries (of {byte_size(space.limit.limit_bytes)}), {byte_size(cost.task_disk_bytes)} on disk",
+        highlight=False,
+    )
+    for function in functions_of(plan):
+        console.print(f"learning.model {function} is code of its own: run asks for --allow-code", highlight=False)
+    for sentence in learning_warnings(plan):
+        console.print(f"warning: {sentence}", highlight=False, markup=False)
+    for listing in listings(plan):
+        console.print(f"\n{listing.title}", highlight=False)
+        print_table(listing.heads, [head not in listing.left for head in listing.heads], listing.rows)
+
+
+def check_study(loaded: LoadedScenario) -> None:
+    """`phyloop check` of the `measure:` part."""
+    from scenarios.studies.link.check import check_study_figures
+    from scenarios.studies.link.closed_form import has_closed_form
+    from scenarios.studies.link.plan import expand_link, study_warnings
+    from scenarios.studies.link.words import axis_sentence, stop_sentence
+
+    plan = expand_link(loaded)
+    check_study_figures(loaded, plan)
+    console = Console()
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False)
+
+    name, seed = loaded.scenario.name, plan.seed
+    curves = f"{len(plan.curves)} curve{'s' if len(plan.curves) != 1 else ''}"
+    values = len(plan.measure.levels)
+    say(f"{name} is valid: {curves} x {values} values = {plan.num_points} points to measure, seed {seed}")
+    say(axis_sentence(plan))
+    say(f"symbols computed by {computed_by(curve.link for curve in plan.curves)}")
+    stopping = stop_sentence(plan)
+    say(f"{stopping[0].upper()}{stopping[1:]}.")
+    closed = sum(has_closed_form(curve.link) for curve in plan.curves)
+    say(f"Closed forms are drawn beside {closed} of {curves}.")
+    for sentence in study_warnings(plan):
+        say(f"warning: {sentence}")
+
+
+def list_library() -> None:
+    """`phyloop list`."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, description in library_names():
+        table.add_row(f"[bold]{name}[/bold]", description.strip().split("\n")[0])
+    Console().print(table)

@@ -1,0 +1,79 @@
+"""The one way in which commands run a study, whatever its kind: progress, interruption, exit codes, what is printed."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+from scenarios.cli.progress import shown_progress
+from scenarios.engine.interruption import interruptible
+from scenarios.engine.options import ClusterLostError
+from scenarios.engine.run import run_study
+from scenarios.engine.study import ReportPaths, Study
+from scenarios.store.log import LEVELS, USUAL, telling
+
+FAILED, INTERRUPTED = 1, 130
+NOTICES_SHOWN = 20
+
+
+def carry_out(
+    make: Callable[[], tuple[Study, Path | None]],
+    *,
+    log_level: str = USUAL,
+    debug: bool = False,
+    retry_failed: bool = False,
+) -> int:
+    """Run the study that `make` returns in its folder, print what came of it; returns the exit code.
+
+    Without a folder nothing is kept.
+    """
+    with telling(level=log_level, traces=debug):
+        study, named = make()
+        started = time.perf_counter()
+        quiet = LEVELS[log_level] > LEVELS["info"]
+        try:
+            with (
+                tempfile.TemporaryDirectory() if named is None else nullcontext(str(named)) as folder,
+                interruptible(),
+                shown_progress(len(study.ids), stored=study.done_words, quiet=quiet) as progress,
+            ):
+                outcome = run_study(
+                    study, folder=Path(folder), progress=progress, retry_failed=retry_failed, log_level=log_level
+                )
+        except (KeyboardInterrupt, ClusterLostError) as end:
+            code = INTERRUPTED if isinstance(end, KeyboardInterrupt) else FAILED
+            print(f"\nphyloop: {_how_to_go_on(end, named)}", file=sys.stderr)
+            return code
+    study.show(outcome, seconds=time.perf_counter() - started)
+    if named is not None:
+        print_paths(outcome.report)
+    for sentence in outcome.notices[:NOTICES_SHOWN]:
+        print(f"phyloop: {sentence}.", file=sys.stderr)
+    if len(outcome.notices) > NOTICES_SHOWN:
+        print(f"phyloop: so in {len(outcome.notices)} trials in all.", file=sys.stderr)
+    return FAILED if outcome.failed else 0
+
+
+def print_paths(report: ReportPaths) -> None:
+    """Print the files of a report that people open: PNG figures, tables, the page."""
+    for figure in report.figures:
+        if figure.suffix == ".png":
+            print(f"figure  {figure}")
+    for table in report.tables:
+        if report.html is None or table.suffix == ".md":
+            print(f"table   {table}")
+    if report.html is not None:
+        print(f"report  {report.html}")
+
+
+def _how_to_go_on(end: BaseException, folder: Path | None) -> str:
+    why = "stopped" if isinstance(end, KeyboardInterrupt) else str(end)
+    if folder is None:
+        return f"{why}."
+    command = " ".join(["phyloop", *map(shlex.quote, sys.argv[1:])])
+    return f"{why}; everything finished is kept in {folder}. Go on with: {command}"

@@ -1,0 +1,103 @@
+"""Studies as the command line asks for them, loaded and checked before anything is computed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from scenarios.engine.limits import room
+from scenarios.engine.options import RunOptions, refuse_impossible
+from scenarios.engine.study import default_folder
+from scenarios.plan.own_code import with_own_code
+from scenarios.plan.plan import expand
+from scenarios.report.figures.check import check_figures
+from scenarios.report.tables.table_check import check_tables
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import LoadedScenario, load_scenario
+from scenarios.store.log import logger
+from scenarios.studies.learning import LearningStudy, choose_engine, learning_warnings
+
+
+def learning(source: str, *, out: Path | None, options: RunOptions, **changes: Any) -> tuple[LearningStudy, Path]:
+    """Study and folder of `phyloop run`; `changes` are those of `load_scenario`."""
+    refuse_impossible(options)
+    loaded = _load_learning(source, changes)
+    loaded, plan = with_own_code(loaded, expand(loaded), allowed=options.allow_code)
+    check_figures(loaded)
+    check_tables(loaded, plan)
+    space = room(options.memory_limit, workers=options.workers or 1, elsewhere=options.scheduler is not None)
+    folder = out or default_folder(loaded, "run")
+    for sentence in learning_warnings(plan):
+        logger("scenario").warning(sentence)
+    engine = choose_engine(options, folder=folder, worker_bytes=space.process_bytes)
+    return LearningStudy(loaded, plan, engine=engine, room=space), folder
+
+
+def link(source: str, *, out: Path | None, max_seconds: float | None, **changes: Any) -> tuple[Any, Path]:
+    """Study and folder of `phyloop link`."""
+    from scenarios.studies.link.check import check_study_figures
+    from scenarios.studies.link.plan import study_warnings
+    from scenarios.studies.link.study import LinkStudy
+
+    loaded = load_scenario(source, **changes)
+    study = LinkStudy(loaded, max_seconds=max_seconds)
+    check_study_figures(loaded, study.plan)
+    for sentence in study_warnings(study.plan):
+        logger("scenario").warning(sentence)
+    return study, out or default_folder(loaded, "link")
+
+
+def audit(source: str, *, out: Path | None, options: Any, allow_code: bool, **changes: Any) -> tuple[Any, Path]:
+    """Study and folder of `phyloop audit`; `options` are `AuditOptions`."""
+    from scenarios.studies.audit.study import AuditStudy
+
+    loaded = _load_learning(source, changes)
+    loaded, plan = with_own_code(loaded, expand(loaded), allowed=allow_code)
+    study = AuditStudy(loaded, plan, options=options)
+    for reason in study.left_out:
+        print(f"phyloop: {reason}: not audited.", file=sys.stderr)
+    return study, out or default_folder(loaded, "audit")
+
+
+def verify(
+    *, only: Sequence[str], fast: bool, seed: int | None, out: Path | None, debug: bool
+) -> tuple[Any, Path | None]:
+    """Study and folder of `phyloop verify`; the cards named by `only`, all for none."""
+    from scenarios.studies.verify.cards import card_names, load_card
+    from scenarios.studies.verify.study import VerifyStudy
+
+    cards = [load_card(name, seed=seed) for name in dict.fromkeys(only or card_names())]
+    if fast and not only:
+        cards = [card for card in cards if card.config.fast]
+    return VerifyStudy(cards, fast=fast, seed=seed, debug=debug), out
+
+
+def list_cards() -> None:
+    """`phyloop verify --list`: the claim of each reference check, and its source."""
+    from scenarios.studies.verify.cards import CARDS, card_names, load_card
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    for name in card_names():
+        card = load_card(name)
+        table.add_row(f"[bold]{name}[/bold]", f"{card.config.claim.strip()}\n[dim]{card.config.source.strip()}[/dim]")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"\nEach is a scenario, to read and to copy, in {CARDS}", highlight=False, soft_wrap=True)
+
+
+def _load_learning(source: str, changes: dict[str, Any]) -> LoadedScenario:
+    """Load a scenario; ScenarioError for one that only measures a link."""
+    loaded = load_scenario(source, **changes)
+    if loaded.scenario.measure is not None and "learning" not in loaded.document:
+        raise ScenarioError(
+            problem="this scenario has a measure: section and no learning:, so there is nothing to learn",
+            remedy="use phyloop link, or add learning:",
+            file=loaded.source,
+        )
+    return loaded

@@ -1,0 +1,64 @@
+"""The points of a sweep: the scenario at each of them, and the settings that tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from scenarios.schema.errors import KeyPath
+    from scenarios.schema.schema import Scenario
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One point of the sweep: what this block of the sweep set, and the scenario that came of it.
+
+    `scenario` has an empty sweep, nothing left at `auto`, and the root's trials and seed.
+    """
+
+    index: int
+    settings: dict[str, Any]
+    scenario: Scenario
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All points of a scenario; a task is one point and one trial."""
+
+    points: tuple[Point, ...]
+    swept_paths: tuple[str, ...]
+    trials: int
+    seed: int
+
+
+def value_of(point: Point, path: str) -> Any:
+    """The resolved value at a dotted path as plain data, None where this point has no such key."""
+    value: Any = point.scenario
+    for part in path.split("."):
+        if not isinstance(value, BaseModel) or part not in type(value).model_fields:
+            return None
+        value = getattr(value, part)
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def swept_keys(node: object, at: KeyPath = ("sweep",)) -> Iterator[KeyPath]:
+    """Where each path of a sweep `node` stands, the path last."""
+    if isinstance(node, list):
+        for number, block in enumerate(node):
+            yield from swept_keys(block, (*at, number))
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if key == "zip":
+                yield from swept_keys(value, (*at, key))
+            else:
+                yield (*at, key)

@@ -1,0 +1,247 @@
+"""Learning runs as a study: points of the sweep x trials, computed by an engine."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from scenarios.engine.batch import BATCH_BYTES, Engine, Finished, InProcess, Job, batch_size, computed_together
+from scenarios.engine.limits import Room, refuse_disk, refuse_memory
+from scenarios.engine.limits import room as make_room
+from scenarios.engine.options import RunOptions
+from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
+from scenarios.plan.identity import physics, physics_json, task_ids
+from scenarios.plan.plan import expand
+from scenarios.plan.points import Plan
+from scenarios.report.comparison import without_others
+from scenarios.report.page import write_report
+from scenarios.report.settings import setting_in_words
+from scenarios.report.silence import silent_trials
+from scenarios.report.tables.export import rows_of
+from scenarios.report.tables.tables import KEYS, columns_of
+from scenarios.schema.consistency import find_warnings
+from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
+from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, digest_of, discard, sweep
+from scenarios.store.log import event, logger
+from scenarios.store.store import Store
+from scenarios.store.stored import stored_scenario
+
+TASKS_NAMED = 8
+"""Tasks of a job that the log names by the start of their id; it lists all of its trials."""
+
+_log = logger("run")
+
+
+class LearningStudy(Study):
+    """One learning run; see `scenarios.engine.study.Study`. A batch is a `Job`, its results are `Finished`."""
+
+    store = Store
+    units = "trial-rounds"
+    done_words = "tasks stored"
+    fixed = True
+
+    def __init__(
+        self, loaded: LoadedScenario, plan: Plan, *, engine: Engine | None = None, room: Room | None = None
+    ) -> None:
+        self.loaded, self.plan, self.name = loaded, plan, loaded.scenario.name
+        self._engine = engine or InProcess()
+        self._room = room
+        self.task_ids = identify(plan)
+        """Identity of each task, `[point][trial]`."""
+        self.ids = [one for ids in self.task_ids for one in ids]
+
+    @classmethod
+    def reload(cls, store: Store) -> Self:
+        """The study of a run folder. ScenarioError if it holds no scenario."""
+        loaded = stored_scenario(store)
+        return cls(loaded, expand(loaded))
+
+    @cached_property
+    def room(self) -> Room:
+        """Memory that the run may take."""
+        return self._room or make_room()
+
+    def document(self) -> tuple[str, Mapping[str, Any]]:
+        """See `Study`."""
+        kept = replace(self.loaded, scenario=without_others(self.loaded.scenario, self.plan))
+        root = resolved_root(kept, swept_paths=self.plan.swept_paths)
+        return as_yaml(root), root
+
+    def refuse_too_large(self, folder: Path, *, done: Collection[str]) -> None:
+        """See `Study`."""
+        missing = Counter(
+            point.index
+            for point, ids in zip(self.plan.points, self.task_ids, strict=True)
+            for _ in set(ids).difference(done)
+        )
+        scenarios = [self.plan.points[index].scenario for index in missing]
+        refuse_memory(scenarios, self.room, file=self.loaded.source)
+        refuse_disk(zip(scenarios, missing.values(), strict=True), folder, file=self.loaded.source)
+
+    def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[Job], int]:
+        """See `Study`; drops checkpoints of tasks that are done."""
+        sweep(store.folder / CHECKPOINTS, finished=lambda some: set(done).intersection(some))
+        jobs = missing_jobs(self.plan, self.task_ids, set(done), batch_bytes=self.room.batch_bytes)
+        rounds = sum(len(job.trials) * job.point.scenario.learning.rounds for job in jobs)
+        return self._taken(jobs, progress) if jobs else (), rounds
+
+    def compute(self, batches: Iterable[Job], *, progress: Progress) -> Generator[Finished, None, None]:
+        """See `Study`. Without a job no engine is started: TensorFlow takes seconds to load."""
+        if batches == ():
+            return _nothing()
+        return self._engine.run(batches, on_progress=progress.advance, on_restored=progress.restored)
+
+    def keep(self, store: Store, results: Finished, *, progress: Progress) -> int:
+        """See `Study`; deletes the checkpoints of the job."""
+        job = results.job
+        ids = self.task_ids[job.point.index]
+        store.write(
+            {ids[one.trial]: one for one in results.results},
+            physics=physics(job.point.scenario),
+            seconds=results.seconds,
+            replace_failed=True,
+        )
+        if (checkpoints := store.folder / CHECKPOINTS).is_dir():
+            text = physics_json(job.point.scenario)
+            digests = {digest_of(text, trials) for trials in computed_together(job)}
+            discard(checkpoints, digests=digests, tasks={ids[trial] for trial in job.trials})
+        self._log_stored(results)
+        if results.left is None:
+            progress.settled(_key(job))
+        return len(results.results)
+
+    def write_report(self, folder: Path, store: Store) -> ReportPaths:
+        """See `Study`."""
+        return write_report(folder, self.plan, task_ids=self.task_ids, store=store)
+
+    def notices(self, store: Store) -> tuple[str, ...]:
+        """See `Study`."""
+        return silent_trials(store, self.plan, task_ids=self.task_ids)
+
+    def show(self, outcome: Outcome, *, seconds: float) -> None:
+        """See `Study`."""
+        found = f", {outcome.found} found done" if outcome.found else ""
+        if outcome.complete:
+            print(f"all {outcome.planned} tasks are finished: 0 computed{found}; phyloop report draws figures again")
+        else:
+            print(f"{outcome.planned} tasks: {outcome.computed} computed{found} in {seconds:.0f} s")
+        if outcome.failed:
+            print(
+                f"phyloop: {outcome.failed} of {outcome.planned} tasks failed; the report names them and why, and "
+                "--retry-failed computes them again.",
+                file=sys.stderr,
+            )
+
+    def columns(self) -> Mapping[str, Sequence[str]]:
+        """See `Study`."""
+        return {f"{table}.csv": columns_of(self.plan, table) for table in KEYS}
+
+    def rows(self, store: Store, name: str) -> Iterator[str]:
+        """See `Study`."""
+        return rows_of(store, self.plan, table=name.removesuffix(".csv"), task_ids=self.task_ids)
+
+    # --- log --------------------------------------------------------------------------------------
+
+    def _taken(self, jobs: Iterable[Job], progress: Progress) -> Iterator[Job]:
+        for job in jobs:
+            trials = f"trials {ranges(job.trials)}"
+            fields = event("job-taken", point=job.point.index, settings=job.point.settings, trials=ranges(job.trials))
+            _log.debug("%s taken", trials, extra=fields)
+            settings = (f"{path}: {value}" for path, value in job.point.settings.items())
+            progress.taken(_key(job), ", ".join((*settings, trials)))
+            yield job
+
+    def _log_stored(self, finished: Finished) -> None:
+        """Each exception with all that it failed, each other failure, and the job."""
+        point, trials = finished.job.point, finished.job.trials
+        setting = setting_in_words(self.plan, point)
+        where = f"{setting}, " if setting else ""
+
+        def of(subset: Sequence[int]) -> dict[str, Any]:
+            tasks = [self.task_ids[point.index][trial][:12] for trial in subset[:TASKS_NAMED]]
+            return {"point": point.index, "setting": setting, "trials": ranges(subset), "tasks": tasks}
+
+        for one in finished.incidents:
+            fields = event("task-failed", **of(one.trials), reason=one.reason, trace=one.trace, many=True)
+            trial = "trials" if len(one.trials) > 1 else "trial"
+            _log.error("%s%s %s failed: %s", where, trial, ranges(one.trials), one.reason, extra=fields)
+        logged = {trial for one in finished.incidents for trial in one.trials}
+        failed = [one for one in finished.results if one.failure is not None]
+        for result in failed:
+            if result.trial not in logged:
+                fields = event("task-failed", **of((result.trial,)), reason=result.failure, many=True)
+                _log.error("%strial %d failed: %s", where, result.trial, result.failure, extra=fields)
+        counts = {"stored": len(trials), "failed": len(failed), "seconds": round(finished.seconds, 3)}
+        _log.info("%d tasks stored", len(trials), extra=event("tasks-stored", **of(trials), **counts))
+
+
+def choose_engine(options: RunOptions, *, folder: Path, worker_bytes: int) -> Engine:
+    """This process, processes of its own, or the workers of a scheduler; loads dask only where it is needed.
+
+    `worker_bytes`: memory that a process of ours may take where `options.memory_limit` says so.
+    """
+    checkpoints = CheckpointPolicy(
+        folder=folder / CHECKPOINTS, rounds=options.checkpoint_rounds, minutes=options.checkpoint_minutes
+    )
+    if options.workers is None and options.scheduler is None:
+        return InProcess(checkpoints=checkpoints)
+    from scenarios.engine.cluster.engine import DaskEngine
+
+    return DaskEngine(
+        workers=options.workers,
+        scheduler=options.scheduler,
+        checkpoints=checkpoints,
+        worker_bytes=None if options.memory_limit is None else worker_bytes,
+    )
+
+
+def learning_warnings(plan: Plan) -> list[str]:
+    """Each warning about a point of the plan once."""
+    return list(dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario)))
+
+
+def identify(plan: Plan) -> tuple[tuple[str, ...], ...]:
+    """Task ids of the plan, `[point][trial]`."""
+    return tuple(task_ids(physics_json(point.scenario), trials=range(plan.trials)) for point in plan.points)
+
+
+def missing_jobs(
+    plan: Plan, ids: Sequence[Sequence[str]], done: set[str], *, batch_bytes: int = BATCH_BYTES
+) -> list[Job]:
+    """Batches of what is not done, the first trials of every point before the next ones.
+
+    So an interrupted run has all of its curves, with wider bands, and points that share their data follow each other.
+    """
+    per_point: list[list[Job]] = []
+    for point, point_ids in zip(plan.points, ids, strict=True):
+        size = batch_size(point.scenario, batch_bytes=batch_bytes)
+        open_trials = [trial for trial, one in enumerate(point_ids) if one not in done]
+        batches = [tuple(open_trials[i : i + size]) for i in range(0, len(open_trials), size)]
+        per_point.append([Job(point=point, trials=batch) for batch in batches])
+    longest = max((len(jobs) for jobs in per_point), default=0)
+    return [jobs[turn] for turn in range(longest) for jobs in per_point if turn < len(jobs)]
+
+
+def ranges(trials: Sequence[int]) -> str:
+    """`0-5, 8`: numbers in order, runs of them by their ends."""
+    parts: list[list[int]] = []
+    for trial in trials:
+        if parts and trial == parts[-1][-1] + 1:
+            parts[-1] = [parts[-1][0], trial]
+        else:
+            parts.append([trial])
+    return ", ".join("-".join(map(str, part)) for part in parts)
+
+
+def _nothing() -> Generator[Finished, None, None]:
+    yield from ()
+
+
+def _key(job: Job) -> tuple[int, int]:
+    """Name of a job, and of what is left of it when it is cut short."""
+    return job.point.index, job.trials[-1]

@@ -1,0 +1,94 @@
+"""Studies in this process, as the commands make them, and the tables of their folders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from scenarios.cli import studies
+from scenarios.cli.command import carry_out
+from scenarios.engine.batch import Engine
+from scenarios.engine.limits import Room
+from scenarios.engine.options import AS_USUAL, RunOptions
+from scenarios.engine.run import run_study
+from scenarios.engine.study import Outcome, Progress
+from scenarios.plan.points import Plan
+from scenarios.schema.loader import LoadedScenario
+from scenarios.studies import folders
+from scenarios.studies.audit.plan import AuditOptions
+from scenarios.studies.learning import LearningStudy
+
+
+def run_plan(
+    loaded: LoadedScenario,
+    plan: Plan,
+    *,
+    folder: Path,
+    engine: Engine,
+    progress: Progress | None = None,
+    room: Room | None = None,
+    **options: Any,
+) -> Outcome:
+    """Compute the missing tasks of a plan into `folder` and write the report."""
+    study = LearningStudy(loaded, plan, engine=engine, room=room)
+    return run_study(study, folder=folder, progress=progress, **options)
+
+
+def run_scenario(
+    source: str,
+    *,
+    out: Path | None,
+    options: RunOptions = AS_USUAL,
+    retry_failed: bool = False,
+    log_level: str = "info",
+    debug: bool = False,
+    **changes: Any,
+) -> int:
+    """`phyloop run`; returns the exit code."""
+    return carry_out(
+        lambda: studies.learning(source, out=out, options=options, **changes),
+        retry_failed=retry_failed,
+        log_level=log_level,
+        debug=debug,
+    )
+
+
+def audit_scenario(source: str, *, out: Path, options: AuditOptions, **changes: Any) -> int:
+    """`phyloop audit`; returns the exit code."""
+    return carry_out(lambda: studies.audit(source, out=out, options=options, allow_code=False, **changes))
+
+
+def link_scenario(source: str, *, out: Path, max_seconds: float | None = None, **changes: Any) -> int:
+    """`phyloop link`; returns the exit code."""
+    return carry_out(lambda: studies.link(source, out=out, max_seconds=max_seconds, **changes))
+
+
+def reload(folder: Path) -> tuple[LoadedScenario, Plan]:
+    """The scenario and the plan of a learning run, from its folder."""
+    study = folders.study_in(folder)
+    assert isinstance(study, LearningStudy)
+    return study.loaded, study.plan
+
+
+def report_run(folder: Path) -> None:
+    """`phyloop report`."""
+    folders.write_report_of(folders.study_in(folder), folder)
+
+
+def export_run(folder: Path, out: Path) -> None:
+    """`phyloop export`."""
+    folders.export(folders.study_in(folder), folder, out)
+
+
+class _OfPlan(LearningStudy):
+    """A plan whose tasks have other identities than those of its scenarios."""
+
+    def __init__(self, plan: Plan, task_ids: Sequence[Sequence[str]]) -> None:
+        self.plan, self.task_ids = plan, tuple(map(tuple, task_ids))
+        self.ids = [one for ids in task_ids for one in ids]
+
+
+def export(folder: Path, out: Path, *, plan: Plan, task_ids: Sequence[Sequence[str]]) -> tuple[Path, ...]:
+    """Write the tables of some tasks in `folder` as CSV files into `out`."""
+    return folders.export(_OfPlan(plan, task_ids), folder, out)
