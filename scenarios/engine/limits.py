@@ -18,7 +18,7 @@ from scenarios.engine.estimate import (
 )
 from scenarios.engine.memory import OPTION, MemoryLimit, read_memory_limit
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.labels.units import byte_size
+from scenarios.schema.labels.labels import byte_size
 from scenarios.schema.schema import Scenario
 
 _DISK_KEPT_FREE = 16 << 20

@@ -1,45 +1,39 @@
-"""The whole scenario: link, learning, privacy, measurement, and how the results are swept and shown."""
+"""Scenario: link, learning, privacy, measurement, sweep and report."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag
 
 from fl.config import FlmcConfig, LearningConfig
-from phy.config import LinkConfig
+from phy.config import Frozen, LinkConfig
 from privacy.config import AnyPrivacyConfig
 from scenarios.schema.measure import MeasureConfig
 
 SCHEMA_VERSION = 2
-"""Raised whenever the same YAML would give other numbers; part of every task's identity."""
+"""Raised when the same YAML starts to give other numbers; part of every task's identity."""
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 Word = Annotated[str, Field(max_length=200)]
-"""What stands in a legend, a path or a column."""
+"""A word of a legend, a path or a column."""
 Line = Annotated[str, Field(max_length=1000)]
 Prose = Annotated[str, Field(max_length=20_000)]
 
 SweepBlock = dict[str, Any]
-"""Dotted path -> list of values (a product), and `zip:` -> paths that walk together."""
+"""Dotted path -> list of values (a product), and `zip:` -> paths that step together."""
 
 
 def _word_or_mapping(value: object) -> str:
     return "word" if isinstance(value, str) else "mapping"
 
 
-# Told apart before it is read, so that a mistake inside the mapping is not reported as the word.
+# The discriminator decides before validation: a mistake inside the mapping is then not reported as a wrong word.
 Privacy = Annotated[
     Annotated[Literal["none"], Tag("word")] | Annotated[AnyPrivacyConfig, Tag("mapping")],
     Discriminator(_word_or_mapping),
 ]
-
-
-class Frozen(BaseModel):
-    """Unknown keys are errors, values never change."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class FigureConfig(Frozen):
