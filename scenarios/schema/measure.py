@@ -1,4 +1,4 @@
-"""The `measure:` part of a scenario: over what, where, with how many devices, and when to stop."""
+"""The `measure:` part of a scenario: axis, values, number of devices and stopping rule of a link study."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Axis = Literal["ebno_db", "esno_db", "snr_db"]
 
 MAX_VALUES = 1000
 USUAL_PACKET_ERRORS = 100
-"""What is asked for where no target is: an interval of some plus and minus 20 % at any burstiness inside packets."""
+"""Default target: an interval of about plus and minus 20 %, however errors lie within packets."""
 
-# Far inside what single precision squares, and beyond what any radio meets.
+# Beyond any radio, and far inside the range whose squares fit single precision.
 Level = Annotated[float, Field(ge=-150, le=150, allow_inf_nan=False)]
 
 
@@ -35,11 +35,11 @@ class ValueRange(Frozen):
         return self
 
     def _count(self) -> int:
-        # A hair more than a whole number of steps is a whole number of steps: 0.1 is not a binary fraction.
+        # 0.1 is no binary fraction: round a ratio just below a whole number of steps up.
         return int((self.stop - self.start) / self.step + 1e-9) + 1
 
     def listed(self) -> tuple[float, ...]:
-        """The values, rounded to a nano-decibel so that 3 steps of 0.1 are 0.3."""
+        """The values, rounded to 1e-9 dB so that 3 steps of 0.1 are 0.3."""
         return tuple(round(self.start + number * self.step, 9) for number in range(self._count()))
 
 
@@ -47,7 +47,7 @@ def _list_or_range(value: object) -> str:
     return "range" if isinstance(value, dict | ValueRange) else "list"
 
 
-# Told apart before they are read, so that a mistake inside one form is not reported as the other.
+# The discriminator decides before validation: a mistake inside one form is then not reported as the other form.
 Values = Annotated[
     Annotated[tuple[Level, ...], Field(min_length=1, max_length=MAX_VALUES), Tag("list")]
     | Annotated[ValueRange, Tag("range")],
@@ -110,7 +110,7 @@ class MeasureConfig(Frozen):
         return tuple(sorted(self.values)) if isinstance(self.values, tuple) else self.values.listed()
 
     def rule(self) -> StopRule:
-        """The stopping rule in numbers."""
+        """The stopping rule with its defaults filled in."""
         stop = self.stop
         asked = (stop.bit_errors, stop.packet_errors, stop.relative_width) != (None, None, None)
         return StopRule(

@@ -11,7 +11,7 @@ from sentences import sentence_about
 from fl.config import FedAvgConfig, FixedPointConfig, FlipMomentsConfig, FlmcConfig, ModelConfig, PartitionConfig
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
 from scenarios.plan.plan import expand
-from scenarios.schema.loader import LoadedScenario, load_scenario, resolved_yaml
+from scenarios.schema.loader import LoadedScenario, as_yaml, load_scenario, resolved_data
 from scenarios.schema.schema import Scenario
 
 FEDAVG = "name: a\nlearning:\n  algorithm: fedavg\n"
@@ -61,7 +61,7 @@ def test_the_resolved_scenario_loads_again_as_the_same(tmp_path: Path) -> None:
         "privacy: {mechanism: bit-flipping, epsilon: 5, kappa: measured}\n"
     )
     scenario = loaded(text, tmp_path).scenario
-    again = loaded(resolved_yaml(scenario), tmp_path).scenario
+    again = loaded(as_yaml(resolved_data(scenario)), tmp_path).scenario
     assert again == scenario
 
 

@@ -19,7 +19,7 @@ from scenarios.plan.plan import expand
 from scenarios.report.figures.curves import is_shown
 from scenarios.schema.consistency import find_conflicts, resolve_auto
 from scenarios.schema.labels.labels import setting_label
-from scenarios.schema.loader import load_scenario, resolved_yaml, validate_quickly
+from scenarios.schema.loader import as_yaml, load_scenario, resolved_data, validate_quickly
 from scenarios.schema.schema import FigureConfig, Scenario
 from scenarios.studies.learning import identify
 
@@ -98,7 +98,7 @@ def test_a_share_swept_is_run_and_stored_with_its_attackers(tmp_path: Path) -> N
     plan = expand(loaded)
     outcome = run_plan(loaded, plan, folder=tmp_path, engine=InProcess(), progress=Progress())
     assert (outcome.computed, outcome.failed) == (6, 0)
-    assert "signal: ones" in resolved_yaml(loaded.scenario)
+    assert "signal: ones" in as_yaml(resolved_data(loaded.scenario))
     export(tmp_path, tmp_path / "csv", plan=plan, task_ids=identify(plan))
     with (tmp_path / "csv" / "rounds.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["metric"] == "num_attackers"]

@@ -26,7 +26,7 @@ from scenarios.plan.points import Plan
 from scenarios.report.page import write_report
 from scenarios.report.tables.cells import csv_cell
 from scenarios.schema.errors import ScenarioError, printable
-from scenarios.schema.loader import load_scenario, resolved_yaml
+from scenarios.schema.loader import as_yaml, load_scenario, resolved_data
 from scenarios.store.store import Store
 
 OWN = "name: a\nlearning: {algorithm: fedavg, data: digits, model: 'pack.nets:net'}\n"
@@ -82,7 +82,7 @@ def test_a_resolved_scenario_goes_on_only_with_the_same_code(own: Path) -> None:
     loaded = load_scenario(own)
     kept, _ = with_own_code(loaded, expand(loaded), allowed=True)
     again = own.parent / "again.yaml"
-    again.write_text(resolved_yaml(kept.scenario))
+    again.write_text(as_yaml(resolved_data(kept.scenario)))
     assert physics_json(pinned(again).points[0].scenario) == physics_json(pinned(own).points[0].scenario)
     (own.parent / "pack" / "nets.py").write_text("other = 1\n")
     with pytest.raises(ScenarioError, match=r"code\.pack\.nets: its file now has SHA-256 .* leave code: out"):

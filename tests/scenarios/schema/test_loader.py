@@ -12,7 +12,7 @@ from pace import fastest_s
 
 from scenarios.schema import loader
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.loader import LoadedScenario, library_names, load_scenario, resolved_yaml
+from scenarios.schema.loader import LoadedScenario, as_yaml, library_names, load_scenario, resolved_data
 from scenarios.schema.schema import Scenario
 from scenarios.schema.yaml_marks import parse_yaml
 
@@ -206,7 +206,7 @@ def test_the_resolved_file_loads_as_the_same_scenario(tmp_path: Path) -> None:
         "name: a\nprivacy: {epsilon: 1e-4}\nlink: {channel: {gain: [1, 2]}}\n"
         "sweep: [{learning.scheme: [analog]}]\nreport: {figures: [{x: a, y: b, series: [c, d]}]}\n",
     )
-    text = resolved_yaml(loaded.scenario)
+    text = as_yaml(resolved_data(loaded.scenario))
     assert "probe_bits: 4096" in text
     assert load(tmp_path, text).scenario == loaded.scenario
 

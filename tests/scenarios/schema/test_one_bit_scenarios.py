@@ -15,7 +15,7 @@ from scenarios.engine.study import Progress
 from scenarios.plan.identity import physics_json
 from scenarios.plan.plan import expand
 from scenarios.schema.consistency import find_conflicts, find_warnings, resolve_auto
-from scenarios.schema.loader import load_scenario, resolved_data, resolved_yaml, validate_quickly
+from scenarios.schema.loader import as_yaml, load_scenario, resolved_data, validate_quickly
 from scenarios.schema.schema import Scenario
 
 # --- written --------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ def test_no_randomized_response_survives_being_written_out(tmp_path: Path) -> No
     (tmp_path / "s.yaml").write_text(f"{FEDAVG}  aggregation: {{name: cpa, epsilon: none}}\n")
     made = load_scenario(tmp_path / "s.yaml").scenario
     assert learnt(made).aggregation == CpaScheme(name="cpa", epsilon=None)
-    (tmp_path / "r.yaml").write_text(resolved_yaml(made))
+    (tmp_path / "r.yaml").write_text(as_yaml(resolved_data(made)))
     assert load_scenario(tmp_path / "r.yaml").scenario == made
     assert validate_quickly(resolved_data(made)) == made
     assert physics_json(made) != physics_json(with_scheme(name="cpa"))
