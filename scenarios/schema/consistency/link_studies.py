@@ -8,8 +8,7 @@ from phy.config.conflicts import link_conflicts
 from phy.engines.choice import engine_of
 from scenarios.schema.consistency.conflict import Conflict
 from scenarios.schema.consistency.radio import inversion_conflicts
-from scenarios.schema.measure import MeasureConfig
-from scenarios.schema.schema import Scenario
+from scenarios.schema.schema import MeasureConfig, Scenario
 from scenarios.studies.link.level import Budget
 
 MAX_LEVEL_DB = 300.0

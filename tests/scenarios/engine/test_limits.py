@@ -13,8 +13,7 @@ from learning_run import run_scenario
 
 from scenarios.cli.check import check_scenario
 from scenarios.engine.batch import batch_size
-from scenarios.engine.estimate import disk_bytes_of_task, estimate, process_bytes
-from scenarios.engine.limits import refuse_disk, refuse_memory, room
+from scenarios.engine.limits import disk_bytes_of_task, estimate, process_bytes, refuse_disk, refuse_memory, room
 from scenarios.engine.memory import free_memory, read_memory_limit
 from scenarios.engine.options import RunOptions
 from scenarios.plan.plan import expand
@@ -157,10 +156,11 @@ def test_run_and_check_refuse_before_anything_is_written(tmp_path: Path) -> None
     assert not out.exists()
 
 
-def test_check_tells_what_one_task_takes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_tells_what_one_task_takes_and_where_the_time_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     check_scenario("flmc-snr", overrides=(), trials=2, seed=None, memory_limit="9GB")
     said = " ".join(capsys.readouterr().out.split())
-    assert "one task at most: 0 s, 0.8 GB memory with the libraries (of 9.0 GB), 8 kB on disk" in said
+    assert "time: phyloop run measures its first batches and shows the time left" in said
+    assert "one task at most: 0.8 GB memory with the libraries (of 9.0 GB), 8 kB on disk" in said
 
 
 PEAK = """

@@ -11,7 +11,7 @@ import pytest
 from phy.config import LinkConfig
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
-from scenarios.schema.measure import MeasureConfig, ValueRange
+from scenarios.schema.schema import MeasureConfig, ValueRange
 from scenarios.studies.link.level import Budget
 from scenarios.studies.link.plan import LinkPlan, batch_shape, expand_link, rate_warning
 from scenarios.studies.link.words import said
