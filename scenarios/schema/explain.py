@@ -95,7 +95,7 @@ _LIMITS = {
 _LENGTHS = {
     "too_long": ("must have at most {max_length} entries", "shorten it"),
     "string_too_long": ("must have at most {max_length} characters", "shorten it"),
-    "string_too_short": ("must not be empty", "write what it says"),
+    "string_too_short": ("must not be empty", "write some text"),
 }
 
 _ERRORS_COMPARED = 5
@@ -126,7 +126,7 @@ def explain(
     ]
     first = min(errors, key=lambda one: _place((one.file, one.line)))
     if others := len(paths) - 1:
-        first.remedy += f" ({others} more error{'s' if others > 1 else ''} to mend after this)"
+        first.remedy += f" ({others} more error{'s' if others > 1 else ''} to correct after this)"
     return first
 
 
@@ -215,7 +215,7 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
         return "unknown key", unknown_key(name, among=in_section)
     if kind == "missing":
         where = f"under {dotted(path[:-1])}" if path[:-1] else "at the top"
-        return "it is needed and missing", f"add {leaf}: {where}"
+        return "the key is missing", f"add {leaf}: {where}"
     if name in _FORMS:
         return _FORMS[name]
     if kind == "literal_error":

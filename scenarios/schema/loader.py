@@ -179,7 +179,7 @@ def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], d
     if target is not None and target is below and not _is_inside(target, path.parent):
         raise refuse(
             "names a file outside the folder of this one",
-            "copy that file beside this one: a scenario from elsewhere must not open what it likes",
+            "copy that file beside this one: a scenario cannot open files elsewhere",
         )
     if target is None:
         raise refuse(
@@ -189,7 +189,7 @@ def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], d
     chain = (*chain, path.resolve())
     if target.resolve() in chain:
         names = [one.name for one in (*chain, target)]
-        raise refuse(f"bases go round in a circle, {' -> '.join(names)}", "remove one of these base: lines")
+        raise refuse(f"the bases form a circle, {' -> '.join(names)}", "remove one of these base: lines")
     if len(chain) > MAX_BASES:
         raise refuse(f"more than {MAX_BASES} files, each the base of another", "merge some of them")
     merged, merged_marks = _load_merged(target, chain)

@@ -69,7 +69,7 @@ def _scheme(learning: FedAvgConfig, *, calibrated: bool) -> Iterator[Conflict]:
             problem = probit_problem(scheme, num_values=dimension(learning))
         elif isinstance(scheme, MvuScheme) and scheme.epsilon > _LARGEST_MVU_EPSILON:
             problem = (
-                f"beyond epsilon {_LARGEST_MVU_EPSILON:g} the table of mvu cannot be told from no privacy; "
+                f"beyond epsilon {_LARGEST_MVU_EPSILON:g} the table of mvu gives no noticeable privacy; "
                 "write a smaller epsilon, or aggregation: mean with codec: uniform"
             )
     except (LearningError, PrivacyError) as error:
@@ -99,13 +99,13 @@ def _unread(learning: FedAvgConfig) -> Iterator[Conflict]:
     if learning.codec != Binary32Config() and learning.downlink == "ideal":
         yield Conflict(
             f"learning.codec.name learning.codec {_NAME}",
-            f"aggregation {scheme.name} has bits of its own, so that codec {learning.codec.name} would write nothing",
+            f"aggregation {scheme.name} makes its own bits and never uses codec {learning.codec.name}",
             f"leave codec out, or write aggregation: mean in place of {scheme.name}",
         )
     if learning.receiver_limit is not None and isinstance(scheme, CpaScheme | ProbitScheme | SignScheme):
         yield Conflict(
             f"learning.receiver_limit {_NAME}",
-            f"aggregation {scheme.name} receives single bits, none of which is larger than another",
+            f"aggregation {scheme.name} receives single bits, which need no limit",
             "leave receiver_limit out",
         )
     if isinstance(scheme, CpaScheme) and scheme.gamma_decay != 1.0 and scheme.radius != "decaying":
@@ -133,8 +133,8 @@ def _privacy(learning: FedAvgConfig, scenario: Scenario) -> Iterator[Conflict]:
     if scenario.privacy != "none" and not isinstance(scenario.privacy, SchemeBudget):
         yield Conflict(
             f"privacy.mechanism privacy {_NAME}",
-            f"aggregation {scheme.name} has an epsilon of its own, for every number and round, and privacy "
-            "stands for mechanisms on plain numbers",
+            f"aggregation {scheme.name} has its own epsilon, for every number and round, but privacy is for "
+            "mechanisms on plain numbers",
             "write privacy: none, and the epsilon under learning.aggregation",
         )
     if not isinstance(scheme, CpaScheme | ProbitScheme | SignScheme) or scheme.channel == "agnostic":
@@ -142,8 +142,8 @@ def _privacy(learning: FedAvgConfig, scenario: Scenario) -> Iterator[Conflict]:
     if policy != "accept" and scenario.link.error_model != "error_free":
         yield Conflict(
             f"link.packets.policy learning.aggregation.channel {_NAME}",
-            f"channel {scheme.channel} takes bit errors of the channel into account, and under packets.policy "
-            f"{policy} packets with errors are dropped or sent again instead",
+            f"channel {scheme.channel} needs the bit errors of the channel, but packets.policy {policy} drops packets "
+            "with errors or sends them again",
             "write packets.policy: accept, or channel: agnostic under learning.aggregation",
         )
 
@@ -164,13 +164,13 @@ def mechanism_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     elif not isinstance(learning, FedAvgConfig):
         yield Conflict(
             "privacy learning.algorithm",
-            f"{learning.algorithm} studies a codec on numbers of its own, which nothing has to protect",
+            f"{learning.algorithm} studies a codec on random numbers, which need no privacy",
             "write privacy: none",
         )
     elif isinstance(privacy, PrivacyConfig | AmplitudeBudget):
         yield Conflict(
             "privacy learning.algorithm",
-            "a privacy bound without a mechanism is that on the amplitudes of flmc, the algorithm is fedavg",
+            "privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg",
             "add mechanism: bit-flipping or mechanism: gaussian",
         )
     elif not isinstance(privacy, SchemeBudget) and isinstance(learning.aggregation, AggregatorConfig):
@@ -185,8 +185,8 @@ def _sensitivity(learning: FedAvgConfig, *, mechanism: str) -> Iterator[Conflict
     if learning.local.clip is None:
         yield Conflict(
             "privacy.mechanism privacy",
-            f"mechanism {mechanism} needs every sample's gradient clipped, for else one sample can change a model "
-            "without limit, and learning.local.clip is left out",
+            f"mechanism {mechanism} needs the gradient of every sample clipped, and learning.local.clip is missing: "
+            "one sample can change a model without limit",
             "write learning.local.clip: 1",
         )
     if learning.local.optimizer != "gd":
@@ -207,7 +207,7 @@ def _bit_flipping(
     if isinstance(codec, Binary32Config):
         yield Conflict(
             keys,
-            "flipped exponent bits of binary32 turn weights into anything up to 1e38",
+            "flipped exponent bits of binary32 make weights of up to 1e38",
             "write codec: fixed-point or codec: uniform",
         )
     elif measured and not isinstance(codec, FixedPointConfig):
@@ -219,7 +219,7 @@ def _bit_flipping(
     if privacy.channel == "native" and policy != "accept" and scenario.link.error_model != "error_free":
         yield Conflict(
             "link.packets.policy privacy.channel privacy.mechanism",
-            "channel native counts bit errors of the channel as flips, and under packets.policy "
-            f"{policy} packets with errors are dropped or sent again instead",
+            f"channel native counts bit errors of the channel as flips, but packets.policy {policy} drops packets with "
+            "errors or sends them again",
             "write packets.policy: accept, or channel: agnostic",
         )

@@ -44,7 +44,7 @@ def budget_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     if not isinstance(learning, FlmcConfig | FedAvgConfig):
         yield Conflict(
             f"{_BUDGET} learning.algorithm",
-            f"a budget holds down what a run of flmc or fedavg sends, the algorithm is {learning.algorithm}",
+            f"a budget limits what a run of flmc or fedavg sends, the algorithm is {learning.algorithm}",
             "leave budget out",
         )
         return
@@ -52,7 +52,7 @@ def budget_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         noise = "Gaussian noise" if isinstance(learning, FedAvgConfig) else "noise of the receiver"
         yield Conflict(
             f"{_BUDGET}.delta {_BUDGET}",
-            f"delta is 0, but what {noise} hides it hides only approximately, and delta must be above 0",
+            f"delta is 0, but {noise} gives approximate privacy only, with a delta above 0",
             "write a delta such as 1e-5",
         )
         return
@@ -79,7 +79,7 @@ def _flmc(learning: FlmcConfig, scenario: Scenario) -> Iterator[Conflict]:
     if not learning.uses_radio:
         yield Conflict(
             f"{_BUDGET} learning.scheme",
-            f"scheme {learning.scheme} sends nothing, so that a budget has nothing to hold",
+            f"scheme {learning.scheme} sends nothing, so that a budget has nothing to limit",
             "write privacy: none, or scheme: digital",
         )
         return
@@ -90,15 +90,14 @@ def _flmc(learning: FlmcConfig, scenario: Scenario) -> Iterator[Conflict]:
     if reason is not None and link.error_model != "error_free":
         yield Conflict(
             f"{_BUDGET} link.error_model link.modulation link.coding",
-            f"a budget counts on the receiver's noise, but {reason}",
+            f"a budget relies on the receiver's noise, but {reason}",
             "write error_model: measured and an uncoded bpsk or qpsk link, or leave budget out",
         )
         return
     if link.csi != "perfect" or link.error_model == "error_free":
         yield Conflict(
             f"{_BUDGET} link.csi link.error_model",
-            "the amplitude at which devices arrive is what a budget holds down, and with an estimated channel, "
-            "or without one, it is not known",
+            "a budget limits the received amplitude, which is unknown with an estimated channel and without a channel",
             "write csi: perfect and error_model: measured, or leave budget out",
         )
         return
@@ -168,7 +167,7 @@ def find_warnings(scenario: Scenario) -> Iterator[str]:
     rounds = rounds_known(scenario)
     if budget is None or rounds is None or rounds >= learning.rounds:
         return
-    what = "the trials stop after" if budget.action == "stop" else "nobody sends after"
+    what = "the trials stop after" if budget.action == "stop" else "no device sends after"
     text = f"privacy.budget: epsilon {budget.epsilon:g} is spent after {rounds} of {learning.rounds} rounds"
     if isinstance(learning, FlmcConfig) and budget.action == "stop" and rounds <= learning.burn_in:
         yield f"{text}, and of {learning.burn_in} rounds of burn-in no sample counts; write calibrate: true"

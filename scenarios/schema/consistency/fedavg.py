@@ -63,7 +63,7 @@ def personal_conflicts(learning: FedAvgConfig) -> Iterator[Conflict]:
     if personal is not None and samples_per_device(learning) < 2:
         yield Conflict(
             "learning.partition.samples_per_device learning.num_devices learning.personal",
-            "of a device's only sample none can be held out to measure its personal model on",
+            "a device with one sample has none to hold out for a test of its personal model",
             "give every device at least 2 samples, or leave personal out",
         )
     if personal is not None and learning.local.proximal not in (0.0, personal.lam):
@@ -78,7 +78,7 @@ def personal_conflicts(learning: FedAvgConfig) -> Iterator[Conflict]:
         yield Conflict(
             "learning.convergence_bound learning.aggregation.name learning.aggregation learning.attack "
             "learning.personal",
-            "the convergence bound holds for the mean of what honest devices send to one common model",
+            "the convergence bound holds for the mean of honest updates of one common model",
             "leave convergence_bound out, or aggregation, attack and personal",
         )
 
@@ -127,8 +127,8 @@ def attack_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     if isinstance(learning, FedAvgConfig) and attack.kind == "jam":
         yield Conflict(
             "learning.attack.kind learning.attack",
-            "a jammer acts on symbols that add up in the air, and fedavg detects every device on its own",
-            "write kind: random, which sends coins, or another kind",
+            "a jammer disturbs symbols that add up in the air, but fedavg detects every device on its own",
+            "write kind: random, which sends random bits, or another kind",
         )
         return
     try:
@@ -142,7 +142,7 @@ def attack_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     if attack.devices is not None and attack.drawn != usual.drawn:
         yield Conflict(
             "learning.attack.drawn learning.attack",
-            "drawn says how a share of the devices is drawn, and attack.devices names them",
+            "drawn sets how a share of the devices is drawn, but attack.devices names the devices",
             "leave drawn out, or write share in place of devices",
         )
     for key, kinds in _ATTACK_NUMBERS:
@@ -182,7 +182,7 @@ def reconstruction_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     if privacy != "none" and not isinstance(privacy, BitFlippingConfig | GaussianConfig):
         yield Conflict(
             "privacy.budget privacy.mechanism privacy learning.algorithm",
-            "reconstruction attacks one upload, and this privacy is not that of one",
+            "reconstruction attacks one upload, but this privacy is that of a whole run",
             "write mechanism: bit-flipping or gaussian with an epsilon and no budget, or privacy: none",
         )
 
@@ -196,7 +196,7 @@ def codec_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     if learning.largest > limit:
         yield Conflict(
             "learning.largest learning.codec.bound learning.codec",
-            f"values up to {learning.largest:g} lie beyond the {limit:g} that codec {learning.codec.name} "
-            "carries, and would all be clipped to it",
+            f"values up to {learning.largest:g} exceed the limit {limit:g} of codec {learning.codec.name}, which clips "
+            "them",
             f"write largest: {limit:g}, or raise codec.bound",
         )

@@ -36,8 +36,7 @@ def learning_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     if learning.debias and policy != "accept":
         yield Conflict(
             "learning.debias link.packets.policy",
-            "debias divides by what the errors of all packets shrink, but under packets.policy "
-            f"{policy} wrong ones are left out",
+            f"debias corrects for errors of all packets, but packets.policy {policy} leaves out packets with errors",
             "leave debias out, or write packets.policy: accept",
         )
 
@@ -82,7 +81,7 @@ def privacy_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield Conflict(
             "privacy link.coding link.receiver.num_antennas link.packets link.ofdm link.channel",
             "the privacy bound (16) holds for one uncoded symbol per bit at one antenna; codes, antennas, "
-            "repetitions and unequal carriers tell the server more than it credits",
+            "repetitions and unequal carriers give the server more information than it assumes",
             "write privacy: none, or leave coding, packets, ofdm, receiver and noma out",
         )
     if learning.superposes and link.ofdm != "none" and (link.impairments.cfo_hz or link.impairments.clipping_db):

@@ -36,7 +36,7 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     if scenario.link.modulation == "auto" and scenario.link.mcs is None:
         yield Conflict(
             "link.modulation link.mcs link",
-            "modulation auto is what a learning scheme sends, and nothing is learnt here",
+            "modulation auto follows the learning scheme, and a link study has none",
             "name a modulation from bpsk to 256qam, or an mcs",
         )
         return
@@ -64,13 +64,13 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     if link.error_model != "measured":
         yield Conflict(
             "link.error_model",
-            "an error rate is measured on the simulated link, not on a stand-in for it",
+            "an error rate is measured on the simulated link, not on a model of its errors",
             "write error_model: measured, or leave it out",
         )
     if link.power.policy == "closed-loop":
         yield Conflict(
             "link.power.policy",
-            "a closed loop moves the power from round to round of learning, so a level on the axis cannot hold",
+            "a closed loop changes the power in every round of learning, so that no level on the axis can hold",
             "write policy: fixed",
         )
     yield from inversion_conflicts(link, path="link", plain=link.plain, period="transmission")

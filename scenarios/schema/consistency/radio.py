@@ -34,7 +34,7 @@ def detected_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         if link.access == "superposition":
             yield Conflict(
                 f"{path}.access learning.algorithm",
-                f"{name} decodes the bits of every device on its own, which access superposition adds up in the air",
+                f"{name} detects the bits of every device on its own, but access superposition adds them up in the air",
                 "write access: orthogonal, noma or auto",
             )
         if link.modulation == "analog":
@@ -91,7 +91,7 @@ def inversion_conflicts(
     if not varies and link.power.cutoff_db > 0:
         yield Conflict(
             f"{path}.power.cutoff_db {path}.power.policy",
-            "the channel never rises above its mean, so every device would stay silent",
+            "the channel never rises above its mean, so that every device is silent",
             "write a cutoff_db of 0 or less",
         )
     if varies and link.channel.coherence in ("symbol", "packet") and plain:

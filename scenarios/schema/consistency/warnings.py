@@ -69,8 +69,8 @@ def _bare_numbers(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
             continue
         if link.error_model != "error_free" and link.packets.policy == "accept":
             yield (
-                f"{path}: a wrong exponent bit turns a weight of codec binary32 into anything up to 1e38, which ends a "
-                "trial; write codec: fixed-point, packets.policy: drop, or a learning.receiver_limit"
+                f"{path}: a wrong exponent bit makes a weight of codec binary32 as large as 1e38, which ends a trial; "
+                "write codec: fixed-point, packets.policy: drop, or a learning.receiver_limit"
             )
 
 
@@ -102,23 +102,24 @@ def _probe(privacy: BitFlippingConfig, scenario: Scenario) -> Iterator[str]:
     if changing:
         yield (
             f"privacy.channel: under channel coherence {link.channel.coherence} the probe and the payload meet "
-            "different fades, so that few errors or none are surely there for channel native to credit; write "
+            "different fades, so that channel native can count few channel errors or none towards privacy; write "
             "coherence: round or run, or channel: agnostic"
         )
     if coded:
         yield (
-            "privacy.channel: what a decoder leaves wrong lies in whole packets, and the bits of the others carry the "
-            "device's own flips alone, while Theorem 1 wants every bit flipped on its own; native credits next to "
-            "nothing here, write channel: agnostic to credit nothing"
+            "privacy.channel: errors after decoding fill whole packets and spare all others, while Theorem 1 needs "
+            "independent errors of all bits, so that native counts almost no channel error towards privacy; write "
+            "channel: agnostic to count none"
         )
     if changing or coded:
         return
     together = errors_together(resolve_auto(scenario).link)
     if together > 1 and link.probe_bits < _LOOKS * together:
         yield (
-            f"link.probe_bits: a probe of {link.probe_bits:,} bits is short against {together:,} that may err "
-            "together, as those of a packet do under one channel estimate, so that channel native credits next to "
-            f"nothing; write probe_bits: {_LOOKS * together} or more, a smaller packet_size_bytes, or channel: agnostic"
+            f"link.probe_bits: a probe of {link.probe_bits:,} bits is too short, because {together:,} may be wrong "
+            "together, such as those of a packet under one channel estimate; channel native then counts almost no "
+            f"channel error: write probe_bits: {_LOOKS * together} or more, a smaller packet_size_bytes, or channel: "
+            "agnostic"
         )
 
 
@@ -129,10 +130,7 @@ def _steps(learning: FedAvgConfig, privacy: BitFlippingConfig | GaussianConfig |
         return
     remedy = "write local.steps: 1 for a bound that holds"
     if isinstance(privacy, GaussianConfig | GaussianBudget):
-        remedy = (
-            "write sensitivity: all-steps for a figure that counts them all, though it is no proof either, or "
-            "local.steps: 1"
-        )
+        remedy = "write sensitivity: all-steps, which counts all steps and is no proof either, or local.steps: 1"
     yield (
         f"learning.local.steps: the sensitivity (13) of Li et al. 2025 holds for one local step, there are "
         f"{learning.local.steps}; {remedy}"
@@ -146,7 +144,7 @@ def _aggregation(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     if counted and _fades_within_round(scenario) and link.error_model not in ("error_free", "analytic"):
         yield (
             f"learning.aggregation.channel: under channel coherence {link.channel.coherence} the probe and the payload "
-            "meet different fades, so that native may credit errors of fades that the payload does not meet; write "
+            "meet different fades, so that native may count channel errors that the payload does not have; write "
             "coherence: round or run, or channel: agnostic"
         )
     if attack is None or attack.kind not in ("ones", "invert", "random") or learning.receiver_limit is not None:
@@ -185,15 +183,14 @@ def _evidence(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     if reason is not None:
         unless = ", unless errors counted in the run pass the test of independence" if law == "unknown" else ""
         yield (
-            f"{where}.channel: native credits the channel's noise as the paper does, but no proof can: {reason}; "
-            f"phyloop privacy counts the devices' own flips alone{unless}"
+            f"{where}.channel: native counts channel errors towards privacy as the paper does, but without a proof: "
+            f"{reason}; phyloop privacy counts the devices' own flips only{unless}"
         )
         return
     cost = evidence_delta(1.0 - confidence, num_rounds=learning.rounds)
     if cost >= USUAL_DELTA:
         enough = confidence_for(0.1 * USUAL_DELTA, num_rounds=learning.rounds)
         yield (
-            f"{where}.confidence: {confidence:g} in each of {learning.rounds} rounds takes {cost:.3g} of the run's "
-            f"delta as the price of evidence; for a proof at delta {USUAL_DELTA:g} with the channel credited write "
-            f"confidence: {enough:.10g}, a tenth of it"
+            f"{where}.confidence: level {confidence:g} in each of {learning.rounds} rounds costs delta {cost:.3g}, "
+            f"more than the usual {USUAL_DELTA:g} of a run; write confidence: {enough:.10g} to spend a tenth of that"
         )

@@ -89,7 +89,7 @@ def test_activations_are_the_outputs_of_all_keras_layers() -> None:
         assert activation_bytes(chosen, image_shape=image_shape, num_classes=num_classes) == wanted
 
 
-def test_of_a_custom_network_nothing_is_known_beforehand() -> None:
+def test_a_custom_network_has_no_known_size() -> None:
     custom = config(name="custom", function="nowhere:nothing")
     for ask in (num_parameters, activation_bytes):
         assert ask(custom, image_shape=(8, 8, 1), num_classes=10) is None

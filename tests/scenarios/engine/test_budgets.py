@@ -66,9 +66,13 @@ def test_a_budget_is_read_and_loads_again_as_the_same(text: str, privacy: str, k
         (
             DIGITS,
             "{mechanism: gaussian, budget: {epsilon: 8, delta: 0}}",
-            "privacy.budget.delta = 0.0: delta is 0, but what Gaussian noise hides it hides only approximately",
+            "privacy.budget.delta = 0.0: delta is 0, but Gaussian noise gives approximate privacy only",
         ),
-        (FLMC, "{budget: {epsilon: 2, delta: 0}}", "privacy.budget.delta = 0.0: delta is 0, but what noise of the rec"),
+        (
+            FLMC,
+            "{budget: {epsilon: 2, delta: 0}}",
+            "privacy.budget.delta = 0.0: delta is 0, but noise of the receiver gives",
+        ),
         (
             DIGITS,
             "{mechanism: scheme, budget: {epsilon: 8}}",

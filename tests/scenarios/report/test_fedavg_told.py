@@ -89,7 +89,7 @@ def test_airtime_counts_code_check_sum_and_whole_ofdm_slots() -> None:
     assert upload_airtime_s(ofdm, payload_bits=1600) == pytest.approx(2 * 14 * ofdm.ofdm.symbol_s)
 
 
-def test_a_trial_of_training_is_a_batch_of_its_own_and_small_studies_share_one(tmp_path: Path) -> None:
+def test_a_large_trial_is_a_batch_and_small_trials_share_one(tmp_path: Path) -> None:
     large = planned(f"{FEDAVG}  data: mnist\n  model: emnist-cnn\n", tmp_path).points[0].scenario
     assert batch_size(large) == 1
     small = planned("name: a\nlearning: {algorithm: flip-moments, draws: 2, rounds: 2}\n", tmp_path).points[0].scenario
@@ -107,7 +107,7 @@ def test_the_estimate_of_memory_grows_with_the_model_and_the_images(tmp_path: Pa
     assert memory("  data: mnist\n  rounds: 10000\n") > linear
 
 
-def test_the_size_of_a_network_of_ones_own_is_not_invented(tmp_path: Path) -> None:
+def test_a_network_of_the_user_has_no_known_size(tmp_path: Path) -> None:
     plan = planned(f"{FEDAVG}  model: my.own:network\n", tmp_path)
     scenario = plan.points[0].scenario
     assert (dimension(scenario.learning), payload_bits(scenario.learning)) == (None, None)
@@ -182,7 +182,7 @@ def test_a_bad_partition_of_one_sweep_point_is_told_with_its_line(tmp_path: Path
     text = f"{FEDAVG}  partition: {{samples_per_device: 50}}\nsweep:\n  learning.num_devices: [20, 50]\n"
     said = sentence_about(text, tmp_path)
     assert said.startswith("s.yaml:5: learning.partition.samples_per_device = 50: 50 devices of 50 samples need 2500")
-    assert "(at the sweep's point learning.num_devices = 50)" in said
+    assert "(at the sweep point learning.num_devices = 50)" in said
 
 
 def test_label_counts_are_those_that_the_run_deals() -> None:

@@ -59,10 +59,10 @@ def test_check_tells_how_many_games_and_what_one_upload_is(tmp_path: Path) -> No
             "learning.num_devices",
             "need 200 images that differ, there are 150",
         ),
-        ({"privacy": {"epsilon": 5.0}}, "privacy.budget", "this privacy is not that of one"),
+        ({"privacy": {"epsilon": 5.0}}, "privacy.budget", "this privacy is that of a whole run"),
         ({"privacy": NOISE, "learning.local": {"learning_rate": 1.0}}, "privacy.mechanism", "clipped"),
-        ({"privacy": NOISE, "learning.aggregation": {"name": "cpa"}}, "privacy.mechanism", "an epsilon of its own"),
-        ({"link.access": "superposition"}, "link.access", "decodes the bits of every device on its own"),
+        ({"privacy": NOISE, "learning.aggregation": {"name": "cpa"}}, "privacy.mechanism", "has its own epsilon"),
+        ({"link.access": "superposition"}, "link.access", "detects the bits of every device on its own"),
     ],
 )
 def test_what_cannot_be_attacked_is_told_in_a_sentence(settings: dict[str, Any], key: str, sentence: str) -> None:

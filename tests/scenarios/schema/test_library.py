@@ -105,7 +105,7 @@ def has_images(point: Point) -> bool:
 
 
 @pytest.mark.parametrize("name", FETCHED)
-def test_a_scenario_on_images_to_be_fetched_can_be_planned(name: str) -> None:
+def test_a_scenario_on_missing_images_can_be_planned(name: str) -> None:
     loaded = load_scenario(name)
     plan = expand(loaded)
     assert all(has_images(point) for point in plan.points)
