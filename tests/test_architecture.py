@@ -27,8 +27,8 @@ MOST_LINES = 400
 TABLES_OF_CASES = {"tests/scenarios/plan/test_identity.py"}
 
 # What breaks a rule today. Delete an entry with its cause; a new entry needs a reason.
-CHAINS_LEFT = {"phy": 16, "fl": 16, "scenarios": 15}
-LOOSE_LEFT = {"scenarios/schema/consistency": 14, "scenarios/store": 21}
+CHAINS_LEFT = {"phy": 16, "fl": 16, "scenarios": 13}
+LOOSE_LEFT = {"scenarios/store": 21}
 LINES_LEFT: dict[str, int] = {}
 CIRCLES_LEFT = {
     "fl.schemes.cpa.codebooks, fl.schemes.cpa.codeword_kernels",

@@ -1,4 +1,4 @@
-"""What a trial costs before it runs, whatever it learns: size, memory per trial of a batch, and a rough time."""
+"""Size and memory of a trial, for every algorithm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AnyLearning = FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig 
 
 
 def dimension(config: AnyLearning) -> int | None:
-    """Numbers that a device sends per round; None for a model that only its own function knows.
+    """Numbers that a device sends per round; None for a model that only a function of the user knows.
 
     Raises `LearningError` for a model that does not fit its images.
     """
@@ -37,7 +37,7 @@ def payload_bits(config: AnyLearning) -> int | None:
 
 
 def trials_side_by_side(config: AnyLearning) -> bool:
-    """Whether trials of a batch share their work; where not, a batch only delays the moment it is stored."""
+    """Return True if trials of a batch share their work; otherwise a batch only delays the moment of storing."""
     return isinstance(config, FlmcConfig)
 
 
@@ -51,16 +51,5 @@ def bytes_per_trial(config: AnyLearning, link: LinkConfig) -> int:
 
 
 def held_at_once(config: AnyLearning) -> str | None:
-    """Why a trial holds the numbers of all devices at once, with a remedy, in a clause; None where it need not."""
+    """Reason and remedy, in a clause, for a trial that holds the numbers of all devices at once; else None."""
     return blocks.held_at_once(config) if isinstance(config, FedAvgConfig) else None
-
-
-def seconds_per_trial(config: AnyLearning, link: LinkConfig, *, batch: int) -> float:
-    """Rough time of one trial in a batch of `batch`, on two cores [s]."""
-    if isinstance(config, FlmcConfig):
-        return flmc.seconds_per_trial(config, link, batch=batch)
-    if isinstance(config, FedAvgConfig):
-        return fedavg.seconds_per_trial(config, link)
-    if isinstance(config, ReconstructionConfig):
-        return reconstruction.seconds_per_trial(config, link)
-    return studies.seconds_per_trial(config, link)

@@ -1,4 +1,4 @@
-"""Which rounds stream their devices in blocks, and why the others hold the numbers of all of them at once."""
+"""Rounds that stream their devices in blocks, and the reason why other rounds cannot."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from phy.config import LinkConfig
 
 
 def held_at_once(config: FedAvgConfig) -> str | None:
-    """Why the numbers of all devices are in memory at once, with a remedy, in a clause; None where blocks of them are.
+    """Reason and remedy, in a clause, for a round with the numbers of all devices in memory; None for blocks of them.
 
-    As `fl.algorithms.fedavg.Federation` has it.
+    The same rule as in `fl.algorithms.fedavg.Federation`.
     """
     aggregation = config.aggregation
     if not isinstance(aggregation, CpaScheme | ProbitScheme | SignScheme):
@@ -19,7 +19,7 @@ def held_at_once(config: FedAvgConfig) -> str | None:
     if config.personal is not None:
         return "every device keeps a personal model; leave personal out"
     if config.downlink != "ideal":
-        return "every device keeps the model that it last heard; write downlink: ideal"
+        return "every device keeps the model that it received last; write downlink: ideal"
     if config.attack is not None and config.attack.uses_honest_updates:
         return f"attackers of kind {config.attack.kind} look at all updates; choose another kind"
     if config.local.optimizer == "adam" or config.local.momentum > 0.0:
@@ -35,7 +35,7 @@ def devices_at_once(config: FedAvgConfig, *, count: int, num_values: int) -> int
 
 
 def bits_in_parts(config: FedAvgConfig, link: LinkConfig) -> bool:
-    """Whether bits go over the link in blocks of devices, too: uncoded over flat channels; packets go all at once."""
+    """Return True if bits also go over the link in blocks of devices: uncoded ones on flat channels, but no packets."""
     if not isinstance(config.aggregation, CpaScheme | ProbitScheme | SignScheme):
         return False
     named = link.model_copy(update={"access": "orthogonal" if link.access == "auto" else link.access})

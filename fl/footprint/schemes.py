@@ -1,23 +1,8 @@
-"""What a device sends under each aggregation, in bits, and what making and reading them costs."""
+"""Bits that a device sends under each aggregation scheme."""
 
 from __future__ import annotations
 
 from fl.config import AggregatorConfig, CpaScheme, FedAvgConfig, JopeqScheme, LaplaceScheme, MvuScheme
-
-# Measured on two cores of a 2024 server processor; good to a factor of two, which is what `check` claims.
-_SECONDS_PER_VALUE = {
-    "mean": 6e-9,
-    "median": 6e-8,
-    "trimmed-mean": 6e-8,
-    "geometric-median": 2e-7,
-    "rsa": 1e-8,
-    "cpa": 3e-9,
-    "probit": 9e-9,
-    "sign": 8e-9,
-    "laplace": 3e-8,
-    "jopeq": 5e-8,
-    "mvu": 2e-8,
-}
 
 
 def upload_bits(config: FedAvgConfig, *, num_values: int) -> int:
@@ -44,10 +29,3 @@ def jopeq_bits(scheme: JopeqScheme) -> int:
 
     points = build_quantizer(gamma=1.0, rate_bits=scheme.rate_bits, form="coded", dimension=scheme.dimension).points
     return max(len(points) - 1, 1).bit_length()
-
-
-def seconds_per_value(config: FedAvgConfig) -> float:
-    """Rough time of one number of one device, encoded and aggregated [s]."""
-    scheme = config.aggregation
-    stages = scheme.stages if isinstance(scheme, CpaScheme) else 1
-    return _SECONDS_PER_VALUE[scheme.name] * stages

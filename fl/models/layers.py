@@ -1,4 +1,4 @@
-"""Layers as plain facts: shapes, parameters and work of each, so that sizes are known without building anything."""
+"""Layers as plain facts: shapes and parameters of each, so that sizes are known without building anything."""
 
 from __future__ import annotations
 
@@ -22,10 +22,6 @@ class Layer(Protocol):
         """Trainable numbers for an input of `shape`."""
         ...
 
-    def multiply_adds(self, shape: Shape) -> int:
-        """Multiplications with their additions for one sample of `shape`."""
-        ...
-
 
 @dataclass(frozen=True, kw_only=True)
 class Dense:
@@ -40,10 +36,6 @@ class Dense:
     def num_parameters(self, shape: Shape) -> int:
         """See `Layer`."""
         return (shape[-1] + 1) * self.units
-
-    def multiply_adds(self, shape: Shape) -> int:
-        """See `Layer`."""
-        return math.prod(shape) * self.units
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +62,6 @@ class Conv:
         """See `Layer`."""
         return (self.kernel**2 * shape[2] + self.bias) * self.filters
 
-    def multiply_adds(self, shape: Shape) -> int:
-        """See `Layer`."""
-        return math.prod(self.output_shape(shape)) * self.kernel**2 * shape[2]
-
 
 @dataclass(frozen=True, kw_only=True)
 class MaxPool:
@@ -91,10 +79,6 @@ class MaxPool:
         """See `Layer`."""
         return 0
 
-    def multiply_adds(self, shape: Shape) -> int:
-        """See `Layer`."""
-        return math.prod(self.output_shape(shape)) * self.window**2
-
 
 @dataclass(frozen=True, kw_only=True)
 class GroupNorm:
@@ -109,10 +93,6 @@ class GroupNorm:
     def num_parameters(self, shape: Shape) -> int:
         """See `Layer`."""
         return 2 * shape[-1]
-
-    def multiply_adds(self, shape: Shape) -> int:
-        """See `Layer`: sum, sum of squares, gain and offset of each entry."""
-        return 4 * math.prod(shape)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,10 +111,6 @@ class Function:
         """See `Layer`."""
         return 0
 
-    def multiply_adds(self, shape: Shape) -> int:
-        """See `Layer`."""
-        return 0 if self.kind == "flatten" else math.prod(shape)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Dropout:
@@ -149,10 +125,6 @@ class Dropout:
     def num_parameters(self, shape: Shape) -> int:  # noqa: ARG002
         """See `Layer`."""
         return 0
-
-    def multiply_adds(self, shape: Shape) -> int:
-        """See `Layer`."""
-        return math.prod(shape)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,15 +147,6 @@ class Residual:
             for path in (self.main, self.shortcut)
             for step in walk(path, shape)
         )
-
-    def multiply_adds(self, shape: Shape) -> int:
-        """See `Layer`."""
-        paths = sum(
-            step.layer.multiply_adds(step.input_shape)
-            for path in (self.main, self.shortcut)
-            for step in walk(path, shape)
-        )
-        return paths + math.prod(self.output_shape(shape))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What a network weighs before it is built: parameters, work and memory per sample; free of TensorFlow."""
+"""Parameters of a network and memory per sample before it is built, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from fl.models.layers import Function, Layer, Residual, Shape, walk
 from fl.models.zoo import architecture
 
 _BYTES_PER_ENTRY = 4
-_FLOPS_PER_MULTIPLY_ADD = 2
 
 
 def num_parameters(config: ModelConfig, *, image_shape: Shape, num_classes: int) -> int | None:
-    """M, the trainable numbers; None for `custom`, which only its own function knows.
+    """M, the trainable numbers; None for `custom`, a function of the user.
 
     `image_shape` is height, width, channels. Raises `LearningError` for an image too small for the network and for
     `outputs` below `num_classes`.
@@ -23,19 +22,6 @@ def num_parameters(config: ModelConfig, *, image_shape: Shape, num_classes: int)
         return None
     layers = architecture(config, image_shape=image_shape, num_classes=num_classes)
     return sum(step.layer.num_parameters(step.input_shape) for step in walk(layers, image_shape))
-
-
-def forward_flops(config: ModelConfig, *, image_shape: Shape, num_classes: int) -> int | None:
-    """Floating-point operations of one forward pass of one sample, two per multiplication with its addition.
-
-    A gradient costs about three times this. None for `custom`. Raises as `num_parameters`.
-    """
-    if config.name == "custom":
-        return None
-    layers = architecture(config, image_shape=image_shape, num_classes=num_classes)
-    return _FLOPS_PER_MULTIPLY_ADD * sum(
-        step.layer.multiply_adds(step.input_shape) for step in walk(layers, image_shape)
-    )
 
 
 def activation_bytes(config: ModelConfig, *, image_shape: Shape, num_classes: int) -> int | None:

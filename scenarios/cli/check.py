@@ -14,7 +14,7 @@ from scenarios.report.computed_by import computed_by, links_on_air
 from scenarios.report.figures.check import check_figures
 from scenarios.report.tables.table_check import check_tables
 from scenarios.report.terminal import print_table
-from scenarios.schema.labels.units import byte_size, duration
+from scenarios.schema.labels.labels import byte_size
 from scenarios.schema.loader import LoadedScenario, library_names, load_scenario
 from scenarios.studies.learning import learning_warnings
 
@@ -24,8 +24,7 @@ def check_scenario(
 ) -> None:
     """`phyloop check`."""
     from scenarios.cli.describe import describe, listings
-    from scenarios.engine.estimate import estimate
-    from scenarios.engine.limits import refuse_disk, refuse_memory
+    from scenarios.engine.limits import estimate, refuse_disk, refuse_memory
     from scenarios.plan.own_code import functions_of
 
     loaded = load_scenario(source, overrides=overrides, trials=trials, seed=seed)
@@ -52,12 +51,12 @@ def check_scenario(
     if engine := computed_by(links_on_air(point.scenario for point in plan.points)):
         console.print(f"symbols computed by {engine}", highlight=False)
     console.print(
-        f"about {duration(cost.seconds)} on 2 cores (good to a factor of two), "
-        f"{cost.memory_bytes / 1e9:.1f} GB memory, {cost.disk_bytes / 1e6:.0f} MB on disk",
+        f"about {cost.memory_bytes / 1e9:.1f} GB memory, {cost.disk_bytes / 1e6:.0f} MB on disk; time: phyloop run "
+        "measures its first batches and shows the time left",
         highlight=False,
     )
     console.print(
-        f"one task at most: {duration(cost.task_seconds)}, {cost.task_memory_bytes / 1e9:.1f} GB memory with the "
+        f"one task at most: {cost.task_memory_bytes / 1e9:.1f} GB memory with the "
         f"libraries (of {byte_size(space.limit.limit_bytes)}), {byte_size(cost.task_disk_bytes)} on disk",
         highlight=False,
     )

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from scenarios.engine.study import Progress
 
 _LOG_EVERY_S = 15.0
+_MEASURED_S = 60.0
 
 
 @contextmanager
@@ -107,13 +108,13 @@ class _Log:
     def _advance(self, units: int) -> None:
         self._done += units
         now, to_do = time.monotonic(), self._total - self._restored
-        # The first units pay for loading and compiling: measure time after them. No guess before some share is done.
+        # The first units pay for loading and compiling: measure time after them, for a share of the run or a minute.
         if self._first is None and self._done:
             self._first = now, self._done
-        if self._first is None or now - self._printed < _LOG_EVERY_S or self._done < 0.02 * to_do:
+        if self._first is None or now - self._printed < _LOG_EVERY_S:
             return
         since, before = self._first
-        if self._done == before:
+        if self._done == before or (self._done < 0.02 * to_do and now - since < _MEASURED_S):
             return
         self._printed = now
         left = (now - since) * (to_do - self._done) / (self._done - before)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fl.checkpoints import NO_CHECKPOINTS
-from fl.footprint import bytes_per_trial, dimension, seconds_per_trial, trials_side_by_side
+from fl.footprint import bytes_per_trial, dimension, trials_side_by_side
 from fl.results import TrialResult
 from scenarios.engine.failures import Incident, results_or_failures
 from scenarios.engine.interruption import stop_if_asked
@@ -26,12 +26,10 @@ BATCH_BYTES = 192 << 20
 """Memory a batch may take beside the libraries themselves."""
 
 _BATCH_ENTRIES = 40_000_000
-"""Gradient entries in a batch: a batch is what an interruption can lose, so it stays within seconds."""
+"""Gradient entries in a batch: an interruption can lose a batch, so that it takes seconds at most."""
 _LARGEST_BATCH = 1000
-_BATCH_SECONDS = 5.0
-"""Time of a batch of trials that run one after the other: more would only be stored later."""
-LATEST_S = 2.0 * _BATCH_SECONDS
-"""When such a batch is cut short to store what there is: the time that was foreseen may be far off."""
+LATEST_S = 10.0
+"""Time after which a batch of trials one after the other is cut short, and its results are stored [s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,17 +78,14 @@ def trial_bytes(scenario: Scenario) -> int:
 
 
 def batch_size(scenario: Scenario, *, batch_bytes: int = BATCH_BYTES) -> int:
-    """Trials computed side by side at this point: bounded by memory and by what an interruption may lose.
+    """Trials in one batch of this sweep point: bounded by memory, and by the work that an interruption may lose.
 
-    Of `batch_bytes` no number depends: a trial comes out the same alone.
+    No number depends on `batch_bytes`: a trial has the same result alone.
     """
     learning = scenario.learning
-    if not trials_side_by_side(learning):
-        one = seconds_per_trial(learning, scenario.link, batch=1)
-        return int(min(max(_BATCH_SECONDS // max(one, 1e-3), 1), _LARGEST_BATCH))
-    by_memory = batch_bytes // trial_bytes(scenario)
-    by_time = _BATCH_ENTRIES // (learning.rounds * learning.num_devices * (dimension(learning) or 1))
-    return int(max(min(by_memory, by_time, _LARGEST_BATCH), 1))
+    by_memory = batch_bytes // trial_bytes(scenario) if trials_side_by_side(learning) else _LARGEST_BATCH
+    by_work = _BATCH_ENTRIES // (learning.rounds * learning.num_devices * (dimension(learning) or 1))
+    return int(max(min(by_memory, by_work, _LARGEST_BATCH), 1))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""How much memory there is: what the option says, else what the machine and the group of this process have left."""
+"""Memory limit: the option, else the memory that the machine and the control group of this process have left."""
 
 from __future__ import annotations
 
@@ -10,32 +10,23 @@ from pathlib import Path
 from scenarios.schema.errors import ScenarioError
 
 OPTION = "--memory-limit"
-_UNITS = {
-    "B": 1,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KIB": 1 << 10,
-    "MIB": 1 << 20,
-    "GIB": 1 << 30,
-    "TIB": 1 << 40,
-}
+_UNITS = {"B": 1} | {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", start=1)}
+_UNITS |= {f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", start=1)}
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([A-Za-z]{0,3})")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryLimit:
-    """Bytes that all processes of a run may take together, and what said so."""
+    """Bytes that all processes of a run may take together, and the source of that limit."""
 
     limit_bytes: int
     said_by: str
 
 
 def read_memory_limit(text: str | None) -> MemoryLimit:
-    """The limit written as `4GB`, `3.5 GiB` or `500MB`; without one, the memory that is free now.
+    """The limit from text such as `4GB`, `3.5 GiB` or `500MB`; for None, the memory that is free now.
 
-    ScenarioError for anything else.
+    ScenarioError for other text.
     """
     if text is None:
         return free_memory()
@@ -51,7 +42,7 @@ def read_memory_limit(text: str | None) -> MemoryLimit:
 
 
 def free_memory(*, proc: Path = Path("/proc/self")) -> MemoryLimit:
-    """What this machine has available, or its control group if that has less."""
+    """The available memory of this machine, or of its control group if that has less."""
     import psutil
 
     available = int(psutil.virtual_memory().available)
@@ -66,7 +57,7 @@ _V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def _control_groups(proc: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
-    """Folders of the memory groups around the process, innermost first, version 2 or 1, and what its files are called.
+    """Folders of the memory groups around the process, innermost first, version 2 or 1, and the names of their files.
 
     Nothing on systems without control groups.
     """
@@ -88,14 +79,14 @@ def _control_groups(proc: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
         for line in groups:
             _, controllers, path = (*line.split(":", 2), "", "")[:3]
             if controller in controllers.split(","):
-                # Inside a container the path may be the host's, and the mount shows the group itself.
+                # Inside a container the path may be that on the host, while the mount shows the group itself.
                 top = Path(fields[4])
                 inner = top / path.removeprefix(fields[3]).lstrip("/")
                 yield from ((folder, names) for folder in (inner, *inner.parents) if folder.is_relative_to(top))
 
 
 def _left_in(folder: Path, limit: str, usage: str, reclaimable: str) -> int | None:
-    """Bytes that a group may still take, None without a limit; a cache of files gives way to programs."""
+    """Bytes that a group may still take, None without a limit; the system can drop cached files."""
     try:
         allowed, used = (folder / limit).read_text().strip(), int((folder / usage).read_text())
         if not allowed.isdigit() or int(allowed) >= 1 << 60:

@@ -1,4 +1,4 @@
-"""What makes two tasks the same: everything that determines numbers, and nothing else."""
+"""Identity of a task: everything that determines its numbers, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.schema import SCHEMA_VERSION, Scenario
 
 EXECUTION_MODE = "xla-float32"
-"""How tasks run. Eager mode and XLA draw other numbers from one seed, hence part of the identity."""
+"""Execution mode of tasks. It is part of the identity: eager mode and XLA draw other numbers from one seed."""
 
 _PARTS = {"link", "learning", "privacy", "seed"}
 
 
 def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict[str, Any]:
-    """All that determines the numbers of a scenario's point, as plain JSON data.
+    """Everything that determines the numbers of a sweep point, as plain JSON data.
 
-    Defaults are filled in and `auto` is resolved, so that writing a default out changes nothing.
-    Names, labels, descriptions, the number of trials, the sweep and the report are left out.
+    Defaults are filled in and `auto` is resolved: a default that is written out changes nothing. Names, labels,
+    descriptions, the number of trials, the sweep and the report are left out.
     """
     parts = resolve_auto(scenario).model_dump(mode="json", include=_PARTS)
     leave_out_sionna(parts["link"])
@@ -35,13 +35,13 @@ def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict
 
 
 def leave_out_sionna(link: dict[str, Any]) -> None:
-    """Drop the engine where it is the one that all links had before there were two, or where there is no radio."""
+    """Drop the engine unless it is `fused`: Sionna was the only engine at first, and `auto` means no radio."""
     if link["engine"] != "fused":
         del link["engine"]
 
 
 def _leave_out_later_keys(learning: dict[str, Any]) -> None:
-    """Drop keys where they say what was so before there were any: tasks of stores from then are found done."""
+    """Drop later keys with the value that older tasks had, which then keep their identity."""
     if isinstance(downlink := learning.get("downlink"), dict):
         leave_out_sionna(downlink)
     if learning["algorithm"] == "flmc" and learning["attack"] is None:
@@ -66,7 +66,7 @@ def canonical_json(value: Any) -> str:
 
 
 def physics_json(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> str:
-    """The canonical JSON of `physics`, to be handed to `task_id`."""
+    """The canonical JSON of `physics`, for `task_id`."""
     return canonical_json(physics(scenario, execution_mode=execution_mode))
 
 
@@ -76,7 +76,7 @@ def task_id(physics_json: str, trial: int) -> str:
 
 
 def task_ids(physics_json: str, *, trials: Iterable[int]) -> tuple[str, ...]:
-    """The ids of some trials of a point, which share all but the last few characters."""
+    """The ids of some trials of a sweep point."""
     prefix = hashlib.sha256(f'{{"physics":{physics_json},"trial":'.encode())
 
     def of(trial: int) -> str:
@@ -88,7 +88,7 @@ def task_ids(physics_json: str, *, trials: Iterable[int]) -> tuple[str, ...]:
 
 
 def without_minus_zero(value: Any) -> Any:
-    """The same plain data with 0.0 for -0.0, which is equal and has another text."""
+    """Replace -0.0 by 0.0, which is equal and has another text, in plain data."""
     if isinstance(value, dict):
         return {key: without_minus_zero(item) for key, item in value.items()}
     if isinstance(value, list):

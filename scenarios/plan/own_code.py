@@ -1,4 +1,4 @@
-"""The one way in which a scenario can run code: a model of one's own, `module:function`, and only where allowed."""
+"""Models of the user, `module:function`: the only code that a scenario can run, and only if allowed."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from fl.tasks.base import LearningError
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.schema.consistency.resolve import own_model
-from scenarios.schema.errors import ScenarioError, listing, mark_of
+from scenarios.schema.errors import ScenarioError, listing, mark_of, problem_and_remedy
 from scenarios.schema.loader import LoadedScenario, validate
 
 ALLOW = "--allow-code"
 
 
 def functions_of(plan: Plan) -> tuple[str, ...]:
-    """The models of a plan that are the user's own, as `module:function`."""
+    """The user's own models in a plan, as `module:function`."""
     found = (own_model(point.scenario) for point in plan.points)
     return tuple(dict.fromkeys(model.function for model in found if model is not None and model.function is not None))
 
 
 def with_own_code(loaded: LoadedScenario, plan: Plan, *, allowed: bool) -> tuple[LoadedScenario, Plan]:
-    """The same scenario and plan, with the digest of every file that the plan's own models are in.
+    """Add the digest of every file with a model of the user to a scenario and its plan.
 
-    Nothing is imported here. ScenarioError for code that is not `allowed`, that cannot be found, or that is not what
-    it was when `code` of the scenario was written.
+    Nothing is imported here. ScenarioError for code that is not `allowed`, that cannot be found, or that has changed
+    since `code` of the scenario was written.
     """
     functions = functions_of(plan)
     if not functions:
@@ -33,7 +33,7 @@ def with_own_code(loaded: LoadedScenario, plan: Plan, *, allowed: bool) -> tuple
     file, line = mark_of(("learning", "model"), loaded.marks)
     if not allowed:
         raise ScenarioError(
-            problem=f"the scenario names {listing(functions, last='and')}, Python code that would run with your rights",
+            problem=f"the scenario names {listing(functions, last='and')}, Python code that runs with your rights",
             remedy=f"read it, and if you trust it and all that it imports, add {ALLOW}",
             file=file or loaded.source,
             line=line,
@@ -45,7 +45,7 @@ def with_own_code(loaded: LoadedScenario, plan: Plan, *, allowed: bool) -> tuple
         try:
             digests[module] = code_digest(function)
         except LearningError as error:
-            problem, _, remedy = str(error).partition("; ")
+            problem, remedy = problem_and_remedy(error)
             raise ScenarioError(problem=problem, remedy=remedy, file=file or loaded.source, line=line) from error
         known = loaded.scenario.code.get(module)
         if known is not None and known != digests[module]:

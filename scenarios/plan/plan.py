@@ -1,4 +1,4 @@
-"""A loaded scenario's sweep as a list of points, every one of them a checked scenario."""
+"""Expand the sweep of a loaded scenario into sweep points, each a checked scenario."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _NOT_SWEPT = {
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What a scenario is expanded for.
+    """Rules of one kind of study for its sweep points.
 
-    `conflicts` make a point impossible, `resolve` writes out what `auto` stands for, and two points with the same text
-    of `physics` would compute the same numbers.
+    `conflicts` refuse a point, `resolve` makes `auto` explicit, and two points with equal `physics` compute the same
+    numbers.
     """
 
     conflicts: Callable[[Scenario], Iterator[Conflict]] = find_conflicts
@@ -56,10 +56,10 @@ LEARNING = Reading()
 class _Setting(NamedTuple):
     path: str
     value: Any
-    origin: KeyPath  # where in the sweep it stands
+    origin: KeyPath  # its place in the sweep
 
 
-_Axis = list[tuple[_Setting, ...]]  # settings made together, one tuple per step
+_Axis = list[tuple[_Setting, ...]]  # one tuple of settings per step
 
 
 def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
@@ -88,7 +88,7 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
         for steps in product(*block):
             settings = [setting for step in steps for setting in step]
             point = _point(loaded, root, settings, len(points), reading)
-            # At once, for a sweep of twins may be long.
+            # Here, because a sweep of equal points may be long.
             _refuse_twin(loaded, first.setdefault(reading.physics(point.scenario), point), point)
             points.append(point)
     paths = (setting.path for block in axes for axis in block for setting in axis[0])
@@ -98,9 +98,6 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
         trials=loaded.scenario.trials,
         seed=loaded.scenario.seed,
     )
-
-
-# --- the sweep, read --------------------------------------------------------------------------
 
 
 def _error(
@@ -118,7 +115,7 @@ def _error(
 
 
 def _axes(loaded: LoadedScenario, block: dict[str, Any], at: KeyPath) -> list[_Axis]:
-    """The axes of one block: a list of its own, or lists that walk together."""
+    """The axes of one block: single lists, and lists that step together."""
     axes: list[_Axis] = []
     seen: dict[str, KeyPath] = {}
     for key, value in block.items():
@@ -130,39 +127,24 @@ def _axes(loaded: LoadedScenario, block: dict[str, Any], at: KeyPath) -> list[_A
         for number, group in enumerate(zips):
             where = (*here, number) if isinstance(value, list) else here
             if not isinstance(group, dict) or not group:
-                raise _error(
-                    loaded,
-                    where,
-                    "must be a mapping of dotted paths to lists of one length, or a list of such mappings",
-                    "write for example zip: {learning.scheme: [analog, digital], label: [A, B]}",
-                    value=group,
-                )
+                problem = "must be a mapping of dotted paths to lists of one length, or a list of such mappings"
+                remedy = "write for example zip: {learning.scheme: [analog, digital], label: [A, B]}"
+                raise _error(loaded, where, problem, remedy, value=group)
             axes.append(_walk(loaded, group, where, seen))
     return axes
 
 
 def _walk(loaded: LoadedScenario, group: dict[str, Any], at: KeyPath, seen: dict[str, KeyPath]) -> _Axis:
-    """Paths that step together, one path included."""
+    """The axis of one path, or of paths that step together."""
     for path, values in group.items():
         _check_path(loaded, path, (*at, path), seen)
         if not isinstance(values, list) or not values:
-            raise _error(
-                loaded,
-                (*at, path),
-                "must be a list of at least one value",
-                f"write {path}: [{shorten(values)}]" if values not in ([], {}) else "add values, or leave it out",
-                key=path,
-                value=values,
-            )
-    lengths = {path: len(values) for path, values in group.items()}
-    if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{path} has {length}" for path, length in lengths.items())
-        raise _error(
-            loaded,
-            at,
-            f"lists that are zipped must have one length, but {told}",
-            "make the lists equally long",
-        )
+            remedy = f"write {path}: [{shorten(values)}]" if values not in ([], {}) else "add values, or leave it out"
+            raise _error(loaded, (*at, path), "must be a list of at least one value", remedy, key=path, value=values)
+    if len({len(values) for values in group.values()}) > 1:
+        lengths = ", ".join(f"{path} has {len(values)}" for path, values in group.items())
+        problem = f"lists that are zipped must have one length, but {lengths}"
+        raise _error(loaded, at, problem, "make the lists equally long")
     first: dict[str, int] = {}
     axis: _Axis = []
     for number, values in enumerate(zip(*group.values(), strict=True)):
@@ -182,7 +164,7 @@ def _walk(loaded: LoadedScenario, group: dict[str, Any], at: KeyPath, seen: dict
 
 
 def _text(value: Any) -> str:
-    """Equal for equal plain data. NaN, which canonical JSON refuses, is left to the checks of its key."""
+    """Text that is equal for equal plain data, NaN included, which canonical JSON refuses."""
     try:
         return canonical_json(value)
     except ValueError:
@@ -212,15 +194,12 @@ def _check_path(loaded: LoadedScenario, path: str, at: KeyPath, seen: dict[str, 
     seen[path] = at
 
 
-# --- the points -------------------------------------------------------------------------------
-
-
 def _point(
     loaded: LoadedScenario, root: dict[str, Any], settings: list[_Setting], index: int, reading: Reading
 ) -> Point:
     document = root
     if settings:
-        document = dict(root)  # set_path and normalise copy what they change below
+        document = dict(root)  # set_path and normalise copy the mappings that they change
         for path, value, _ in settings:
             set_path(document, path, value)
         normalise(document)
@@ -228,15 +207,15 @@ def _point(
         scenario = validate_quickly(document)
     except ValidationError as error:
         marks, swept = _point_marks(loaded, settings)
-        told = explain(error, document=document, marks=marks, prefer=swept)
-        raise _with_settings(told, settings) from None
+        first = explain(error, document=document, marks=marks, prefer=swept)
+        raise _with_settings(first, settings) from None
     if next(reading.conflicts(scenario), None) is not None:
         marks, swept = _point_marks(loaded, settings)
         try:
             where = partial(_written, marks=marks, swept=swept)
             check_consistency(scenario, where=where, conflicts=reading.conflicts(scenario))
-        except ScenarioError as told:
-            raise _with_settings(told, settings) from None
+        except ScenarioError as first:
+            raise _with_settings(first, settings) from None
     return Point(
         index=index,
         settings={setting.path: setting.value for setting in settings},
@@ -245,7 +224,7 @@ def _point(
 
 
 def _point_marks(loaded: LoadedScenario, settings: list[_Setting]) -> tuple[dict[KeyPath, Mark], set[KeyPath]]:
-    """Marks of one point's document: a swept value was written in the sweep."""
+    """Marks of the document of one sweep point: the place of a swept value is in the sweep."""
     marks = {key: mark for key, mark in loaded.marks.items() if key[:1] != ("sweep",)}
     swept = set()
     for setting in settings:
@@ -266,30 +245,26 @@ def _written(key: str, marks: Mapping[KeyPath, Mark], swept: set[KeyPath]) -> Ma
     path: KeyPath = tuple(key.split("."))
     if path in marks:
         return marks[path]
-    # `learning.task: logistic` writes learning.task.name, `privacy: {...}` in a sweep its parts.
+    # A swept section writes the keys in it: `learning.task: logistic` writes learning.task.name.
     return next((marks[path[:n]] for n in range(len(path) - 1, 0, -1) if path[:n] in swept), None)
 
 
 def _with_settings(error: ScenarioError, settings: list[_Setting]) -> ScenarioError:
-    """Name the point, unless the key is the only thing swept."""
+    """Add the sweep point to an error, unless its key is the only swept path."""
     others = [setting for setting in settings if setting.path != error.key]
     if others:
-        told = ", ".join(f"{setting.path} = {shorten(setting.value, 30)}" for setting in others)
-        error.problem += f" (at the sweep's point {told})"
+        listed = ", ".join(f"{setting.path} = {shorten(setting.value, 30)}" for setting in others)
+        error.problem += f" (at the sweep point {listed})"
     return error
 
 
 def _refuse_twin(loaded: LoadedScenario, twin: Point, point: Point) -> None:
-    """ScenarioError unless the two, of one physics, are the same."""
+    """ScenarioError unless two points of one physics are the same point."""
     if twin is not point:
-        raise _error(
-            loaded,
-            ("sweep",),
-            f"the same task twice, {_told(twin)} and {_told(point)} compute the same numbers",
-            "remove one, or change more than its label",
-        )
+        problem = f"the same task twice, {_words(twin)} and {_words(point)} compute the same numbers"
+        raise _error(loaded, ("sweep",), problem, "remove one, or change more than its label")
 
 
-def _told(point: Point) -> str:
+def _words(point: Point) -> str:
     settings = ", ".join(f"{path} = {shorten(value, 30)}" for path, value in point.settings.items())
     return f"point {point.index + 1} ({settings or 'nothing set'})"

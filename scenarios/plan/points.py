@@ -1,4 +1,4 @@
-"""The points of a sweep: the scenario at each of them, and the settings that tell them apart."""
+"""Sweep points: the settings of each point, and its scenario."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One point of the sweep: what this block of the sweep set, and the scenario that came of it.
+    """One sweep point: the settings of its block of the sweep, and the resulting scenario.
 
-    `scenario` has an empty sweep, nothing left at `auto`, and the root's trials and seed.
+    `scenario` has no sweep and no `auto`, and the trials and seed of the root.
     """
 
     index: int
@@ -27,7 +27,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """All points of a scenario; a task is one point and one trial."""
+    """All sweep points of a scenario; a task is one sweep point and one trial."""
 
     points: tuple[Point, ...]
     swept_paths: tuple[str, ...]
@@ -36,7 +36,7 @@ class Plan:
 
 
 def value_of(point: Point, path: str) -> Any:
-    """The resolved value at a dotted path as plain data, None where this point has no such key."""
+    """The resolved value at a dotted path as plain data, None if this sweep point has no such key."""
     value: Any = point.scenario
     for part in path.split("."):
         if not isinstance(value, BaseModel) or part not in type(value).model_fields:
@@ -52,7 +52,7 @@ def _plain(value: Any) -> Any:
 
 
 def swept_keys(node: object, at: KeyPath = ("sweep",)) -> Iterator[KeyPath]:
-    """Where each path of a sweep `node` stands, the path last."""
+    """Yield the key path of every swept path below `node`, with the swept path last."""
     if isinstance(node, list):
         for number, block in enumerate(node):
             yield from swept_keys(block, (*at, number))

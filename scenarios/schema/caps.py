@@ -1,4 +1,4 @@
-"""Ceilings on the receive amplitude of federated Langevin Monte Carlo, as far as they are known before a run."""
+"""Caps on the receive amplitude of federated Langevin Monte Carlo that are known before a run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from scenarios.schema.schema import Scenario
 
 @dataclass(frozen=True, kw_only=True)
 class Caps:
-    """Ceilings on the receive amplitude A of one point; None where it is known only as the run goes.
+    """Caps on the receive amplitude A at one sweep point; None for a cap that only the run can tell.
 
-    `binding` names the smallest, or says why it cannot be told yet. `loss_bound` is the largest privacy
-    loss of a round whatever the amplitude, None without a privacy bound.
+    `binding` names the smallest cap, or the reason why it is unknown. `loss_bound` is the largest privacy loss of a
+    round at any amplitude, None without a privacy bound.
     """
 
     power: float | None
@@ -29,7 +29,7 @@ class Caps:
 
 
 def caps_of(scenario: Scenario) -> Caps | None:
-    """Caps of one point; None for schemes without a radio and for algorithms that send no amplitudes."""
+    """Caps at one sweep point; None for schemes without a radio and for algorithms that send no amplitudes."""
     learning, link = scenario.learning, scenario.link
     if not isinstance(learning, FlmcConfig) or not learning.uses_radio or link.error_model == "error_free":
         return None

@@ -1,4 +1,4 @@
-"""The one error a user meets: what is wrong, where, and what to do about it, in one sentence."""
+"""ScenarioError, the one error that a user meets, and the helpers that put values and places into words."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from unicodedata import category
 
 KeyPath = tuple[str | int, ...]
-"""The way to a value: keys of mappings and indices of lists, from the top of the file."""
+"""Keys of mappings and indices of lists from the top of the file to a value."""
 
 
 class Mark(NamedTuple):
-    """Where a value was written; an override from the command line has no line."""
+    """File and line where a value is written; an override on the command line has no line."""
 
     file: Path | str
     line: int | None
@@ -24,10 +24,9 @@ class Mark(NamedTuple):
 # Not frozen: Python itself writes __traceback__ and __context__ of an exception on its way up.
 @dataclass(kw_only=True, eq=False)
 class ScenarioError(Exception):
-    """Bad input. The command line prints it as one sentence and exits with code 2.
+    """Bad input. The command line prints one sentence and exits with code 2.
 
-    Fields that do not apply stay None: a file that cannot be read has no key, an override from the
-    command line has no line.
+    Fields that do not apply stay None: an unreadable file has no key, an override has no line.
     """
 
     problem: str
@@ -45,7 +44,7 @@ class ScenarioError(Exception):
         return printable(f"{place}{subject}{self.problem}; {self.remedy}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exception pickles its positional arguments, and there are none: a worker's error would be lost.
+        # Exception pickles positional arguments only, so that the fields of a worker's error would be lost.
         return (_rebuild, (dict(self.__dict__),))
 
 
@@ -60,14 +59,17 @@ def shorten(value: object, limit: int = 60) -> str:
 
 
 def printable(text: str) -> str:
-    """Text for a terminal: what would steer it, end the line or turn its direction is written as an escape."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() or category(one) == "Zs" else _escaped(one) for one in text)
+    """Text for a terminal: characters that steer it, end the line or turn its direction become escapes."""
+    return "".join(
+        one if one.isprintable() or category(one) == "Zs" else one.encode("unicode_escape").decode("ascii")
+        for one in text
+    )
 
 
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+def problem_and_remedy(sentence: object, *, usual: str = "change one of them") -> tuple[str, str]:
+    """The two parts of a sentence `problem; remedy`; `usual` is the remedy of a sentence without one."""
+    problem, _, remedy = str(sentence).partition("; ")
+    return problem, remedy.removesuffix(".") or usual
 
 
 def listing(words: Iterable[object], *, last: str = "or") -> str:
@@ -98,19 +100,15 @@ def flow(value: object) -> str:
 
 
 def needs_quotes(text: str) -> bool:
-    """Whether the word unquoted would look like a number, a boolean or nothing at all."""
-    return not text.strip() or text in ("true", "false") or _is_number(text)
-
-
-def _is_number(text: str) -> bool:
+    """Return True if YAML reads the word without quotes as a number, a boolean or nothing."""
     try:
-        return isfinite(float(text))
+        return not text.strip() or text in ("true", "false") or isfinite(float(text))
     except ValueError:
         return False
 
 
 def value_at(document: Any, path: KeyPath) -> Any:
-    """The plain value at a key path, or None where there is none."""
+    """The plain value at a key path; None if the path does not exist."""
     for part in path:
         try:
             document = document[part]
@@ -120,7 +118,7 @@ def value_at(document: Any, path: KeyPath) -> Any:
 
 
 def mark_of(path: KeyPath, marks: Mapping[KeyPath, Mark]) -> tuple[Path | str | None, int | None]:
-    """Where `path`, or else the nearest mapping around it, was written."""
+    """File and line of `path`, or of the nearest mapping around it that has a mark."""
     for length in range(len(path), -1, -1):
         if path[:length] in marks:
             return marks[path[:length]]

@@ -1,4 +1,4 @@
-"""A scenario file, its bases and its overrides, merged into one checked `Scenario`."""
+"""Load a scenario: read the file, merge its bases and overrides, and check the result."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from scenarios.schema.yaml_marks import read_yaml
 
 LIBRARY = Path(__file__).parents[1] / "library"
 MAX_BASES = 16
-_SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedScenario:
-    """A checked scenario, the plain data it was made of, and where each value was written."""
+    """A checked scenario, its plain data, and file and line of each value."""
 
     scenario: Scenario
     document: dict[str, Any]
@@ -42,10 +41,10 @@ def load_scenario(
     trials: int | None = None,
     seed: int | None = None,
 ) -> LoadedScenario:
-    """Read a file, or a scenario of the library by its bare name, and check it.
+    """Read and check a file, or a scenario of the library by its bare name.
 
-    `overrides` are `dotted.path=value` and win over the file and over its sweep; `trials` and `seed`
-    are such overrides, already numbers. Raises ScenarioError for whatever is wrong with the input.
+    `overrides` are `dotted.path=value` and win over the file and over its sweep; `trials` and `seed` are overrides,
+    too. Raises ScenarioError for bad input.
     """
     path = find_source(source)
     document, marks = _load_merged(path, ())
@@ -61,7 +60,7 @@ def load_scenario(
 
 
 def unswept(loaded: LoadedScenario, paths: Sequence[str]) -> LoadedScenario:
-    """The same scenario whose sweep leaves `paths`, and what lies below them, as they are at the root."""
+    """Remove `paths`, and the paths below them, from the sweep of a scenario."""
     document, marks = deepcopy(loaded.document), dict(loaded.marks)
     for path in paths:
         unsweep(document, marks, path=path, name=str(loaded.source))
@@ -69,7 +68,7 @@ def unswept(loaded: LoadedScenario, paths: Sequence[str]) -> LoadedScenario:
 
 
 def validate(document: dict[str, Any], *, marks: Mapping[KeyPath, Mark], prefer: Collection[KeyPath] = ()) -> Scenario:
-    """Plain data as a Scenario; raises ScenarioError with the place `marks` gives."""
+    """Plain data as a Scenario; raises ScenarioError with the place from `marks`."""
     try:
         return validate_quickly(document)
     except ValidationError as error:
@@ -78,15 +77,15 @@ def validate(document: dict[str, Any], *, marks: Mapping[KeyPath, Mark], prefer:
 
 def validate_quickly(document: dict[str, Any]) -> Scenario:
     """Plain data as a Scenario; raises pydantic's ValidationError."""
-    # Through JSON, because pydantic's strict mode then takes lists as tuples and 20 as 20.0, and
-    # still refuses "20", true as a number and 20.0 as a count.
+    # JSON input makes pydantic's strict mode accept lists as tuples and 20 as 20.0, and still refuse "20", true as a
+    # number and 20.0 as a count.
     return Scenario.model_validate_json(json.dumps(document), strict=True)
 
 
 def resolved_root(loaded: LoadedScenario, *, swept_paths: Collection[str]) -> dict[str, Any]:
     """The scenario with every default written out; its sweep gives the same plan.
 
-    Of a section whose kind is swept only what was written stands: a default of one kind is none of another.
+    A section whose kind is swept keeps the user's keys alone, because each kind has other defaults.
     """
     root = resolved_data(loaded.scenario)
     for section, key in SECTIONS.items():
@@ -100,11 +99,6 @@ def resolved_root(loaded: LoadedScenario, *, swept_paths: Collection[str]) -> di
     return root
 
 
-def resolved_yaml(scenario: Scenario) -> str:
-    """The scenario as YAML with every default written out; loading it gives an equal scenario."""
-    return as_yaml(resolved_data(scenario))
-
-
 def as_yaml(data: dict[str, Any]) -> str:
     """Plain data as YAML, keys in their order."""
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
@@ -112,12 +106,12 @@ def as_yaml(data: dict[str, Any]) -> str:
 
 def resolved_data(scenario: Scenario) -> dict[str, Any]:
     """The scenario as plain data with every default written out."""
-    # Keys without a value (None) mean "left out", and a null would not load again.
+    # None means that a key was left out, and a null cannot be loaded again.
     return dict(_without_null(scenario.model_dump(mode="json")))
 
 
 def _without_null(value: Any) -> Any:
-    """Plain data without keys that have no value; pydantic would drop those, too, that write None as a word."""
+    """Plain data without null values; pydantic's `exclude_none` also drops keys that write None as a word."""
     if isinstance(value, dict):
         return {key: _without_null(item) for key, item in value.items() if item is not None}
     return [_without_null(item) for item in value] if isinstance(value, list) else value
@@ -133,47 +127,41 @@ def library_names() -> list[tuple[str, str]]:
 
 
 def find_source(source: str | Path) -> Path:
-    """The file meant by a path or a library name; raises ScenarioError for an unknown name."""
+    """The file of a path or library name; raises ScenarioError for an unknown name."""
     path = Path(source)
-    is_bare = len(path.parts) == 1 and path.suffix not in _SUFFIXES
-    if not is_bare or isinstance(source, Path):
+    if isinstance(source, Path) or len(path.parts) > 1 or path.suffix in (".yaml", ".yml"):
         return path
-    return _in_library(str(source)) or _existing(path) or _unknown_name(str(source))
+    if found := _in_library(source) or _existing(path):
+        return found
+    near = get_close_matches(source, [path.stem for path in LIBRARY.glob("*.yaml")])
+    raise ScenarioError(
+        problem="no scenario of the library and no file has this name",
+        remedy=(f"did you mean {listing(near)}? " if near else "") + "see phyloop list",
+        file=source,
+    )
 
 
 def _existing(path: Path) -> Path | None:
     try:
         return path if path.exists() else None
-    except (OSError, ValueError):  # a name too long, or with a null character
+    except (OSError, ValueError):  # the name is too long or has a null character
         return None
 
 
 def _in_library(name: str) -> Path | None:
-    if "/" in name or "\\" in name:
-        return None
-    return _existing(LIBRARY / f"{name}.yaml")
+    return None if "/" in name or "\\" in name else _existing(LIBRARY / f"{name}.yaml")
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
-    """Whether a file lies in or below a folder, links followed."""
+    """Return True if a file lies in or below a folder after resolving links."""
     try:
         return path.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError):
         return False
 
 
-def _unknown_name(name: str) -> Path:
-    names = [path.stem for path in LIBRARY.glob("*.yaml")]
-    near = get_close_matches(name, names)
-    raise ScenarioError(
-        problem="no scenario of the library and no file has this name",
-        remedy=(f"did you mean {listing(near)}? " if near else "") + "see phyloop list",
-        file=name,
-    )
-
-
 def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], dict[KeyPath, Mark]]:
-    """A file over its base, its base's base, and so on; `chain` are the files that led here."""
+    """Merge a file over its base, and so on; `chain` holds the files above this one."""
     data, lines = read_yaml(path)
     marks = {key: Mark(path, line) for key, line in lines.items()}
     if "base" not in data:
@@ -191,7 +179,7 @@ def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], d
     if target is not None and target is below and not _is_inside(target, path.parent):
         raise refuse(
             "names a file outside the folder of this one",
-            "copy that file beside this one: a scenario from elsewhere must not open what it likes",
+            "copy that file beside this one: a scenario cannot open files elsewhere",
         )
     if target is None:
         raise refuse(
@@ -201,7 +189,7 @@ def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], d
     chain = (*chain, path.resolve())
     if target.resolve() in chain:
         names = [one.name for one in (*chain, target)]
-        raise refuse(f"bases go round in a circle, {' -> '.join(names)}", "remove one of these base: lines")
+        raise refuse(f"the bases form a circle, {' -> '.join(names)}", "remove one of these base: lines")
     if len(chain) > MAX_BASES:
         raise refuse(f"more than {MAX_BASES} files, each the base of another", "merge some of them")
     merged, merged_marks = _load_merged(target, chain)
@@ -217,14 +205,14 @@ def _merge(
     into: dict[KeyPath, Mark],
     marks: dict[KeyPath, Mark],
 ) -> None:
-    """Put `over` on top of `under`, in place, and the marks of the winning values with them."""
+    """Put `over` and its marks on top of `under` and `into`, in place."""
     into[path] = marks[path]
     old_marks, new_marks = _by_key(into, path), _by_key(marks, path)
     for key, value in over.items():
         here = (*path, key)
         old = under.get(key)
         if here in SECTIONS and key in under:
-            # Another task has other keys: those of the base's task say nothing about it.
+            # Another kind of task has other keys, so that the base's keys do not apply.
             old = named_section(here, old, algorithm=under.get("algorithm"))
             value = named_section(here, value) if isinstance(value, str) else value
             if is_another(here, old=old, new=value):
@@ -240,7 +228,7 @@ def _merge(
 
 
 def _by_key(marks: Mapping[KeyPath, Mark], path: KeyPath) -> dict[str | int, list[KeyPath]]:
-    """Paths at and below each key of the mapping at `path`: looked up key by key, a long file would take minutes."""
+    """Paths at and below each key of the mapping at `path`, in one pass: one search per key takes minutes."""
     depth = len(path)
     found: dict[str | int, list[KeyPath]] = {}
     for at in marks:

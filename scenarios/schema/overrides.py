@@ -1,4 +1,4 @@
-"""Overrides: `dotted.path=value` beside a scenario, whose word is the last, over the file's sweep too."""
+"""Overrides `dotted.path=value`, which win over the scenario file and over its sweep."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scenarios.schema.shorthand import SECTIONS, named_section
 from scenarios.schema.yaml_marks import parse_yaml
 
 OVERRIDE = "--set"
-"""What errors name in place of a file for an override."""
+"""Name of an override in errors, in place of a file."""
 
 
 def parse_override(text: str) -> tuple[str, Any, Collection[KeyPath]]:
@@ -39,7 +39,7 @@ def parse_override(text: str) -> tuple[str, Any, Collection[KeyPath]]:
         )
     try:
         marked = parse_yaml(value, file=OVERRIDE)
-    except ScenarioError as error:  # a line of a command line helps nobody, the key does
+    except ScenarioError as error:  # an override has no line; its key is its place
         raise replace(error, line=None, key=path, value=value) from None
     if marked is None:
         raise ScenarioError(problem="the override has no value", remedy=f"write {path}=value", file=OVERRIDE, key=path)
@@ -55,7 +55,7 @@ def override(
     name: str,
     lines: Collection[KeyPath],
 ) -> None:
-    """Set `path` in `document`, marked as written by `name`, and take it out of the sweep; both change in place."""
+    """Set `path` in `document`, with mark `name`, and remove it from the sweep; `document` and `marks` change."""
     parts: KeyPath = tuple(path.split("."))
     if path != "sweep":
         unsweep(document, marks, path=path, name=name)
@@ -65,9 +65,9 @@ def override(
 
 
 def set_path(document: dict[str, Any], path: str, value: Any) -> None:
-    """Set a dotted path, making mappings of what is left out, `none` or a bare name on the way.
+    """Set a dotted path, with a mapping in place of a missing section, of `none` and of a bare name on the way.
 
-    Changes `document` itself; the mappings on the way are copied, for points of a plan share them.
+    Changes `document` itself, but copies the mappings on the way, which points of a plan share.
     """
     *parents, leaf = path.split(".")
     here = document
@@ -81,14 +81,14 @@ def set_path(document: dict[str, Any], path: str, value: Any) -> None:
 
 
 def unsweep(document: dict[str, Any], marks: dict[KeyPath, Mark], *, path: str, name: str) -> None:
-    """Take `path` and what lies below it out of the sweep: the user's last word wins."""
+    """Remove `path` and the paths below it from the sweep."""
     sweep = document.get("sweep")
     if isinstance(sweep, dict):
         _unsweep_block(sweep, marks, ("sweep",), path, name)
     elif isinstance(sweep, list):
         kept = []
         for number, block in enumerate(sweep):
-            # A block that only swept this path has nothing left to say; one that was empty keeps its point.
+            # A block that swept only this path is dropped; a block that was empty keeps its sweep point.
             if not isinstance(block, dict) or not block:
                 kept.append(number)
                 continue
@@ -108,7 +108,7 @@ def _unsweep_block(block: dict[str, Any], marks: dict[KeyPath, Mark], at: KeyPat
         groups.append(((*at, "zip"), zips))
     for here, group in groups:
         if not isinstance(group, dict):
-            continue  # whatever it is, the checks of the sweep will say
+            continue  # `expand` reports it
         above = next((one for one in group if path.startswith(one + ".")), None)
         if above is not None:
             raise ScenarioError(
@@ -132,7 +132,7 @@ def _unsweep_block(block: dict[str, Any], marks: dict[KeyPath, Mark], at: KeyPat
 
 
 def _first_rows(lists: list[Any]) -> list[int] | None:
-    """Rows to keep of lists walked together: without the removed one they may meet the same values again."""
+    """Rows to keep of zipped lists: without the removed list, rows may repeat."""
     if not lists or not all(isinstance(one, list) and len(one) == len(lists[0]) for one in lists):
         return None
     first: dict[str, int] = {}
@@ -142,7 +142,7 @@ def _first_rows(lists: list[Any]) -> list[int] | None:
 
 
 def _renumber(marks: dict[KeyPath, Mark], at: KeyPath, kept: list[int]) -> None:
-    """Follow a list at `at` of which only the items `kept` are left."""
+    """Renumber the marks of a list at `at` of which only the items `kept` are left."""
     depth = len(at)
     items = {key: mark for key, mark in marks.items() if key[:depth] == at and len(key) > depth}
     new_number = {old: new for new, old in enumerate(kept)}

@@ -1,4 +1,4 @@
-"""The schema as dotted paths: every key that a scenario may hold, and what to say of one that it may not."""
+"""Dotted paths of all keys that a scenario may have, and the remedy for an unknown key."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from scenarios.schema.errors import listing
 from scenarios.schema.schema import Scenario
 
 OWNERS = ("algorithm", "mechanism")
-"""Keys that say which algorithm or mechanism a whole section is of."""
+"""Keys that select the algorithm or mechanism of a whole section."""
 
 TAGS = (*OWNERS, "name")
 UNNAMED: dict[type[BaseModel], str] = {FlmcConfig: "flmc", PrivacyConfig: "amplitude", AmplitudeBudget: "amplitude"}
-"""Members of a union that are meant where none is named."""
+"""Members of a union for a section that names none."""
 SECTIONS = {"learning": ("algorithm", UNNAMED[FlmcConfig]), "privacy": ("mechanism", UNNAMED[PrivacyConfig])}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaKey:
-    """One key a scenario may hold. `indexed` keys sit inside a list: no dotted path sets them.
+    """One key of a scenario. `indexed` keys lie inside a list: no dotted path sets them.
 
-    `variants`: how the members of the nearest union that have it define it, by the word of each. `fields`: the same by
-    the algorithm or mechanism that it is part of, empty word for the rest of a scenario.
+    `variants`: definitions of the key by the members of the nearest union, by their words. `fields`: definitions by
+    algorithm or mechanism, with an empty word for the rest of a scenario.
     """
 
     indexed: bool
@@ -38,7 +38,7 @@ class SchemaKey:
     fields: Mapping[str, FieldInfo]
 
     def meant(self, *words: str) -> FieldInfo:
-        """The definition by the first of `words` that is a variant or an algorithm that has it, else any."""
+        """The definition by the first of `words` that is a variant or an algorithm with this key, else any."""
         for word in words:
             for fields in (self.variants, self.fields):
                 if word in fields:
@@ -48,7 +48,7 @@ class SchemaKey:
 
 @cache
 def schema_keys() -> dict[str, SchemaKey]:
-    """Every dotted path of a scenario, those of all variants of a union included."""
+    """Every dotted path of a scenario, over all variants of each union."""
     keys: dict[str, SchemaKey] = {}
 
     def walk(model: type[BaseModel], prefix: str, indexed: bool, words: tuple[str, ...], owner: str) -> None:
@@ -71,9 +71,9 @@ def schema_keys() -> dict[str, SchemaKey]:
 
 
 def _words_of(model: type[BaseModel], *, alone: bool) -> tuple[str, ...]:
-    """The words by which a member of a union is told from the others; none for what is no such member.
+    """The words that select a member of a union; empty for other models.
 
-    A model that stands `alone` has one word at most: several are a choice within it.
+    Several words of a model that is `alone`, in no union, are a choice within it.
     """
     if model in UNNAMED:
         return (UNNAMED[model],)
@@ -92,7 +92,7 @@ def _models_in(annotation: Any, in_list: bool = False) -> Iterator[tuple[type[Ba
 
 
 def unknown_key(path: str, *, among: Iterable[str] | None = None) -> str:
-    """The remedy for a path that does not exist: the nearest one that does, or its valid siblings."""
+    """The remedy for a path that does not exist: the nearest known path, or the keys beside it."""
     keys = schema_keys()
     known = list(keys if among is None else among)
     if path in keys and (variants := keys[path].variants):
@@ -104,7 +104,7 @@ def unknown_key(path: str, *, among: Iterable[str] | None = None) -> str:
     section, _, leaf = path.rpartition(".")
 
     def nearness(other: str) -> float:
-        # By the last word: a right word in the wrong place is the likelier slip. Then what stands beside; ties by path.
+        # A right word in the wrong place is the likeliest mistake: compare the last words, then the section, then all.
         around, _, word = other.rpartition(".")
         own = SequenceMatcher(None, leaf, word).ratio()
         return own + 0.1 * (around == section) + 0.01 * SequenceMatcher(None, path, other).ratio()

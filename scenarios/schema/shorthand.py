@@ -1,4 +1,4 @@
-"""Sections that a bare word may stand for, and the key of each that says which of several things it is."""
+"""Sections of several kinds, the key that selects the kind, and a bare word in place of such a section."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SECTIONS: dict[Path, str] = {
     ("learning", "aggregation"): "name",
     ("privacy",): "mechanism",
 }
-"""Path of a section that is one of several things, and its key that says which."""
+"""Path of a section that has several kinds, and the key that selects the kind."""
 
 _WORDLESS = (("learning",), ("privacy",))
-"""Sections for which no bare word stands; of `privacy`, `none` is no mechanism but none at all."""
+"""Sections without a bare word; `privacy: none` means no mechanism."""
 
 _LASTING = (("learning", "data"),)
-"""Sections whose other keys keep their meaning when the thing is another."""
+"""Sections whose other keys mean the same for every kind."""
 
 
 def normalise(document: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ def normalise(document: dict[str, Any]) -> None:
 
 
 def named_section(path: Path, value: Any, *, algorithm: Any = None) -> Any:
-    """The section at `path` as a mapping that says what it is, the default where it does not; else as it is."""
+    """The section at `path` as a mapping that names its kind, by default the usual kind; other values unchanged."""
     key = SECTIONS.get(path)
     if key is None or path in _WORDLESS:
         return value
@@ -63,7 +63,7 @@ def named_section(path: Path, value: Any, *, algorithm: Any = None) -> Any:
 
 
 def is_another(path: Path, *, old: Any, new: Any) -> bool:
-    """Whether two mappings for the section at `path` are two things, so that keys of one say nothing of the other."""
+    """Return True if two mappings for the section at `path` have different kinds and thus different keys."""
     key = SECTIONS.get(path)
     if key is None or path in _LASTING or not isinstance(old, dict) or not isinstance(new, dict):
         return False
@@ -76,11 +76,11 @@ _UNNAMED: dict[Path, str] = {
     ("learning", "model"): "linear",
     ("learning", "aggregation"): "mean",
 }
-"""What a section is that does not say."""
+"""Kind of a section that names none."""
 
 
 def _usual(path: Path, algorithm: Any) -> str:
-    """What has to be written out where it is left out: members of a union are told apart by it."""
+    """The kind to write out, because members of a union are distinguished by it; empty if none is needed."""
     if path == ("learning", "task"):
         return FlmcConfig().task.name
     if path == ("learning", "aggregation"):

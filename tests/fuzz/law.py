@@ -10,7 +10,7 @@ from pathlib import Path
 from pace import OwnTime
 
 from scenarios.cli.describe import describe, listings
-from scenarios.engine.estimate import estimate
+from scenarios.engine.limits import estimate
 from scenarios.plan.plan import expand
 from scenarios.report.figures.check import check_figures
 from scenarios.report.tables.table_check import check_tables

@@ -12,8 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from scenarios.report.figures.curves import Spot
 
-from scenarios.schema.labels.labels import format_value
-from scenarios.schema.labels.setting_words import SPOKEN
+from scenarios.schema.labels.labels import format_value, value_names
 
 LETTER = 0.08
 """Width of a letter of a legend in inches, on the wide side."""
@@ -43,7 +42,7 @@ def wrap(text: str, *, width: float) -> str:
 
 def word_ticks(path: str, words: Sequence[str], *, width: float) -> tuple[list[str], bool]:
     """What stands below words along `width` inches, wrapped, and whether it must be slanted to fit."""
-    names = [SPOKEN.get(path, {}).get(word, word) for word in words]
+    names = [value_names(path).get(word, word) for word in words]
     room = width / len(words)
     if room < 1.0 and LETTER * max(map(len, names)) > room:
         return [wrap(name, width=1.6) for name in names], True

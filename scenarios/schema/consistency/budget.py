@@ -1,4 +1,4 @@
-"""Budgets for a whole run that no run can keep, or that nothing can be found from."""
+"""Conflicts and warnings of a privacy budget for the whole run."""
 
 from __future__ import annotations
 
@@ -22,68 +22,65 @@ from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.schema import Scenario
 
 _BUDGET = "privacy.budget"
+_BLAMED = (
+    ("evidence", "privacy.confidence learning.aggregation.confidence privacy.budget.delta "),
+    ("channel native", "privacy.channel learning.aggregation.channel "),
+    ("accountant", "privacy.budget.accountant "),
+    ("aggregation", "learning.aggregation.epsilon learning.aggregation.name learning.aggregation "),
+)
+"""Words of a PrivacyError, and the keys that the error then blames before the budget."""
 
 
 def budget_of(scenario: Scenario) -> BudgetConfig | None:
-    """The budget for the whole run, None where there is none."""
+    """The budget for the whole run, None without one."""
     return None if scenario.privacy == "none" else scenario.privacy.budget
 
 
 def budget_conflicts(scenario: Scenario) -> Iterator[Conflict]:
-    """A delta of 0 where only approximate privacy holds, what has no account, and budgets of less than a round."""
+    """A delta of 0 under approximate privacy, a run without an account, a budget below the cost of one round."""
     privacy, learning, budget = scenario.privacy, scenario.learning, budget_of(scenario)
     if budget is None:
         return
     if not isinstance(learning, FlmcConfig | FedAvgConfig):
         yield Conflict(
-            keys=(_BUDGET, "learning.algorithm"),
-            problem=f"a budget holds down what a run of flmc or fedavg sends, the algorithm is {learning.algorithm}",
-            remedy="leave budget out",
+            f"{_BUDGET} learning.algorithm",
+            f"a budget limits what a run of flmc or fedavg sends, the algorithm is {learning.algorithm}",
+            "leave budget out",
         )
         return
-    approximate = isinstance(privacy, PrivacyConfig | AmplitudeBudget | GaussianConfig | GaussianBudget)
-    if budget.delta == 0.0 and approximate:
+    if budget.delta == 0.0 and isinstance(privacy, PrivacyConfig | AmplitudeBudget | GaussianConfig | GaussianBudget):
         noise = "Gaussian noise" if isinstance(learning, FedAvgConfig) else "noise of the receiver"
         yield Conflict(
-            keys=(f"{_BUDGET}.delta", _BUDGET),
-            problem=f"delta is 0, but what {noise} hides it hides only approximately, and delta must be above 0",
-            remedy="write a delta such as 1e-5",
+            f"{_BUDGET}.delta {_BUDGET}",
+            f"delta is 0, but {noise} gives approximate privacy only, with a delta above 0",
+            "write a delta such as 1e-5",
         )
         return
     if budget.delta == 0.0 and budget.accountant not in ("basic", "exact"):
         yield Conflict(
-            keys=(f"{_BUDGET}.delta", f"{_BUDGET}.accountant", _BUDGET),
-            problem=f"delta is 0, but accountant {budget.accountant} needs one above 0",
-            remedy="write a delta such as 1e-5, or accountant: basic",
+            f"{_BUDGET}.delta {_BUDGET}.accountant {_BUDGET}",
+            f"delta is 0, but accountant {budget.accountant} needs one above 0",
+            "write a delta such as 1e-5, or accountant: basic",
         )
         return
     try:
         found = list(_flmc(learning, scenario) if isinstance(learning, FlmcConfig) else _fedavg(learning, scenario))
     except PrivacyError as error:
-        problem, _, remedy = str(error).partition("; ")
-        keys = [f"{_BUDGET}.epsilon", _BUDGET]
-        if "evidence" in problem:
-            keys = ["privacy.confidence", "learning.aggregation.confidence", f"{_BUDGET}.delta", *keys]
-        elif "channel native" in problem:
-            keys = ["privacy.channel", "learning.aggregation.channel", *keys]
-        elif "accountant" in problem:
-            keys = [f"{_BUDGET}.accountant", *keys]
-        elif "aggregation" in problem:
-            keys = ["learning.aggregation.epsilon", "learning.aggregation.name", "learning.aggregation", *keys]
-        found = [Conflict(keys=tuple(keys), problem=problem, remedy=remedy.removesuffix(".") or "change the budget")]
+        problem = str(error).partition("; ")[0]
+        blamed = next((keys for word, keys in _BLAMED if word in problem), "")
+        found = [Conflict.of(f"{blamed}{_BUDGET}.epsilon {_BUDGET}", error, usual="change the budget")]
     yield from found
 
 
 def _flmc(learning: FlmcConfig, scenario: Scenario) -> Iterator[Conflict]:
     privacy, budget = scenario.privacy, budget_of(scenario)
-    assert budget is not None
-    if not isinstance(privacy, PrivacyConfig | AmplitudeBudget):
+    if budget is None or not isinstance(privacy, PrivacyConfig | AmplitudeBudget):
         return
     if not learning.uses_radio:
         yield Conflict(
-            keys=(_BUDGET, "learning.scheme"),
-            problem=f"scheme {learning.scheme} sends nothing, so that a budget has nothing to hold",
-            remedy="write privacy: none, or scheme: digital",
+            f"{_BUDGET} learning.scheme",
+            f"scheme {learning.scheme} sends nothing, so that a budget has nothing to limit",
+            "write privacy: none, or scheme: digital",
         )
         return
     from fl.accounting.ledger_flmc import uncreditable
@@ -92,17 +89,16 @@ def _flmc(learning: FlmcConfig, scenario: Scenario) -> Iterator[Conflict]:
     reason = uncreditable(learning, link=link)
     if reason is not None and link.error_model != "error_free":
         yield Conflict(
-            keys=(_BUDGET, "link.error_model", "link.modulation", "link.coding"),
-            problem=f"a budget counts on the receiver's noise, but {reason}",
-            remedy="write error_model: measured and an uncoded bpsk or qpsk link, or leave budget out",
+            f"{_BUDGET} link.error_model link.modulation link.coding",
+            f"a budget relies on the receiver's noise, but {reason}",
+            "write error_model: measured and an uncoded bpsk or qpsk link, or leave budget out",
         )
         return
     if link.csi != "perfect" or link.error_model == "error_free":
         yield Conflict(
-            keys=(_BUDGET, "link.csi", "link.error_model"),
-            problem="the amplitude at which devices arrive is what a budget holds down, and with an estimated channel, "
-            "or without one, it is not known",
-            remedy="write csi: perfect and error_model: measured, or leave budget out",
+            f"{_BUDGET} link.csi link.error_model",
+            "a budget limits the received amplitude, which is unknown with an estimated channel and without a channel",
+            "write csi: perfect and error_model: measured, or leave budget out",
         )
         return
     from fl.accounting.budget_found import amplitude_caps
@@ -110,27 +106,31 @@ def _flmc(learning: FlmcConfig, scenario: Scenario) -> Iterator[Conflict]:
     if isinstance(privacy, AmplitudeBudget):
         amplitude_caps(learning, budget=budget, noise_power=sure_noise_power(link, privacy=privacy))
     elif rounds_known(scenario) == 0:
-        yield _not_one(budget)
+        yield _no_round(budget)
 
 
 def _fedavg(learning: FedAvgConfig, scenario: Scenario) -> Iterator[Conflict]:
     from fl.accounting.budget_found import settled, upload_parameters
 
-    privacy, budget = scenario.privacy, budget_of(scenario)
-    assert budget is not None
-    link = resolve_auto(scenario).link
+    privacy, budget, link = scenario.privacy, budget_of(scenario), resolve_auto(scenario).link
     if isinstance(privacy, GaussianBudget | BitFlippingBudget):
         upload_parameters(learning, link=link, privacy=privacy)
-    elif isinstance(privacy, SchemeBudget) and budget.calibrate:
+    elif isinstance(privacy, SchemeBudget) and privacy.budget.calibrate:
         settled(learning, link=link, privacy=privacy)
-    elif rounds_known(scenario) == 0:
-        yield _not_one(budget)
+    elif budget is not None and rounds_known(scenario) == 0:
+        yield _no_round(budget)
+
+
+def _no_round(budget: BudgetConfig) -> Conflict:
+    from fl.accounting.budget_uploads import none_fits
+
+    return Conflict.of(f"{_BUDGET}.epsilon {_BUDGET}", none_fits(budget))
 
 
 def rounds_known(scenario: Scenario) -> int | None:
-    """Rounds that a budget which only watches holds; None where trials alone tell, or where what it finds fits all.
+    """Rounds within a budget that only watches; None if only the trials can tell, or if calibration fits all rounds.
 
-    Raises PrivacyError where no account can be made.
+    Raises PrivacyError if no account can be made.
     """
     privacy, learning, budget = scenario.privacy, scenario.learning, budget_of(scenario)
     if budget is None or budget.calibrate:
@@ -142,18 +142,18 @@ def rounds_known(scenario: Scenario) -> int | None:
         if not isinstance(privacy, BitFlippingConfig | GaussianConfig | SchemeBudget):
             return None
         return rounds_within(learning, link=link, privacy=privacy)
-    if not isinstance(learning, FlmcConfig) or not learning.uses_radio:
+    if not isinstance(learning, FlmcConfig) or not learning.uses_radio or not isinstance(privacy, PrivacyConfig):
         return None
     from scenarios.schema.caps import caps_of
 
     caps = caps_of(scenario)
-    if caps is None or caps.power is None or caps.lmc is None or len(set(_gains(scenario))) > 1:
+    gains = scenario.link.channel.gains(learning.num_devices)
+    if caps is None or caps.power is None or caps.lmc is None or len(set(gains)) > 1:
         return None
     from fl.accounting.budget_found import run_budget
     from fl.accounting.budget_releases import flmc_release
     from privacy.accounting.calibration import rounds_that_fit
 
-    assert isinstance(privacy, PrivacyConfig)
     strongest = min(caps.power, caps.lmc, caps.privacy) / sure_noise_power(link, privacy=privacy) ** 0.5
     release = flmc_release(learning, relative_amplitude=strongest)
     return rounds_that_fit(
@@ -162,27 +162,14 @@ def rounds_known(scenario: Scenario) -> int | None:
 
 
 def find_warnings(scenario: Scenario) -> Iterator[str]:
-    """Sentences without their full stop."""
+    """Warn of a budget that is spent before the last round."""
     learning, budget = scenario.learning, budget_of(scenario)
-    rounds = rounds_known(scenario) if budget is not None else None
+    rounds = rounds_known(scenario)
     if budget is None or rounds is None or rounds >= learning.rounds:
         return
-    what = "the trials stop after" if budget.action == "stop" else "nobody sends after"
+    what = "the trials stop after" if budget.action == "stop" else "no device sends after"
     text = f"privacy.budget: epsilon {budget.epsilon:g} is spent after {rounds} of {learning.rounds} rounds"
     if isinstance(learning, FlmcConfig) and budget.action == "stop" and rounds <= learning.burn_in:
         yield f"{text}, and of {learning.burn_in} rounds of burn-in no sample counts; write calibrate: true"
     else:
         yield f"{text}, and {what} that; write calibrate: true to spread it over all"
-
-
-def _gains(scenario: Scenario) -> tuple[float, ...]:
-    learning = scenario.learning
-    assert isinstance(learning, FlmcConfig)
-    return scenario.link.channel.gains(learning.num_devices)
-
-
-def _not_one(budget: BudgetConfig) -> Conflict:
-    from fl.accounting.budget_uploads import none_fits
-
-    problem, _, remedy = none_fits(budget).partition("; ")
-    return Conflict(keys=(f"{_BUDGET}.epsilon", _BUDGET), problem=problem, remedy=remedy)

@@ -1,4 +1,4 @@
-"""Links that no learning algorithm, or none that detects every device on its own, can use."""
+"""Conflicts of the uplink and the downlink with what is sent over them."""
 
 from __future__ import annotations
 
@@ -7,120 +7,111 @@ from collections.abc import Iterator
 from fl.config import FedAvgConfig, FlmcConfig
 from fl.footprint import dimension, payload_bits
 from phy.config import CsiEstimation, LinkConfig
-from phy.links.conflicts import link_conflicts
-from scenarios.schema.consistency.conflict import Conflict
+from phy.links.conflicts import link_conflicts as conflicts_within
+from scenarios.schema.consistency.conflict import Conflict, links_of
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.schema import Scenario
 
 
-def devices(scenario: Scenario) -> Iterator[Conflict]:
-    """As many gains as there are devices, on the way up and down."""
+def gains(scenario: Scenario) -> Iterator[Conflict]:
+    """A list of gains must have one entry per device."""
     for path, link in links_of(scenario):
         gain, num_devices = link.channel.gain, scenario.learning.num_devices
         if isinstance(gain, tuple) and len(gain) != num_devices:
             yield Conflict(
-                keys=(f"{path}.channel.gain", "learning.num_devices"),
-                problem=f"gain lists {len(gain)} devices, learning.num_devices is {num_devices}",
-                remedy="list one gain per device, or write one number for all",
+                f"{path}.channel.gain learning.num_devices",
+                f"gain lists {len(gain)} devices, learning.num_devices is {num_devices}",
+                "list one gain per device, or write one number for all",
             )
 
 
-def links_of(scenario: Scenario) -> Iterator[tuple[str, LinkConfig]]:
-    """Path and link of the uplink, and of the downlink where it has one."""
-    yield "link", scenario.link
-    learning = scenario.learning
-    if isinstance(learning, FedAvgConfig) and learning.downlink != "ideal":
-        yield "learning.downlink", learning.downlink
-
-
 def detected_conflicts(scenario: Scenario) -> Iterator[Conflict]:
-    """Whole numbers travel as bits that are detected device by device."""
-    learning = scenario.learning
-    if isinstance(learning, FlmcConfig):
+    """Numbers travel as bits, which the server detects device by device."""
+    name = scenario.learning.algorithm
+    if isinstance(scenario.learning, FlmcConfig):
         return
     for path, link in links_of(scenario):
         if link.access == "superposition":
             yield Conflict(
-                keys=(f"{path}.access", "learning.algorithm"),
-                problem=f"{learning.algorithm} decodes the bits of every device on its own, which access superposition "
-                "adds up in the air",
-                remedy="write access: orthogonal, noma or auto",
+                f"{path}.access learning.algorithm",
+                f"{name} detects the bits of every device on its own, but access superposition adds them up in the air",
+                "write access: orthogonal, noma or auto",
             )
         if link.modulation == "analog":
             yield Conflict(
-                keys=(f"{path}.modulation", "learning.algorithm"),
-                problem=f"{learning.algorithm} sends bits, which modulation analog cannot carry",
-                remedy="write modulation: auto, or one from bpsk to 256qam",
+                f"{path}.modulation learning.algorithm",
+                f"{name} sends bits, which modulation analog cannot carry",
+                "write modulation: auto, or one from bpsk to 256qam",
             )
 
 
-def error_model(scenario: Scenario) -> Iterator[Conflict]:
-    """Error models that flip detected bits, and closed forms that do not hold."""
-    learning = scenario.learning
+def error_model_conflicts(scenario: Scenario) -> Iterator[Conflict]:
+    """Error models `iid` and `analytic` flip detected bits; closed forms have limits."""
     for path, link in links_of(scenario):
         model = link.error_model
-        if model in ("iid", "analytic") and learning.superposes:
+        if model in ("iid", "analytic") and scenario.learning.superposes:
             yield Conflict(
-                keys=(f"{path}.error_model", "learning.scheme"),
-                problem=f"error model {model} flips detected bits, but superposition detects none per device",
-                remedy="write error_model: measured, or scheme: digital-orthogonal",
+                f"{path}.error_model learning.scheme",
+                f"error model {model} flips detected bits, but superposition detects none per device",
+                "write error_model: measured, or scheme: digital-orthogonal",
             )
             return
         if model != "analytic":
             continue
         if link.csi_error_variance > 0 or isinstance(link.csi, CsiEstimation):
             yield Conflict(
-                keys=(f"{path}.error_model", f"{path}.csi"),
-                problem="the closed form of error model analytic holds for perfect csi only",
-                remedy="write error_model: iid or measured, or csi: perfect",
+                f"{path}.error_model {path}.csi",
+                "the closed form of error model analytic holds for perfect csi only",
+                "write error_model: iid or measured, or csi: perfect",
             )
         if link.channel.fades and link.power.policy != "fixed":
             yield Conflict(
-                keys=(f"{path}.error_model", f"{path}.power.policy", f"{path}.channel.fading"),
-                problem="the closed form of error model analytic holds in fading for power policy fixed only, "
+                f"{path}.error_model {path}.power.policy {path}.channel.fading",
+                "the closed form of error model analytic holds in fading for power policy fixed only, "
                 f"the policy is {link.power.policy}",
-                remedy="write error_model: iid or measured, or power policy: fixed",
+                "write error_model: iid or measured, or power policy: fixed",
             )
 
 
-def power(scenario: Scenario) -> Iterator[Conflict]:
-    """Power policies under which nobody sends, or nobody knows who does."""
-    learning = scenario.learning
+def power_conflicts(scenario: Scenario) -> Iterator[Conflict]:
+    """Check the power policy of every link."""
     resolved = dict(links_of(resolve_auto(scenario)))
     for path, link in links_of(scenario):
-        varies = link.channel.fades or link.csi_error_variance > 0
-        if link.power.policy == "truncated-inversion" and not varies and link.power.cutoff_db > 0:
-            yield Conflict(
-                keys=(f"{path}.power.cutoff_db", f"{path}.power.policy"),
-                problem="the channel never rises above its mean, so every device would stay silent",
-                remedy="write a cutoff_db of 0 or less",
-            )
-        if (
-            link.power.policy == "truncated-inversion"
-            and not learning.superposes
-            and varies
-            and link.channel.coherence in ("symbol", "packet")
-            and resolved[path].plain
-        ):
-            yield Conflict(
-                keys=(f"{path}.channel.coherence", f"{path}.power.policy", "learning.scheme"),
-                problem="on orthogonal access truncated inversion silences a device for a whole round, but the "
-                f"channel's coherence is {link.channel.coherence}",
-                remedy="write coherence: round or run, or another power policy",
-            )
+        plain = resolved[path].plain and not scenario.learning.superposes
+        yield from inversion_conflicts(link, path=path, plain=plain, period="round", others=" learning.scheme")
 
 
-def link(scenario: Scenario) -> Iterator[Conflict]:
-    """What the radio itself cannot do with so many devices and bits."""
+def inversion_conflicts(
+    link: LinkConfig, *, path: str, plain: bool, period: str, others: str = ""
+) -> Iterator[Conflict]:
+    """Truncated inversion with which no device sends, or that changes within a `period` of a `plain` link."""
+    if link.power.policy != "truncated-inversion":
+        return
+    varies = link.channel.fades or link.csi_error_variance > 0
+    if not varies and link.power.cutoff_db > 0:
+        yield Conflict(
+            f"{path}.power.cutoff_db {path}.power.policy",
+            "the channel never rises above its mean, so that every device is silent",
+            "write a cutoff_db of 0 or less",
+        )
+    if varies and link.channel.coherence in ("symbol", "packet") and plain:
+        yield Conflict(
+            f"{path}.channel.coherence {path}.power.policy{others}",
+            f"on orthogonal access truncated inversion silences a device for a whole {period}, but the "
+            f"channel's coherence is {link.channel.coherence}",
+            "write coherence: round or run, or another power policy",
+        )
+
+
+def link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
+    """Conflicts within each link, for the number of devices and bits that learning sends."""
     learning = scenario.learning
     for path, resolved in links_of(resolve_auto(scenario)):
         bits = payload_bits(learning)
         if path != "link" and isinstance(learning, FedAvgConfig) and bits is not None:
             bits = (dimension(learning) or 0) * (learning.downlink_codec or learning.codec).bits_per_value
-        full = 8 * resolved.packet_size_bytes  # of a size that only the run knows, one full packet is checked
-        for found in link_conflicts(resolved, num_devices=learning.num_devices, payload_bits=bits or full):
-            yield Conflict(
-                keys=(*(f"{path}.{key}" for key in found.keys), "learning.scheme", "learning.algorithm"),
-                problem=found.problem,
-                remedy=found.remedy,
-            )
+        # A model of unknown size is checked with one full packet.
+        bits = bits or 8 * resolved.packet_size_bytes
+        for found in conflicts_within(resolved, num_devices=learning.num_devices, payload_bits=bits):
+            keys = " ".join(f"{path}.{key}" for key in found.keys)
+            yield Conflict(f"{keys} learning.scheme learning.algorithm", found.problem, found.remedy)

@@ -1,4 +1,4 @@
-"""What `auto` and what is left out stand for."""
+"""Values of `auto` and of keys that are left out."""
 
 from __future__ import annotations
 
@@ -9,20 +9,16 @@ from phy.config import Access, LinkConfig, Modulation
 from phy.engines.choice import engine_of
 from scenarios.schema.schema import Scenario
 
-ACCESS: dict[str, Access] = {
-    "digital": "superposition",
-    "analog": "superposition",
-    "digital-orthogonal": "orthogonal",
-}
-"""How the bits or amplitudes of a scheme of flmc share the air."""
+ACCESS: dict[str, Access] = {"digital": "superposition", "analog": "superposition", "digital-orthogonal": "orthogonal"}
+"""Access of each scheme of flmc."""
 
 _MODULATION: dict[str, Modulation] = {"digital": "bpsk", "analog": "analog", "digital-orthogonal": "bpsk"}
 
 
 def resolve_auto(scenario: Scenario) -> Scenario:
-    """The same scenario with `access`, `modulation`, code rate, engine, `lmc_cap` and the codec of a downlink explicit.
+    """Make access, modulation, code rate, engine, `lmc_cap` and the codec of a downlink explicit.
 
-    What has no radio keeps `auto` in its link: it stands for nothing there.
+    The link of an algorithm without a radio keeps `auto`, which then has no meaning.
     """
     learning = scenario.learning
     changes: dict[str, Any] = {}
@@ -33,15 +29,15 @@ def resolve_auto(scenario: Scenario) -> Scenario:
         codec = learning.downlink_codec or learning.codec
         changes["learning"] = learning.model_copy(update={"downlink": downlink, "downlink_codec": codec})
     if learning.uses_radio:
-        access, modulation = sent_as(scenario)
+        access: Access = ACCESS[learning.scheme] if isinstance(learning, FlmcConfig) else "orthogonal"
+        modulation: Modulation = _MODULATION[learning.scheme] if isinstance(learning, FlmcConfig) else "qpsk"
         changes["link"] = _resolved(scenario.link, access=access, modulation=modulation)
-    resolved = scenario.model_copy(update=changes) if changes else scenario
-    return with_code_digest(resolved) if scenario.code else resolved
+    return with_code_digest(scenario.model_copy(update=changes) if changes else scenario)
 
 
 def with_code_digest(scenario: Scenario) -> Scenario:
-    """The same with the digest that `code` has for the file of the user's own model, if it is one and has one."""
-    model = own_model(scenario)
+    """Copy the digest of the file of the user's own model from `code`, if it has one."""
+    model = own_model(scenario) if scenario.code else None
     if model is None or model.function is None:
         return scenario
     digest = scenario.code.get(model.function.partition(":")[0], model.digest)
@@ -50,25 +46,16 @@ def with_code_digest(scenario: Scenario) -> Scenario:
 
 
 def own_model(scenario: Scenario) -> ModelConfig | None:
-    """The model that is the user's own function, if there is one."""
+    """The model if it is a function of the user, else None."""
     model = getattr(scenario.learning, "model", None)
     return model if isinstance(model, ModelConfig) and model.function is not None else None
 
 
-def sent_as(scenario: Scenario) -> tuple[Access, Modulation]:
-    """Access and modulation of what is learnt: of whole numbers, bits on QPSK, every device on its own."""
-    learning = scenario.learning
-    if isinstance(learning, FlmcConfig):
-        return ACCESS[learning.scheme], _MODULATION[learning.scheme]
-    return "orthogonal", "qpsk"
-
-
 def _resolved(link: LinkConfig, *, access: Access, modulation: Modulation) -> LinkConfig:
     resolved = link.resolve_mcs()
-    resolved = resolved.model_copy(
-        update={
-            "access": access if link.access == "auto" else link.access,
-            "modulation": modulation if resolved.modulation == "auto" else resolved.modulation,
-        }
-    )
+    update = {
+        "access": access if link.access == "auto" else link.access,
+        "modulation": modulation if resolved.modulation == "auto" else resolved.modulation,
+    }
+    resolved = resolved.model_copy(update=update)
     return resolved.model_copy(update={"engine": engine_of(resolved)})

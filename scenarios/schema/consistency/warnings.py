@@ -1,19 +1,23 @@
-"""What is allowed and will hurt, one sentence each."""
+"""Warnings: combinations of keys that are allowed and that spoil a result, one sentence each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fl.config import AggregatorConfig, Binary32Config, FedAvgConfig, LaplaceScheme
-from fl.uplink.channel_credit import errors_together
+from fl.config import AggregatorConfig, Binary32Config, CpaScheme, FedAvgConfig, LaplaceScheme, ProbitScheme, SignScheme
+from fl.uplink.channel_credit import errors_together, law_of_errors
 from phy.links.conflicts import link_warnings
 from privacy.config import BitFlippingConfig, GaussianBudget, GaussianConfig
-from scenarios.schema.consistency.radio import links_of
+from privacy.evidence import confidence_for, evidence_delta, may_credit
+from scenarios.schema.consistency.conflict import links_of
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.schema import Scenario
 
 _LOOKS = 10
 """Independent looks at a channel below which the lower confidence limit of its error rate is next to nothing."""
+
+USUAL_DELTA = 1e-5
+"""Delta of a whole run that names none: the default of `phyloop privacy`."""
 
 
 def find_warnings(scenario: Scenario) -> Iterator[str]:
@@ -31,10 +35,12 @@ def find_warnings(scenario: Scenario) -> Iterator[str]:
         yield from _probe(privacy, scenario)
     if isinstance(privacy, BitFlippingConfig | GaussianConfig | GaussianBudget):
         yield from _steps(learning, privacy)
+    yield from _aggregation(learning, scenario)
+    yield from _evidence(learning, scenario)
 
 
 def _data(learning: FedAvgConfig) -> Iterator[str]:
-    """Images that are not here, or fewer of them than asked for."""
+    """Images that are not on this machine, or fewer of them than the scenario asks for."""
     from fl.data import available_images, missing_data
     from fl.tasks.base import LearningError
 
@@ -54,16 +60,17 @@ def _data(learning: FedAvgConfig) -> Iterator[str]:
 
 
 def _bare_numbers(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
+    """Bit errors in numbers of binary32."""
     for path, link in links_of(scenario):
         if path == "link" and not isinstance(learning.aggregation, AggregatorConfig | LaplaceScheme):
-            continue  # bits of their own
+            continue  # the scheme has bits of its own
         codec = learning.codec if path == "link" else learning.downlink_codec or learning.codec
         if not isinstance(codec, Binary32Config) or learning.receiver_limit is not None:
             continue
         if link.error_model != "error_free" and link.packets.policy == "accept":
             yield (
-                f"{path}: a wrong exponent bit turns a weight of codec binary32 into anything up to 1e38, which ends a "
-                "trial; write codec: fixed-point, packets.policy: drop, or a learning.receiver_limit"
+                f"{path}: a wrong exponent bit makes a weight of codec binary32 as large as 1e38, which ends a trial; "
+                "write codec: fixed-point, packets.policy: drop, or a learning.receiver_limit"
             )
 
 
@@ -80,44 +87,110 @@ def _target(learning: FedAvgConfig, privacy: BitFlippingConfig) -> Iterator[str]
         )
 
 
+def _fades_within_round(scenario: Scenario) -> bool:
+    """Return True if the probe and the payload of a simulated round meet different fades."""
+    channel = scenario.link.channel
+    return channel.coherence in ("symbol", "packet", "doppler") and channel.fades
+
+
 def _probe(privacy: BitFlippingConfig, scenario: Scenario) -> Iterator[str]:
+    """Channel errors that `channel: native` cannot count towards privacy."""
     link = scenario.link
-    changing = link.channel.coherence in ("symbol", "packet", "doppler") and link.channel.fades
-    if privacy.channel == "native" and changing and link.error_model not in ("error_free", "analytic"):
+    if privacy.channel != "native" or link.error_model in ("error_free", "analytic"):
+        return
+    changing, coded = _fades_within_round(scenario), link.coding != "none" or link.mcs is not None
+    if changing:
         yield (
             f"privacy.channel: under channel coherence {link.channel.coherence} the probe and the payload meet "
-            "different fades, so that few errors or none are surely there for channel native to credit; write "
+            "different fades, so that channel native can count few channel errors or none towards privacy; write "
             "coherence: round or run, or channel: agnostic"
         )
-    coded = link.coding != "none" or link.mcs is not None
-    if privacy.channel == "native" and coded and link.error_model not in ("error_free", "analytic"):
+    if coded:
         yield (
-            "privacy.channel: what a decoder leaves wrong lies in whole packets, and the bits of the others carry the "
-            "device's own flips alone, while Theorem 1 wants every bit flipped on its own; native credits next to "
-            "nothing here, write channel: agnostic to credit nothing"
+            "privacy.channel: errors after decoding fill whole packets and spare all others, while Theorem 1 needs "
+            "independent errors of all bits, so that native counts almost no channel error towards privacy; write "
+            "channel: agnostic to count none"
         )
-    if privacy.channel != "native" or changing or coded or link.error_model in ("error_free", "analytic"):
+    if changing or coded:
         return
     together = errors_together(resolve_auto(scenario).link)
     if together > 1 and link.probe_bits < _LOOKS * together:
         yield (
-            f"link.probe_bits: a probe of {link.probe_bits:,} bits is short against {together:,} that may err "
-            "together, as those of a packet do under one channel estimate, so that channel native credits next to "
-            f"nothing; write probe_bits: {_LOOKS * together} or more, a smaller packet_size_bytes, or channel: agnostic"
+            f"link.probe_bits: a probe of {link.probe_bits:,} bits is too short, because {together:,} may be wrong "
+            "together, such as those of a packet under one channel estimate; channel native then counts almost no "
+            f"channel error: write probe_bits: {_LOOKS * together} or more, a smaller packet_size_bytes, or channel: "
+            "agnostic"
         )
 
 
 def _steps(learning: FedAvgConfig, privacy: BitFlippingConfig | GaussianConfig | GaussianBudget) -> Iterator[str]:
+    """Sensitivity of one local step under several."""
     printed = isinstance(privacy, BitFlippingConfig) or privacy.sensitivity == "printed"
-    if learning.local.steps > 1 and printed:
-        gaussian = isinstance(privacy, GaussianConfig | GaussianBudget)
-        remedy = (
-            "write sensitivity: all-steps for a figure that counts them all, though it is no proof either, or "
-            "local.steps: 1"
-            if gaussian
-            else "write local.steps: 1 for a bound that holds"
-        )
+    if learning.local.steps == 1 or not printed:
+        return
+    remedy = "write local.steps: 1 for a bound that holds"
+    if isinstance(privacy, GaussianConfig | GaussianBudget):
+        remedy = "write sensitivity: all-steps, which counts all steps and is no proof either, or local.steps: 1"
+    yield (
+        f"learning.local.steps: the sensitivity (13) of Li et al. 2025 holds for one local step, there are "
+        f"{learning.local.steps}; {remedy}"
+    )
+
+
+def _aggregation(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
+    """Fades that a probe misses, and attackers whose numbers have no limit."""
+    scheme, link, attack = learning.aggregation, scenario.link, learning.attack
+    counted = isinstance(scheme, CpaScheme | ProbitScheme | SignScheme) and _counts_channel(scheme)
+    if counted and _fades_within_round(scenario) and link.error_model not in ("error_free", "analytic"):
         yield (
-            f"learning.local.steps: the sensitivity (13) of Li et al. 2025 holds for one local step, there are "
-            f"{learning.local.steps}; {remedy}"
+            f"learning.aggregation.channel: under channel coherence {link.channel.coherence} the probe and the payload "
+            "meet different fades, so that native may count channel errors that the payload does not have; write "
+            "coherence: round or run, or channel: agnostic"
+        )
+    if attack is None or attack.kind not in ("ones", "invert", "random") or learning.receiver_limit is not None:
+        return
+    remedy, unlimited = "write a learning.receiver_limit", isinstance(scheme, LaplaceScheme)
+    if isinstance(scheme, AggregatorConfig):
+        remedy = "write codec: fixed-point, or a learning.receiver_limit"
+        unlimited = scheme.name in ("mean", "geometric-median") and isinstance(learning.codec, Binary32Config)
+    if unlimited:
+        yield (
+            f"learning.attack.kind: {attack.kind} on bits of binary32 makes numbers of up to 1e38, or NaN, which ends "
+            f"a trial; {remedy}"
+        )
+
+
+def _counts_channel(scheme: CpaScheme | ProbitScheme | SignScheme) -> bool:
+    """Return True if bit errors of the channel count towards the privacy of the scheme."""
+    return scheme.channel == "native" and scheme.epsilon is not None
+
+
+def _evidence(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
+    """Channel errors that no proof counts towards privacy, and the delta that the evidence for them costs."""
+    scheme, privacy = learning.aggregation, scenario.privacy
+    if isinstance(privacy, BitFlippingConfig):
+        where, confidence, counted = "privacy", privacy.confidence, privacy.channel == "native"
+    elif isinstance(scheme, CpaScheme | ProbitScheme | SignScheme):
+        where, confidence, counted = "learning.aggregation", scheme.confidence, _counts_channel(scheme)
+    else:
+        return
+    if not counted or scenario.link.error_model == "error_free":
+        return
+    from fl.uplink.exchange import digital_link  # loads the codecs, which only federated averaging needs
+
+    law = law_of_errors(digital_link(scenario.link))
+    reason = may_credit(law=law)
+    if reason is not None:
+        unless = ", unless errors counted in the run pass the test of independence" if law == "unknown" else ""
+        yield (
+            f"{where}.channel: native counts channel errors towards privacy as the paper does, but without a proof: "
+            f"{reason}; phyloop privacy counts the devices' own flips only{unless}"
+        )
+        return
+    cost = evidence_delta(1.0 - confidence, num_rounds=learning.rounds)
+    if cost >= USUAL_DELTA:
+        enough = confidence_for(0.1 * USUAL_DELTA, num_rounds=learning.rounds)
+        yield (
+            f"{where}.confidence: level {confidence:g} in each of {learning.rounds} rounds costs delta {cost:.3g}, "
+            f"more than the usual {USUAL_DELTA:g} of a run; write confidence: {enough:.10g} to spend a tenth of that"
         )

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
     from phy.measure.monte_carlo import RateEstimate
-    from scenarios.schema.measure import Axis
-    from scenarios.schema.schema import FigureConfig
+    from scenarios.schema.schema import Axis, FigureConfig
     from scenarios.studies.link.plan import Curve, LinkPlan
     from scenarios.studies.link.results import CurveResult, PointResult
 

@@ -8,7 +8,7 @@ from math import log10
 import numpy as np
 
 from phy.config import BITS_PER_SYMBOL, CodingConfig, LinkConfig
-from scenarios.schema.measure import Axis
+from scenarios.schema.schema import Axis
 
 LABELS: dict[Axis, str] = {
     "ebno_db": "$E_b/N_0$ [dB]",

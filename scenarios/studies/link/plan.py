@@ -18,8 +18,7 @@ from scenarios.schema.consistency.link_studies import find_link_conflicts, measu
 from scenarios.schema.errors import ScenarioError, mark_of
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import LoadedScenario, unswept
-from scenarios.schema.measure import Axis, MeasureConfig
-from scenarios.schema.schema import SCHEMA_VERSION, Scenario
+from scenarios.schema.schema import SCHEMA_VERSION, Axis, MeasureConfig, Scenario
 from scenarios.studies.link.level import Budget, at_level
 from scenarios.studies.link.words import said
 

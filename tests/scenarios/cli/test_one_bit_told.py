@@ -9,12 +9,11 @@ import pytest
 from one_bit_learning import FEDAVG, learnt, planned, scenario, with_scheme
 
 from fl.config import AttackConfig, CpaScheme, JopeqScheme, LaplaceScheme, MvuScheme
-from fl.footprint import dimension, payload_bits, seconds_per_trial
+from fl.footprint import dimension, payload_bits
 from fl.models.federated import Piece
 from fl.schemes.cpa.cpa_build import build_cpa
 from fl.schemes.values.build_values import build_baseline
 from scenarios.cli.describe import describe, listings
-from scenarios.schema.consistency import resolve_auto
 from scenarios.schema.labels.labels import setting_cell, setting_label
 
 # --- counted --------------------------------------------------------------------------------------
@@ -43,16 +42,6 @@ def test_the_bits_that_check_tells_are_those_that_the_scheme_sends(
         piece = Piece(name="w", shape=(num_values,), offset=0)
         real = build_baseline(scheme, pieces=[piece]).num_bits
     assert payload_bits(config) == real
-
-
-def test_one_bit_of_every_number_costs_less_than_thirty_two() -> None:
-    def seconds(**scheme: Any) -> float:
-        made = scenario({"aggregation": scheme, "num_devices": 1000, "data": "mnist", "rounds": 1000})
-        made = resolve_auto(made)
-        return seconds_per_trial(learnt(made), made.link, batch=1)
-
-    assert seconds(name="probit") < 0.5 * seconds(name="mean")
-    assert seconds(name="cpa", stages=4) > 1.3 * seconds(name="cpa")
 
 
 # --- told -----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from privacy.config import AmplitudeBudget, BitFlippingBudget, GaussianBudget, G
 from scenarios.cli.check import check_scenario
 from scenarios.cli.claims import account_run
 from scenarios.plan.plan import expand
-from scenarios.schema.loader import load_scenario, resolved_yaml
+from scenarios.schema.loader import as_yaml, load_scenario, resolved_data
 from scenarios.store.store import Store
 from scenarios.studies.learning import identify
 
@@ -55,7 +55,7 @@ def test_a_budget_is_read_and_loads_again_as_the_same(text: str, privacy: str, k
     file.write_text(f"{text}privacy: {privacy}\n")
     scenario = expand(load_scenario(file)).points[0].scenario
     assert isinstance(scenario.privacy, kind)
-    file.write_text(resolved_yaml(scenario))
+    file.write_text(as_yaml(resolved_data(scenario)))
     assert expand(load_scenario(file)).points[0].scenario == scenario
 
 
@@ -66,9 +66,13 @@ def test_a_budget_is_read_and_loads_again_as_the_same(text: str, privacy: str, k
         (
             DIGITS,
             "{mechanism: gaussian, budget: {epsilon: 8, delta: 0}}",
-            "privacy.budget.delta = 0.0: delta is 0, but what Gaussian noise hides it hides only approximately",
+            "privacy.budget.delta = 0.0: delta is 0, but Gaussian noise gives approximate privacy only",
         ),
-        (FLMC, "{budget: {epsilon: 2, delta: 0}}", "privacy.budget.delta = 0.0: delta is 0, but what noise of the rec"),
+        (
+            FLMC,
+            "{budget: {epsilon: 2, delta: 0}}",
+            "privacy.budget.delta = 0.0: delta is 0, but noise of the receiver gives",
+        ),
         (
             DIGITS,
             "{mechanism: scheme, budget: {epsilon: 8}}",

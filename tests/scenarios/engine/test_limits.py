@@ -13,8 +13,7 @@ from learning_run import run_scenario
 
 from scenarios.cli.check import check_scenario
 from scenarios.engine.batch import batch_size
-from scenarios.engine.estimate import disk_bytes_of_task, estimate, process_bytes
-from scenarios.engine.limits import refuse_disk, refuse_memory, room
+from scenarios.engine.limits import disk_bytes_of_task, estimate, process_bytes, refuse_disk, refuse_memory, room
 from scenarios.engine.memory import free_memory, read_memory_limit
 from scenarios.engine.options import RunOptions
 from scenarios.plan.plan import expand
@@ -110,7 +109,7 @@ def test_the_remedy_of_several_workers_is_a_limit_that_fits() -> None:
     refuse_memory(scenarios, room(told, workers=3), file=Path("s.yaml"))
 
 
-def test_of_workers_elsewhere_the_option_says_what_each_has() -> None:
+def test_the_option_sets_the_memory_of_each_remote_worker() -> None:
     assert room(None, workers=8, elsewhere=True).process_bytes > 1 << 60
     assert room("3GB", workers=8, elsewhere=True).process_bytes == 3 * 10**9
     assert room("9GB", workers=2).process_bytes < 4.5e9
@@ -134,7 +133,7 @@ def test_batches_shrink_to_the_limit_and_tasks_stay_the_same() -> None:
     assert costs[1].memory_bytes <= 1050e6 + 250e6  # what is compiled for packets does not shrink
 
 
-def test_results_that_no_disk_holds_are_refused(tmp_path: Path) -> None:
+def test_results_larger_than_the_disk_are_refused(tmp_path: Path) -> None:
     scenario = plan_of("flmc-snr").points[0].scenario
     refuse_disk([(scenario, 10)], tmp_path / "not" / "yet", file=Path("s.yaml"))
     refuse_disk([], tmp_path, file=Path("s.yaml"))
@@ -157,10 +156,11 @@ def test_run_and_check_refuse_before_anything_is_written(tmp_path: Path) -> None
     assert not out.exists()
 
 
-def test_check_tells_what_one_task_takes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_shows_memory_and_disk_of_one_task_and_the_source_of_the_time(capsys: pytest.CaptureFixture[str]) -> None:
     check_scenario("flmc-snr", overrides=(), trials=2, seed=None, memory_limit="9GB")
     said = " ".join(capsys.readouterr().out.split())
-    assert "one task at most: 0 s, 0.8 GB memory with the libraries (of 9.0 GB), 8 kB on disk" in said
+    assert "time: phyloop run measures its first batches and shows the time left" in said
+    assert "one task at most: 0.8 GB memory with the libraries (of 9.0 GB), 8 kB on disk" in said
 
 
 PEAK = """

@@ -386,7 +386,7 @@ def test_no_physics_key_is_left_out_of_these() -> None:
     assert leaves - union_members - elsewhere <= {key for _, key in PAIRS}
 
 
-def test_another_mechanism_and_another_way_of_sharing_are_not_the_same() -> None:
+def test_another_mechanism_or_partition_changes_the_identity() -> None:
     noise, flips = {"mechanism": "gaussian", "epsilon": 1}, {"mechanism": "bit-flipping", "epsilon": 1, "kappa": 1}
     shares = ({"kind": "iid"}, {"kind": "labels", "labels_per_device": 2}, {"kind": "dirichlet", "alpha": 2})
     texts = {
@@ -410,7 +410,7 @@ OF_OLD = {
 
 
 @pytest.mark.parametrize("name", OF_OLD)
-def test_runs_of_flmc_from_before_other_algorithms_are_found_done(name: str) -> None:
+def test_earlier_tasks_of_flmc_keep_their_identity(name: str) -> None:
     scenarios = (point.scenario for point in expand(load_scenario(name)).points)
     # There was one engine; what fused kernels compute now is computed anew.
     of_then = (one.model_copy(update={"link": one.link.model_copy(update={"engine": "sionna"})}) for one in scenarios)
@@ -418,7 +418,7 @@ def test_runs_of_flmc_from_before_other_algorithms_are_found_done(name: str) -> 
     assert hashlib.sha256(texts.encode()).hexdigest() == OF_OLD[name]
 
 
-def test_keys_of_attacks_that_came_later_are_left_out_where_they_change_nothing() -> None:
+def test_later_keys_of_attacks_are_left_out_at_their_default() -> None:
     learning = {"algorithm": "fedavg", "attack": {"kind": "ones", "share": 0.1}}
     attack = physics(validate_quickly({"name": "a", "learning": learning}))["learning"]["attack"]
     assert sorted(attack) == ["devices", "drawn", "factor", "kind", "share", "std"]
@@ -426,7 +426,7 @@ def test_keys_of_attacks_that_came_later_are_left_out_where_they_change_nothing(
     assert "attack" not in physics(Scenario(name="a"))["learning"]
 
 
-def test_a_budget_that_is_not_there_is_left_out() -> None:
+def test_a_missing_budget_is_left_out() -> None:
     assert sorted(physics(validate_quickly({"name": "a", "privacy": {"epsilon": 5}}))["privacy"]) == [
         "analog_tail",
         "delta",
@@ -462,7 +462,7 @@ def test_the_task_is_part_of_the_identity(task: Any) -> None:
         {"sweep": {"learning.scheme": ["analog"]}},
     ],
 )
-def test_what_changes_no_number_is_left_out(extra: dict[str, Any]) -> None:
+def test_keys_that_change_no_number_are_left_out(extra: dict[str, Any]) -> None:
     assert physics(validate_quickly({**FULL, **extra})) == physics(validate_quickly(FULL))
 
 
@@ -521,7 +521,7 @@ def engines_told(**link: Any) -> list[str | None]:
     return [physics(validate_quickly({"name": "a", **part}))["link"].get("engine") for part in parts]
 
 
-def test_fused_kernels_are_part_of_the_identity_and_sionna_is_what_was_there_before(
+def test_the_fused_engine_is_part_of_the_identity_and_sionna_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Tasks from before there were two engines are done where Sionna still computes them, and nowhere else."""

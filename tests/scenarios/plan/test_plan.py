@@ -50,7 +50,7 @@ def test_lists_multiply_the_first_path_slowest(tmp_path: Path) -> None:
     assert made.points[3].scenario.sweep == {}
 
 
-def test_zipped_paths_walk_together(tmp_path: Path) -> None:
+def test_zipped_paths_step_together(tmp_path: Path) -> None:
     text = "sweep:\n  zip: {learning.scheme: [digital, analog], label: [D, A]}\n  learning.rounds: [300, 400]\n"
     assert settings(text, tmp_path) == [
         ("digital", "D", 300),
@@ -93,7 +93,7 @@ def test_values_may_be_mappings_and_paths_may_go_into_none_and_bare_names(tmp_pa
     assert value_of(point, "learning.task.dimension") == 2
 
 
-def test_points_do_not_leak_into_each_other_or_the_root(tmp_path: Path) -> None:
+def test_points_share_no_data_with_each_other_or_the_root(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(
         "name: a\nlearning: {burn_in: 7}\nsweep:\n- {learning.rounds: [300]}\n- {learning: [{task: logistic}]}\n"
@@ -107,7 +107,7 @@ def test_points_do_not_leak_into_each_other_or_the_root(tmp_path: Path) -> None:
     assert second.settings == {"learning": {"task": "logistic"}}
 
 
-def test_values_are_told_as_plain_data(tmp_path: Path) -> None:
+def test_values_are_plain_data(tmp_path: Path) -> None:
     (point,) = plan(tmp_path, "learning: {num_devices: 2}\nlink: {channel: {gain: [1, 2]}}\n").points
     assert value_of(point, "link.channel.gain") == [1.0, 2.0]
     assert value_of(point, "link.csi.error_variance") is None
@@ -130,20 +130,20 @@ def test_values_are_told_as_plain_data(tmp_path: Path) -> None:
         ("  num_samples: [a]\n", "s.yaml:3: num_samples: the sweep names a path that does not exist; did you mean learning.task.num_samples."),
         ("  label: [a, b]\n", "s.yaml:2: sweep: the same task twice, point 1 (label = a) and point 2 (label = b) compute the same numbers; remove one, or change more than its label."),
         ("- {}\n- link.access: [auto]\n", "s.yaml:2: sweep: the same task twice, point 1 (nothing set) and point 2 (link.access = auto) compute the same numbers; remove one, or change more than its label."),
-        ("  learning.rounds: [300]\n  learning.scheme: [digital, analogue]\n", "s.yaml:4: learning.scheme = analogue: must be digital, digital-orthogonal, analog, noiseless or exact (at the sweep's point learning.rounds = 300); did you mean analog."),
-        ("  privacy:\n  - none\n  - epsilon: 5\n    delta: 2\n", "s.yaml:6: privacy.delta = 2: must be below 1 (at the sweep's point privacy = {epsilon: 5, delta: 2}); write a smaller value (the default is 0.01)."),
+        ("  learning.rounds: [300]\n  learning.scheme: [digital, analogue]\n", "s.yaml:4: learning.scheme = analogue: must be digital, digital-orthogonal, analog, noiseless or exact (at the sweep point learning.rounds = 300); did you mean analog."),
+        ("  privacy:\n  - none\n  - epsilon: 5\n    delta: 2\n", "s.yaml:6: privacy.delta = 2: must be below 1 (at the sweep point privacy = {epsilon: 5, delta: 2}); write a smaller value (the default is 0.01)."),
         ("  link.modulation: [bpsk, 16qam]\n", "s.yaml:3: link.modulation = 16qam: one-bit gradients add up in the air as bpsk only, not as 16qam; write modulation: bpsk or auto, or scheme: digital-orthogonal."),
     ],
 )  # fmt: skip
-def test_a_sweep_without_sense_is_told_in_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
+def test_a_bad_sweep_raises_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
     assert refusal(f"sweep:\n{text}", tmp_path) == sentence
 
 
-def test_a_conflict_is_blamed_on_the_key_in_the_file_and_names_the_point(tmp_path: Path) -> None:
+def test_a_conflict_names_the_key_in_the_file_and_the_sweep_point(tmp_path: Path) -> None:
     text = "link: {modulation: 16qam}\nsweep: {learning.scheme: [digital-orthogonal, digital]}\n"
     assert refusal(text, tmp_path).startswith(
         "s.yaml:2: link.modulation = 16qam: one-bit gradients add up in the air as bpsk only, not as 16qam "
-        "(at the sweep's point learning.scheme = digital); "
+        "(at the sweep point learning.scheme = digital); "
     )
 
 

@@ -12,12 +12,12 @@ from fake_runs import ids_of, make_plan, make_trial, store_trials
 from sentences import sentence_about
 
 from fl.config import FedAvgConfig
-from fl.footprint import bytes_per_trial, dimension, payload_bits, seconds_per_trial
+from fl.footprint import bytes_per_trial, dimension, payload_bits
 from fl.footprint.radio import upload_airtime_s
 from phy.config import LinkConfig
 from scenarios.cli.describe import describe, listings
 from scenarios.engine.batch import batch_size
-from scenarios.engine.estimate import LIBRARIES_BYTES, estimate
+from scenarios.engine.limits import LIBRARIES_BYTES, estimate
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.report.classification import label_counts
@@ -89,34 +89,30 @@ def test_airtime_counts_code_check_sum_and_whole_ofdm_slots() -> None:
     assert upload_airtime_s(ofdm, payload_bits=1600) == pytest.approx(2 * 14 * ofdm.ofdm.symbol_s)
 
 
-def test_a_trial_of_training_is_a_batch_of_its_own_and_small_studies_share_one(tmp_path: Path) -> None:
+def test_a_large_trial_is_a_batch_and_small_trials_share_one(tmp_path: Path) -> None:
     large = planned(f"{FEDAVG}  data: mnist\n  model: emnist-cnn\n", tmp_path).points[0].scenario
     assert batch_size(large) == 1
     small = planned("name: a\nlearning: {algorithm: flip-moments, draws: 2, rounds: 2}\n", tmp_path).points[0].scenario
     assert batch_size(small) > 10
 
 
-def test_the_estimate_grows_with_what_is_trained_and_sent(tmp_path: Path) -> None:
-    def cost(text: str) -> tuple[float, int]:
-        found = estimate(planned(f"{FEDAVG}{text}", tmp_path))
-        return found.seconds, found.memory_bytes
+def test_the_estimate_of_memory_grows_with_the_model_and_the_images(tmp_path: Path) -> None:
+    def memory(text: str) -> int:
+        return estimate(planned(f"{FEDAVG}{text}", tmp_path)).memory_bytes
 
-    seconds, memory = cost("  data: mnist\n")
-    assert memory > LIBRARIES_BYTES + 70_000 * 784
-    assert cost("  data: mnist\n  rounds: 100\n")[0] > 1.5 * seconds
-    assert cost("  data: mnist\n  model: emnist-cnn\n") > (3 * seconds, memory + 20 * 4 * 1_000_000)
-    assert cost("  data: mnist\n  model: my.own:network\n")[0] > 0
-    over_a_downlink = cost("  data: mnist\n  downlink: {}\n")
-    assert over_a_downlink[0] > seconds
+    linear = memory("  data: mnist\n")
+    assert linear > LIBRARIES_BYTES + 70_000 * 784
+    assert memory("  data: mnist\n  model: emnist-cnn\n") > linear + 20 * 4 * 1_000_000
+    assert memory("  data: mnist\n  model: my.own:network\n") > linear
+    assert memory("  data: mnist\n  rounds: 10000\n") > linear
 
 
-def test_the_size_of_a_network_of_ones_own_is_not_invented(tmp_path: Path) -> None:
+def test_a_network_of_the_user_has_no_known_size(tmp_path: Path) -> None:
     plan = planned(f"{FEDAVG}  model: my.own:network\n", tmp_path)
     scenario = plan.points[0].scenario
     assert (dimension(scenario.learning), payload_bits(scenario.learning)) == (None, None)
     assert cells(plan)[0]["bits"] == ""
     assert bytes_per_trial(scenario.learning, scenario.link) > 0
-    assert seconds_per_trial(scenario.learning, scenario.link, batch=1) > 0
 
 
 @pytest.mark.parametrize(
@@ -186,7 +182,7 @@ def test_a_bad_partition_of_one_sweep_point_is_told_with_its_line(tmp_path: Path
     text = f"{FEDAVG}  partition: {{samples_per_device: 50}}\nsweep:\n  learning.num_devices: [20, 50]\n"
     said = sentence_about(text, tmp_path)
     assert said.startswith("s.yaml:5: learning.partition.samples_per_device = 50: 50 devices of 50 samples need 2500")
-    assert "(at the sweep's point learning.num_devices = 50)" in said
+    assert "(at the sweep point learning.num_devices = 50)" in said
 
 
 def test_label_counts_are_those_that_the_run_deals() -> None:

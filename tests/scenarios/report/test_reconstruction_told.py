@@ -11,7 +11,7 @@ from fake_runs import ids_of, make_plan
 
 from fl.results import TrialResult
 from scenarios.cli.describe import describe, listings
-from scenarios.engine.estimate import estimate
+from scenarios.engine.limits import estimate
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.report.figures.check import check_figures
@@ -47,7 +47,7 @@ def test_check_tells_how_many_games_and_what_one_upload_is(tmp_path: Path) -> No
     # 2 eta G / n = 2 for one round: Li et al. 2025 (23) at delta 1/4.
     assert float(row["sigma"]) == pytest.approx(2.0 * np.sqrt(2.0 * np.log(1.25 / 0.25)) / 10.0, rel=1e-3)
     larger = planned(f"{ATTACK}  rounds: 30\n", tmp_path)
-    assert estimate(larger).seconds > estimate(plan).seconds
+    assert estimate(larger).memory_bytes > estimate(plan).memory_bytes
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_check_tells_how_many_games_and_what_one_upload_is(tmp_path: Path) -> No
             "learning.num_devices",
             "need 200 images that differ, there are 150",
         ),
-        ({"privacy": {"epsilon": 5.0}}, "privacy.budget", "this privacy is not that of one"),
+        ({"privacy": {"epsilon": 5.0}}, "privacy.budget", "this privacy is that of a whole run"),
         ({"privacy": NOISE, "learning.local": {"learning_rate": 1.0}}, "privacy.mechanism", "clipped"),
-        ({"privacy": NOISE, "learning.aggregation": {"name": "cpa"}}, "privacy.mechanism", "an epsilon of its own"),
-        ({"link.access": "superposition"}, "link.access", "decodes the bits of every device on its own"),
+        ({"privacy": NOISE, "learning.aggregation": {"name": "cpa"}}, "privacy.mechanism", "has its own epsilon"),
+        ({"link.access": "superposition"}, "link.access", "detects the bits of every device on its own"),
     ],
 )
 def test_what_cannot_be_attacked_is_told_in_a_sentence(settings: dict[str, Any], key: str, sentence: str) -> None:

@@ -68,10 +68,10 @@ SENTENCES = {
         "s.yaml:2: trials = 1000.0: must be a whole number; write 1000.",
     ),
     "a number as a name": ("name: 2022\n", 's.yaml:1: name = 2022: must be text; put it in quotes: "2022".'),
-    "no name": ("seed: 1\n", "s.yaml:1: name: it is needed and missing; add name: at the top."),
+    "no name": ("seed: 1\n", "s.yaml:1: name: the key is missing; add name: at the top."),
     "no epsilon": (
         "name: a\nprivacy:\n  delta: 0.1\n",
-        "s.yaml:2: privacy.epsilon: it is needed and missing; add epsilon: under privacy.",
+        "s.yaml:2: privacy.epsilon: the key is missing; add epsilon: under privacy.",
     ),
     "a negative noise power": (
         "name: a\nlink:\n  channel:\n    noise_power: -1\n",
@@ -129,7 +129,7 @@ SENTENCES = {
         "name: a\nlink: {bogus_: 1}\ntrials: 0\nseed: -1\n",
         "s.yaml:2: link.bogus_ = 1: unknown key; the keys of link are access, modulation, mcs, coding, packets, "
         "channel, ofdm, csi, receiver, noma, multiplexing, impairments, power, error_model, engine, bandwidth_hz, "
-        "packet_size_bytes and probe_bits (2 more errors to mend after this).",
+        "packet_size_bytes and probe_bits (2 more errors to correct after this).",
     ),
     "a section that is no mapping": (
         "name: a\nlink: 5\n",
@@ -207,7 +207,7 @@ SENTENCES = {
     ),
     "a base that is itself": (
         "name: a\nbase: s.yaml\n",
-        "s.yaml:2: base = s.yaml: bases go round in a circle, s.yaml -> s.yaml; remove one of these base: lines.",
+        "s.yaml:2: base = s.yaml: the bases form a circle, s.yaml -> s.yaml; remove one of these base: lines.",
     ),
     "a base that is missing": (
         "name: a\nbase: nowhere.yaml\n",
@@ -218,7 +218,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("case", SENTENCES, ids=lambda case: case.replace(" ", "_"))
-def test_bad_input_is_told_in_one_sentence(case: str, tmp_path: Path) -> None:
+def test_bad_input_raises_one_sentence(case: str, tmp_path: Path) -> None:
     text, sentence = SENTENCES[case]
     assert sentence_about(text, tmp_path) == sentence
 
@@ -248,7 +248,7 @@ def test_a_syntax_error_names_its_line(tmp_path: Path) -> None:
 def test_a_cycle_of_bases_names_the_files(tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text("base: s.yaml\n")
     assert sentence_about("name: a\nbase: other.yaml\n", tmp_path) == (
-        "other.yaml:1: base = s.yaml: bases go round in a circle, s.yaml -> other.yaml -> s.yaml; "
+        "other.yaml:1: base = s.yaml: the bases form a circle, s.yaml -> other.yaml -> s.yaml; "
         "remove one of these base: lines."
     )
 
@@ -304,7 +304,7 @@ def test_missing_files_directories_and_huge_files_are_refused(tmp_path: Path) ->
         ),
     ],
 )
-def test_a_bad_override_is_told_in_one_sentence(override: str, sentence: str, tmp_path: Path) -> None:
+def test_a_bad_override_raises_one_sentence(override: str, sentence: str, tmp_path: Path) -> None:
     assert sentence_about("name: a\n", tmp_path, overrides=(override,)) == sentence
 
 
@@ -350,7 +350,7 @@ _VALUES = st.recursive(
 
 @given(path=st.sampled_from(sorted(schema_keys())), value=_VALUES, swept=st.booleans())
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_any_value_at_any_key_is_taken_or_told(
+def test_any_value_at_any_key_is_accepted_or_refused(
     path: str, value: object, swept: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = tmp_path_factory.getbasetemp() / "values.yaml"

@@ -50,7 +50,7 @@ IMPOSSIBLE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("key", "learning", "link"), IMPOSSIBLE)
-def test_an_impossible_combination_names_its_key_and_a_way_out(
+def test_an_impossible_combination_names_its_key_and_a_remedy(
     key: str, learning: dict[str, Any], link: dict[str, Any]
 ) -> None:
     with pytest.raises(ScenarioError) as caught:
@@ -80,7 +80,7 @@ POSSIBLE: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("learning", "link"), POSSIBLE)
-def test_a_possible_combination_passes(learning: dict[str, Any], link: dict[str, Any]) -> None:
+def test_a_possible_combination_has_no_conflict(learning: dict[str, Any], link: dict[str, Any]) -> None:
     assert list(find_conflicts(scenario(learning=learning, link=link))) == []
 
 

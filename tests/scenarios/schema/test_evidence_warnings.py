@@ -31,10 +31,10 @@ def said(tmp_path: Path, *, link: dict[str, Any] | None = None, **aggregation: A
     return [s for s in find_warnings(load_scenario(str(path)).scenario) if "delta" in s or "proof" in s]
 
 
-def test_a_probe_that_costs_more_than_delta_is_named_with_the_confidence_that_would_do(tmp_path: Path) -> None:
+def test_a_warning_names_the_confidence_that_costs_little_delta(tmp_path: Path) -> None:
     (sentence,) = said(tmp_path)
-    assert "0.99 in each of 40 rounds takes 0.4 of the run's delta" in sentence
-    wanted = float(sentence.partition("confidence: ")[2].rpartition("confidence: ")[2].partition(",")[0])
+    assert "level 0.99 in each of 40 rounds costs delta 0.4" in sentence
+    wanted = float(sentence.rpartition("confidence: ")[2].partition(" ")[0])
     assert 40 * (1.0 - wanted) == pytest.approx(1e-6, rel=1e-3)
     assert said(tmp_path, confidence=wanted) == []
 
@@ -44,13 +44,13 @@ def test_a_probe_that_costs_more_than_delta_is_named_with_the_confidence_that_wo
     [{"coding": {"code": "convolutional", "rate": 0.5}}, {"modulation": "16qam"}, {"packets": {"policy": "drop"}}],
     ids=["coded", "bits that share an axis", "lost packets"],
 )
-def test_errors_that_no_proof_can_credit_are_said_to_be_such(tmp_path: Path, link: dict[str, Any]) -> None:
+def test_a_warning_says_that_channel_errors_have_no_proof(tmp_path: Path, link: dict[str, Any]) -> None:
     (sentence,) = said(tmp_path, link=link)
-    assert "no proof can" in sentence
-    assert "own flips alone" in sentence
+    assert "without a proof" in sentence
+    assert "own flips only" in sentence
     assert ("unless errors counted in the run pass the test" in sentence) == ("packets" not in link)
 
 
 @pytest.mark.parametrize("changes", [{"channel": "agnostic"}, {"channel": "debias"}, {"epsilon": "none"}])
-def test_who_credits_nothing_is_told_nothing(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_no_warning_where_channel_errors_do_not_count(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert said(tmp_path, **changes) == []

@@ -44,7 +44,7 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
         )
         for one in (FLIPS, NOISE)
     ),
-    ("link.packets.policy", "dropped", scenario(CLIPPED, privacy=FLIPS, link={"packets": {"policy": "drop"}})),
+    ("link.packets.policy", "drops packets", scenario(CLIPPED, privacy=FLIPS, link={"packets": {"policy": "drop"}})),
     ("link.access", "on its own", scenario(link={"access": "superposition"})),
     ("link.modulation", "sends bits", scenario(link={"modulation": "analog"})),
     ("learning.downlink.modulation", "sends bits", scenario({"downlink": {"modulation": "analog"}})),
@@ -73,12 +73,12 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
     ),
     ("learning.model.name", "8 x 8", scenario({"model": "cnn3"})),
     ("learning.model.outputs", "9", scenario({"model": {"name": "resnet18", "outputs": 9}, "data": "cifar10"})),
-    ("learning.largest", "clipped", scenario({"algorithm": "flip-moments", "largest": 1.5})),
+    ("learning.largest", "clips", scenario({"algorithm": "flip-moments", "largest": 1.5})),
 ]
 
 
 @pytest.mark.parametrize(("key", "word", "made"), IMPOSSIBLE)
-def test_an_impossible_combination_names_its_key_and_a_way_out(key: str, word: str, made: Scenario) -> None:
+def test_an_impossible_combination_names_its_key_and_a_remedy(key: str, word: str, made: Scenario) -> None:
     found = list(find_conflicts(made))
     assert [one.keys[0] for one in found] == [key]
     assert word in found[0].problem
@@ -103,13 +103,13 @@ POSSIBLE = [
 
 
 @pytest.mark.parametrize("made", POSSIBLE)
-def test_a_possible_combination_passes(made: Scenario) -> None:
+def test_a_possible_combination_has_no_conflict(made: Scenario) -> None:
     assert list(find_conflicts(made)) == []
     assert list(find_conflicts(resolve_auto(made))) == []
 
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "flip-moments"])
-def test_whole_numbers_travel_as_qpsk_bits_device_by_device(algorithm: str) -> None:
+def test_numbers_travel_as_qpsk_bits_device_by_device(algorithm: str) -> None:
     made = resolve_auto(scenario({"algorithm": algorithm}))
     assert (made.link.access, made.link.modulation) == ("orthogonal", "qpsk")
     assert resolve_auto(made) == made
@@ -117,7 +117,7 @@ def test_whole_numbers_travel_as_qpsk_bits_device_by_device(algorithm: str) -> N
     assert (explicit.link.access, explicit.link.modulation) == ("noma", "qpsk")
 
 
-def test_a_downlink_writes_as_the_uplink_does_unless_told() -> None:
+def test_a_downlink_has_the_codec_of_the_uplink_by_default() -> None:
     learning = resolve_auto(scenario({"codec": "fixed-point", "downlink": {"mcs": 5}})).learning
     assert isinstance(learning, FedAvgConfig)
     assert learning.downlink_codec == FixedPointConfig()
@@ -133,28 +133,26 @@ def warned(made: Scenario) -> str:
 
 
 @pytest.mark.parametrize(("epsilon", "hopeless"), [(0.99, True), (1.0, True), (1.01, False)])
-def test_an_epsilon_that_asks_for_fair_coins_is_said_before_the_run(epsilon: float, hopeless: bool) -> None:
+def test_a_warning_names_an_epsilon_that_needs_error_rate_one_half(epsilon: float, hopeless: bool) -> None:
     # Theorem 1 reaches 1/2 where (lambda - 1) eps = K kappa, here 50 times 0.02.
     made = scenario({**CLIPPED, "rounds": 50}, privacy={**FLIPS, "epsilon": epsilon})
     assert ("nothing can be learnt; raise epsilon above 1," in warned(made)) == hopeless
 
 
-def test_a_higher_order_moves_the_epsilon_that_asks_for_fair_coins() -> None:
+def test_a_higher_order_moves_the_epsilon_that_needs_error_rate_one_half() -> None:
     made = scenario({**CLIPPED, "rounds": 100}, privacy={**FLIPS, "epsilon": 0.9, "order": 3.0})
     assert "raise epsilon above 1," in warned(made)
 
 
 @pytest.mark.parametrize(("probe_bits", "packet_size_bytes", "short"), [(4096, 2312, True), (4096, 51, False)])
-def test_a_probe_of_few_packets_under_estimated_channels_is_said(
-    probe_bits: int, packet_size_bytes: int, short: bool
-) -> None:
+def test_a_warning_names_a_probe_of_few_packets(probe_bits: int, packet_size_bytes: int, short: bool) -> None:
     link = {"ofdm": {}, "csi": {"estimator": "ls"}, "probe_bits": probe_bits, "packet_size_bytes": packet_size_bytes}
     assert ("probe_bits: 184960 or more" in warned(scenario(CLIPPED, privacy=FLIPS, link=link))) == short
     assert "probe_bits" not in warned(scenario(CLIPPED, privacy={**FLIPS, "channel": "agnostic"}, link=link))
     assert "probe_bits" not in warned(scenario(CLIPPED, privacy=FLIPS, link={**link, "csi": "perfect"}))
 
 
-def test_what_will_hurt_is_said() -> None:
+def test_harmful_combinations_give_a_warning() -> None:
     fast = {"channel": {"fading": "rayleigh", "coherence": "packet"}}
     assert "different fades" in warned(scenario(CLIPPED, privacy=FLIPS, link=fast))
     coded = {"channel": {"model": "awgn"}, "coding": {"code": "convolutional", "rate": 0.5}}
@@ -168,7 +166,7 @@ def test_what_will_hurt_is_said() -> None:
     assert warned(scenario({"receiver_limit": 5.0})) == ""
 
 
-def test_a_missing_set_of_images_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_images_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PHYLOOP_DATA", raising=False)
     said = warned(scenario({"data": "emnist", "codec": "fixed-point"}))
     assert said.startswith("learning.data: emnist")

@@ -11,7 +11,7 @@ from sentences import sentence_about
 from fl.config import FedAvgConfig, FixedPointConfig, FlipMomentsConfig, FlmcConfig, ModelConfig, PartitionConfig
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
 from scenarios.plan.plan import expand
-from scenarios.schema.loader import LoadedScenario, load_scenario, resolved_yaml
+from scenarios.schema.loader import LoadedScenario, as_yaml, load_scenario, resolved_data
 from scenarios.schema.schema import Scenario
 
 FEDAVG = "name: a\nlearning:\n  algorithm: fedavg\n"
@@ -51,7 +51,9 @@ def test_without_an_algorithm_it_is_flmc_and_without_a_mechanism_an_amplitude_bo
         ("downlink_codec: fixed-point\n  downlink: {}", "downlink_codec", FixedPointConfig()),
     ],
 )
-def test_a_bare_word_and_a_mapping_say_what_is_meant(written: str, attribute: str, meant: Any, tmp_path: Path) -> None:
+def test_a_bare_word_and_a_mapping_select_the_same_kind(
+    written: str, attribute: str, meant: Any, tmp_path: Path
+) -> None:
     assert getattr(fedavg(f"{FEDAVG}  {written}\n", tmp_path), attribute) == meant
 
 
@@ -61,7 +63,7 @@ def test_the_resolved_scenario_loads_again_as_the_same(tmp_path: Path) -> None:
         "privacy: {mechanism: bit-flipping, epsilon: 5, kappa: measured}\n"
     )
     scenario = loaded(text, tmp_path).scenario
-    again = loaded(resolved_yaml(scenario), tmp_path).scenario
+    again = loaded(as_yaml(resolved_data(scenario)), tmp_path).scenario
     assert again == scenario
 
 
@@ -80,7 +82,7 @@ def test_a_codec_that_is_not_named_is_the_default_of_its_algorithm(tmp_path: Pat
     assert moments.codec == FixedPointConfig(bound=2.0)
 
 
-def test_another_thing_than_the_bases_keeps_none_of_its_keys(tmp_path: Path) -> None:
+def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text(
         f"{FEDAVG}  data: {{name: mnist, train_samples: 100}}\n  model: {{name: mlp, hidden: [5]}}\n"
         "  partition: {kind: labels, labels_per_device: 2}\n  codec: {name: uniform, bits: 3}\n"
@@ -155,7 +157,7 @@ def test_another_thing_than_the_bases_keeps_none_of_its_keys(tmp_path: Path) -> 
         ),
         (
             "name: a\nprivacy:\n  mechanism: bit-flipping\n  epsilon: 1\n",
-            "s.yaml:2: privacy.kappa: it is needed and missing; ",
+            "s.yaml:2: privacy.kappa: the key is missing; ",
         ),
         (
             "name: a\nprivacy:\n  mechanism: bit-flipping\n  epsilon: 1\n  kappa: much\n",
@@ -175,11 +177,11 @@ def test_another_thing_than_the_bases_keeps_none_of_its_keys(tmp_path: Path) -> 
         ),
         (
             f"{FEDAVG}sweep:\n  learning.model: [mlp, {{name: cnn2, hidden: [3]}}]\n",
-            "s.yaml:5: learning.model.hidden: hidden belongs to model mlp, the model is cnn2 (at the sweep's ",
+            "s.yaml:5: learning.model.hidden: hidden belongs to model mlp, the model is cnn2 (at the sweep ",
         ),
     ],
 )
-def test_a_mistake_is_told_in_one_sentence_with_its_line(text: str, sentence: str, tmp_path: Path) -> None:
+def test_a_mistake_raises_one_sentence_with_its_line(text: str, sentence: str, tmp_path: Path) -> None:
     said = sentence_about(text, tmp_path)
     assert said.startswith(sentence), said
     assert "tagged" not in said
@@ -198,7 +200,7 @@ def test_keys_of_the_algorithm_can_be_swept(tmp_path: Path) -> None:
     }
 
 
-def test_algorithms_and_mechanisms_can_be_swept_as_wholes(tmp_path: Path) -> None:
+def test_whole_algorithms_and_mechanisms_can_be_swept(tmp_path: Path) -> None:
     text = (
         "name: a\nsweep:\n"
         "  - learning: [{scheme: exact}, {algorithm: fedavg, rounds: 3}]\n"

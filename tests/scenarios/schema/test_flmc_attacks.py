@@ -11,7 +11,7 @@ from learning_run import export, run_plan
 from sentences import sentence_about
 
 from fl.config import AttackConfig
-from fl.footprint.flmc import bytes_per_trial, seconds_per_trial
+from fl.footprint.flmc import bytes_per_trial
 from scenarios.cli.describe import describe
 from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
@@ -19,7 +19,7 @@ from scenarios.plan.plan import expand
 from scenarios.report.figures.curves import is_shown
 from scenarios.schema.consistency import find_conflicts, resolve_auto
 from scenarios.schema.labels.labels import setting_label
-from scenarios.schema.loader import load_scenario, resolved_yaml, validate_quickly
+from scenarios.schema.loader import as_yaml, load_scenario, resolved_data, validate_quickly
 from scenarios.schema.schema import FigureConfig, Scenario
 from scenarios.studies.learning import identify
 
@@ -45,14 +45,14 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
 
 
 @pytest.mark.parametrize(("key", "word", "made"), IMPOSSIBLE, ids=lambda one: one if isinstance(one, str) else "")
-def test_an_attack_that_cannot_be_is_one_conflict(key: str, word: str, made: Scenario) -> None:
+def test_an_impossible_attack_is_one_conflict(key: str, word: str, made: Scenario) -> None:
     (found,) = find_conflicts(resolve_auto(made))
     assert found.keys[0] == key
     assert word in found.problem
     assert found.remedy
 
 
-def test_more_attackers_than_devices_are_refused_where_they_are_written(tmp_path: Path) -> None:
+def test_more_attackers_than_devices_are_refused_with_their_line(tmp_path: Path) -> None:
     text = "name: a\nlearning:\n  num_devices: 3\n  attack: {kind: jam, devices: [0, 1, 2, 3]}\n"
     said = sentence_about(text, tmp_path)
     assert said.startswith("s.yaml:4: learning.attack.devices = [0, 1, 2, 3]: attack.devices names 4 devices up to ")
@@ -60,35 +60,34 @@ def test_more_attackers_than_devices_are_refused_where_they_are_written(tmp_path
     assert "must be at most 1" in sentence_about(JAM.replace("0.2", "1.01"), tmp_path)
 
 
-def test_federated_averaging_has_nobody_to_jam(tmp_path: Path) -> None:
+def test_federated_averaging_allows_no_jammer(tmp_path: Path) -> None:
     said = sentence_about("name: a\nlearning:\n  algorithm: fedavg\n  attack: {kind: jam, share: 0.2}\n", tmp_path)
-    assert "symbols that add up in the air, and fedavg detects every device on its own; write kind: random" in said
+    assert "symbols that add up in the air, but fedavg detects every device on its own; write kind: random" in said
 
 
 @pytest.mark.parametrize("scheme", ["analog", "digital"])
 @pytest.mark.parametrize("signal", ["random", "ones", "noise"])
-def test_a_jammer_over_superposition_may_be(scheme: str, signal: str) -> None:
+def test_a_jammer_is_allowed_over_superposition(scheme: str, signal: str) -> None:
     assert list(find_conflicts(resolve_auto(scenario({"kind": "jam", "signal": signal}, scheme=scheme)))) == []
 
 
-def test_check_tells_of_the_attackers() -> None:
+def test_check_shows_the_attackers() -> None:
     told = " ".join(describe(scenario({"kind": "jam", "share": 0.2, "signal": "ones"})))
     assert "4 of 20 devices attack: jamming (all in one direction), each at the full power of its radio" in told
     assert "1 of 20 devices attack: flipped sign" in " ".join(describe(scenario({"kind": "sign-flip", "share": 0.05})))
     assert "attack" not in " ".join(describe(Scenario(name="a")))
 
 
-def test_jammers_are_told_by_share_and_signal() -> None:
+def test_the_label_of_jammers_has_share_and_signal() -> None:
     written = AttackConfig(kind="jam", share=0.2, signal="ones").model_dump(mode="json")
     assert setting_label("learning.attack", written) == "20 % jamming, all in one direction"
     assert setting_label("learning.attack", written | {"signal": "random"}) == "20 % jamming"
 
 
-def test_attackers_cost_time_and_memory() -> None:
+def test_attackers_take_memory() -> None:
     plain, jammed = (one.learning for one in (Scenario(name="a"), scenario({"kind": "jam"})))
     link = resolve_auto(Scenario(name="a")).link
     assert bytes_per_trial(jammed, link) > bytes_per_trial(plain, link)
-    assert seconds_per_trial(jammed, link, batch=50) > seconds_per_trial(plain, link, batch=50)
 
 
 def test_a_share_swept_is_run_and_stored_with_its_attackers(tmp_path: Path) -> None:
@@ -98,7 +97,7 @@ def test_a_share_swept_is_run_and_stored_with_its_attackers(tmp_path: Path) -> N
     plan = expand(loaded)
     outcome = run_plan(loaded, plan, folder=tmp_path, engine=InProcess(), progress=Progress())
     assert (outcome.computed, outcome.failed) == (6, 0)
-    assert "signal: ones" in resolved_yaml(loaded.scenario)
+    assert "signal: ones" in as_yaml(resolved_data(loaded.scenario))
     export(tmp_path, tmp_path / "csv", plan=plan, task_ids=identify(plan))
     with (tmp_path / "csv" / "rounds.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["metric"] == "num_attackers"]

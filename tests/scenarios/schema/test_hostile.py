@@ -26,7 +26,7 @@ from scenarios.plan.points import Plan
 from scenarios.report.page import write_report
 from scenarios.report.tables.cells import csv_cell
 from scenarios.schema.errors import ScenarioError, printable
-from scenarios.schema.loader import load_scenario, resolved_yaml
+from scenarios.schema.loader import as_yaml, load_scenario, resolved_data
 from scenarios.store.store import Store
 
 OWN = "name: a\nlearning: {algorithm: fedavg, data: digits, model: 'pack.nets:net'}\n"
@@ -54,20 +54,20 @@ def test_code_of_a_scenario_is_not_run_unless_allowed(own: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         run_scenario(str(own), out=own.parent / "run", overrides=(), trials=None, seed=None)
     assert str(caught.value) == (
-        f"{own}:2: learning.model: the scenario names pack.nets:net, Python code that would run with your rights; "
+        f"{own}:2: learning.model: the scenario names pack.nets:net, Python code that runs with your rights; "
         "read it, and if you trust it and all that it imports, add --allow-code."
     )
     assert not (own.parent / "run").exists()
 
 
-def test_check_and_planning_import_nothing_of_it(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_and_planning_do_not_import_the_users_code(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check_scenario(str(own), overrides=(), trials=None, seed=None)
     assert "run asks for --allow-code" in capsys.readouterr().out
     pinned(own)
     assert not (own.parent / "imported").exists()
 
 
-def test_the_file_of_the_code_is_part_of_what_a_task_is(own: Path) -> None:
+def test_the_file_of_the_users_code_is_part_of_the_identity(own: Path) -> None:
     file = own.parent / "pack" / "nets.py"
     (point,) = pinned(own).points
     assert point.scenario.learning.model.digest == hashlib.sha256(file.read_bytes()).hexdigest()  # type: ignore[union-attr]
@@ -78,11 +78,11 @@ def test_the_file_of_the_code_is_part_of_what_a_task_is(own: Path) -> None:
     assert physics_json(pinned(own).points[0].scenario) == physics_json(pinned(own).points[0].scenario)
 
 
-def test_a_resolved_scenario_goes_on_only_with_the_same_code(own: Path) -> None:
+def test_a_resolved_scenario_continues_only_with_the_same_code(own: Path) -> None:
     loaded = load_scenario(own)
     kept, _ = with_own_code(loaded, expand(loaded), allowed=True)
     again = own.parent / "again.yaml"
-    again.write_text(resolved_yaml(kept.scenario))
+    again.write_text(as_yaml(resolved_data(kept.scenario)))
     assert physics_json(pinned(again).points[0].scenario) == physics_json(pinned(own).points[0].scenario)
     (own.parent / "pack" / "nets.py").write_text("other = 1\n")
     with pytest.raises(ScenarioError, match=r"code\.pack\.nets: its file now has SHA-256 .* leave code: out"):
@@ -95,13 +95,13 @@ def test_a_resolved_scenario_goes_on_only_with_the_same_code(own: Path) -> None:
 
 @pytest.mark.parametrize("module", ["nowhere", "pack.nowhere", "pack.nets.deeper", "sys", "itertools"])
 @pytest.mark.usefixtures("own")
-def test_code_that_is_no_file_is_told(module: str) -> None:
+def test_code_without_a_file_is_refused(module: str) -> None:
     with pytest.raises(LearningError, match=r"there is no module|is not a file of Python"):
         code_digest(f"{module}:net")
 
 
 @pytest.mark.parametrize("base", ["/etc/passwd", "../secret.yaml", "sub/../../secret.yaml", "link.yaml", "/dev/zero"])
-def test_a_base_is_no_way_to_other_files(base: str, tmp_path: Path) -> None:
+def test_a_base_outside_the_folder_is_refused(base: str, tmp_path: Path) -> None:
     folder = tmp_path / "scenarios"
     (folder / "sub").mkdir(parents=True)
     (tmp_path / "secret.yaml").write_text("token: 1234\n")
@@ -133,13 +133,13 @@ def test_characters_that_steer_a_terminal_are_refused_and_not_printed(key: str, 
     assert said.isprintable()
 
 
-def test_a_sentence_shows_what_would_steer_a_terminal() -> None:
+def test_an_error_escapes_characters_that_steer_a_terminal() -> None:
     assert printable("a\x1b[2J\u202e\n\u2028é \xa0😀") == "a\\x1b[2J\\u202e\\n\\u2028é \xa0😀"
     assert str(ScenarioError(problem="p", remedy="r", file="a\x1bb")) == "a\\x1bb: p; r."
 
 
 @pytest.mark.parametrize("name", ["..", ".", "a/b", "a\\b", "", "-a", "~", "a b", "a" * 81, "../x", "a\u0301", "CON:"])
-def test_a_name_that_is_no_plain_file_name_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_name_must_be_a_plain_file_name(name: str, tmp_path: Path) -> None:
     assert "must be" in sentence_about(f'name: "{name}"\n'.replace("\\", "\\\\"), tmp_path)
 
 
@@ -156,11 +156,11 @@ def test_a_name_that_is_no_plain_file_name_is_refused(name: str, tmp_path: Path)
         ("sweep: {label: " + str(list(range(30_000))) + "}\n", "the same task twice"),
     ],
 )  # fmt: skip
-def test_what_is_too_long_is_refused_at_once(text: str, words: str, tmp_path: Path) -> None:
+def test_too_long_input_is_refused_at_once(text: str, words: str, tmp_path: Path) -> None:
     assert words in sentence_about(f"name: a\n{text}", tmp_path)
 
 
-def test_nonsense_of_many_lines_is_told_by_its_first_within_a_second(tmp_path: Path) -> None:
+def test_many_bad_lines_raise_the_first_error_within_a_second(tmp_path: Path) -> None:
     nonsense = "".join(f"  k{key}: 1\n" for key in range(990))
     text = "name: a\n" + "".join(f"{section}:\n{nonsense}" for section in ("link", "learning", "report", "measure"))
     with OwnTime() as own:
@@ -189,13 +189,13 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "run", folder / "csv"
 
 
-def test_markup_in_texts_is_shown_and_not_run(reported: tuple[Path, Path]) -> None:
+def test_markup_in_text_is_shown_and_not_interpreted(reported: tuple[Path, Path]) -> None:
     page = (reported[0] / "report.html").read_text()
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 3
 
 
-def test_figures_of_hostile_labels_are_pictures(reported: tuple[Path, Path]) -> None:
+def test_figures_with_hostile_labels_are_drawn(reported: tuple[Path, Path]) -> None:
     pictures = list((reported[0] / "figures").glob("*.svg"))
     assert pictures
     for picture in pictures:
@@ -204,7 +204,7 @@ def test_figures_of_hostile_labels_are_pictures(reported: tuple[Path, Path]) -> 
         assert not tags & {"script", "foreignObject"}
 
 
-def test_text_that_begins_like_a_formula_is_no_formula_in_csv(reported: tuple[Path, Path]) -> None:
+def test_text_that_begins_like_a_formula_is_escaped_in_csv(reported: tuple[Path, Path]) -> None:
     rows = list(csv.DictReader(io.StringIO((reported[1] / "metrics.csv").read_text())))
     labels = {row["label"] for row in rows}
     assert "'=HYPERLINK(1)" in labels

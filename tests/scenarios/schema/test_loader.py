@@ -12,7 +12,7 @@ from pace import fastest_s
 
 from scenarios.schema import loader
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.loader import LoadedScenario, library_names, load_scenario, resolved_yaml
+from scenarios.schema.loader import LoadedScenario, as_yaml, library_names, load_scenario, resolved_data
 from scenarios.schema.schema import Scenario
 from scenarios.schema.yaml_marks import parse_yaml
 
@@ -52,14 +52,14 @@ def load(folder: Path, text: str, **options: Any) -> LoadedScenario:
         ("0x1f", "0x1f"),
     ],
 )
-def test_words_mean_what_they_look_like(text: str, value: object) -> None:
+def test_yaml_words_have_their_plain_meaning(text: str, value: object) -> None:
     marked = parse_yaml(f"x: {text}" if text != "-" else "x: '-'", file="f")
     assert marked is not None
     assert marked.data == {"x": value}
     assert type(marked.data["x"]) is type(value)
 
 
-def test_an_alias_becomes_data_of_its_own() -> None:
+def test_an_alias_becomes_a_copy() -> None:
     marked = parse_yaml("a: &a {b: [1]}\nc: *a\n", file="f")
     assert marked is not None
     assert marked.data == {"a": {"b": [1]}, "c": {"b": [1]}}
@@ -80,7 +80,7 @@ def test_integers_pass_as_floats_and_lists_as_tuples(tmp_path: Path) -> None:
     assert type(loaded.scenario.link.power.snr_max_db) is float
 
 
-def test_shorthands_are_read(tmp_path: Path) -> None:
+def test_shorthands_are_written_out(tmp_path: Path) -> None:
     loaded = load(tmp_path, "name: a\nlabel: 5\nlearning: {task: logistic}\nlink: {power: {policy: flmc}}\n")
     assert loaded.scenario.label == "5"
     assert loaded.scenario.learning.task.name == "logistic"
@@ -91,7 +91,7 @@ def test_a_task_without_a_name_is_the_default_task(tmp_path: Path) -> None:
     assert load(tmp_path, "name: a\nlearning: {task: {num_samples: 50}}\n").scenario.learning.task.num_samples == 50
 
 
-def test_a_base_lies_under_the_file_and_marks_tell_whose_value_won(tmp_path: Path) -> None:
+def test_the_file_wins_over_its_base_and_marks_name_the_source(tmp_path: Path) -> None:
     (tmp_path / "ground.yaml").write_text("name: ground\nseed: 7\nlearning:\n  rounds: 400\n  burn_in: 100\n")
     base = tmp_path / "base.yaml"
     base.write_text("base: ground.yaml\nlearning:\n  rounds: 500\nsweep:\n  learning.scheme: [digital]\n")
@@ -184,7 +184,7 @@ def test_an_override_replaces_the_sweep_over_its_path(sweep: str, override: str,
     assert load(tmp_path, f"name: a\nsweep: {sweep}\n", overrides=[override]).document["sweep"] == left
 
 
-def test_marks_follow_what_an_override_leaves_of_the_sweep(tmp_path: Path) -> None:
+def test_marks_follow_the_rest_of_the_sweep_after_an_override(tmp_path: Path) -> None:
     text = (
         "name: a\nsweep:\n- learning.rounds: [300]\n- learning.scheme:\n  - digital\n  - analog\n"
         "- zip:\n    label: [a, b, c]\n    privacy.epsilon:\n    - 1\n    - 1\n    - 2\n"
@@ -206,7 +206,7 @@ def test_the_resolved_file_loads_as_the_same_scenario(tmp_path: Path) -> None:
         "name: a\nprivacy: {epsilon: 1e-4}\nlink: {channel: {gain: [1, 2]}}\n"
         "sweep: [{learning.scheme: [analog]}]\nreport: {figures: [{x: a, y: b, series: [c, d]}]}\n",
     )
-    text = resolved_yaml(loaded.scenario)
+    text = as_yaml(resolved_data(loaded.scenario))
     assert "probe_bits: 4096" in text
     assert load(tmp_path, text).scenario == loaded.scenario
 

@@ -15,7 +15,7 @@ from scenarios.engine.study import Progress
 from scenarios.plan.identity import physics_json
 from scenarios.plan.plan import expand
 from scenarios.schema.consistency import find_conflicts, find_warnings, resolve_auto
-from scenarios.schema.loader import load_scenario, resolved_data, resolved_yaml, validate_quickly
+from scenarios.schema.loader import as_yaml, load_scenario, resolved_data, validate_quickly
 from scenarios.schema.schema import Scenario
 
 # --- written --------------------------------------------------------------------------------------
@@ -33,11 +33,11 @@ def test_another_aggregation_keeps_no_key_of_the_bases(tmp_path: Path) -> None:
     assert learnt(load_scenario(tmp_path / "s.yaml").scenario).aggregation == SignScheme(name="sign")
 
 
-def test_no_randomized_response_survives_being_written_out(tmp_path: Path) -> None:
+def test_epsilon_none_survives_a_round_trip(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(f"{FEDAVG}  aggregation: {{name: cpa, epsilon: none}}\n")
     made = load_scenario(tmp_path / "s.yaml").scenario
     assert learnt(made).aggregation == CpaScheme(name="cpa", epsilon=None)
-    (tmp_path / "r.yaml").write_text(resolved_yaml(made))
+    (tmp_path / "r.yaml").write_text(as_yaml(resolved_data(made)))
     assert load_scenario(tmp_path / "r.yaml").scenario == made
     assert validate_quickly(resolved_data(made)) == made
     assert physics_json(made) != physics_json(with_scheme(name="cpa"))
@@ -90,7 +90,7 @@ def test_a_mistake_names_the_aggregation_and_what_to_write(written: str, sentenc
     assert "tagged" not in said
 
 
-def test_bits_of_its_own_ask_for_updates(tmp_path: Path) -> None:
+def test_a_scheme_with_its_own_bits_needs_updates(tmp_path: Path) -> None:
     said = sentence_about("name: a\nlearning:\n  algorithm: fedavg\n  aggregation: cpa\n", tmp_path)
     assert said.startswith("s.yaml:4: learning.aggregation: aggregation cpa sends updates; write upload: update."), said
 
@@ -101,10 +101,10 @@ DROP = {"packets": {"policy": "drop"}}
 IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
     (
         "privacy.mechanism",
-        "epsilon of its own",
+        "has its own epsilon",
         scenario({"aggregation": "cpa"}, privacy={"mechanism": "gaussian", "epsilon": 1}),
     ),
-    ("learning.codec.name", "bits of its own", scenario({"aggregation": "mvu", "codec": "uniform"})),
+    ("learning.codec.name", "makes its own bits", scenario({"aggregation": "mvu", "codec": "uniform"})),
     ("learning.receiver_limit", "single bits", scenario({"aggregation": "sign", "receiver_limit": 1.0})),
     ("link.packets.policy", "channel native", scenario({"aggregation": "cpa"}, link=DROP)),
     (
@@ -149,14 +149,14 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
     ("learning.attack.factor", "sign-flip or scale", scenario({"attack": {"kind": "ones", "factor": 2, "share": 0.1}})),
     (
         "learning.attack.drawn",
-        "attack.devices names them",
+        "attack.devices names the devices",
         scenario({"attack": {"kind": "ones", "devices": [3], "drawn": "with-replacement"}}),
     ),
     ("learning.participation.dropout", "no device is left", scenario({"participation": {"dropout": 1.0}})),
     ("learning.attack.std", "gaussian", scenario({"attack": {"kind": "ones", "std": 2, "share": 0.1}})),
     (
         "learning.partition.samples_per_device",
-        "only sample",
+        "one sample",
         scenario({"partition": {"samples_per_device": 1}, "personal": {}}),
     ),
     ("learning.local.proximal", "both weigh", scenario({"local": {"proximal": 0.5}, "personal": {}})),
@@ -175,7 +175,7 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
 
 
 @pytest.mark.parametrize(("key", "word", "made"), IMPOSSIBLE, ids=lambda one: one if isinstance(one, str) else "")
-def test_what_cannot_be_names_its_key_and_a_way_out(key: str, word: str, made: Scenario) -> None:
+def test_a_conflict_names_its_key_and_a_remedy(key: str, word: str, made: Scenario) -> None:
     found = list(find_conflicts(made))
     assert [one.keys[0] for one in found] == [key]
     assert word in found[0].problem
@@ -209,7 +209,7 @@ POSSIBLE = [
 
 
 @pytest.mark.parametrize("made", POSSIBLE)
-def test_what_can_be_passes(made: Scenario) -> None:
+def test_an_allowed_combination_has_no_conflict(made: Scenario) -> None:
     assert list(find_conflicts(made)) == []
     assert list(find_conflicts(resolve_auto(made))) == []
 
@@ -221,7 +221,7 @@ def warned(made: Scenario) -> str:
     return " | ".join(find_warnings(made))
 
 
-def test_a_probe_that_meets_other_fades_is_warned_of_where_it_counts_as_privacy() -> None:
+def test_a_probe_in_other_fades_gives_a_warning_where_it_counts_towards_privacy() -> None:
     fast = {"channel": {"fading": "rayleigh", "coherence": "packet"}}
     assert "learning.aggregation.channel: under channel coherence packet" in warned(
         scenario({"aggregation": "cpa"}, link=fast)
@@ -230,13 +230,13 @@ def test_a_probe_that_meets_other_fades_is_warned_of_where_it_counts_as_privacy(
         assert warned(scenario({"aggregation": harmless}, link=fast)) == ""
 
 
-def test_single_bits_are_not_warned_of_as_wrong_exponents() -> None:
+def test_single_bits_give_no_warning_about_exponents() -> None:
     assert "1e38" in warned(scenario())
     assert "1e38" not in warned(scenario({"aggregation": "cpa"}))
     assert "1e38" in warned(scenario({"aggregation": "laplace"}))
 
 
-def test_attacks_on_bits_of_plain_floating_point_are_warned_of() -> None:
+def test_attacks_on_bits_of_binary32_give_a_warning() -> None:
     free = {"error_model": "error_free"}
     ones = {"kind": "ones", "share": 0.1}
     assert "NaN" in warned(scenario({"attack": ones}, link=free))

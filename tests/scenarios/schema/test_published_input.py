@@ -103,7 +103,7 @@ def said_of(line: str, folder: Path) -> str:
         ),
     ],
 )
-def test_what_cannot_be_is_one_sentence_with_its_line(line: str, sentence: str, tmp_path: Path) -> None:
+def test_a_bad_table_raises_one_sentence_with_its_line(line: str, sentence: str, tmp_path: Path) -> None:
     assert said_of(line, tmp_path) == sentence
 
 
@@ -130,11 +130,11 @@ def test_what_cannot_be_is_one_sentence_with_its_line(line: str, sentence: str, 
         ),
         (
             "{metric: test_accuracy, published: [{values: 1}]}",
-            "report.tables[0].source: it is needed and missing; add source: under report.tables[0].",
+            "report.tables[0].source: the key is missing; add source: under report.tables[0].",
         ),
         (
             "{metric: test_accuracy, source: '', published: [{values: 1}]}",
-            'report.tables[0].source = "": must not be empty; write what it says.',
+            'report.tables[0].source = "": must not be empty; write some text.',
         ),
         (
             "{metric: test_accuracy, source: S, publishd: [{values: 1}], published: [{values: 1}]}",
@@ -142,7 +142,7 @@ def test_what_cannot_be_is_one_sentence_with_its_line(line: str, sentence: str, 
         ),
     ],
 )
-def test_a_table_of_the_wrong_form_is_one_sentence_with_its_line(line: str, sentence: str, tmp_path: Path) -> None:
+def test_a_table_of_the_wrong_form_raises_one_sentence_with_its_line(line: str, sentence: str, tmp_path: Path) -> None:
     assert sentence_about(f"{HEAD}    - {line}\n", tmp_path) == f"s.yaml:8: {sentence}"
 
 
@@ -159,7 +159,7 @@ def test_a_number_at_a_setting_that_is_not_swept_is_no_error(tmp_path: Path) -> 
     checked(tmp_path / "s.yaml")
 
 
-def test_a_smaller_sweep_on_top_leaves_the_numbers_of_others_out(tmp_path: Path) -> None:
+def test_a_smaller_sweep_leaves_out_published_numbers_of_other_points(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(f"{HEAD}    - {TABLE}\n")
     checked(tmp_path / "s.yaml", overrides=("sweep={label: [CPA]}",))
     checked(tmp_path / "s.yaml", overrides=("learning.model=mlp",))
@@ -167,7 +167,7 @@ def test_a_smaller_sweep_on_top_leaves_the_numbers_of_others_out(tmp_path: Path)
     checked(tmp_path / "on-top.yaml")
 
 
-def test_the_file_that_a_smaller_run_keeps_can_be_run_again(tmp_path: Path) -> None:
+def test_the_stored_scenario_of_a_smaller_run_can_be_run_again(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(f"{HEAD}    - {TABLE}\n")
     loaded = load_scenario(tmp_path / "s.yaml", overrides=("sweep={label: [CPA], learning.num_devices: [10, 20]}",))
     plan = expand(loaded)

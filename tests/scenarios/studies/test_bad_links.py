@@ -267,8 +267,8 @@ SENTENCES = {
     ),
     "debiased gradients of intact packets": (
         "name: a\nlearning:\n  scheme: digital-orthogonal\n  debias: true\nlink:\n  packets: {policy: drop}\n",
-        "s.yaml:4: learning.debias = true: debias divides by what the errors of all packets shrink, but under "
-        "packets.policy drop wrong ones are left out; leave debias out, or write packets.policy: accept.",
+        "s.yaml:4: learning.debias = true: debias corrects for errors of all packets, but "
+        "packets.policy drop leaves out packets with errors; leave debias out, or write packets.policy: accept.",
     ),
     "dropping without a check sum": (
         LINK + "  packets:\n    policy: drop\n    crc: none\n",

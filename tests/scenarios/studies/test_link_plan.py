@@ -11,7 +11,7 @@ import pytest
 from phy.config import LinkConfig
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
-from scenarios.schema.measure import MeasureConfig, ValueRange
+from scenarios.schema.schema import MeasureConfig, ValueRange
 from scenarios.studies.link.level import Budget
 from scenarios.studies.link.plan import LinkPlan, batch_shape, expand_link, rate_warning
 from scenarios.studies.link.words import said
@@ -219,7 +219,7 @@ def test_a_scenario_with_both_parts_may_sweep_the_power_for_learning(tmp_path: P
             ("[0, 2, 4]", "[0]\n  over: ebno"),
             "s.yaml:6: measure.over = ebno: must be ebno_db, esno_db or snr_db",
         ),
-        (("values: [0, 2, 4]", "over: snr_db"), "measure.values: it is needed and missing"),
+        (("values: [0, 2, 4]", "over: snr_db"), "measure.values: the key is missing"),
         (("[0, 2, 4]", "[0, x]"), "s.yaml:5: measure.values[1] = x: must be a number"),
         (("[0, 2, 4]", "[0, 2, 0]"), "0 stands twice in the list; write each value once"),
         (("[0, 2, 4]", "{start: 4, stop: 0}"), "stop 0 is below start 4; swap them"),
@@ -236,7 +236,7 @@ def test_a_scenario_with_both_parts_may_sweep_the_power_for_learning(tmp_path: P
         (("[0, 2, 4]", "[0]\n  bits_per_batch: some"), "must be auto or a whole number"),
         (
             ("modulation: qpsk", "modulation: auto"),
-            "s.yaml:3: link.modulation = auto: modulation auto is what a learning",
+            "s.yaml:3: link.modulation = auto: modulation auto follows the learning",
         ),
         (("modulation: qpsk", "modulation: analog"), "no device's bits are detected"),
         (
@@ -245,9 +245,9 @@ def test_a_scenario_with_both_parts_may_sweep_the_power_for_learning(tmp_path: P
         ),
         (
             ("modulation: qpsk", "modulation: qpsk, error_model: iid"),
-            "measured on the simulated link, not on a stand-in",
+            "measured on the simulated link, not on a model",
         ),
-        (("policy: fixed", "policy: closed-loop"), "s.yaml:3: link.power.policy = closed-loop: a closed loop moves"),
+        (("policy: fixed", "policy: closed-loop"), "s.yaml:3: link.power.policy = closed-loop: a closed loop changes"),
         (
             ("modulation: qpsk", "modulation: qpsk, channel: {gain: [1, 2]}"),
             "lists 2 devices, measure.num_devices is 1",
