@@ -19,7 +19,7 @@ from fl.config import FedAvgConfig
 from fl.config.scheme import AggregatorConfig, CpaScheme, SignScheme
 from fl.footprint import dimension
 from fl.results import PrivacyAccount, TrialResult
-from fl.uplink.exchange import digital_link
+from fl.uplink.transport import digital_link
 from phy.config import LinkConfig
 from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig, UploadPrivacy
 from privacy.errors import PrivacyError

@@ -62,7 +62,7 @@ def build_game(
     from fl.audit.games.flmc_game import FlmcGame
     from fl.audit.games.mechanism_games import MechanismGame
     from fl.audit.games.scheme_games import SchemeGame
-    from fl.uplink.exchange import digital_link
+    from fl.uplink.transport import digital_link
 
     played = played_learning(learning)
     bound = privacy if isinstance(privacy, PrivacyConfig | AmplitudeBudget) else None

@@ -22,7 +22,7 @@ def find_warnings(scenario: Scenario) -> Iterator[str]:
     crediting = _crediting(learning, privacy)
     if crediting is None or scenario.link.error_model == "error_free":
         return
-    from fl.uplink.exchange import (
+    from fl.uplink.transport import (
         digital_link,  # loads the codecs, which a scenario without federated averaging needs not
     )
 

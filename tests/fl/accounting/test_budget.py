@@ -16,7 +16,7 @@ from fl.config import FedAvgConfig
 from fl.results import TrialResult
 from fl.run import run_trials
 from fl.schemes.probit.probit_bound import dp_bound
-from fl.uplink.exchange import digital_link
+from fl.uplink.transport import digital_link
 from phy.config import LinkConfig
 from privacy.accounting import account, claims, spendings
 from privacy.config import (

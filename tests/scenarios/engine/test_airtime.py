@@ -9,8 +9,8 @@ import pytest
 from command import write_scenario
 from fake_runs import ids_of, make_plan
 
-from fl.algorithms.flmc_trials import run_trials
 from fl.results import TrialResult
+from fl.run import run_trials
 from scenarios.engine.batch import InProcess
 from scenarios.engine.run import Progress, identify, run_plan
 from scenarios.plan.plan import Plan, Point, expand

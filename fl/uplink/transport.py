@@ -1,45 +1,25 @@
-"""From the numbers of all devices to what the server holds of them: codec, protection, radio, and back."""
+"""Transport of bits and numbers of all devices to the server: codec, protection, radio, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.checkpoints import State
 from fl.codecs import Codec
 from fl.codecs.known_values import known_values
-from fl.tasks.base import LearningError
 from fl.uplink.bit_flips import count_differences
 from fl.uplink.protection import Protection, RoundPlan
 from phy.compile import compile_digital
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
-from phy.links.link import DigitalUplink, PartedUplink, Reception, join_receptions, round_airtime
+from phy.links.link import DigitalUplink, Reception, join_receptions, round_airtime
 from phy.numerics.random import Purpose
 
-Tamper = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
-"""Packed bits on their way to packed bits on the air, as attackers would have them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Upload:
-    """What arrived of one round, for the K devices of the link.
-
-    - `values` `[K, M]`: numbers as the server has them, of any value where not known;
-    - `known` bool `[K, M]` or `[K, 1]`: what arrived and is believed; None: everything;
-    - `heard`: as measured on the air;
-    - `observed`: numbers per device `[K]` worth keeping: what the protection decided, `end_bits` and `end_errors`
-      counted end to end on the own bits of the numbers that arrived, `clipped_values` beyond the codec's range.
-    """
-
-    values: NDArray[Any]
-    known: NDArray[np.bool_] | None
-    heard: Reception
-    observed: Mapping[str, NDArray[Any]]
+BitAttack = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
+"""Packed bits `[1, K, num_bytes]` to what is sent in their place."""
 
 
 def digital_link(link: LinkConfig) -> LinkConfig:
@@ -53,7 +33,7 @@ def digital_link(link: LinkConfig) -> LinkConfig:
     )
 
 
-class BitPipe:
+class BitTransport:
     """Packed bits of all devices through protection and radio, and what the round cost."""
 
     def __init__(self, link: LinkConfig, *, protection: Protection, num_devices: int, num_bits: int) -> None:
@@ -64,70 +44,46 @@ class BitPipe:
         # A block cipher needs every bit of its last block, those that fill up the last byte among them.
         on_air = protection.air_bytes(-(-num_bits // 8))
         self.air_bits = num_bits if protection.block_bits == 1 else 8 * on_air
-        self._uplink: DigitalUplink = compile_digital(link, num_devices=num_devices, num_bits=self.air_bits)
-        # Asked once: whether an object has all that a protocol names takes as long as a small round.
-        self._parted = self._uplink if isinstance(self._uplink, PartedUplink) else None
-
-    def state(self) -> State:
-        """What the radio keeps from round to round; protections keep nothing."""
-        return self._uplink.state()
-
-    def restore(self, state: State) -> None:
-        """Go on from there. Raises LinkError for the state of another link."""
-        self._uplink.restore(state)
+        self.link: DigitalUplink = compile_digital(link, num_devices=num_devices, num_bits=self.air_bits)
+        # Devices may be sent for part by part where nobody's bits depend on who else sends.
+        self.parted = self.link.parted and protection.block_bits == 1
 
     def begin(self, context: UplinkContext) -> RoundPlan:
-        """What the protection decides for this round."""
-        return self.protection.begin(self._uplink, context=context)
+        """Return what the protection decides for this round."""
+        return self.protection.begin(self.link, context=context)
 
-    def carry(
+    def send(
         self,
         payload: NDArray[np.uint8],
         *,
         plan: RoundPlan,
         context: UplinkContext,
-        tamper: Tamper = lambda bits: bits,
+        attack: BitAttack | None = None,
+        first_device: int | None = None,
     ) -> tuple[NDArray[np.uint8], Reception]:
-        """What the server has of `payload` `[1, K, num_bytes]`; `tamper` is what attackers do to protected bits."""
-        covered = tamper(self.protection.cover(payload, plan=plan, context=context))
-        heard = self._uplink.send(covered, context=context, caps={})
-        return self.protection.uncover(heard.payload, num_bytes=payload.shape[-1], context=context), heard
+        """Return what the server has of `payload` `[1, K, num_bytes]`, and the reception of the protected bits.
 
-    @property
-    def in_parts(self) -> bool:
-        """Whether devices may be sent for part by part: nobody's bits depend on who else sends."""
-        return self._parted is not None and self.protection.block_bits == 1
-
-    def carry_part(
-        self,
-        payload: NDArray[np.uint8],
-        *,
-        first_device: int,
-        plan: RoundPlan,
-        context: UplinkContext,
-        tamper: Tamper = lambda bits: bits,
-    ) -> tuple[NDArray[np.uint8], Reception]:
-        """`carry` for the devices from `first_device` on; `plan` is that of all.
-
-        Raises LearningError unless `in_parts`.
+        `attack` changes the protected bits. With `first_device` the payload is of that device and those after it;
+        `plan` is that of all. Raises LinkError for some devices only where the transport is not `parted`.
         """
-        if self._parted is None:
-            raise LearningError("devices of this link depend on each other; send all of them at once")
-        part = plan.of(slice(first_device, first_device + payload.shape[1]))
-        covered = tamper(self.protection.cover(payload, plan=part, context=context))
-        heard = self._parted.send_part(covered, first_device=first_device, context=context, caps={})
-        return self.protection.uncover(heard.payload, num_bytes=payload.shape[-1], context=context), heard
+        if first_device is not None:
+            plan = plan.of(slice(first_device, first_device + payload.shape[1]))
+        covered = self.protection.cover(payload, plan=plan, context=context)
+        reception = self.link.send(
+            covered if attack is None else attack(covered), context=context, caps={}, first_device=first_device
+        )
+        return self.protection.uncover(reception.payload, num_bytes=payload.shape[-1], context=context), reception
 
     def joined(self, parts: Sequence[Reception]) -> Reception:
-        """What parts told of, in the order of the devices; the payload is left out where there are several."""
+        """Return the receptions of parts as one, in the order of the devices; of several the payload is left out."""
         return parts[0] if len(parts) == 1 else join_receptions(parts, one_after_another=self._in_turn)
 
-    def known(self, heard: Reception, *, bits_per_value: int) -> NDArray[np.bool_] | None:
+    def known(self, reception: Reception, *, bits_per_value: int) -> NDArray[np.bool_] | None:
         """Which values of so many bits arrived, bool `[K, num_values]` or `[K, 1]`; None: all."""
-        active = heard.decision.active
-        if heard.delivered is not None and not heard.delivered.all():
+        active = reception.decision.active
+        if reception.delivered is not None and not reception.delivered.all():
             known = known_values(
-                heard.delivered & active[..., None],
+                reception.delivered & active[..., None],
                 packet_bits=self.packet_bits,
                 bits_per_value=bits_per_value,
                 num_values=self.num_bits // bits_per_value,
@@ -136,21 +92,21 @@ class BitPipe:
             return np.asarray(known[0])
         return None if active.all() else active[0][:, None]
 
-    def spent(self, heard: Reception, seat: NDArray[np.int64]) -> dict[str, float]:
-        """Latency [s] and energy [J] of those who sent, `seat` among the devices of the link; empty without a radio."""
-        if heard.round_airtime_s is None:
+    def spent(self, reception: Reception, at: NDArray[np.int64]) -> dict[str, float]:
+        """Latency [s] and energy [J] of the senders with index `at`; empty without a radio."""
+        if reception.round_airtime_s is None:
             return {}
-        if len(seat) == 0:
+        if len(at) == 0:
             return {"airtime_s": 0.0, "energy_j": 0.0}
-        sent_s = np.zeros_like(heard.counts.airtime_s)
-        sent_s[:, seat] = heard.counts.airtime_s[:, seat]
+        sent_s = np.zeros_like(reception.counts.airtime_s)
+        sent_s[:, at] = reception.counts.airtime_s[:, at]
         # Groups of NOMA share the air, and take turns with each other.
         of_group = sent_s.reshape(1, -1, self._users).max(axis=-1)
         airtime = round_airtime(of_group, one_after_another=self._in_turn)
-        return {"airtime_s": float(airtime[0]), "energy_j": float(heard.counts.energy_j[0, seat].sum())}
+        return {"airtime_s": float(airtime[0]), "energy_j": float(reception.counts.energy_j[0, at].sum())}
 
 
-class Exchange:
+class NumberTransport:
     """One direction of the radio for vectors of `num_values` numbers of `num_devices` devices."""
 
     def __init__(
@@ -166,37 +122,40 @@ class Exchange:
         self._codec, self._protection = codec, protection
         self._num_values, self._limit = num_values, receiver_limit
         self._num_bits = num_values * codec.bits_per_value
-        self.pipe = BitPipe(link, protection=protection, num_devices=num_devices, num_bits=self._num_bits)
+        self.bits = BitTransport(link, protection=protection, num_devices=num_devices, num_bits=self._num_bits)
 
-    def carry(
+    def send(
         self,
         values: NDArray[np.float32],
         *,
         devices: NDArray[np.int64],
         context: UplinkContext,
-        tamper: Tamper = lambda bits: bits,
+        attack: BitAttack | None = None,
         admit: Callable[[NDArray[np.int64]], None] = lambda _: None,
-    ) -> Upload:
-        """Send `values` `[K, M]` of `devices` `[K]`. Raises LearningError for NaN or infinity among them.
+    ) -> tuple[NDArray[Any], NDArray[np.bool_] | None, Reception, dict[str, NDArray[Any]]]:
+        """Send `values` `[K, M]` of `devices` `[K]`, and return
 
-        `admit` is shown how many values of each device the codec clips, `[K]`, and may raise before anything is sent.
+        - the numbers as the server has them, `[K, M]`, of any value where not known;
+        - which of them arrived and are believed, bool `[K, M]` or `[K, 1]`; None: all;
+        - what the link measured;
+        - numbers per device `[K]` that the round reports: what the protection decided, `end_bits` and `end_errors`
+          counted end to end on the own bits of the numbers that arrived, `clipped_values` beyond the codec's range.
+
+        `admit` receives how many values of each device the codec clips, `[K]`, and may raise before anything is sent.
+        Raises LearningError for NaN or infinity among the values.
         """
-        plan = self.pipe.begin(context)
+        plan = self.bits.begin(context)
         noisy = self._protection.perturb(values, devices=devices, context=context)
         encoded = self._codec.encode(noisy[None], keys=context.keys(Purpose.ROUNDING))
         del noisy
         admit(encoded.clipped[0])
-        received, heard = self.pipe.carry(encoded.payload, plan=plan, context=context, tamper=tamper)
+        received, reception = self.bits.send(encoded.payload, plan=plan, context=context, attack=attack)
         decoded = self._codec.decode(received, num_values=self._num_values)[0]
-        known = self.pipe.known(heard, bits_per_value=self._codec.bits_per_value)
+        known = self.bits.known(reception, bits_per_value=self._codec.bits_per_value)
         ends = self._end_to_end(encoded.payload, received, known, plan)
         decoded, known = believe(decoded, known, self._limit)
-        return Upload(
-            values=self._protection.recover(decoded, plan=plan),
-            known=known,
-            heard=heard,
-            observed={**plan.observed, **ends, "clipped_values": encoded.clipped[0]},
-        )
+        observed = {**plan.observed, **ends, "clipped_values": encoded.clipped[0]}
+        return self._protection.recover(decoded, plan=plan), known, reception, observed
 
     def _end_to_end(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,15 +12,25 @@ from scipy.special import ndtri
 from fl.aggregation.estimates import weighted_mean
 from fl.codecs import build_codec
 from fl.config import Binary32Config, FixedPointConfig
-from fl.uplink.exchange import Exchange, Upload, believe, digital_link
 from fl.uplink.protection import BitFlipping, FixedFlips, GaussianNoise, NoProtection, Protection
+from fl.uplink.transport import NumberTransport, believe, digital_link
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
+from phy.links.link import Reception
 from privacy.config import BitFlippingConfig
 
 DEVICES, VALUES = 4, 3000
 FRACTIONS = FixedPointConfig()
 CONTEXT = UplinkContext(seed=3, trials=(0,), round_index=2)
+
+
+class Upload(NamedTuple):
+    """What `NumberTransport.send` returns."""
+
+    values: NDArray[np.float32]
+    known: NDArray[np.bool_] | None
+    reception: Reception
+    observed: dict[str, NDArray[Any]]
 
 
 def link(rate: float | None, **changes: Any) -> LinkConfig:
@@ -40,7 +50,7 @@ def carried(
     limit: float | None = None,
     values: NDArray[np.float32] | None = None,
 ) -> tuple[NDArray[np.float32], Upload]:
-    exchange = Exchange(
+    transport = NumberTransport(
         where,
         codec=build_codec(codec),
         protection=protection or NoProtection(),
@@ -50,7 +60,7 @@ def carried(
     )
     if values is None:
         values = np.random.default_rng(1).uniform(-0.9, 0.9, (DEVICES, VALUES)).astype(np.float32)
-    return values, exchange.carry(values, devices=np.arange(DEVICES), context=CONTEXT)
+    return values, Upload(*transport.send(values, devices=np.arange(DEVICES), context=CONTEXT))
 
 
 def rate_is(upload: Upload, expected: float) -> None:
