@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -60,7 +60,7 @@ class Finished:
 class Engine(Protocol):
     """Computes jobs, in any order, and yields each as it is finished."""
 
-    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
+    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Generator[Finished, None, None]:
         """`on_progress` hears how many trial-rounds were done since it last heard."""
         ...
 
@@ -94,7 +94,7 @@ class InProcess:
     checkpoints: CheckpointPolicy | None = None
     on_restored: Callable[[int], None] | None = None
 
-    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
+    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Generator[Finished, None, None]:
         """See `Engine.run`."""
         start_tensorflow()
         for job in jobs:

@@ -50,7 +50,12 @@ def results_or_failures(attempt: Attempt, trials: Sequence[int]) -> tuple[list[T
     (OSError), a broken installation (ImportError), a stop that was asked for.
     """
     order = {trial: place for place, trial in enumerate(trials)}
-    results, incidents = _resolved(attempt, tuple(trials), _tried(attempt, tuple(trials)))
+    try:  # not by `_tried`: every frame of a round that goes well counts
+        return list(attempt(tuple(trials))), []
+    except Exception as error:
+        broken = _broken(error, tuple(trials))
+    gc.collect()
+    results, incidents = _resolved(attempt, tuple(trials), broken)
     return sorted(results, key=lambda one: order[one.trial]), incidents
 
 
@@ -72,15 +77,20 @@ def _tried(attempt: Attempt, trials: tuple[int, ...]) -> list[TrialResult] | _Br
     try:
         return list(attempt(trials))
     except Exception as error:
-        stop_if_asked()
-        if is_of_the_run(error):
-            raise
-        memory = is_out_of_memory(error)
-        incident = Incident(trials=trials, reason=_reason(error, memory=memory), trace=told_trace(error))
-        broken = _Broken(incident=incident, kind=type(error), memory=memory)
+        broken = _broken(error, trials)
     # Not in the handler: until it ends, the frames of the exception hold the arrays that have to be given back.
     gc.collect()
     return broken
+
+
+def _broken(error: Exception, trials: tuple[int, ...]) -> _Broken:
+    """Return what became of trials that met an exception; raise it if it is no fault of theirs."""
+    stop_if_asked()
+    if is_of_the_run(error):
+        raise error
+    memory = is_out_of_memory(error)
+    incident = Incident(trials=trials, reason=_reason(error, memory=memory), trace=told_trace(error))
+    return _Broken(incident=incident, kind=type(error), memory=memory)
 
 
 def _resolved(

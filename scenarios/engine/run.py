@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -199,8 +199,10 @@ def _run(
         progress.opened(store.folder, run)
         progress.start(sum(len(job.trials) * job.point.scenario.learning.rounds for job in jobs))
         progress.stored(planned.tasks - missing)
-        # Closed at once whatever happens: an engine may have processes to end.
-        with closing(_compute(engine, jobs, progress)) as computing:
+        # Closed at once whatever happens: an engine may have processes to end. Without a job it is not even started:
+        # TensorFlow takes seconds to load.
+        running = engine.run(_handed_out(jobs, progress), on_progress=progress.advance) if jobs else None
+        with nullcontext(()) if running is None else closing(running) as computing:
             for finished in computing:
                 _keep(store, ids, finished, replace_failed=options.retry_failed)
                 _forget(store.folder / CHECKPOINTS, ids, finished.job)
@@ -229,12 +231,6 @@ def _refuse_what_cannot_fit(jobs: Sequence[Job], room: Room, *, loaded: LoadedSc
     scenarios = {job.point.index: job.point.scenario for job in jobs}
     refuse_memory(scenarios.values(), room, file=loaded.source)
     refuse_disk(((scenarios[index], number) for index, number in tasks.items()), folder, file=loaded.source)
-
-
-def _compute(engine: Engine, jobs: Sequence[Job], progress: Progress) -> Generator[Finished, None, None]:
-    # Without a job the engine is not even started: TensorFlow takes seconds to load.
-    if jobs:
-        yield from engine.run(_handed_out(jobs, progress), on_progress=progress.advance)
 
 
 def _handed_out(jobs: Sequence[Job], progress: Progress) -> Iterator[Job]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -68,7 +68,7 @@ class DaskEngine:
     tell: Callable[[str], None] = to_standard_error
     work: Callable[[Order], Answer] = run_order
 
-    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Iterator[Finished]:
+    def run(self, jobs: Iterable[Job], *, on_progress: Callable[[int], None]) -> Generator[Finished, None, None]:
         """See `Engine.run`.
 
         Raises ScenarioError for workers that would compute other numbers, ClusterLostError for a scheduler that went
