@@ -64,10 +64,9 @@ def run_trials(
     """
     from fl.accounting.budget_found import settled
     from fl.accounting.ledgers import accounts_of
-    from fl.uplink.transport import digital_link
 
     if isinstance(privacy, SchemeBudget):
-        learning = settled(learning, link=digital_link(link), privacy=privacy)
+        learning = settled(learning, link=link.resolve_digital(), privacy=privacy)
     build, results = _builder(learning, privacy), list[TrialResult]()
     together: list[dict[str, Any]] = [{"trial": trial} for trial in trials]
     if isinstance(learning, FlmcConfig):

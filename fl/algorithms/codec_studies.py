@@ -16,7 +16,7 @@ from fl.results import TrialResult
 from fl.tasks.base import LearningError
 from fl.theory.bounds import recovered_moments
 from fl.uplink.protection import FixedFlips
-from fl.uplink.transport import NumberTransport, digital_link
+from fl.uplink.transport import NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, generator
@@ -35,7 +35,7 @@ class FlipMoments:
         del privacy  # a codec alone is studied
         self._learning, self._seed, self._trial = learning, seed, trial
         self._transport = NumberTransport(
-            digital_link(link),
+            link.resolve_digital(),
             codec=build_codec(learning.codec),
             protection=FixedFlips(learning.flip_probability, num_devices=learning.num_devices),
             num_devices=learning.num_devices,

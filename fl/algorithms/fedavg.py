@@ -36,7 +36,7 @@ from fl.uplink.mechanisms import build_protection
 from fl.uplink.numbers import Uplink, check_range
 from fl.uplink.protection import NoProtection
 from fl.uplink.senders import SenderIndex
-from fl.uplink.transport import NumberTransport, digital_link
+from fl.uplink.transport import NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import device_gains
@@ -96,14 +96,14 @@ class Federation:
             privacy,
             config=config,
             sizes=self._sizes,
-            link=digital_link(link),
+            link=link.resolve_digital(),
             local_models=self._first_uploads,
             seed=seed,
             trial=trial,
         )
         self.allowance = upload_allowance(
             config,
-            link=digital_link(link),
+            link=link.resolve_digital(),
             privacy=privacy,
             num_values=self.model.num_parameters,
             target=self.budget.get("target_bit_error_rate"),
@@ -178,7 +178,7 @@ class Federation:
         if config.downlink == "ideal":
             return None
         return NumberTransport(
-            digital_link(_placed(config.downlink, config=config, seed=self._seed, trial=self.trial)),
+            _placed(config.downlink, config=config, seed=self._seed, trial=self.trial).resolve_digital(),
             codec=build_codec(config.downlink_codec or config.codec),
             protection=NoProtection(),
             num_devices=self._index.count,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.local.personal import PersonalModels
 from fl.recorder import SPENT, with_totals
 from fl.results import OnAir, TrialResult
 from fl.schemes.cpa.cpa_theory import coded_snr_of_run_db
 
 if TYPE_CHECKING:
     from fl.algorithms.fedavg import Federation
+    from fl.local.personal import PersonalModels
 
 AT_HOME = ("personal_accuracy", "personal_loss", "global_accuracy_at_home")
 """Of personalised learning: personal models, and the global one, on the devices' own held-out samples."""

@@ -29,7 +29,6 @@ from fl.results import TrialResult
 from fl.schemes.received_updates import build_receiver
 from fl.tasks.base import LearningError
 from fl.uplink.mechanisms import build_protection
-from fl.uplink.transport import digital_link
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, generator
@@ -120,7 +119,7 @@ class Reconstruction:
             privacy,
             config=config.one_round,
             sizes=np.full(config.num_devices, float(config.samples_per_device)),
-            link=digital_link(link),
+            link=link.resolve_digital(),
             local_models=lambda: self._updates(np.arange(min(config.num_devices, 4))),
             seed=seed,
             trial=trial,

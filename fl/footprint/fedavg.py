@@ -8,7 +8,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from fl.config import DataConfig, FedAvgConfig
+from fl.config.data import DataConfig
+from fl.config.fedavg import FedAvgConfig
 from fl.footprint.blocks import bits_in_parts, devices_at_once
 from fl.footprint.radio import SECONDS_PER_FLIPPED_BIT, seconds_per_bit
 from fl.footprint.schemes import seconds_per_value, upload_bits

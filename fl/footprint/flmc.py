@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fl.config import FlmcConfig, GaussianLinearConfig
+from fl.config.flmc import FlmcConfig, GaussianLinearConfig
 from fl.footprint.radio import packet_seconds
 from phy.config import LinkConfig
 

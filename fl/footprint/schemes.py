@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fl.config import AggregatorConfig, CpaScheme, FedAvgConfig, JopeqScheme, LaplaceScheme, MvuScheme
+from fl.config.fedavg import FedAvgConfig
+from fl.config.scheme import AggregatorConfig, CpaScheme, JopeqScheme, LaplaceScheme, MvuScheme
 
 # Measured on two cores of a 2024 server processor; good to a factor of two, which is what `check` claims.
 _SECONDS_PER_VALUE = {

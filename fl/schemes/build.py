@@ -14,7 +14,7 @@ from fl.uplink.channel_credit import errors_arrive, errors_together
 from fl.uplink.numbers import DeviceAttack, NumberUplink, Uplink
 from fl.uplink.protection import NoProtection, Protection, RandomizedResponse
 from fl.uplink.senders import SenderIndex
-from fl.uplink.transport import BitTransport, NumberTransport, digital_link
+from fl.uplink.transport import BitTransport, NumberTransport
 from phy.config import LinkConfig
 
 
@@ -31,7 +31,7 @@ def build_uplink(
 
     Raises LearningError for a scheme that cannot be built for the model.
     """
-    on_air = digital_link(link)
+    on_air = link.resolve_digital()
     if isinstance(config.aggregation, AggregatorConfig):
         transport = NumberTransport(
             on_air,

@@ -25,7 +25,7 @@ from fl.schemes.values.build_values import build_baseline
 from fl.schemes.values.value_scheme import ValueScheme
 from fl.uplink.numbers import check_range
 from fl.uplink.protection import Protection
-from fl.uplink.transport import BitTransport, NumberTransport, digital_link
+from fl.uplink.transport import BitTransport, NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import Reception
@@ -62,7 +62,7 @@ class _Numbers:
     ) -> None:
         self._codec, self._devices = config.codec, np.arange(config.num_devices)
         self._numbers = NumberTransport(
-            digital_link(link),
+            link.resolve_digital(),
             codec=build_codec(config.codec),
             protection=protection,
             num_devices=config.num_devices,
@@ -97,7 +97,7 @@ class _Bits:
             self._scheme = build_baseline(settings, pieces=model.pieces)
         self._native = isinstance(settings, ProbitScheme) and settings.channel == "native"
         self.transport = BitTransport(
-            digital_link(link),
+            link.resolve_digital(),
             protection=build_response(config, scheme=EveryRound(self._scheme), link=link),
             num_devices=config.num_devices,
             num_bits=self._scheme.num_bits,

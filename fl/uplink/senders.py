@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from fl.config import FedAvgConfig
 from fl.recorder import Recorder, link_columns
-from fl.uplink.transport import digital_link
 from phy.config import LinkConfig
 from phy.links.link import Reception
 
@@ -32,7 +31,7 @@ class SenderIndex:
         links = [link] if config.downlink == "ideal" else [link, config.downlink]
         self._shared = some is not None and all(exchangeable(one) for one in links)
         self.count = some if some is not None and self._shared else config.num_devices
-        self._meet = not digital_link(link).plain
+        self._meet = not link.resolve_digital().plain
 
     def of(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the indices of devices, ascending."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.codecs import Codec
+from fl.codecs.base import Codec
 from fl.codecs.known_values import known_values
 from fl.uplink.bit_flips import count_differences
 from fl.uplink.protection import Protection, RoundPlan
@@ -20,17 +20,6 @@ from phy.numerics.random import Purpose
 
 BitAttack = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
 """Packed bits `[1, K, num_bytes]` to what is sent in their place."""
-
-
-def digital_link(link: LinkConfig) -> LinkConfig:
-    """The link with access and modulation named: orthogonal QPSK where they are left to us."""
-    resolved = link.resolve_mcs()
-    return resolved.model_copy(
-        update={
-            "access": "orthogonal" if link.access == "auto" else link.access,
-            "modulation": "qpsk" if resolved.modulation == "auto" else resolved.modulation,
-        }
-    )
 
 
 class BitTransport:

@@ -27,7 +27,7 @@ from fl.audit.uploads import batch_context, lay_out
 from fl.codecs import Codec, build_codec
 from fl.config import Binary32Config, FedAvgConfig, FixedPointConfig
 from fl.uplink.protection import NoProtection, Protection
-from fl.uplink.transport import BitTransport, digital_link
+from fl.uplink.transport import BitTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
@@ -72,7 +72,7 @@ class MechanismGame:
             self._parameter = self._of_rounds(link)
         self._played = weakest_rounds(-self._parameter, count=rounds)
         self.when = self._played.told()
-        on_air = digital_link(link)
+        on_air = link.resolve_digital()
         self._codec: Codec = build_codec(config.codec)
         bits = self._codec.bits_per_value
         self._places = lay_out(
@@ -98,7 +98,7 @@ class MechanismGame:
     def _of_rounds(self, link: LinkConfig) -> NDArray[np.float64]:
         privacy, config = self._privacy, self._config
         if isinstance(privacy, GaussianBudget | BitFlippingBudget) and privacy.budget.calibrate:
-            return upload_parameters(config, link=digital_link(link), privacy=privacy)
+            return upload_parameters(config, link=link.resolve_digital(), privacy=privacy)
         if isinstance(privacy, GaussianConfig):
             return np.full(config.rounds, self._budget["sigma"] / float(self._distance.max()))
         return np.full(config.rounds, self._budget["target_bit_error_rate"])

@@ -32,7 +32,7 @@ from fl.config.scheme import (
     ProbitScheme,
     SignScheme,
 )
-from fl.footprint import dimension
+from fl.footprint.fedavg import dimension
 from fl.models.federated import FederatedModel
 from fl.schemes.build import build_response, build_rounds
 from fl.schemes.probit.probit_bound import privacy_loss
@@ -43,7 +43,7 @@ from fl.schemes.values.laplace import LaplaceCode
 from fl.schemes.values.mvu import MvuCode
 from fl.tasks.base import LearningError
 from fl.uplink.protection import RoundPlan, flipped
-from fl.uplink.transport import BitTransport, digital_link
+from fl.uplink.transport import BitTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from privacy.config import BudgetConfig
@@ -89,7 +89,7 @@ class SchemeGame:
         self._played = weakest_rounds(np.zeros(config.rounds), count=rounds)
         self.when = self._played.told()
         self._scheme_config: OwnBits = scheme
-        on_air = digital_link(link)
+        on_air = link.resolve_digital()
         self._size = dimension(config)
         bits, spacing, upload = _shape(scheme, size=self._size)
         self._places = lay_out(

@@ -22,12 +22,9 @@ def find_warnings(scenario: Scenario) -> Iterator[str]:
     crediting = _crediting(learning, privacy)
     if crediting is None or scenario.link.error_model == "error_free":
         return
-    from fl.uplink.transport import (
-        digital_link,  # loads the codecs, which a scenario without federated averaging needs not
-    )
 
     where, confidence = crediting
-    law = law_of_errors(digital_link(scenario.link))
+    law = law_of_errors(scenario.link.resolve_digital())
     reason = may_credit(law=law)
     if reason is not None:
         unless = ", unless errors counted in the run pass the test of independence" if law == "unknown" else ""

@@ -14,7 +14,7 @@ from fl.codecs.known_values import known_values
 from fl.config import FixedPointConfig, FlipMomentsConfig
 from fl.run import run_trials
 from fl.uplink.protection import BitFlipping, FixedFlips, NoProtection, Protection
-from fl.uplink.transport import NumberTransport, digital_link
+from fl.uplink.transport import NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import Reception, known_bits
@@ -36,10 +36,10 @@ class Upload(NamedTuple):
 def link(rate: float | None, **changes: Any) -> LinkConfig:
     """QPSK over AWGN with this bit error rate, Q(sqrt(P0 / (2 N0))), or no radio."""
     if rate is None:
-        return digital_link(LinkConfig.model_validate({"error_model": "error_free", **changes}))
+        return LinkConfig.model_validate({"error_model": "error_free", **changes}).resolve_digital()
     snr_max_db = 10.0 * np.log10(2.0 * ndtri(rate) ** 2)
     power = {"policy": "fixed", "snr_max_db": float(snr_max_db)}
-    return digital_link(LinkConfig.model_validate({"power": power, "probe_bits": 50_000, **changes}))
+    return LinkConfig.model_validate({"power": power, "probe_bits": 50_000, **changes}).resolve_digital()
 
 
 def transport_of(where: LinkConfig, protection: Protection, num_values: int) -> NumberTransport:
