@@ -58,7 +58,7 @@ class FlmcTrials:
     @property
     def ended(self) -> bool:
         """Whether a budget has stopped all trials: only the clock goes on."""
-        return not self._goes_on.any()
+        return self._allowance is not None and not self._goes_on.any()
 
     @property
     def _goes_on(self) -> NDArray[np.bool_]:
