@@ -71,7 +71,7 @@ def prepared_phyloop(scheme: str) -> Callable[[], float]:
     import sionna.phy
     import tensorflow as tf
 
-    from fl.algorithms.flmc_trials import run_trials
+    from fl.run import run_trials
     from scenarios.engine.batch import batch_size
     from scenarios.schema.consistency import resolve_auto
     from scenarios.schema.schema import Scenario

@@ -60,7 +60,7 @@ NUMPY = (
     "fl.codecs.fixed_point:FixedPoint._values",
     "fl.uplink.bit_flips:flip_bits",
     "fl.uplink.bit_flips:count_differences",
-    "fl.uplink.exchange:believe",
+    "fl.uplink.transport:believe",
     "phy.links.power:decide_amplitude",
     "phy.numerics.random:uniform_words",
     "privacy.mechanisms.flip_plans:plan_flips",
@@ -69,7 +69,10 @@ NUMPY = (
 _MOST_TURNS = 9
 _CALLS = 2 * _MOST_TURNS + 2
 """One to compile, turns without and with stopwatches, one for cProfile."""
-OTHERS = {"results": ("fl.algorithms.flmc_trials:_Record.results",), "storing": ("scenarios.store.store:Store.write",)}
+OTHERS = {
+    "results": ("fl.algorithms.flmc_trials:FlmcTrials.results",),
+    "storing": ("scenarios.store.store:Store.write",),
+}
 
 
 class Cost(NamedTuple):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fl.config import FedAvgConfig, FlmcConfig
 from fl.config.scheme import AggregatorConfig, CpaScheme, JopeqScheme, LaplaceScheme, ProbitScheme, SignScheme
-from fl.footprint import dimension
+from fl.footprint.flmc import dimension
 from fl.footprint.schemes import upload_bits
 from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig, UploadPrivacy
 from privacy.events.events import Event, Kind, Ledger, Unit
@@ -54,12 +54,10 @@ def unprotected(unit: Unit) -> Form:
 
 def flmc_form(config: FlmcConfig) -> Form:
     """Digital: +-1 per entry, log odds at most a l. Analog: the whole gradient as one Gaussian release."""
-    size = dimension(config)
-    assert size is not None
     if config.scheme == "analog":
         return Form(kind="gaussian", coordinates=1, unit="device")
     odds = config.quantizer_slope * config.gradient_bound
-    return Form(kind="superposed-bits", coordinates=size, unit="device", facts={"entry_bound": odds})
+    return Form(kind="superposed-bits", coordinates=dimension(config), unit="device", facts={"entry_bound": odds})
 
 
 def upload_form(config: FedAvgConfig, *, privacy: UploadPrivacy | None, num_values: int) -> Form:

@@ -103,7 +103,7 @@ def settled(learning: Any, *, link: LinkConfig, privacy: Any) -> Any:
 def _bound(scheme: object, epsilon: float, learning: FedAvgConfig) -> Mapping[str, float]:
     if not isinstance(scheme, ProbitScheme) or scheme.bound != "fixed" or scheme.l1_clip is None:
         return {}
-    from fl.footprint import dimension
+    from fl.footprint.fedavg import dimension
     from fl.schemes.probit.probit_bound import dp_bound
 
     b = dp_bound(

@@ -14,7 +14,7 @@ from fl.config.scheme import (
     ProbitScheme,
     SignScheme,
 )
-from fl.footprint import dimension
+from fl.footprint import fedavg, flmc
 from fl.uplink.channel_credit import errors_arrive, law_of_errors
 from phy.config import LinkConfig
 from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig, UploadPrivacy
@@ -56,7 +56,7 @@ def release_of(
     `link` names its modulation. `num_values` M: None for those that the model's layers tell. `target`: the bit error
     rate of bit flipping where it is known from the trial alone.
     """
-    size = dimension(config) if num_values is None else num_values
+    size = fedavg.dimension(config) if num_values is None else num_values
     if size is None:
         raise PrivacyError(
             "the budget counts the parameters that are sent, and only the model's own function knows how many; "
@@ -81,12 +81,10 @@ def flmc_release(config: FlmcConfig, *, relative_amplitude: float | None) -> Rel
     """What a round of one device of FLMC releases at an amplitude in units of sqrt(noise power), None: not known."""
     form, parameter = flmc_form(config), relative_amplitude
     if config.scheme == "analog" and relative_amplitude is not None:
-        size = dimension(config)
-        assert size is not None
         parameter = float(
             analog_noise_multiplier(
                 amplitude=relative_amplitude,
-                dimension=size,
+                dimension=flmc.dimension(config),
                 gradient_bound=config.gradient_bound,
                 noise_power=1.0,
             )

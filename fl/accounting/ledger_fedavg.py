@@ -17,9 +17,8 @@ from fl.accounting.ledger_schemes import scheme_account
 from fl.accounting.ledger_sent import ChannelNoise, channel_noise, rounds_sent, sampled_share
 from fl.config import FedAvgConfig
 from fl.config.scheme import AggregatorConfig, CpaScheme, SignScheme
-from fl.footprint import dimension
+from fl.footprint.fedavg import dimension
 from fl.results import PrivacyAccount, TrialResult
-from fl.uplink.exchange import digital_link
 from phy.config import LinkConfig
 from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig, UploadPrivacy
 from privacy.errors import PrivacyError
@@ -72,9 +71,9 @@ def _account(
     if isinstance(privacy, GaussianConfig):
         return _gaussian(form, config=config, privacy=privacy, sent=sent)
     if isinstance(privacy, GaussianBudget):
-        found = upload_parameters(config, link=digital_link(link), privacy=privacy)[: len(sent), None]
+        found = upload_parameters(config, link=link.resolve_digital(), privacy=privacy)[: len(sent), None]
         return PrivacyAccount(ledger=form.ledger(np.where(sent, found, np.nan), assumptions=one_step(config)))
-    noise = channel_noise(digital_link(link), result=result)
+    noise = channel_noise(link.resolve_digital(), result=result)
     if isinstance(privacy, BitFlippingConfig | BitFlippingBudget):
         credited = privacy.channel == "native"
         claims: tuple[Claim, ...] = ()

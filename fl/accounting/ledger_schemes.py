@@ -14,7 +14,7 @@ from fl.accounting.budget_releases import jopeq_epsilon
 from fl.accounting.ledger_sent import ChannelNoise
 from fl.config import FedAvgConfig
 from fl.config.scheme import JopeqScheme, LaplaceScheme, MvuScheme, ProbitScheme
-from fl.footprint import dimension
+from fl.footprint.fedavg import dimension
 from fl.results import PrivacyAccount, TrialResult
 from fl.schemes.probit.probit_bound import dp_bound, privacy_loss
 from privacy.events.published import CLEAR_SCALES, local_claim

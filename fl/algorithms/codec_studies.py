@@ -2,81 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.checkpoints import State
 from fl.codecs import build_codec
 from fl.config import BitDistanceConfig, FixedPointConfig, FlipMomentsConfig
-from fl.results import LINK_COUNTS, TrialResult
+from fl.recorder import Recorder, link_columns
+from fl.results import TrialResult
+from fl.tasks.base import LearningError
 from fl.theory.bounds import recovered_moments
-from fl.uplink.exchange import Exchange, digital_link
 from fl.uplink.protection import FixedFlips
+from fl.uplink.transport import NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, generator
 from privacy.mechanisms.bit_distance import measure_kappa
 
 
-def run_flip_moments(
-    learning: FlipMomentsConfig,
-    *,
-    link: LinkConfig,
-    seed: int,
-    trials: Sequence[int],
-    on_round: Callable[[int], None] = lambda _: None,
-) -> list[TrialResult]:
+class FlipMoments:
     """Mean and variance of every value once its bits were flipped, over all devices and draws, beside Lemma 1.
 
-    The rate of Lemma 1 is the one counted end to end on the very bits of the round.
+    One trial, see `fl.run.Trials`. The rate of Lemma 1 is the one counted end to end on the very bits of the round.
     """
-    codec = build_codec(learning.codec)
-    exchange = Exchange(
-        digital_link(link),
-        codec=codec,
-        protection=FixedFlips(learning.flip_probability, num_devices=learning.num_devices),
-        num_devices=learning.num_devices,
-        num_values=learning.draws,
-        receiver_limit=None,
-    )
-    devices = np.arange(learning.num_devices)
-    values = np.linspace(-learning.largest, learning.largest, learning.rounds)
-    results = []
-    for row, trial in enumerate(trials):
-        rounds: dict[str, list[float]] = {}
-        tables: dict[str, dict[str, list[NDArray[Any]]]] = {"link": {}, "devices": {}}
-        for index, value in enumerate(values):
-            upload = exchange.carry(
-                np.full((learning.num_devices, learning.draws), value, np.float32),
-                devices=devices,
-                context=UplinkContext(seed=seed, trials=(trial,), round_index=index),
-            )
-            known = True if upload.known is None else upload.known
-            heard = upload.values[np.broadcast_to(known, upload.values.shape)]
-            errors, bits = (float(upload.observed[name].sum()) for name in ("end_errors", "end_bits"))
-            found = {"value": float(value), **_moments(heard)}
-            if isinstance(learning.codec, FixedPointConfig) and bits:
-                found |= _lemma1(value, errors / bits, learning.codec)
-            for name, number in {**found, **exchange.pipe.spent(upload.heard, devices)}.items():
-                rounds.setdefault(name, []).append(number)
-            for name in LINK_COUNTS:
-                tables["link"].setdefault(name, []).append(getattr(upload.heard.counts, name)[0])
-            for name, numbers in upload.observed.items():
-                tables["devices"].setdefault(name, []).append(numbers)
-            on_round(row * learning.rounds + index + 1)
-        arrays = {name: np.asarray(column) for name, column in rounds.items()}
-        results.append(
-            TrialResult(
-                trial=trial,
-                metrics={"largest_mean_gap": _gap(arrays, "mean"), "largest_variance_gap": _gap(arrays, "variance")},
-                rounds=arrays,
-                link={name: np.stack(column) for name, column in tables["link"].items()},
-                devices={name: np.stack(column) for name, column in tables["devices"].items()},
-            )
+
+    ended = False
+
+    def __init__(self, learning: FlipMomentsConfig, *, link: LinkConfig, privacy: None, seed: int, trial: int) -> None:
+        del privacy  # a codec alone is studied
+        self._learning, self._seed, self._trial = learning, seed, trial
+        self._transport = NumberTransport(
+            link.resolve_digital(),
+            codec=build_codec(learning.codec),
+            protection=FixedFlips(learning.flip_probability, num_devices=learning.num_devices),
+            num_devices=learning.num_devices,
+            num_values=learning.draws,
+            receiver_limit=None,
         )
-    return results
+        self._devices = np.arange(learning.num_devices)
+        self._values = np.linspace(-learning.largest, learning.largest, learning.rounds)
+        self._record = Recorder(learning.rounds, num_devices=learning.num_devices)
+
+    def round(self, index: int) -> None:
+        """Send one value from all devices."""
+        learning, value = self._learning, self._values[index]
+        values, known, reception, observed = self._transport.send(
+            np.full((learning.num_devices, learning.draws), value, np.float32),
+            devices=self._devices,
+            context=UplinkContext(seed=self._seed, trials=(self._trial,), round_index=index),
+        )
+        errors, bits = (float(observed[name].sum()) for name in ("end_errors", "end_bits"))
+        arrived = values[np.broadcast_to(True if known is None else known, values.shape)]
+        found = {"value": float(value), **_moments(arrived)}
+        if isinstance(learning.codec, FixedPointConfig) and bits:
+            found |= _lemma1(value, errors / bits, learning.codec)
+        found |= self._transport.bits.spent(reception, self._devices)
+        self._record.note(index, rounds=found, link=link_columns(reception.counts), devices=observed)
+        self._record.finish(index)
+
+    def results(self, failure: str | None) -> list[TrialResult]:
+        """See `fl.run.Trials.results`."""
+        rounds = self._record.of_trial("rounds")
+        gaps = {f"largest_{moment}_gap": _gap(rounds, moment) for moment in ("mean", "variance")}
+        return self._record.results((self._trial,), metrics=(gaps,), failures=(failure,))
+
+    def state(self) -> State:
+        """See `fl.checkpoints.Resumable`."""
+        return {"record": self._record.state(), "link": self._transport.bits.link.state()}
+
+    def restore(self, state: State) -> None:
+        """See `fl.checkpoints.Resumable`."""
+        self._record.restore(state["record"])
+        self._transport.bits.link.restore(state["link"])
 
 
 def _lemma1(value: float, flip_probability: float, codec: FixedPointConfig) -> dict[str, float]:
@@ -102,17 +102,20 @@ def _gap(arrays: Mapping[str, NDArray[np.float64]], moment: str) -> float:
     return float(np.max(np.abs(arrays[f"recovered_{moment}"] - arrays[f"lemma1_{moment}"])))
 
 
-def run_bit_distance(
-    learning: BitDistanceConfig,
-    *,
-    seed: int,
-    trials: Sequence[int],
-    on_round: Callable[[int], None] = lambda _: None,
-) -> list[TrialResult]:
-    """kappa of Li et al. 2025 (15) by (26), one estimate per trial."""
-    results = []
-    for row, trial in enumerate(trials):
-        drawn = generator(seed, trial, Purpose.BIT_DISTANCE)
+class BitDistance:
+    """kappa of Li et al. 2025 (15) by (26), one estimate per trial; see `fl.run.Trials`."""
+
+    ended = False
+
+    def __init__(self, learning: BitDistanceConfig, *, link: LinkConfig, privacy: None, seed: int, trial: int) -> None:
+        del link, privacy  # nothing is sent
+        self._learning, self._seed, self._trial = learning, seed, trial
+        self._metrics: dict[str, float] = {}
+
+    def round(self, index: int) -> None:
+        """Estimate it in the only round."""
+        del index
+        learning, drawn = self._learning, generator(self._seed, self._trial, Purpose.BIT_DISTANCE)
         shape = (1, learning.dimension)
         if learning.weights == "uniform":
             weights = (2.0 * drawn.random(shape, np.float32) - 1.0) * np.float32(learning.codec.value_range)
@@ -126,7 +129,21 @@ def run_bit_distance(
             value_range=learning.codec.value_range,
             generator=drawn,
         )
-        metrics = {"kappa": found.mean, "kappa_standard_error": found.standard_error, "l1_distance": found.l1_mean}
-        results.append(TrialResult(trial=trial, metrics=metrics, rounds={}))
-        on_round(row + 1)
-    return results
+        self._metrics = {
+            "kappa": found.mean,
+            "kappa_standard_error": found.standard_error,
+            "l1_distance": found.l1_mean,
+        }
+
+    def results(self, failure: str | None) -> list[TrialResult]:
+        """See `fl.run.Trials.results`."""
+        return [TrialResult(trial=self._trial, metrics=self._metrics, rounds={}, failure=failure)]
+
+    def state(self) -> State:
+        """See `fl.checkpoints.Resumable`; there is nothing between two rounds."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """See `fl.checkpoints.Resumable`."""
+        del state
+        raise LearningError("a study of one round has no state to go on from")

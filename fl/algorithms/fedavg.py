@@ -6,15 +6,14 @@ encoded, protected, sent, recovered, and averaged with weights q_n.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.accounting.budget_uploads import upload_allowance
 from fl.algorithms.device_blocks import devices_in_a_block
+from fl.algorithms.fedavg_results import fedavg_result, scores_at_home
 from fl.algorithms.round_tally import RoundTally, Trained
 from fl.attacks.attackers import Attackers
 from fl.checkpoints import State, kept_array
@@ -22,44 +21,38 @@ from fl.codecs import build_codec
 from fl.config import FedAvgConfig, LocalConfig
 from fl.data import ImageData, load_images
 from fl.local import LocalTrainer, evaluate
-from fl.local.divergence import DivergedError, check_finite, checked_updates_from
+from fl.local.divergence import check_finite, checked_updates_from
 from fl.local.personal import PersonalModels, hold_out, personal_local_config
 from fl.models.build import build_model
 from fl.models.federated import FederatedModel
 from fl.partition.participation import Participants, draw_participants
 from fl.partition.split import Partition, partition
-from fl.schemes.build import build_upward
+from fl.recorder import Recorder
+from fl.results import TrialResult
+from fl.schemes.build import build_uplink
 from fl.schemes.cpa.cpa_theory import aggregation_snr_db, coded_snr_db
-from fl.uplink.exchange import Exchange, digital_link
+from fl.theory.convergence import Convergence
 from fl.uplink.mechanisms import build_protection
-from fl.uplink.numbers import Upward, check_range
+from fl.uplink.numbers import Uplink, check_range
 from fl.uplink.protection import NoProtection
-from fl.uplink.senders import Slots
+from fl.uplink.senders import SenderIndex
+from fl.uplink.transport import NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import device_gains
-from phy.measure.burstiness import Burstiness
 from phy.numerics.random import Purpose, generator
 from privacy.config import UploadPrivacy
 
-
-@dataclass(frozen=True, kw_only=True)
-class RoundReport:
-    """One round: numbers of the round, of each device `[num_devices]`, and of the link (see `fl.results`).
-
-    `bursts`: how errors of each seat of the link lie together. `failure`: why the trial cannot go on, though everybody
-    had sent; None where it can.
-    """
-
-    rounds: Mapping[str, float]
-    devices: Mapping[str, NDArray[Any]]
-    link: Mapping[str, NDArray[Any]]
-    bursts: Burstiness | None = None
-    failure: str | None = None
+FIRST_COLUMNS = ("test_loss", "test_accuracy", "train_loss", "clipped_gradients", "model_norm")
+"""Columns of rounds that every trial has, before those of its uplink."""
 
 
 class Federation:
-    """One trial. `weights` `[M]` is the server's model after the last round."""
+    """One trial of federated averaging, see `fl.run.Trials`.
+
+    `weights` `[M]` is the server's model after the last round, `record` keeps what the rounds reported. `ended`: one of
+    those who would send in the next round has nothing left of a budget that stops the trial.
+    """
 
     def __init__(
         self,
@@ -70,7 +63,7 @@ class Federation:
         seed: int,
         trial: int,
     ) -> None:
-        self._config, self._seed, self._trial = config, seed, trial
+        self._config, self._seed, self.trial = config, seed, trial
         self.data: ImageData = load_images(config.data, seed=seed, trial=trial)
         self.partition: Partition = partition(
             self.data.y_train,
@@ -98,48 +91,39 @@ class Federation:
             trial=trial,
         )
         self._sizes = np.asarray(trained_on.sizes, np.float64)
-        self._slots = Slots(config, link=link)
+        self._index = SenderIndex(config, link=link)
         self.protection, self.budget = build_protection(
             privacy,
             config=config,
             sizes=self._sizes,
-            link=digital_link(link),
+            link=link.resolve_digital(),
             local_models=self._first_uploads,
             seed=seed,
             trial=trial,
         )
         self.allowance = upload_allowance(
             config,
-            link=digital_link(link),
+            link=link.resolve_digital(),
             privacy=privacy,
             num_values=self.model.num_parameters,
             target=self.budget.get("target_bit_error_rate"),
         )
-        self._up: Upward = build_upward(
+        self.uplink: Uplink = build_uplink(
             config,
             link=link,
             model=self.model,
-            slots=self._slots,
+            index=self._index,
             protection=self.protection,
             attack=self._attackers.bits,
         )
         self._down = self._downlink()
         self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
-
-    @property
-    def upload_bits(self) -> int:
-        """Bits that each device sends per round, before channel coding."""
-        return self._up.upload_bits
-
-    @property
-    def facts(self) -> Mapping[str, float]:
-        """Numbers of the uplink that hold for every round."""
-        return self._up.facts
-
-    @property
-    def seats(self) -> int:
-        """Devices of the link, see `fl.uplink.senders`."""
-        return self._slots.count
+        self.record = Recorder(config.rounds, num_devices=config.num_devices, first=FIRST_COLUMNS)
+        self.convergence: Convergence | None = None
+        if config.convergence_bound:
+            self.convergence = Convergence(config, federation=self, privacy=privacy)
+        self._stops = privacy is not None and privacy.budget is not None and privacy.budget.action == "stop"
+        self.ended = False
 
     def state(self) -> State:
         """What rounds have changed, see `fl.checkpoints`; all else follows from the configuration and the seed."""
@@ -148,9 +132,10 @@ class Federation:
             "trainer": self._trainer.state(),
             "personal": None if self.personal is None else self.personal.weights,
             "allowance": self.allowance.state(),
-            "up": self._up.state(),
-            "down": None if self._down is None else self._down.pipe.state(),
+            "uplink": self.uplink.state(),
+            "downlink": None if self._down is None else self._down.bits.link.state(),
             "copies": self._copies,
+            "record": self.record.state(),
         }
 
     def restore(self, state: State) -> None:
@@ -160,10 +145,11 @@ class Federation:
         if self.personal is not None:
             self.personal.weights = kept_array(state, "personal", like=self.personal.weights)
         self.allowance.restore(state["allowance"])
-        self._up.restore(state["up"])
+        self.uplink.restore(state["uplink"])
         if self._down is not None and self._copies is not None:
-            self._down.pipe.restore(state["down"])
+            self._down.bits.link.restore(state["downlink"])
             self._copies = kept_array(state, "copies", like=self._copies)
+        self.record.restore(state["record"], num_senders=self._index.count)
 
     def _at_home(self) -> tuple[LocalConfig, Partition, PersonalModels | None]:
         """Local training, what it is on, and the personal models, where devices keep their own."""
@@ -173,7 +159,7 @@ class Federation:
         train, test = hold_out(
             self.partition,
             test_share=config.personal.test_share,
-            generator=generator(self._seed, self._trial, Purpose.PARTITION).spawn(1)[0],
+            generator=generator(self._seed, self.trial, Purpose.PARTITION).spawn(1)[0],
         )
         local = personal_local_config(config.local, personal=config.personal)
         return local, train, PersonalModels(self.model, data=self.data, test=test)
@@ -187,72 +173,78 @@ class Federation:
         check_finite(models, devices=devices)
         return np.asarray(models - self.weights if self._config.upload == "update" else models)
 
-    def _downlink(self) -> Exchange | None:
+    def _downlink(self) -> NumberTransport | None:
         config = self._config
         if config.downlink == "ideal":
             return None
-        return Exchange(
-            digital_link(_placed(config.downlink, config=config, seed=self._seed, trial=self._trial)),
+        return NumberTransport(
+            _placed(config.downlink, config=config, seed=self._seed, trial=self.trial).resolve_digital(),
             codec=build_codec(config.downlink_codec or config.codec),
             protection=NoProtection(),
-            num_devices=self._slots.count,
+            num_devices=self._index.count,
             num_values=self.model.num_parameters,
             receiver_limit=config.receiver_limit,
         )
 
-    def round(self, round_index: int) -> RoundReport:
-        """Run one round.
+    def round(self, index: int) -> None:
+        """Run one round and record it.
 
         Raises LearningError for a device's model that is not finite or lies too far beyond the codec: then nobody has
-        sent. A server's model that is not finite in the end is the report's `failure`.
+        sent. A server's model that is not finite in the end raises it, too; what was sent is noted by then.
         """
         config = self._config
-        who = self.allowance.admit(self._drawn(round_index))
-        start = self._hear_the_model(who.devices, round_index)
+        who = self.allowance.admit(self._drawn(index))
+        start = self._received_model(who.devices, index)
         senders = who.devices[who.sends]
         q = self._sizes[senders] if config.weighting == "samples" else np.ones(len(senders))
         context = UplinkContext(
-            seed=self._seed, trials=(self._trial,), round_index=round_index, silent=self._slots.empty(senders)
+            seed=self._seed, trials=(self.trial,), round_index=index, silent=self._index.unused(senders)
         )
-        sending = self._up.begin(
+        tally = RoundTally(num_values=self.model.num_parameters)
+        update = self.uplink.send(
+            self._updates(who, start, weights=q, tally=tally, context=context),
             senders=senders,
             weights=q,
             otherwise=np.zeros_like(self.weights) if config.upload == "update" else self.weights,
             context=context,
+            record=self.record,
         )
-        seen, sent = RoundTally(num_values=self.model.num_parameters), 0
+        self.record.note(index, rounds={**tally.numbers(), **self._attackers.told(senders)})
+        self.weights = self.weights + update if config.upload == "update" else update
+        check_finite(self.weights[None], devices=None)
+        self.record.note(index, rounds=self._aggregation_error(tally, update))
+        self.ended = self._stops and index + 1 < config.rounds and self.allowance.spent_up(self._drawn(index + 1))
+        if (index + 1) % config.test_every == 0 or index + 1 == config.rounds or self.ended:
+            self._test(index)
+        elif self.convergence is not None:
+            self.record.note(index, rounds={"distance_sq": self.convergence.distance_sq(self.weights)})
+        self.record.finish(index)
+
+    def results(self, failure: str | None) -> list[TrialResult]:
+        """See `fl.run.Trials.results`."""
+        return [fedavg_result(self, failure=failure)]
+
+    def _updates(
+        self,
+        who: Participants,
+        start: NDArray[np.float32],
+        *,
+        weights: NDArray[np.float64],
+        tally: RoundTally,
+        context: UplinkContext,
+    ) -> Iterator[NDArray[np.float32]]:
+        """Train the devices block by block; yield the numbers of those who send, or what attackers send instead."""
+        senders, sent = who.devices[who.sends], 0
         for rows in self._blocks(len(who.devices)):
-            trained, numbers = self._train(who, rows, start, round_index=round_index)
+            trained, numbers = self._train(who, rows, start, round_index=context.round_index)
             mine = slice(sent, sent + len(numbers))
-            seen.note(trained, numbers, weights=q[mine], samples=self._sizes[who.devices[rows]])
-            sending.add(self._attackers.updates(numbers, devices=senders[mine], context=context))
+            tally.note(trained, numbers, weights=weights[mine], samples=self._sizes[who.devices[rows]])
+            yield self._attackers.updates(numbers, devices=senders[mine], context=context)
             sent = mine.stop
-        collected = sending.collected()
-        self.weights = self.weights + collected.result if config.upload == "update" else collected.result
-        failure = None
-        try:
-            check_finite(self.weights[None], devices=None)
-        except DivergedError as error:
-            failure = str(error)
-        seat = self._slots.seat(senders)
-        return RoundReport(
-            rounds={
-                **seen.told(),
-                "num_active": float(collected.num_heard),
-                **collected.spent,
-                **collected.told,
-                **self._attackers.told(senders),
-                **({} if failure else self._aggregation_error(seen, collected.result)),
-            },
-            devices={name: self._slots.place(values, seat, senders) for name, values in collected.observed.items()},
-            link=self._slots.link_series(collected.heard, seat, senders),
-            bursts=collected.heard.bursts,
-            failure=failure,
-        )
 
     def _blocks(self, count: int) -> Iterator[slice]:
         """Devices whose updates are in memory at once: as many as fit, or all where they have to meet."""
-        meet = not self._up.in_blocks or self._attackers.meet
+        meet = not self.uplink.in_blocks or self._attackers.meet
         step = max(count, 1) if meet else devices_in_a_block(self.model.num_parameters)
         for first in range(0, max(count, 1), step):
             yield slice(first, min(first + step, count))
@@ -282,10 +274,6 @@ class Federation:
         told = Trained(loss=trained.loss, clipped_share=trained.clipped_share, squares=squares[sends])
         return told, numbers if sends.all() else numbers[sends]
 
-    def spent_up(self, round_index: int) -> bool:
-        """Whether one of those who would send in this round has nothing left of the budget for the run."""
-        return self.allowance.spent_up(self._drawn(round_index))
-
     def _drawn(self, round_index: int) -> Participants:
         config = self._config
         return draw_participants(
@@ -293,58 +281,62 @@ class Federation:
             num_devices=config.num_devices,
             steps=config.local.steps,
             seed=self._seed,
-            trial=self._trial,
+            trial=self.trial,
             round_index=round_index,
         )
 
-    def _aggregation_error(self, seen: RoundTally, found: NDArray[np.float32]) -> dict[str, float]:
+    def _aggregation_error(self, tally: RoundTally, found: NDArray[np.float32]) -> dict[str, float]:
         """How far the server's update is from the mean of those that devices computed, Lang et al. 2023, Section V.
 
         Empty where models are sent, NaN where nobody sent anything.
         """
         if self._config.upload != "update":
             return {}
-        exact = seen.mean()
+        exact = tally.mean()
         places = [piece.place for piece in self.model.pieces]
         return {
             "aggregation_snr_db": aggregation_snr_db(exact, found, places=places),
             "aggregation_snr_20log_db": coded_snr_db(exact, found, places=places),
-            "aggregation_mse": float(np.mean((exact.astype(np.float64) - found) ** 2)) if seen.any else float("nan"),
+            "aggregation_mse": float(np.mean((exact.astype(np.float64) - found) ** 2)) if tally.any else float("nan"),
         }
 
-    def _hear_the_model(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.float32]:
+    def _received_model(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.float32]:
         """The server's model as every device has it: `[M]` over an ideal downlink, else `[K', M]`."""
         if self._down is None or self._copies is None:
             return self.weights
-        seat = self._slots.seat(devices)
-        heard = self._down.carry(
-            np.tile(self.weights, (self._slots.count, 1)),
-            devices=self._slots.owners(devices),
-            context=UplinkContext(seed=downlink_seed(self._seed), trials=(self._trial,), round_index=round_index),
+        config, at = self._config, self._index.of(devices)
+        values, known, _, observed = self._down.send(
+            np.tile(self.weights, (self._index.count, 1)),
+            devices=self._index.owners(devices),
+            context=UplinkContext(seed=downlink_seed(self._seed), trials=(self.trial,), round_index=round_index),
         )
-        config = self._config
         check_range(
-            heard.observed["clipped_values"][seat[:1]] / self.model.num_parameters,
+            observed["clipped_values"][at[:1]] / self.model.num_parameters,
             None,
             codec=config.downlink_codec or config.codec,
             key="codec" if config.downlink_codec is None else "downlink_codec",
         )
-        got = heard.values[seat].astype(np.float32)
-        if heard.known is not None:
+        got = values[at].astype(np.float32)
+        if known is not None:
             # What did not arrive stays as the device last had it.
-            got = np.where(np.broadcast_to(heard.known, heard.values.shape)[seat], got, self._copies[devices])
+            got = np.where(np.broadcast_to(known, values.shape)[at], got, self._copies[devices])
         self._copies[devices] = got
         return np.asarray(got)
 
-    def test(self) -> tuple[float, float]:
-        """Mean cross-entropy and accuracy of the server's model on the test set."""
-        return self._measure(self.data.x_test, self.data.y_test)
-
-    def validate(self) -> tuple[float, float] | None:
-        """The same on the images held out for validation; None where there are none."""
-        return self._measure(self.data.x_validation, self.data.y_validation) if len(self.data.y_validation) else None
+    def _test(self, index: int) -> None:
+        """Note how the server's model does on the test set, on images held out for validation, and at home."""
+        loss, accuracy = self._measure(self.data.x_test, self.data.y_test)
+        rounds = {"test_loss": loss, "test_accuracy": accuracy}
+        if len(self.data.y_validation):
+            rounds["validation_accuracy"] = self._measure(self.data.x_validation, self.data.y_validation)[1]
+        if self.convergence is not None:
+            rounds["distance_sq"] = self.convergence.distance_sq(self.weights)
+        devices = scores_at_home(self.personal, self.weights)
+        rounds |= {name: float(np.mean(values)) for name, values in devices.items()}
+        self.record.note(index, rounds=rounds, devices=devices)
 
     def _measure(self, x: NDArray[np.uint8], y: NDArray[np.int64]) -> tuple[float, float]:
+        """Return the mean cross-entropy and the accuracy of the server's model."""
         return evaluate(self.model, self.weights, x, y, scale=self.data.scale, shift=self.data.shift)
 
 

@@ -47,8 +47,8 @@ class RoundTally:
         """sum_k q_k x_k / sum_k q_k, `[M]`; zeros where nobody sent."""
         return np.asarray(self._total / self._weight if self._weight else self._total, np.float32)
 
-    def told(self) -> dict[str, float]:
-        """Numbers of the round."""
+    def numbers(self) -> dict[str, float]:
+        """Return the numbers of the round."""
         samples = np.concatenate(self._samples)
 
         def averaged(parts: list[NDArray[np.float64]]) -> float:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fl.attacks.attacks import attack_bits, attack_updates, choose_attackers, poison_labels
 from fl.config import AttackConfig
-from fl.data import ImageData
+from fl.data.arrays import ImageData
 from fl.partition.split import Partition
 from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext

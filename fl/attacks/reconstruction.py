@@ -10,25 +10,24 @@ An attack that fails proves nothing: a better one may not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.attacks.image_inversion import invert_linear, likeness, psnr_db
-from fl.checkpoints import NO_CHECKPOINTS, Checkpoints, State, kept_rows, resumed
+from fl.checkpoints import State
 from fl.config import ModelConfig, ReconstructionConfig
 from fl.data import ImageData, load_images
 from fl.data.facts import image_facts
 from fl.local.trainer import LocalTrainer
 from fl.models.build import build_model
 from fl.partition.split import Partition
-from fl.results import LINK_COUNTS, TrialResult
-from fl.schemes.received_updates import Received, build_listening
+from fl.recorder import Recorder, link_columns
+from fl.results import TrialResult
+from fl.schemes.received_updates import build_receiver
 from fl.tasks.base import LearningError
-from fl.uplink.exchange import digital_link
 from fl.uplink.mechanisms import build_protection
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
@@ -74,45 +73,14 @@ def deal(config: ReconstructionConfig, *, num_images: int, seed: int, trial: int
     return Games(targets=dealt[..., 0], held=held, member=member)
 
 
-def run_reconstruction(
-    learning: ReconstructionConfig,
-    *,
-    link: LinkConfig,
-    privacy: BitFlippingConfig | GaussianConfig | None,
-    seed: int,
-    trials: Sequence[int],
-    on_round: Callable[[int], None] = lambda _: None,
-    checkpoints: Checkpoints = NO_CHECKPOINTS,
-) -> list[TrialResult]:
-    """Attack every upload of every trial; `on_round` hears the rounds done.
+class Reconstruction:
+    """One trial of the attack, see `fl.run.Trials`: every upload is attacked, and nobody learns.
 
-    `checkpoints` keep the state of one trial: with them, hand in one trial at a time. A trial whose updates lie too far
-    beyond the codec is failed. Raises LearningError for data that cannot be had, and for a mechanism without a
-    sensitivity.
+    Raises LearningError for data that cannot be had, for a mechanism without a sensitivity, and in a round for updates
+    that lie too far beyond the codec.
     """
-    results = []
-    for row, trial in enumerate(trials):
 
-        def build(trial: int = trial) -> _Attacked:
-            return _Attacked(learning, link=link, privacy=privacy, seed=seed, trial=trial)
-
-        attacked, rounds_done = resumed(build, num_rounds=learning.rounds, checkpoints=checkpoints)
-        failure = None
-        for index in range(rounds_done, learning.rounds):
-            try:
-                attacked.round(index)
-            except LearningError as error:
-                failure = f"round {index}: {error}"
-                break
-            if index + 1 < learning.rounds and checkpoints.due(index + 1):
-                checkpoints.save(index + 1, attacked.state())
-            on_round(row * learning.rounds + index + 1)
-        results.append(attacked.result(failure))
-    return results
-
-
-class _Attacked:
-    """One trial and what is kept of it."""
+    ended = False
 
     def __init__(
         self,
@@ -151,18 +119,17 @@ class _Attacked:
             privacy,
             config=config.one_round,
             sizes=np.full(config.num_devices, float(config.samples_per_device)),
-            link=digital_link(link),
+            link=link.resolve_digital(),
             local_models=lambda: self._updates(np.arange(min(config.num_devices, 4))),
             seed=seed,
             trial=trial,
         )
-        self._listening = build_listening(config.one_round, link=link, model=self._model, protection=protection)
+        self._receiver = build_receiver(config.one_round, link=link, model=self._model, protection=protection)
         # What pixels are to the server: from 0 to 1.
         self._images = self._data.x_train.reshape(len(self._data.y_train), -1) / np.float64(
             image_facts(config.data.name).largest_pixel
         )
-        self._rounds: dict[str, list[float]] = {}
-        self._tables: dict[str, dict[str, list[NDArray[Any]]]] = {"link": {}, "devices": {}}
+        self._record = Recorder(config.rounds, num_devices=config.num_devices)
         self._pictures: dict[str, NDArray[np.int64]] = {}
 
     def _updates(self, devices: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -174,17 +141,25 @@ class _Attacked:
         games, count = self._games, self._config.num_devices
         devices = np.arange(count) + index * count
         context = UplinkContext(seed=self._seed, trials=(self._trial,), round_index=index)
-        received = self._listening.carry(self._updates(devices), context=context)
-        rebuilt = self._invert(received.values)
+        received, reception, observed = self._receiver.send(self._updates(devices), context=context)
+        rebuilt = self._invert(received)
         alike = likeness(rebuilt, held=games.held[index], images=self._images)
         alone = self._updates(games.member.size + devices).astype(np.float64)
         length = np.linalg.norm(alone, axis=1)
-        score = np.einsum("km,km->k", received.values, alone) / np.where(length > 0.0, length, 1.0)
+        score = np.einsum("km,km->k", received, alone) / np.where(length > 0.0, length, 1.0)
         if index == 0 and self._trial == 0:
             self._keep_pictures(rebuilt)
-        self._note(
-            received,
-            {
+        self._record.note(
+            index,
+            rounds={
+                "mean_correlation": float(alike.correlation.mean()),
+                "recognised_share": float(alike.recognised.astype(np.int64).mean()),
+                "psnr_db": psnr_db(alike.squared_error),
+                **self._receiver.transport.spent(reception, np.arange(count)),
+            },
+            link=link_columns(reception.counts),
+            devices={
+                **observed,
                 "correlation": alike.correlation,
                 "pixel_error": alike.squared_error,
                 "recognised": alike.recognised.astype(np.int64),
@@ -192,6 +167,7 @@ class _Attacked:
                 "member": games.member[index].astype(np.int64),
             },
         )
+        self._record.finish(index)
 
     def _invert(self, updates: NDArray[np.float32]) -> NDArray[np.float64]:
         """Images `[K, D]` in [0, 1] from updates `[K, M]`."""
@@ -209,55 +185,25 @@ class _Attacked:
             grey = np.rint(_GREYS * images[chosen]).astype(np.int64)
             self._pictures[name] = grey.reshape(len(chosen), *self._data.image_shape)
 
-    def _note(self, received: Received, games: dict[str, NDArray[Any]]) -> None:
-        spent = self._listening.pipe.spent(received.heard, np.arange(self._config.num_devices))
-        found = {
-            "mean_correlation": float(games["correlation"].mean()),
-            "recognised_share": float(games["recognised"].mean()),
-            "psnr_db": psnr_db(games["pixel_error"]),
-            **spent,
-        }
-        for name, number in found.items():
-            self._rounds.setdefault(name, []).append(number)
-        counts = {name: getattr(received.heard.counts, name)[0] for name in LINK_COUNTS}
-        for table, columns in (("link", counts), ("devices", {**received.observed, **games})):
-            for name, numbers in columns.items():
-                self._tables[table].setdefault(name, []).append(np.asarray(numbers))
-
     def state(self) -> State:
-        """See `fl.checkpoints.Resumable`: what was noted, for nobody learns; and what the radio keeps."""
+        """See `fl.checkpoints.Resumable`: the records, for nobody learns; and what the radio keeps."""
         return {
-            "rounds": {name: np.asarray(column, np.float64) for name, column in self._rounds.items()},
-            **{table: {name: np.stack(rows) for name, rows in found.items()} for table, found in self._tables.items()},
+            "record": self._record.state(),
             "pictures": self._pictures,
-            "pipe": self._listening.pipe.state(),
+            "link": self._receiver.transport.link.state(),
         }
 
     def restore(self, state: State) -> None:
         """See `fl.checkpoints.Resumable`."""
-        most, shape = self._config.rounds, (self._config.num_devices,)
-        rounds = kept_rows(state["rounds"], num_rounds=most, shape=())
-        self._rounds = {name: column[: len(state["rounds"][name])].tolist() for name, column in rounds.items()}
-        for table in self._tables:
-            found = kept_rows(state[table], num_rounds=most, shape=shape)
-            self._tables[table] = {name: list(rows[: len(state[table][name])]) for name, rows in found.items()}
+        self._record.restore(state["record"])
         self._pictures = {name: np.array(pictures, np.int64) for name, pictures in state["pictures"].items()}
-        self._listening.pipe.restore(state["pipe"])
+        self._receiver.transport.link.restore(state["link"])
 
-    def result(self, failure: str | None) -> TrialResult:
-        """What is kept of the trial."""
-        tables = {
-            table: {name: np.stack(rows) for name, rows in columns.items()} for table, columns in self._tables.items()
-        }
-        return TrialResult(
-            trial=self._trial,
-            metrics={} if failure is not None else self._metrics(tables["devices"]),
-            rounds={name: np.asarray(column) for name, column in self._rounds.items()},
-            link=tables["link"],
-            devices=tables["devices"],
-            pictures=self._pictures,
-            failure=failure,
-        )
+    def results(self, failure: str | None) -> list[TrialResult]:
+        """See `fl.run.Trials.results`."""
+        metrics = {} if failure else self._metrics(self._record.of_trial("devices"))
+        (result,) = self._record.results((self._trial,), metrics=(metrics,), failures=(failure,))
+        return [replace(result, pictures=self._pictures)]
 
     def _metrics(self, games: dict[str, NDArray[Any]]) -> dict[str, float]:
         """Of all games of the trial; limits of the membership attack are those of this trial alone, at 95 %."""

@@ -62,7 +62,6 @@ def build_game(
     from fl.audit.games.flmc_game import FlmcGame
     from fl.audit.games.mechanism_games import MechanismGame
     from fl.audit.games.scheme_games import SchemeGame
-    from fl.uplink.exchange import digital_link
 
     played = played_learning(learning)
     bound = privacy if isinstance(privacy, PrivacyConfig | AmplitudeBudget) else None
@@ -73,8 +72,8 @@ def build_game(
         protects = None
     else:
         protects = privacy
-        _check_sent(played, link=digital_link(link), privacy=privacy, rounds=rounds)
-    played = settled(played, link=digital_link(link), privacy=protects)
+        _check_sent(played, link=link.resolve_digital(), privacy=privacy, rounds=rounds)
+    played = settled(played, link=link.resolve_digital(), privacy=protects)
     if not isinstance(played.aggregation, AggregatorConfig):
         budget = protects.budget if isinstance(protects, SchemeBudget) else None
         return SchemeGame(

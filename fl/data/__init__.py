@@ -1,7 +1,8 @@
 """Labelled images: where they are found, how they are read and checked."""
 
+from fl.data.arrays import ImageData
 from fl.data.facts import ImageFacts, image_facts
-from fl.data.images import ImageData, available_images, load_images
+from fl.data.images import available_images, load_images
 from fl.data.whereabouts import Whereabouts, find_data, missing_data
 
 __all__ = [

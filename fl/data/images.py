@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.data import DataConfig, DataName
-from fl.data.arrays import Arrays, checked_arrays
+from fl.data.arrays import Arrays, ImageData, checked_arrays
 from fl.data.cifar import read_cifar
 from fl.data.digits import read_digits
 from fl.data.download import download
@@ -20,36 +20,6 @@ from fl.data.npz import check_headers, read_npz
 from fl.data.whereabouts import Found, find_data
 from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, generator
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageData:
-    """Labelled images of one trial.
-
-    `x_train` uint8 `[N, H, W, C]`, `y_train` int64 `[N]`, `x_test`, `y_test` alike, all read-only; pixels become
-    `scale` * x + `shift`, in [0, 1] or [-1, 1], only on use. `x_validation`, `y_validation` are training images held
-    out. `source` says which file they came from, `fingerprint` is the SHA-256 of the whole set in it (16 hexadecimal
-    digits), whatever the format of the file.
-    """
-
-    name: DataName
-    x_train: NDArray[np.uint8]
-    y_train: NDArray[np.int64]
-    x_test: NDArray[np.uint8]
-    y_test: NDArray[np.int64]
-    x_validation: NDArray[np.uint8]
-    y_validation: NDArray[np.int64]
-    num_classes: int
-    scale: float
-    shift: float
-    source: str
-    fingerprint: str
-
-    @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """Height, width, channels."""
-        height, width, channels = self.x_train.shape[1:]
-        return height, width, channels
 
 
 def load_images(config: DataConfig, *, seed: int, trial: int) -> ImageData:

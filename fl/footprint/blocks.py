@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fl.algorithms.device_blocks import devices_in_a_block
-from fl.config import FedAvgConfig
+from fl.config.fedavg import FedAvgConfig
 from fl.config.scheme import CpaScheme, ProbitScheme, SignScheme
 from phy.config import LinkConfig
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from fl.config import DataConfig, FedAvgConfig
+from fl.config.data import DataConfig
+from fl.config.fedavg import FedAvgConfig
 from fl.footprint.blocks import bits_in_parts, devices_at_once
 from fl.footprint.schemes import upload_bits
 from phy.config import LinkConfig

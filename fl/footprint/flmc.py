@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fl.config import FlmcConfig, GaussianLinearConfig
+from fl.config.flmc import FlmcConfig, GaussianLinearConfig
 from phy.config import LinkConfig
 
 _LOGISTIC_SAMPLES, _LOGISTIC_DIMENSION = 569, 31

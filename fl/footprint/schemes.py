@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fl.config import AggregatorConfig, CpaScheme, FedAvgConfig, JopeqScheme, LaplaceScheme, MvuScheme
+from fl.config.fedavg import FedAvgConfig
+from fl.config.scheme import AggregatorConfig, CpaScheme, JopeqScheme, LaplaceScheme, MvuScheme
 
 
 def upload_bits(config: FedAvgConfig, *, num_values: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.local import LocalConfig
-from fl.data import ImageData
+from fl.data.arrays import ImageData
 from fl.local.forward import can_walk
 from fl.local.samples import Batches
 from fl.models.federated import FederatedModel

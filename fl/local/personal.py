@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fl.config.local import LocalConfig
 from fl.config.scheme import PersonalConfig
-from fl.data import ImageData
+from fl.data.arrays import ImageData
 from fl.local.stacked import evaluate_stacked
 from fl.models.federated import FederatedModel
 from fl.partition.split import Partition

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.data import ImageData
+from fl.data.arrays import ImageData
 from fl.local.evaluation import SameModel
 from fl.local.forward import Pass, can_walk, has_convolutions, walk
 from fl.local.gradients import forward_bytes

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.local import LocalConfig
-from fl.data import ImageData
+from fl.data.arrays import ImageData
 from fl.local.gradients import Gradient, compile_gradient
 from fl.local.linear import linear_steps
 from fl.local.optimizers import compile_update, state_names

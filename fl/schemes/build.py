@@ -1,4 +1,4 @@
-"""From the `aggregation:` of a scenario to what carries updates up."""
+"""From the `aggregation:` of a scenario to its uplink."""
 
 from __future__ import annotations
 
@@ -7,49 +7,49 @@ from fl.config import FedAvgConfig
 from fl.config.scheme import AggregatorConfig, CpaScheme, ProbitScheme, SignScheme
 from fl.models.federated import FederatedModel
 from fl.schemes.rounds import CpaRounds, EveryRound, ProbitRounds, SchemeRounds
+from fl.schemes.scheme_uplink import SchemeUplink
 from fl.schemes.sign import build_sign
-from fl.schemes.upward_scheme import SchemeUpward
 from fl.schemes.values.build_values import build_baseline
 from fl.uplink.channel_credit import errors_arrive, errors_together
-from fl.uplink.exchange import BitPipe, Exchange, digital_link
-from fl.uplink.numbers import AggregatedValues, BitAttack, Upward
+from fl.uplink.numbers import DeviceAttack, NumberUplink, Uplink
 from fl.uplink.protection import NoProtection, Protection, RandomizedResponse
-from fl.uplink.senders import Slots
+from fl.uplink.senders import SenderIndex
+from fl.uplink.transport import BitTransport, NumberTransport
 from phy.config import LinkConfig
 
 
-def build_upward(
+def build_uplink(
     config: FedAvgConfig,
     *,
     link: LinkConfig,
     model: FederatedModel,
-    slots: Slots,
+    index: SenderIndex,
     protection: Protection,
-    attack: BitAttack,
-) -> Upward:
-    """What carries updates of `model` over `link`; `protection` is that of plain numbers.
+    attack: DeviceAttack,
+) -> Uplink:
+    """Return the uplink for updates of `model` over `link`; `protection` is that of plain numbers.
 
     Raises LearningError for a scheme that cannot be built for the model.
     """
-    on_air = digital_link(link)
+    on_air = link.resolve_digital()
     if isinstance(config.aggregation, AggregatorConfig):
-        exchange = Exchange(
+        transport = NumberTransport(
             on_air,
             codec=build_codec(config.codec),
             protection=protection,
-            num_devices=slots.count,
+            num_devices=index.count,
             num_values=model.num_parameters,
             receiver_limit=config.receiver_limit,
         )
-        return AggregatedValues(exchange, slots=slots, codec=config.codec, aggregator=config.aggregation, attack=attack)
+        return NumberUplink(transport, index=index, codec=config.codec, aggregator=config.aggregation, attack=attack)
     scheme = build_rounds(config, model=model)
-    pipe = BitPipe(
+    bits = BitTransport(
         on_air,
         protection=build_response(config, scheme=scheme, link=link),
-        num_devices=slots.count,
+        num_devices=index.count,
         num_bits=scheme.num_bits,
     )
-    return SchemeUpward(scheme, pipe=pipe, slots=slots, attack=attack)
+    return SchemeUplink(scheme, transport=bits, index=index, attack=attack)
 
 
 def build_rounds(config: FedAvgConfig, *, model: FederatedModel) -> SchemeRounds:

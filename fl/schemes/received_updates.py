@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,38 +23,32 @@ from fl.schemes.rounds import EveryRound
 from fl.schemes.sign import build_sign
 from fl.schemes.values.build_values import build_baseline
 from fl.schemes.values.value_scheme import ValueScheme
-from fl.uplink.exchange import BitPipe, Exchange, digital_link
 from fl.uplink.numbers import check_range
 from fl.uplink.protection import Protection
+from fl.uplink.transport import BitTransport, NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import Reception
 from phy.numerics.random import Purpose
 
-
-@dataclass(frozen=True, kw_only=True)
-class Received:
-    """Of one round: `values` float32 `[K, M]`, finite, 0 where nothing arrived; `heard`, `observed` as in `Upload`."""
-
-    values: NDArray[np.float32]
-    heard: Reception
-    observed: Mapping[str, NDArray[Any]]
+Received = tuple[NDArray[np.float32], Reception, Mapping[str, NDArray[Any]]]
+"""Updates `[K, M]`, finite, 0 where nothing arrived; what the link measured; numbers `[K]` that the round reports."""
 
 
-class Listening(Protocol):
+class Receiver(Protocol):
     """Sends updates as learning does, and keeps what arrives apart by device."""
 
-    pipe: BitPipe
+    transport: BitTransport
 
-    def carry(self, updates: NDArray[np.float32], *, context: UplinkContext) -> Received:
+    def send(self, updates: NDArray[np.float32], *, context: UplinkContext) -> Received:
         """Send `updates` `[K, M]` of devices 0 to K - 1. Raises LearningError as encoding does."""
         ...
 
 
-def build_listening(
+def build_receiver(
     config: FedAvgConfig, *, link: LinkConfig, model: FederatedModel, protection: Protection
-) -> Listening:
-    """The uplink of `config`, every upload of which is looked at; `protection` is that of plain numbers."""
+) -> Receiver:
+    """Return the uplink of `config`, every upload of which is looked at; `protection` is that of plain numbers."""
     if isinstance(config.aggregation, AggregatorConfig):
         return _Numbers(config, link=link, model=model, protection=protection)
     return _Bits(config, link=link, model=model)
@@ -68,23 +61,22 @@ class _Numbers:
         self, config: FedAvgConfig, *, link: LinkConfig, model: FederatedModel, protection: Protection
     ) -> None:
         self._codec, self._devices = config.codec, np.arange(config.num_devices)
-        self._exchange = Exchange(
-            digital_link(link),
+        self._numbers = NumberTransport(
+            link.resolve_digital(),
             codec=build_codec(config.codec),
             protection=protection,
             num_devices=config.num_devices,
             num_values=model.num_parameters,
             receiver_limit=config.receiver_limit,
         )
-        self.pipe = self._exchange.pipe
+        self.transport = self._numbers.bits
 
-    def carry(self, updates: NDArray[np.float32], *, context: UplinkContext) -> Received:
-        """See `Listening.carry`."""
-        upload = self._exchange.carry(updates, devices=self._devices, context=context)
-        share = upload.observed["clipped_values"] / updates.shape[1]
+    def send(self, updates: NDArray[np.float32], *, context: UplinkContext) -> Received:
+        """See `Receiver.send`."""
+        values, known, reception, observed = self._numbers.send(updates, devices=self._devices, context=context)
+        share = observed["clipped_values"] / updates.shape[1]
         check_range(share, self._devices, codec=self._codec, key="codec")
-        values = upload.values if upload.known is None else np.where(upload.known, upload.values, 0.0)
-        return Received(values=_finite(values), heard=upload.heard, observed=upload.observed)
+        return _finite(values if known is None else np.where(known, values, 0.0)), reception, observed
 
 
 class _Bits:
@@ -104,26 +96,26 @@ class _Bits:
             assert not isinstance(settings, AggregatorConfig)
             self._scheme = build_baseline(settings, pieces=model.pieces)
         self._native = isinstance(settings, ProbitScheme) and settings.channel == "native"
-        self.pipe = BitPipe(
-            digital_link(link),
+        self.transport = BitTransport(
+            link.resolve_digital(),
             protection=build_response(config, scheme=EveryRound(self._scheme), link=link),
             num_devices=config.num_devices,
             num_bits=self._scheme.num_bits,
         )
 
-    def carry(self, updates: NDArray[np.float32], *, context: UplinkContext) -> Received:
-        """See `Listening.carry`."""
-        plan, scheme = self.pipe.begin(context), self._scheme
+    def send(self, updates: NDArray[np.float32], *, context: UplinkContext) -> Received:
+        """See `Receiver.send`."""
+        plan, scheme = self.transport.begin(context), self._scheme
         if self._native and "probed_low" in plan.observed:
             scheme = scheme.over_channel(plan.observed["probed_low"])
         payload = scheme.encode(updates, devices=self._devices, context=context)
-        received, heard = self.pipe.carry(payload, plan=plan, context=context)
-        known = self.pipe.known(heard, bits_per_value=1)
+        received, reception = self.transport.send(payload, plan=plan, context=context)
+        known = self.transport.known(reception, bits_per_value=1)
         if known is not None:
             known = np.broadcast_to(known, (len(self._devices), scheme.num_bits))
         factor = np.ones(len(self._devices)) if plan.factor is None else plan.factor
         values = read_updates(scheme, received, devices=self._devices, context=context, factor=factor, known=known)
-        return Received(values=_finite(values), heard=heard, observed=dict(plan.observed))
+        return _finite(values), reception, plan.observed
 
 
 def read_updates(

@@ -1,25 +1,28 @@
-"""Who sits on which of the link's resources: all devices always, or only those who take part where that is the same."""
+"""The index of each sender on the link: all devices always, or those that take part where that is the same."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.config import FedAvgConfig
-from fl.results import LINK_COUNTS
-from fl.uplink.exchange import digital_link
+from fl.recorder import Recorder, link_columns
 from phy.config import LinkConfig
 from phy.links.link import Reception
 
+_SILENT = {"airtime_s": 0.0, "energy_j": 0.0}
+"""Counts of a device that did not send: it has no SNR, but it spent exactly nothing."""
 
-class Slots:
-    """Seats of the link.
+
+class SenderIndex:
+    """Indices 0 to `count` - 1 of the devices that the link simulates.
 
     Where every device's channel has the same law and nothing of it lasts from round to round, the `devices_per_round`
-    that take part are given seats anew, and no others are simulated. Else every device keeps its own seat; silent ones
-    stay off the air where others share their resources, and what they would have heard or cost is not counted.
+    that take part get indices anew in each round, and no others are simulated. Otherwise the index of a device is its
+    number; silent devices stay off the air where others share their resources, and their counts are left out.
     """
 
     def __init__(self, config: FedAvgConfig, *, link: LinkConfig) -> None:
@@ -28,63 +31,76 @@ class Slots:
         links = [link] if config.downlink == "ideal" else [link, config.downlink]
         self._shared = some is not None and all(exchangeable(one) for one in links)
         self.count = some if some is not None and self._shared else config.num_devices
-        self._meet = not digital_link(link).plain
+        self._meet = not link.resolve_digital().plain
 
-    def seat(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Seats of some devices, ascending."""
+    def of(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the indices of devices, ascending."""
         return np.arange(len(devices)) if self._shared else devices
 
     def owners(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The device on every seat `[count]` when `devices` take part; an empty seat belongs to device 0."""
+        """Return the device of every index `[count]` when `devices` take part; an unused one belongs to device 0."""
         owners = np.zeros(self.count, np.int64) if self._shared else np.arange(self._num_devices)
-        owners[self.seat(devices)] = devices
+        owners[self.of(devices)] = devices
         return owners
 
-    def empty(self, devices: NDArray[np.int64]) -> tuple[int, ...]:
-        """Seats of which the link has to know that nobody sends on them when `devices` do.
+    def unused(self, devices: NDArray[np.int64]) -> tuple[int, ...]:
+        """Return the indices that must stay off the air when `devices` send.
 
         None where every device has resources of its own: a million of them would be listed for nobody, round by round.
         """
         if not self._meet:
             return ()
-        return tuple(np.setdiff1d(np.arange(self.count), self.seat(devices)).tolist())
+        return tuple(np.setdiff1d(np.arange(self.count), self.of(devices)).tolist())
 
-    def spread(self, values: NDArray[np.float32], seat: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Rows of those who send on their seats, `[count, M]`; zeros elsewhere."""
-        if len(seat) == self.count:
+    def spread(self, values: NDArray[np.float32], at: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the rows of senders at their indices, `[count, M]`; zeros elsewhere."""
+        if len(at) == self.count:
             return values
         out = np.zeros((self.count, values.shape[1]), values.dtype)
-        out[seat] = values
+        out[at] = values
         return out
 
     def place(
         self,
         values: NDArray[Any],
-        seat: NDArray[np.int64],
+        at: NDArray[np.int64],
         devices: NDArray[np.int64],
         *,
         elsewhere: float | None = None,
     ) -> NDArray[Any]:
-        """Numbers of seats `[count]` as numbers of devices `[num_devices]`.
+        """Return numbers by index `[count]` as numbers of devices `[num_devices]`.
 
         Others have `elsewhere`; if that is left out NaN, or 0 for counts.
         """
         if elsewhere is None:
             elsewhere = np.nan if values.dtype.kind == "f" else 0
         out = np.full(self._num_devices, elsewhere, values.dtype)
-        out[devices] = values[seat]
+        out[devices] = values[at]
         return out
 
-    def link_series(
-        self, heard: Reception, seat: NDArray[np.int64], devices: NDArray[np.int64]
-    ) -> dict[str, NDArray[Any]]:
-        """Counts of the radio by device."""
-        series = {name: getattr(heard.counts, name)[0] for name in LINK_COUNTS}
-        if heard.power_db is not None:
-            series["power_db"] = heard.power_db[0]
-        # Who did not send has no SNR, but spent exactly nothing.
-        nothing = {"airtime_s": 0.0, "energy_j": 0.0}
-        return {name: self.place(values, seat, devices, elsewhere=nothing.get(name)) for name, values in series.items()}
+    def report(
+        self,
+        record: Recorder,
+        reception: Reception,
+        *,
+        round_index: int,
+        senders: NDArray[np.int64],
+        numbers: Mapping[str, float],
+        observed: Mapping[str, NDArray[Any]],
+    ) -> None:
+        """Note a round: its `numbers`, `observed` numbers by index `[count]`, and the counts of the link."""
+        at = self.of(senders)
+        columns = link_columns(reception.counts, power_db=reception.power_db)
+        record.note(
+            round_index,
+            rounds=numbers,
+            link={
+                name: self.place(values[0], at, senders, elsewhere=_SILENT.get(name))
+                for name, values in columns.items()
+            },
+            devices={name: self.place(values, at, senders) for name, values in observed.items()},
+        )
+        record.note_bursts(reception.bursts)
 
 
 def exchangeable(link: LinkConfig) -> bool:

@@ -106,6 +106,16 @@ class LinkConfig(Frozen):
             )
         return self
 
+    def resolve_digital(self) -> LinkConfig:
+        """Return the link with access and modulation named: orthogonal QPSK where they are left to us."""
+        resolved = self.resolve_mcs()
+        return resolved.model_copy(
+            update={
+                "access": "orthogonal" if self.access == "auto" else self.access,
+                "modulation": "qpsk" if resolved.modulation == "auto" else resolved.modulation,
+            }
+        )
+
     def resolve_mcs(self) -> LinkConfig:
         """Return the link with the modulation and code rate of `mcs` written out."""
         if self.mcs is None:

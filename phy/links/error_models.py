@@ -45,6 +45,7 @@ class ErrorFreeUplink(Forgetful):
     """Orthogonal access without a radio: received equals sent."""
 
     def __init__(self, config: LinkConfig, *, num_devices: int, num_bits: int) -> None:
+        self.parted = True
         self.num_devices = num_devices
         self.num_bits = num_bits
         self._packet_bytes = config.packet_size_bytes
@@ -54,16 +55,15 @@ class ErrorFreeUplink(Forgetful):
         num_packets = -(-num_bits // (8 * self._packet_bytes))
         return replace(none, bits=none.bits + num_bits, packets=none.packets + num_packets)
 
-    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
-        """See `DigitalUplink.send`; caps have no amplitude to act on."""
-        num_trials = len(context.trials)
-        check_payload(payload, expected=(num_trials, self.num_devices, -(-self.num_bits // 8)), dtype="u")
-        return self.send_part(payload, first_device=0, context=context, caps=caps)
-
-    def send_part(
-        self, payload: NDArray[np.uint8], *, first_device: int, context: UplinkContext, caps: Mapping[str, ArrayLike]
+    def send(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        first_device: int | None = None,
     ) -> Reception:
-        """See `PartedUplink.send_part`."""
+        """See `DigitalUplink.send`; caps have no amplitude to act on."""
         del caps
         num_trials = len(context.trials)
         check_part(payload, first_device=first_device, uplink=self, num_trials=num_trials)
@@ -130,6 +130,7 @@ class IndependentFlips:
     """
 
     def __init__(self, link: _MeasuredLink) -> None:
+        self.parted = False
         self.num_devices = link.num_devices
         self.num_bits = link.num_bits
         self._link = link
@@ -147,10 +148,16 @@ class IndependentFlips:
         nothing = np.zeros((len(context.trials), self.num_devices, -(-num_bits // 8)), np.uint8)
         return self._flip(nothing, num_bits, Purpose.PROBE_NOISE, context, decision, rate)[1]
 
-    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
+    def send(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        first_device: int | None = None,
+    ) -> Reception:
         """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
-        expected = (len(context.trials), self.num_devices, -(-self.num_bits // 8))
-        check_payload(payload, expected=expected, dtype="u")
+        check_part(payload, first_device=first_device, uplink=self, num_trials=len(context.trials))
         decision = self._link.decide(context, caps)
         if self._analytic:
             rate = self._closed_form(decision, context)

@@ -8,10 +8,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.config import LinkConfig
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
+from phy.links.link import Reception, round_airtime
 from phy.links.power import AmplitudeDecision
 from phy.measure.burstiness import Burstiness
+from phy.measure.counts import LinkCounts
 from phy.numerics.random import Purpose
 
 
@@ -36,22 +39,52 @@ class Load:
         return Purpose.PROBE_NOISE if self.known else Purpose.NOISE
 
 
-@dataclass(frozen=True, kw_only=True)
-class Carried:
-    """Received bits and counts of one transmission, `[num_trials, num_devices]` unless stated otherwise.
+def flat_reception(
+    load: Load,
+    decision: AmplitudeDecision,
+    *,
+    config: LinkConfig,
+    payload: NDArray[np.uint8],
+    bit_errors: NDArray[np.int64],
+    packet_errors: NDArray[np.int64],
+    energies: NDArray[np.float64],
+    bursts: Burstiness | None,
+) -> Reception:
+    """Return the reception of one transmission with its counts, which are zero for silent devices.
 
-    - `received` `[num_trials, num_devices, num_bytes]` uint8, padding zero and all zero for silent devices;
-    - `bit_errors`, `packet_errors` int64, without meaning for silent devices;
-    - `energies` `[3, num_trials, num_devices]` float64: sums over symbols of the transmitted energy, the received
-      energy, and the energy of noise of unit power;
+    - `payload` `[num_trials, num_devices, num_bytes]` uint8, padding zero and all zero for silent devices;
+    - `bit_errors`, `packet_errors` `[num_trials, num_devices]`, without meaning for silent devices;
+    - `energies` `[3, num_trials, num_devices]`: sums over symbols of the transmitted energy, the received energy,
+      and the energy of noise of unit power;
     - `bursts`: error pattern of active devices, None for known bits.
     """
-
-    received: NDArray[np.uint8]
-    bit_errors: NDArray[np.int64]
-    packet_errors: NDArray[np.int64]
-    energies: NDArray[np.float64]
-    bursts: Burstiness | None
+    on_air = decision.active.astype(np.int64)
+    transmit, signal, noise = (energy * on_air for energy in energies)
+    nothing = np.zeros_like(on_air)
+    airtime_s = np.asarray(on_air * load.channel.num_symbols * config.symbol_s, float)
+    counts = LinkCounts(
+        bits=on_air * load.num_bits,
+        bit_errors=bit_errors * on_air,
+        packets=on_air * -(-load.num_bits // (8 * config.packet_size_bytes)),
+        packet_errors=packet_errors * on_air,
+        symbols=on_air * load.channel.num_symbols,
+        transmit_energy=transmit,
+        signal_energy=signal,
+        noise_energy=noise * load.channel.numbers.noise_std**2,
+        dropped=nothing,
+        retransmissions=nothing,
+        raw_bits=on_air * load.num_bits,
+        raw_bit_errors=bit_errors * on_air,
+        airtime_s=airtime_s,
+        energy_j=transmit * config.symbol_s,
+    )
+    return Reception(
+        payload=payload,
+        counts=counts,
+        decision=decision,
+        bursts=bursts,
+        round_airtime_s=round_airtime(airtime_s, one_after_another=config.multiplexing == "tdma"),
+    )
 
 
 class FlatChain(Protocol):
@@ -74,6 +107,6 @@ class FlatChain(Protocol):
 
     def carry(
         self, payload: NDArray[np.uint8], load: Load, *, context: UplinkContext, decision: AmplitudeDecision
-    ) -> Carried:
+    ) -> Reception:
         """Carry packed bits `[num_trials, num_devices, num_bytes]`; bits beyond `load.num_bits` are ignored."""
         ...

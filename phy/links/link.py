@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -103,9 +103,23 @@ class DigitalUplink(Protocol):
 
     num_devices: int
     num_bits: int
+    parted: bool
+    """True if devices do not affect each other, so that they may be sent in parts."""
 
-    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
-        """Carry packed bits `[num_trials, num_devices, ceil(num_bits / 8)]` uint8."""
+    def send(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        first_device: int | None = None,
+    ) -> Reception:
+        """Carry packed bits `[num_trials, num_devices, ceil(num_bits / 8)]` uint8 of all devices.
+
+        With `first_device` the payload holds some devices only, that one and those after it. The reception is then of
+        these devices, with their own latency; power control has all devices in view. Raises LinkError for a payload
+        of another shape, and for some devices only where the link is not `parted`.
+        """
         ...
 
     def probe(
@@ -138,20 +152,6 @@ class Forgetful:
         """See `DigitalUplink.restore`."""
 
 
-@runtime_checkable
-class PartedUplink(DigitalUplink, Protocol):
-    """A `DigitalUplink` whose devices do not affect each other, so that they may be sent in parts."""
-
-    def send_part(
-        self, payload: NDArray[np.uint8], *, first_device: int, context: UplinkContext, caps: Mapping[str, ArrayLike]
-    ) -> Reception:
-        """Send the D devices from `first_device` on, `payload` `[num_trials, D, num_bytes]`.
-
-        The result has counts and latency of these devices alone. Power control is that of all devices.
-        """
-        ...
-
-
 class AirUplink(Protocol):
     """Superposition: the receiver sees the sum of all devices."""
 
@@ -176,19 +176,26 @@ class AirUplink(Protocol):
         ...
 
 
-def check_part(payload: NDArray[Any], *, first_device: int, uplink: DigitalUplink, num_trials: int) -> None:
-    """Raise LinkError unless the payload fits consecutive devices of the link from `first_device` on."""
-    devices = payload.shape[1] if payload.ndim == 3 else 0
-    if first_device < 0 or first_device + devices > uplink.num_devices:
+def check_part(payload: NDArray[Any], *, first_device: int | None, uplink: DigitalUplink, num_trials: int) -> int:
+    """Return the first device of a payload of all devices (`first_device` None) or of some of them.
+
+    Raises LinkError for a payload of another shape, or of devices that the link does not have or send apart.
+    """
+    devices = uplink.num_devices if first_device is None else payload.shape[1] if payload.ndim == 3 else 0
+    first = first_device or 0
+    if first < 0 or first + devices > uplink.num_devices:
         raise LinkError(
-            f"{devices} devices from number {first_device} on are more than the {uplink.num_devices} of the link; send "
+            f"{devices} devices from number {first} on are more than the {uplink.num_devices} of the link; send "
             "part by part, each device once"
         )
+    if first_device is not None and not uplink.parted:
+        raise LinkError("devices of this link depend on each other; send all of them at once")
     check_payload(payload, expected=(num_trials, devices, -(-uplink.num_bits // 8)), dtype="u")
+    return first
 
 
 def join_receptions(parts: Sequence[Reception], *, one_after_another: bool) -> Reception:
-    """Join the results of `send_part` for consecutive devices, without their payloads.
+    """Join the receptions of consecutive devices, without their payloads.
 
     `one_after_another` as in `round_airtime`.
     """

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
-from phy.links.flat_chain import Carried, FlatChain, Load
-from phy.links.link import LinkError, Reception, check_part, check_payload, round_airtime
+from phy.links.flat_chain import FlatChain, Load
+from phy.links.link import LinkError, Reception, check_part
 from phy.links.power import AmplitudeDecision, decide_amplitude
 from phy.measure.counts import LinkCounts, empty_counts, join_counts
 
@@ -32,6 +32,7 @@ class OrthogonalLink:
     """
 
     def __init__(self, config: LinkConfig, *, num_devices: int, num_bits: int, chain: FlatChain) -> None:
+        self.parted = True
         self.num_devices = num_devices
         self.num_bits = num_bits
         self.num_bytes = -(-num_bits // 8)
@@ -63,27 +64,18 @@ class OrthogonalLink:
         self._last_decision = (gains, values, decision)
         return decision
 
-    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
-        """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
-        check_payload(payload, expected=(len(context.trials), self.num_devices, self.num_bytes), dtype="u")
-        return self.send_part(payload, first_device=0, context=context, caps=caps)
-
-    def send_part(
-        self, payload: NDArray[np.uint8], *, first_device: int, context: UplinkContext, caps: Mapping[str, ArrayLike]
+    def send(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        first_device: int | None = None,
     ) -> Reception:
-        """See `PartedUplink.send_part`."""
-        check_part(payload, first_device=first_device, uplink=self, num_trials=len(context.trials))
-        load = replace(self._load, first_device=first_device)
-        decision = self.decide(context, caps).of(slice(first_device, first_device + payload.shape[1]))
-        carried = self._chain.carry(payload, load, context=context, decision=decision)
-        counts = self._account(carried, load, decision)
-        return Reception(
-            payload=carried.received,
-            counts=counts,
-            decision=decision,
-            bursts=carried.bursts,
-            round_airtime_s=round_airtime(counts.airtime_s, one_after_another=self.config.multiplexing == "tdma"),
-        )
+        """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
+        first = check_part(payload, first_device=first_device, uplink=self, num_trials=len(context.trials))
+        decision = self.decide(context, caps).of(slice(first, first + payload.shape[1]))
+        return self._chain.carry(payload, replace(self._load, first_device=first), context=context, decision=decision)
 
     def probe(
         self, num_bits: int, *, context: UplinkContext, caps: Mapping[str, ArrayLike], again: bool = False
@@ -150,31 +142,8 @@ class OrthogonalLink:
             load = Load(channel=channel, num_bits=num_bits, known=True, first_device=first)
             decision = whole.of(slice(first, first + step))
             bits = self._chain.random_bits(context, load, num_devices=decision.active.shape[1])
-            carried = self._chain.carry(bits, load, context=context, decision=decision)
-            counts.append(self._account(carried, load, decision))
+            counts.append(self._chain.carry(bits, load, context=context, decision=decision).counts)
         return counts[0] if len(counts) == 1 else join_counts(counts)
-
-    def _account(self, carried: Carried, load: Load, decision: AmplitudeDecision) -> LinkCounts:
-        """Counts of one transmission, zero for silent devices."""
-        on_air = decision.active.astype(np.int64)
-        transmit, signal, noise = (energy * on_air for energy in carried.energies)
-        nothing = np.zeros_like(on_air)
-        return LinkCounts(
-            bits=on_air * load.num_bits,
-            bit_errors=carried.bit_errors * on_air,
-            packets=on_air * -(-load.num_bits // (8 * self.config.packet_size_bytes)),
-            packet_errors=carried.packet_errors * on_air,
-            symbols=on_air * load.channel.num_symbols,
-            transmit_energy=transmit,
-            signal_energy=signal,
-            noise_energy=noise * load.channel.numbers.noise_std**2,
-            dropped=nothing,
-            retransmissions=nothing,
-            raw_bits=on_air * load.num_bits,
-            raw_bit_errors=carried.bit_errors * on_air,
-            airtime_s=np.asarray(on_air * load.channel.num_symbols * self.config.symbol_s, float),
-            energy_j=transmit * self.config.symbol_s,
-        )
 
 
 def _values(caps: Mapping[str, ArrayLike]) -> tuple[tuple[str, bytes], ...]:

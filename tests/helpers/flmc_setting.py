@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from fl.algorithms.flmc import build_flmc
-from fl.algorithms.flmc_trials import run_trials
 from fl.config import FlmcConfig
 from fl.results import TrialResult
+from fl.run import run_trials
 from fl.tasks import build_task
 from phy.config import ChannelConfig, LinkConfig, PowerConfig
 from phy.fading.block_taps import UplinkContext

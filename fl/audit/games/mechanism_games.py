@@ -26,8 +26,8 @@ from fl.audit.rounds import weakest_rounds
 from fl.audit.uploads import batch_context, lay_out
 from fl.codecs import Codec, build_codec
 from fl.config import Binary32Config, FedAvgConfig, FixedPointConfig
-from fl.uplink.exchange import BitPipe, digital_link
 from fl.uplink.protection import NoProtection, Protection
+from fl.uplink.transport import BitTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
@@ -64,14 +64,15 @@ class MechanismGame:
         # Of every round of the run, as ledgers have it: rate of wrong bits, or noise multiplier.
         self._parameter = np.ones(config.rounds)
         if privacy is not None:
-            federation = Federation(config, link=link, privacy=privacy, seed=seed, trial=0)
+            unbound = config.model_copy(update={"convergence_bound": False})  # no round is run
+            federation = Federation(unbound, link=link, privacy=privacy, seed=seed, trial=0)
             self._protection, self._budget = federation.protection, federation.budget
             if isinstance(privacy, GaussianConfig | GaussianBudget):
                 self._distance = _sensitivity(config, privacy, sizes=np.asarray(federation.partition.sizes, float))
             self._parameter = self._of_rounds(link)
         self._played = weakest_rounds(-self._parameter, count=rounds)
         self.when = self._played.told()
-        on_air = digital_link(link)
+        on_air = link.resolve_digital()
         self._codec: Codec = build_codec(config.codec)
         bits = self._codec.bits_per_value
         self._places = lay_out(
@@ -82,7 +83,7 @@ class MechanismGame:
             block_bits=self._protection.block_bits,
         )
         self._owners = np.arange(self._places.num_rows) % config.num_devices
-        self._pipe = BitPipe(
+        self._transport = BitTransport(
             on_air,
             protection=self._protection,
             num_devices=self._places.num_rows,
@@ -97,7 +98,7 @@ class MechanismGame:
     def _of_rounds(self, link: LinkConfig) -> NDArray[np.float64]:
         privacy, config = self._privacy, self._config
         if isinstance(privacy, GaussianBudget | BitFlippingBudget) and privacy.budget.calibrate:
-            return upload_parameters(config, link=digital_link(link), privacy=privacy)
+            return upload_parameters(config, link=link.resolve_digital(), privacy=privacy)
         if isinstance(privacy, GaussianConfig):
             return np.full(config.rounds, self._budget["sigma"] / float(self._distance.max()))
         return np.full(config.rounds, self._budget["target_bit_error_rate"])
@@ -130,13 +131,13 @@ class MechanismGame:
         """Scores `[rows, games]` and what to learn from `[rows, games, features]`."""
         places = self._places
         null, other = self._values()
-        plan = self._pipe.begin(context)
+        plan = self._transport.begin(context)
         numbers = places.spread(worlds, null=null, alternative=other)
         noisy = self._protection.perturb(numbers, devices=self._owners, context=context)
         keys = context.keys(Purpose.ROUNDING)
         sent = self._codec.encode(noisy[None], keys=keys).payload
-        received, heard = self._pipe.carry(sent, plan=plan, context=context)
-        known = self._pipe.known(heard, bits_per_value=self._codec.bits_per_value)
+        received, reception = self._transport.send(sent, plan=plan, context=context)
+        known = self._transport.known(reception, bits_per_value=self._codec.bits_per_value)
         arrived: Any = 1.0
         if known is not None:
             arrived = places.gather(np.broadcast_to(known, (places.num_rows, places.num_values)))

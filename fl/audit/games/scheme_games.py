@@ -32,7 +32,7 @@ from fl.config.scheme import (
     ProbitScheme,
     SignScheme,
 )
-from fl.footprint import dimension
+from fl.footprint.fedavg import dimension
 from fl.models.federated import FederatedModel
 from fl.schemes.build import build_response, build_rounds
 from fl.schemes.probit.probit_bound import privacy_loss
@@ -42,8 +42,8 @@ from fl.schemes.values.jopeq import JopeqCode
 from fl.schemes.values.laplace import LaplaceCode
 from fl.schemes.values.mvu import MvuCode
 from fl.tasks.base import LearningError
-from fl.uplink.exchange import BitPipe, digital_link
 from fl.uplink.protection import RoundPlan, flipped
+from fl.uplink.transport import BitTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from privacy.config import BudgetConfig
@@ -89,7 +89,7 @@ class SchemeGame:
         self._played = weakest_rounds(np.zeros(config.rounds), count=rounds)
         self.when = self._played.told()
         self._scheme_config: OwnBits = scheme
-        on_air = digital_link(link)
+        on_air = link.resolve_digital()
         self._size = dimension(config)
         bits, spacing, upload = _shape(scheme, size=self._size)
         self._places = lay_out(
@@ -109,7 +109,7 @@ class SchemeGame:
             self.when = f"{self.when}, {told_bound(scheme, size=self._size)}"
         else:
             self._scheme = build_rounds(config, model=model)
-        self._pipe = BitPipe(
+        self._transport = BitTransport(
             on_air,
             protection=build_response(config, scheme=self._scheme, link=link),
             num_devices=self._places.num_rows,
@@ -159,15 +159,15 @@ class SchemeGame:
         null, other = self._ends
         if self._listener == "outsider":
             other = null if context.round_index % 2 == 0 else other
-        plan = self._pipe.begin(context)
+        plan = self._transport.begin(context)
         self._scheme.begin(context, credited=np.asarray(plan.observed.get("probed_low", np.zeros(len(devices)))))
         payload = self._scheme.encode(self._numbers(worlds, null, other), devices=devices, context=context)
-        received, heard = self._pipe.carry(payload, plan=plan, context=context)
+        received, reception = self._transport.send(payload, plan=plan, context=context)
         if self._listener == "seed-leaked":
             received = _unflipped(received, plan=plan, context=context)
         bits = np.unpackbits(received[0], axis=1, count=self._scheme.num_bits)
         signs = 2 * bits.astype(np.int8) - 1
-        known = self._pipe.known(heard, bits_per_value=1)
+        known = self._transport.known(reception, bits_per_value=1)
         if known is not None:
             signs *= known
         return self._of_games(signs), received

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 UNHEARD = 2
 """Stands for a bit that did not arrive."""
 
-MASK_BITS = 32
-"""Entries of a codeword that one word of its mask holds."""
-
 MOST_POINTS = 512
 """Entries of the longest codeword."""
 
@@ -173,7 +170,7 @@ def codewords(
     codebook: Codebook, *, key: Key, devices: NDArray[np.int64], num_blocks: int, stage: int
 ) -> NDArray[np.int8]:
     """The codewords themselves, +-1 `[K, num_blocks, n]`: to look at, not to compute with."""
-    from fl.schemes.cpa.codeword_kernels import draw_masks
+    from fl.schemes.cpa.codeword_kernels import MASK_BITS, draw_masks
 
     masks = draw_masks(codeword_law(codebook, key=key, stage=stage), devices=devices, num_blocks=num_blocks)
     out = np.empty((len(devices), num_blocks, codebook.num_points), np.int8)
@@ -185,7 +182,7 @@ def codewords(
 
 def shared_uniforms(*, key: Key, devices: NDArray[np.int64], num_blocks: int, dimension: int) -> NDArray[np.float32]:
     """Multiples of 2^-24 uniform on [0, 1), `[K, num_blocks, dimension]`, from the same seed: the stuff of dither."""
-    from fl.schemes.cpa.codeword_kernels import draw_masks
+    from fl.schemes.cpa.codeword_kernels import MASK_BITS, draw_masks
 
     out = np.empty((len(devices), num_blocks, dimension), np.float32)
     coins = Codebook(num_points=MASK_BITS, balanced=False)
@@ -205,7 +202,7 @@ def codeword_law(codebook: Codebook, *, key: Key, stage: int) -> Law:
     - Other balanced words: draw j decides entry j, +1 with probability (+1 left) / (entries left).
     - Independent entries: draw i is the mask's word i.
     """
-    from fl.schemes.cpa.codeword_kernels import COINS, IN_TURN, LISTED, Law
+    from fl.schemes.cpa.codeword_kernels import COINS, IN_TURN, LISTED, MASK_BITS, Law
     from phy.numerics.compiled import read_only
 
     n = codebook.num_points
@@ -230,6 +227,8 @@ def codeword_law(codebook: Codebook, *, key: Key, stage: int) -> Law:
 @lru_cache(maxsize=8)
 def _listed(codebook: Codebook) -> NDArray[np.uint32] | None:
     """Masks of all balanced words, or None if they are too many to list."""
+    from fl.schemes.cpa.codeword_kernels import MASK_BITS
+
     n, plus = codebook.num_points, codebook.num_plus
     if n > MASK_BITS or comb(n, plus) >= _LARGEST_TABLE:
         return None

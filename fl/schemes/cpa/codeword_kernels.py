@@ -13,10 +13,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.schemes.cpa.codebooks import MASK_BITS
 from phy.numerics.compiled import exact_kernel, kernel, read_only, shifted_left, shifted_right, stage
 from phy.numerics.threefry import draw_lanes, positions
 from phy.numerics.workers import available_threads, run_tasks
+
+MASK_BITS = 32
+"""Entries of a codeword that one word of its mask holds."""
 
 _TILE, _HALF_TILE, _SPAN = 128, 64, 512
 COINS, LISTED, IN_TURN = range(3)

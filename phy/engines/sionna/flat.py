@@ -24,7 +24,8 @@ from phy.fading.block_taps import (
     precoding_weights,
 )
 from phy.fading.gains import BlockGains
-from phy.links.flat_chain import Carried, Load
+from phy.links.flat_chain import Load, flat_reception
+from phy.links.link import Reception
 from phy.links.power import AmplitudeDecision
 from phy.measure.burstiness import measure_bursts
 from phy.measure.counts import count_errors, mask_padding
@@ -106,6 +107,7 @@ class SionnaChain:
 
     def __init__(self, config: LinkConfig) -> None:
         self._modulation = config.modulation
+        self._config = config
         self._packet_bytes = config.packet_size_bytes
         self._bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
 
@@ -120,7 +122,7 @@ class SionnaChain:
 
     def carry(
         self, payload: NDArray[np.uint8], load: Load, *, context: UplinkContext, decision: AmplitudeDecision
-    ) -> Carried:
+    ) -> Reception:
         """See `FlatChain.carry`."""
         sent = mask_padding(payload, load.num_bits)
         if not load.known:
@@ -147,8 +149,11 @@ class SionnaChain:
                 present=decision.active,
             )
             received ^= scrambling
-        return Carried(
-            received=received * decision.active[..., None].astype(np.uint8),
+        return flat_reception(
+            load,
+            decision,
+            config=self._config,
+            payload=received * decision.active[..., None].astype(np.uint8),
             bit_errors=bit_errors,
             packet_errors=packet_errors,
             energies=energy,

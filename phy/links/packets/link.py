@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import check_gains, device_gains
-from phy.links.link import LinkError, Reception, check_payload, round_airtime
+from phy.links.link import LinkError, Reception, check_part, round_airtime
 from phy.links.packets.chain import ChainSpec, PacketChain, compiled_part
 from phy.links.packets.closed_loop import PowerLoop
 from phy.links.packets.delivery import Delivery, Transmission, deliver
@@ -47,6 +47,7 @@ class PacketLink:
     ) -> None:
         self.config = config.resolve_mcs()
         self._chain_of = chain_of
+        self.parted = False
         self.num_devices = num_devices
         self.num_bits = num_bits
         self.num_bytes = -(-num_bits // 8)
@@ -62,9 +63,16 @@ class PacketLink:
         """Power control of this round's packets."""
         return self._levels(context, caps, self._payload).decision
 
-    def send(self, payload: NDArray[np.uint8], *, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> Reception:
+    def send(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        first_device: int | None = None,
+    ) -> Reception:
         """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
-        check_payload(payload, expected=(len(context.trials), self.num_devices, self.num_bytes), dtype="u")
+        check_part(payload, first_device=first_device, uplink=self, num_trials=len(context.trials))
         levels = self._levels(context, caps, self._payload)
         scrambling = random_bits(context.keys(Purpose.SCRAMBLING), num_devices=self.num_devices, num_bits=self.num_bits)
         sent = mask_padding(payload, self.num_bits) ^ scrambling

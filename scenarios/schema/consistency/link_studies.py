@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from phy.links.conflicts import link_conflicts
 from phy.engines.choice import engine_of
+from phy.links.conflicts import link_conflicts
 from scenarios.schema.consistency.conflict import Conflict
 from scenarios.schema.consistency.radio import inversion_conflicts
 from scenarios.schema.schema import MeasureConfig, Scenario

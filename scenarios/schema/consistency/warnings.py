@@ -176,9 +176,8 @@ def _evidence(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
         return
     if not counted or scenario.link.error_model == "error_free":
         return
-    from fl.uplink.exchange import digital_link  # loads the codecs, which only federated averaging needs
 
-    law = law_of_errors(digital_link(scenario.link))
+    law = law_of_errors(scenario.link.resolve_digital())
     reason = may_credit(law=law)
     if reason is not None:
         unless = ", unless errors counted in the run pass the test of independence" if law == "unknown" else ""

@@ -93,8 +93,8 @@ def measure_caps(loaded: LoadedScenario, expected: AmplitudeCaps) -> Iterator[Ch
     for name, found in told.items():
         yield _digits(f"{name} cap", found, getattr(expected, name))
     start_tensorflow()
-    from fl.algorithms.flmc_trials import run_trials
     from fl.results import CAP_NAMES
+    from fl.run import run_trials
 
     privacy = scenario.privacy if isinstance(scenario.privacy, PrivacyConfig) else None
     (result,) = run_trials(_flmc(scenario), link=scenario.link, privacy=privacy, seed=scenario.seed, trials=(0,))

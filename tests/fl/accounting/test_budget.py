@@ -16,7 +16,6 @@ from fl.config import FedAvgConfig
 from fl.results import TrialResult
 from fl.run import run_trials
 from fl.schemes.probit.probit_bound import dp_bound
-from fl.uplink.exchange import digital_link
 from phy.config import LinkConfig
 from privacy.accounting import account, claims, spendings
 from privacy.config import (
@@ -135,7 +134,7 @@ def watched(action: str) -> GaussianConfig:
 
 def fitting(config: FedAvgConfig, privacy: Any) -> int:
     """By direct accounting: the rounds whose sum is within the budget."""
-    release = release_of(config, link=digital_link(LINK), privacy=privacy)
+    release = release_of(config, link=LINK.resolve_digital(), privacy=privacy)
     one = release.event()
     limit = privacy.budget
     sums = [

@@ -10,7 +10,7 @@ from flmc_setting import SEED, metric, paper_config, paper_link, standard_error
 from scipy.stats import norm
 
 from fl.algorithms.flmc import build_flmc
-from fl.algorithms.flmc_trials import run_trials
+from fl.run import run_trials
 from fl.tasks import build_task
 from phy.config import CsiError
 from phy.fading.block_taps import UplinkContext

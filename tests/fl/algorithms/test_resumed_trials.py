@@ -100,9 +100,9 @@ class Case:
     remembers: tuple[str, ...] = ()
 
 
-TRAINER, UP = ("federation", "trainer"), ("federation", "up")
+TRAINER, UP = ("trainer",), ("uplink",)
 CASES = {
-    "plain": Case(learning=fedavg(), link=NOISY, remembers=("federation", "weights")),
+    "plain": Case(learning=fedavg(), link=NOISY, remembers=("weights",)),
     "models, by samples": Case(learning=fedavg(upload="model", weighting="samples", test_every=3), link=LOSSY),
     "momentum": Case(learning=fedavg(local=local("sgd", momentum=0.9)), remembers=(*TRAINER, "momentum")),
     "adam": Case(learning=fedavg(local=local("adam", learning_rate=0.01)), remembers=(*TRAINER, "second_moment")),
@@ -115,16 +115,14 @@ CASES = {
         ),
         link=NOISY,
     ),
-    "noisy downlink": Case(
-        learning=fedavg(downlink=LOSSY.model_dump()), link=NOISY, remembers=("federation", "copies")
-    ),
+    "noisy downlink": Case(learning=fedavg(downlink=LOSSY.model_dump()), link=NOISY, remembers=("copies",)),
     "downlink in a closed loop": Case(
         learning=fedavg(downlink=LOOPED.model_dump(), downlink_codec="fixed-point"),
-        remembers=("federation", "down", "loop", "powers"),
+        remembers=("downlink", "loop", "powers"),
     ),
     "personal models": Case(
         learning=fedavg(personal={"lam": 0.5}, local={"learning_rate": 0.1}, participation={"devices_per_round": 2}),
-        remembers=("federation", "personal"),
+        remembers=("personal",),
     ),
     "adaptive PRoBit": Case(
         learning=fedavg({"name": "probit", "bound": "adaptive", "b": 0.5}), link=NOISY, remembers=(*UP, "scheme", "b")
@@ -152,11 +150,9 @@ CASES = {
     ),
     "closed loop": Case(learning=fedavg(codec="fixed-point"), link=LOOPED, remembers=(*UP, "loop", "powers")),
     "noise": Case(learning=fedavg(), link=NOISY, privacy=NOISE),
-    "a budget that stops": Case(
-        learning=fedavg(rounds=8), privacy=spending("stop"), remembers=("federation", "allowance", "sent")
-    ),
+    "a budget that stops": Case(learning=fedavg(rounds=8), privacy=spending("stop"), remembers=("allowance", "sent")),
     "a budget that silences": Case(
-        learning=fedavg(rounds=8), privacy=spending("silent"), remembers=("federation", "allowance", "sent")
+        learning=fedavg(rounds=8), privacy=spending("silent"), remembers=("allowance", "sent")
     ),
     "distance to the optimum": Case(
         learning=fedavg(
@@ -228,7 +224,7 @@ CASES = {
         ),
         link=NOISY,
         trials=(0,),
-        remembers=("rounds", "psnr_db"),
+        remembers=("record", "rounds", "psnr_db"),
     ),
 }
 

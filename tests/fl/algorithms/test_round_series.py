@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.algorithms.round_series import RoundSeries, all_alike, running_total
+from fl.recorder import RoundSeries, all_alike, running_total
 
 ONE, OTHER = np.arange(4.0), np.arange(4.0)[::-1].copy()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl.algorithms.round_series import of_trials
+from fl.recorder import of_trials
 from fl.results import TrialResult
 from fl.run import run_trials
 from privacy import PrivacyConfig, RoundPrivacy

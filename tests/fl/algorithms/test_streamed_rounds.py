@@ -9,12 +9,13 @@ import pytest
 
 from fl.algorithms import device_blocks
 from fl.algorithms import fedavg as federation
-from fl.algorithms.fedavg import Federation, RoundReport
+from fl.algorithms.fedavg import Federation
 from fl.config import FedAvgConfig
 from fl.footprint import bytes_per_trial, held_at_once
 from fl.local.divergence import DivergedError
 from fl.local.linear import linear_steps
 from fl.partition.choices import choose_for_each
+from fl.results import TrialResult
 from fl.schemes.stochastic_bits import SignSums
 from phy.config import LinkConfig
 
@@ -70,15 +71,16 @@ def build(learning: dict[str, Any], link: dict[str, Any]) -> Federation:
     return Federation(config, link=LinkConfig.model_validate(link), privacy=None, seed=5, trial=1)
 
 
-def two_rounds(learning: dict[str, Any], link: dict[str, Any]) -> tuple[np.ndarray, list[RoundReport]]:
+def two_rounds(learning: dict[str, Any], link: dict[str, Any]) -> tuple[np.ndarray, TrialResult]:
     trial = build(learning, link)
-    reports = [trial.round(index) for index in range(2)]
-    return trial.weights, reports
+    for index in range(2):
+        trial.round(index)
+    return trial.weights, trial.results(None)[0]
 
 
 @pytest.mark.parametrize("name", ROUNDS)
 def test_blocks_change_no_bit_of_a_round(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    whole, reports = two_rounds(*ROUNDS[name])
+    whole, expected = two_rounds(*ROUNDS[name])
     for rows in (64, 16):
         monkeypatch.setattr(device_blocks, "_BLOCK_BYTES", 4 * 650 * rows)
         monkeypatch.setattr(device_blocks, "_FEWEST_IN_A_BLOCK", 1)
@@ -87,17 +89,17 @@ def test_blocks_change_no_bit_of_a_round(monkeypatch: pytest.MonkeyPatch, name: 
         assert len(blocks) == -(-DEVICES // rows)
         weights, found = two_rounds(*ROUNDS[name])
         np.testing.assert_array_equal(weights, whole)
-        for one, other in zip(found, reports, strict=True):
-            assert one.rounds == pytest.approx(other.rounds, rel=1e-12, nan_ok=True)
-            for table in ("devices", "link"):
-                ours, theirs = getattr(one, table), getattr(other, table)
-                assert ours.keys() == theirs.keys()
-                for series in ours:
-                    np.testing.assert_array_equal(ours[series], theirs[series], series)
-            if other.bursts is not None:
-                assert one.bursts is not None
-                for series, counts in other.bursts.of_trial(0).items():
-                    np.testing.assert_array_equal(one.bursts.of_trial(0)[series], counts, series)
+        assert found.rounds.keys() == expected.rounds.keys()
+        for column, values in expected.rounds.items():
+            np.testing.assert_allclose(found.rounds[column], values, rtol=1e-12, err_msg=column)
+        for ours, theirs in (
+            (found.devices, expected.devices),
+            (found.link, expected.link),
+            (found.on_air.bursts, expected.on_air.bursts),
+        ):
+            assert ours.keys() == theirs.keys()
+            for column, values in theirs.items():
+                np.testing.assert_array_equal(ours[column], values, column)
     assert np.abs(whole).max() > 0.0
 
 

@@ -11,9 +11,9 @@ from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_lin
 import phy.engines.fused.flat.link
 import phy.engines.sionna.flat
 import phy.fading.block_taps
-from fl.algorithms.flmc_trials import run_trials
 from fl.codecs import one_bit_kernel
 from fl.results import TrialResult
+from fl.run import run_trials
 from fl.tasks.gaussian_linear import GaussianLinear
 from phy.config import CsiError
 from privacy import PrivacyConfig

@@ -21,11 +21,11 @@ from oracles import numpy_flmc as oracle
 from oracles.numpy_jammed_flmc import run_jammed_chain
 
 from fl.algorithms.flmc import build_flmc
-from fl.algorithms.flmc_trials import run_trials
 from fl.attacks.attacks import attack_bits, attack_updates
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.config import AttackConfig, FlmcConfig
 from fl.results import TrialResult
+from fl.run import run_trials
 from fl.tasks import build_task
 from fl.tasks.base import LearningError
 from phy.config import CsiError

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from fl.attacks.image_inversion import invert_linear, likeness, psnr_db
-from fl.attacks.reconstruction import deal, run_reconstruction
+from fl.attacks.reconstruction import deal
 from fl.config import ReconstructionConfig
 from fl.models.federated import FederatedModel, Piece
 from fl.results import TrialResult
@@ -39,7 +39,7 @@ def config(**changes: Any) -> ReconstructionConfig:
 
 
 def attack(link: LinkConfig = NO_RADIO, privacy: Any = None, *, seed: int = 5, **changes: Any) -> TrialResult:
-    (result,) = run_reconstruction(config(**changes), link=link, privacy=privacy, seed=seed, trials=[0])
+    (result,) = run_trials(config(**changes), link=link, privacy=privacy, seed=seed, trials=[0])
     return result
 
 
@@ -185,8 +185,8 @@ def test_many_images_on_a_device_hide_each_other() -> None:
 def test_the_same_seed_gives_the_same_attack_and_another_trial_another() -> None:
     link = LinkConfig.model_validate({"channel": {"model": "flat", "fading": "rayleigh"}})
     noisy = GaussianConfig(mechanism="gaussian", epsilon=100.0)
-    both = run_reconstruction(config(rounds=1), link=link, privacy=noisy, seed=2, trials=[0, 1])
-    again = run_reconstruction(config(rounds=1), link=link, privacy=noisy, seed=2, trials=[1])[0]
+    both = run_trials(config(rounds=1), link=link, privacy=noisy, seed=2, trials=[0, 1])
+    again = run_trials(config(rounds=1), link=link, privacy=noisy, seed=2, trials=[1])[0]
     assert both[1].metrics == again.metrics
     assert (both[1].devices["membership_score"] == again.devices["membership_score"]).all()
     assert both[0].metrics != both[1].metrics

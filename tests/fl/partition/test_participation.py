@@ -1,4 +1,4 @@
-"""Who takes part, and on which seat of the link."""
+"""Who takes part, and under which index on the link."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from fl.config import FedAvgConfig, ParticipationConfig
 from fl.partition.participation import Participants, draw_participants
-from fl.uplink.senders import Slots
+from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
 
 FADES = {"channel": {"model": "flat", "fading": "rayleigh"}}
@@ -57,7 +57,7 @@ def test_another_probability_of_dropping_leaves_the_choice_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("link", "seats"),
+    ("link", "count"),
     [
         ({}, 3),
         (FADES, 3),
@@ -68,9 +68,9 @@ def test_another_probability_of_dropping_leaves_the_choice_as_it_was() -> None:
     ],
     ids=["constant", "fades anew", "fades once", "own gains", "own places", "own power"],
 )
-def test_seats_are_shared_only_where_no_device_has_a_channel_of_its_own(link: dict[str, object], seats: int) -> None:
+def test_indices_are_shared_only_where_no_device_has_a_channel_of_its_own(link: dict[str, object], count: int) -> None:
     config = FedAvgConfig.model_validate({"num_devices": 8, "participation": {"devices_per_round": 3}})
-    assert Slots(config, link=LinkConfig.model_validate(link)).count == seats
+    assert SenderIndex(config, link=LinkConfig.model_validate(link)).count == count
 
 
 @pytest.mark.parametrize(
@@ -82,22 +82,22 @@ def test_seats_are_shared_only_where_no_device_has_a_channel_of_its_own(link: di
     ],
     ids=["shared", "own", "apart"],
 )
-def test_seats_without_a_sender_are_told_to_links_on_which_devices_may_meet(
+def test_unused_indices_are_told_to_links_on_which_devices_may_meet(
     link: dict[str, object], empty: tuple[int, ...]
 ) -> None:
     config = FedAvgConfig.model_validate({"num_devices": 8, "participation": {"devices_per_round": 3}})
-    assert Slots(config, link=LinkConfig.model_validate(link)).empty(np.array([2, 7])) == empty
+    assert SenderIndex(config, link=LinkConfig.model_validate(link)).unused(np.array([2, 7])) == empty
 
 
 @pytest.mark.parametrize("link", [{}, {"channel": {"model": "flat", "gain": [1.0] * 8}}], ids=["shared", "own"])
-def test_what_a_seat_measured_is_told_of_the_device_that_sat_there(link: dict[str, object]) -> None:
+def test_what_was_measured_at_an_index_is_that_of_its_device(link: dict[str, object]) -> None:
     config = FedAvgConfig.model_validate({"num_devices": 8, "participation": {"devices_per_round": 3}})
-    slots = Slots(config, link=LinkConfig.model_validate(link))
+    index = SenderIndex(config, link=LinkConfig.model_validate(link))
     devices = np.array([2, 7])
-    seat = slots.seat(devices)
-    rows = slots.spread(np.array([[1.0], [2.0]], np.float32), seat)
-    assert rows.shape == (slots.count, 1)
-    assert slots.owners(devices)[seat].tolist() == [2, 7]
-    told = slots.place(rows[:, 0], seat, devices)
+    at = index.of(devices)
+    rows = index.spread(np.array([[1.0], [2.0]], np.float32), at)
+    assert rows.shape == (index.count, 1)
+    assert index.owners(devices)[at].tolist() == [2, 7]
+    told = index.place(rows[:, 0], at, devices)
     assert np.flatnonzero(~np.isnan(told)).tolist() == [2, 7]
     assert told[[2, 7]].tolist() == [1.0, 2.0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,28 +13,37 @@ from fl.codecs import build_codec
 from fl.codecs.known_values import known_values
 from fl.config import FixedPointConfig, FlipMomentsConfig
 from fl.run import run_trials
-from fl.uplink.exchange import Exchange, Upload, digital_link
 from fl.uplink.protection import BitFlipping, FixedFlips, NoProtection, Protection
+from fl.uplink.transport import NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
-from phy.links.link import known_bits
+from phy.links.link import Reception, known_bits
 from privacy.config import BitFlippingConfig
 
 DEVICES = 4
 CONTEXT = UplinkContext(seed=3, trials=(0,), round_index=2)
 
 
+class Upload(NamedTuple):
+    """What `NumberTransport.send` returns."""
+
+    values: NDArray[np.float32]
+    known: NDArray[np.bool_] | None
+    reception: Reception
+    observed: dict[str, NDArray[Any]]
+
+
 def link(rate: float | None, **changes: Any) -> LinkConfig:
     """QPSK over AWGN with this bit error rate, Q(sqrt(P0 / (2 N0))), or no radio."""
     if rate is None:
-        return digital_link(LinkConfig.model_validate({"error_model": "error_free", **changes}))
+        return LinkConfig.model_validate({"error_model": "error_free", **changes}).resolve_digital()
     snr_max_db = 10.0 * np.log10(2.0 * ndtri(rate) ** 2)
     power = {"policy": "fixed", "snr_max_db": float(snr_max_db)}
-    return digital_link(LinkConfig.model_validate({"power": power, "probe_bits": 50_000, **changes}))
+    return LinkConfig.model_validate({"power": power, "probe_bits": 50_000, **changes}).resolve_digital()
 
 
-def exchange(where: LinkConfig, protection: Protection, num_values: int) -> Exchange:
-    return Exchange(
+def transport_of(where: LinkConfig, protection: Protection, num_values: int) -> NumberTransport:
+    return NumberTransport(
         where,
         codec=build_codec(FixedPointConfig()),
         protection=protection,
@@ -46,8 +55,8 @@ def exchange(where: LinkConfig, protection: Protection, num_values: int) -> Exch
 
 def carried(where: LinkConfig, protection: Protection, num_values: int) -> tuple[NDArray[np.float32], Upload]:
     values = np.random.default_rng(1).uniform(-0.9, 0.9, (DEVICES, num_values)).astype(np.float32)
-    heard = exchange(where, protection, num_values).carry(values, devices=np.arange(DEVICES), context=CONTEXT)
-    return values, heard
+    transport = transport_of(where, protection, num_values)
+    return values, Upload(*transport.send(values, devices=np.arange(DEVICES), context=CONTEXT))
 
 
 def mechanism(**changes: Any) -> BitFlippingConfig:
@@ -116,9 +125,9 @@ def test_debiasing_divides_by_the_flips_alone_where_packets_with_errors_never_ar
         0.05, packets={"policy": "retransmit-combine", "max_retransmissions": 8}, packet_size_bytes=20, probe_bits=8000
     )
     protection = BitFlipping(mechanism(debias=True), target=0.1, probe_bits=8000, errors_arrive=False)
-    exchanged = exchange(where, protection, 2000)
+    transport = transport_of(where, protection, 2000)
     values = np.full((DEVICES, 2000), 0.5, np.float32)
-    upload = exchanged.carry(values, devices=np.arange(DEVICES), context=CONTEXT)
+    upload = Upload(*transport.send(values, devices=np.arange(DEVICES), context=CONTEXT))
     heard = upload.values if upload.known is None else upload.values[np.broadcast_to(upload.known, values.shape)]
     assert heard.size > 0.9 * values.size
     # The recovered numbers have standard deviation sqrt(4 / 3 * 0.09) / 0.8; the probe's 5 % would give 0.556.
@@ -127,11 +136,10 @@ def test_debiasing_divides_by_the_flips_alone_where_packets_with_errors_never_ar
 
 def test_groups_of_noma_take_turns() -> None:
     where = link(None).model_copy(update={"error_model": "measured", "access": "noma"})
-    noma = exchange(where, NoProtection(), 400)
+    noma = transport_of(where, NoProtection(), 400)
     values = np.zeros((DEVICES, 400), np.float32)
-    upload = noma.carry(values, devices=np.arange(DEVICES), context=CONTEXT)
-    heard = upload.heard
+    _, _, heard, _ = noma.send(values, devices=np.arange(DEVICES), context=CONTEXT)
     assert heard.round_airtime_s is not None
-    assert noma.pipe.spent(heard, np.arange(DEVICES))["airtime_s"] == pytest.approx(float(heard.round_airtime_s[0]))
+    assert noma.bits.spent(heard, np.arange(DEVICES))["airtime_s"] == pytest.approx(float(heard.round_airtime_s[0]))
     assert heard.round_airtime_s[0] == pytest.approx(2 * heard.counts.airtime_s[0, 0])
-    assert noma.pipe.spent(heard, np.array([0, 1]))["airtime_s"] == pytest.approx(heard.counts.airtime_s[0, 0])
+    assert noma.bits.spent(heard, np.array([0, 1]))["airtime_s"] == pytest.approx(heard.counts.airtime_s[0, 0])

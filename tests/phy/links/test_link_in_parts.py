@@ -12,7 +12,7 @@ from phy.compile import compile_digital
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links import orthogonal
-from phy.links.link import LinkError, PartedUplink, Reception, join_receptions
+from phy.links.link import DigitalUplink, LinkError, Reception, join_receptions
 
 DEVICES, NUM_BITS = 11, 805
 CONTEXT = UplinkContext(seed=3, trials=(0, 4), round_index=2)
@@ -20,10 +20,10 @@ PAYLOAD = np.random.default_rng(1).integers(0, 256, (2, DEVICES, -(-NUM_BITS // 
 PARTS = ((0, 1), (1, 6), (6, 11))
 
 
-def uplink(**settings: Any) -> PartedUplink:
+def uplink(**settings: Any) -> DigitalUplink:
     told = {"access": "orthogonal", "modulation": "qpsk", "packet_size_bytes": 16, **settings}
     found = compile_digital(LinkConfig.model_validate(told), num_devices=DEVICES, num_bits=NUM_BITS)
-    assert isinstance(found, PartedUplink)
+    assert found.parted
     return found
 
 
@@ -56,9 +56,7 @@ def assert_same(found: Reception, whole: Reception) -> None:
 def test_parts_are_what_one_call_sends(name: str, engine: str) -> None:
     link = uplink(engine=engine, **LINKS[name])
     whole = link.send(PAYLOAD, context=CONTEXT, caps={})
-    parts = [
-        link.send_part(PAYLOAD[:, first:last], first_device=first, context=CONTEXT, caps={}) for first, last in PARTS
-    ]
+    parts = [link.send(PAYLOAD[:, first:last], first_device=first, context=CONTEXT, caps={}) for first, last in PARTS]
     np.testing.assert_array_equal(np.concatenate([part.payload for part in parts], axis=1), whole.payload)
     assert_same(join_receptions(parts, one_after_another=True), whole)
     if name == "silent devices":
@@ -69,9 +67,7 @@ def test_parts_are_what_one_call_sends(name: str, engine: str) -> None:
 def test_parts_without_a_radio_are_what_was_sent() -> None:
     link = uplink(error_model="error_free")
     whole = link.send(PAYLOAD, context=CONTEXT, caps={})
-    parts = [
-        link.send_part(PAYLOAD[:, first:last], first_device=first, context=CONTEXT, caps={}) for first, last in PARTS
-    ]
+    parts = [link.send(PAYLOAD[:, first:last], first_device=first, context=CONTEXT, caps={}) for first, last in PARTS]
     np.testing.assert_array_equal(np.concatenate([part.payload for part in parts], axis=1), whole.payload)
     assert_same(join_receptions(parts, one_after_another=True), whole)
 
@@ -86,9 +82,17 @@ def test_a_probe_is_the_same_however_many_bits_are_held_at_once(monkeypatch: pyt
     assert len(set(whole.bit_errors.ravel())) > DEVICES
 
 
+def test_devices_that_depend_on_each_other_come_at_once() -> None:
+    link = LinkConfig.model_validate({"access": "orthogonal", "modulation": "qpsk", "packets": {"crc": "crc16"}})
+    packets = compile_digital(link, num_devices=DEVICES, num_bits=NUM_BITS)
+    assert not packets.parted
+    with pytest.raises(LinkError, match="send all of them at once"):
+        packets.send(PAYLOAD[:, :5], first_device=0, context=CONTEXT, caps={})
+
+
 def test_devices_beyond_the_link_are_named() -> None:
     link = uplink()
     with pytest.raises(LinkError, match="5 devices from number 8 on are more than the 11 of the link"):
-        link.send_part(PAYLOAD[:, :5], first_device=8, context=CONTEXT, caps={})
+        link.send(PAYLOAD[:, :5], first_device=8, context=CONTEXT, caps={})
     with pytest.raises(LinkError, match="compile a link for this shape"):
-        link.send_part(PAYLOAD[:, :5, :7], first_device=0, context=CONTEXT, caps={})
+        link.send(PAYLOAD[:, :5, :7], first_device=0, context=CONTEXT, caps={})

@@ -10,8 +10,8 @@ from command import write_scenario
 from fake_runs import ids_of, make_plan
 from learning_run import export, run_plan
 
-from fl.algorithms.flmc_trials import run_trials
 from fl.results import TrialResult
+from fl.run import run_trials
 from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand

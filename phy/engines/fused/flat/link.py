@@ -13,7 +13,8 @@ from phy.engines.fused.flat.taps import tap_law
 from phy.engines.fused.symbols import mapping
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
-from phy.links.flat_chain import Carried, Load
+from phy.links.flat_chain import Load, flat_reception
+from phy.links.link import Reception
 from phy.links.power import AmplitudeDecision
 from phy.numerics.compiled import read_only
 from phy.numerics.random import Purpose
@@ -26,6 +27,7 @@ class FusedChain:
 
     def __init__(self, config: LinkConfig, *, threads: int | None = None) -> None:
         self._points = mapping(config.modulation)
+        self._config = config
         self._packet_bytes = config.packet_size_bytes
         self._bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
         self._threads = threads or available_threads()
@@ -44,7 +46,7 @@ class FusedChain:
 
     def carry(
         self, payload: NDArray[np.uint8], load: Load, *, context: UplinkContext, decision: AmplitudeDecision
-    ) -> Carried:
+    ) -> Reception:
         """See `FlatChain.carry`."""
         sent = read_only(payload.reshape(-1, payload.shape[-1]))
         received, energies = carry(
@@ -65,8 +67,11 @@ class FusedChain:
             threads=self._threads,
         )
         received[~decision.active.ravel()] = 0
-        return Carried(
-            received=received.reshape(payload.shape),
+        return flat_reception(
+            load,
+            decision,
+            config=self._config,
+            payload=received.reshape(payload.shape),
             bit_errors=bit_errors,
             packet_errors=packet_errors,
             energies=energies.reshape(-1, *decision.active.shape),

@@ -1,0 +1,92 @@
+"""The result of a trial of federated averaging, from what its rounds have left in the recorder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.recorder import SPENT, with_totals
+from fl.results import OnAir, TrialResult
+from fl.schemes.cpa.cpa_theory import coded_snr_of_run_db
+
+if TYPE_CHECKING:
+    from fl.algorithms.fedavg import Federation
+    from fl.local.personal import PersonalModels
+
+AT_HOME = ("personal_accuracy", "personal_loss", "global_accuracy_at_home")
+"""Of personalised learning: personal models, and the global one, on the devices' own held-out samples."""
+
+
+def fedavg_result(federation: Federation, *, failure: str | None) -> TrialResult:
+    """Return the result of one trial; `failure`: the reason why it ended early."""
+    record = federation.record
+    more = with_totals(record.table("rounds"))
+    rounds = record.of_trial("rounds") | {name: values[:, 0] for name, values in more.items()}
+    convergence, metrics = federation.convergence, dict[str, float]()
+    if convergence is not None:
+        series = {"devices": record.of_trial("devices"), "link": record.of_trial("link")}
+        bound = convergence.bound(rounds, series=series)
+        if bound is not None:
+            more["bound"] = bound[:, None]
+    num_values, num_bits = federation.model.num_parameters, federation.uplink.upload_bits
+    if failure is None:
+        accuracy = rounds["test_accuracy"]
+        metrics = {
+            "test_accuracy": float(accuracy[-1]),
+            "best_accuracy": float(np.nanmax(accuracy)),
+            "test_loss": float(rounds["test_loss"][-1]),
+            "train_loss": float(rounds["train_loss"][-1]),
+            "num_parameters": float(num_values),
+            "upload_bits": float(num_bits),
+            "empty_rounds": float((rounds["num_active"] == 0).sum()),
+            **_at_best_validation(rounds),
+            **{name: float(rounds[name][-1]) for name in AT_HOME if name in rounds},
+            **_aggregation(rounds),
+            **{f"total_{name}": float(rounds[total][-1]) for name, total in SPENT.items() if total in rounds},
+            **federation.uplink.facts,
+            **federation.budget,
+            **({"rounds_sent": float(federation.allowance.rounds_sent)} if federation.allowance.watched else {}),
+            **({} if convergence is None else convergence.metrics()),
+        }
+    (result,) = record.results(
+        (federation.trial,),
+        metrics=(metrics,),
+        failures=(failure,),
+        more_rounds=more,
+        on_air=OnAir(num_values=num_values, num_bits=num_bits),
+    )
+    return result
+
+
+def scores_at_home(personal: PersonalModels | None, weights: NDArray[np.float32]) -> dict[str, NDArray[np.float64]]:
+    """Return scores of personal models, and of the global one, on the devices' own samples, `[num_devices]` each."""
+    if personal is None:
+        return {}
+    own, shared = personal.scores(), personal.scores_of(weights)
+    return dict(zip(AT_HOME, (own.accuracy, own.loss, shared.accuracy), strict=True))
+
+
+def _aggregation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:
+    """Means over the rounds in which somebody sent: of decibels, and of ratios under the 20 log10 of the CPA code."""
+    if "aggregation_snr_db" not in rounds:
+        return {}
+    return {
+        "aggregation_snr_db": _finite_mean(rounds["aggregation_snr_db"]),
+        "aggregation_snr_20log_db": coded_snr_of_run_db(rounds["aggregation_snr_20log_db"]),
+        "aggregation_mse": _finite_mean(rounds["aggregation_mse"]),
+    }
+
+
+def _finite_mean(values: NDArray[np.float64]) -> float:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if finite.size else float("nan")
+
+
+def _at_best_validation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:
+    """Test accuracy of the round that the held-out images speak for; nothing where none were held out."""
+    if "validation_accuracy" not in rounds:
+        return {}
+    best = int(np.nanargmax(rounds["validation_accuracy"]))
+    return {"validated_accuracy": float(rounds["test_accuracy"][best])}

@@ -1,0 +1,279 @@
+"""The recorder: what rounds report, kept until the results of their trials are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.checkpoints import State, kept_number, kept_rows
+from fl.results import LINK_COUNTS, OnAir, TrialResult
+from phy.measure.burstiness import Burstiness
+from phy.measure.counts import LinkCounts
+
+Table = Literal["rounds", "link", "devices"]
+Columns = Mapping[str, NDArray[Any]]
+
+SPENT = {"airtime_s": "elapsed_s", "energy_j": "spent_j"}
+"""Costs of every round, and the names of their sums from the first round on."""
+
+
+class Recorder:
+    """Tables of all rounds of trials side by side, filled round by round; one for every algorithm.
+
+    The tables are those of `fl.results.TrialResult`: a column of `rounds` is `[num_rounds, num_trials]`, one of `link`
+    or `devices` is `[num_rounds, num_trials, num_devices]`. Columns stand in the order in which they are noted, `first`
+    ones before all others. What was not measured in a round is `unmeasured`, or 0 for counts.
+
+    `rounds_done` rounds are finished. A round that was noted but not finished is one in which a trial failed after
+    it had sent.
+    """
+
+    def __init__(
+        self,
+        num_rounds: int,
+        *,
+        num_devices: int,
+        num_trials: int = 1,
+        unmeasured: float = float("nan"),
+        first: Sequence[str] = (),
+    ) -> None:
+        self.num_rounds, self._unmeasured = num_rounds, unmeasured
+        self._shapes: dict[Table, tuple[int, ...]] = {
+            "rounds": (num_trials,),
+            "link": (num_trials, num_devices),
+            "devices": (num_trials, num_devices),
+        }
+        self._tables: dict[Table, dict[str, RoundSeries]] = {table: {} for table in self._shapes}
+        self._first = tuple(first)
+        self._restore("rounds", {})
+        self.rounds_done, self._noted = 0, -1
+        self._bursts: Burstiness | None = None
+
+    def note(
+        self,
+        index: int,
+        *,
+        rounds: Mapping[str, NDArray[Any] | float] | None = None,
+        link: Columns | None = None,
+        devices: Columns | None = None,
+    ) -> None:
+        """Keep values of round `index`: numbers or `[num_trials]`, and `[num_trials, num_devices]`.
+
+        Of a single trial `[num_devices]` will do.
+        """
+        self._noted = index
+        for name, value in (rounds or {}).items():
+            self._series("rounds", name).note(index, value if isinstance(value, np.ndarray) else np.array([value]))
+        for name, values in (link or {}).items():
+            self._series("link", name).note(index, values if values.ndim > 1 else values[None])
+        for name, values in (devices or {}).items():
+            self._series("devices", name).note(index, values if values.ndim > 1 else values[None])
+
+    def note_bursts(self, bursts: Burstiness | None) -> None:
+        """Add how the errors of a round lie together, if there were bits that may err."""
+        if bursts is not None:
+            self._bursts = bursts if self._bursts is None else self._bursts + bursts
+
+    def finish(self, index: int) -> None:
+        """Count round `index` as done."""
+        self.rounds_done = index + 1
+
+    def _series(self, table: Table, name: str) -> RoundSeries:
+        columns = self._tables[table]
+        if name not in columns:
+            columns[name] = RoundSeries(self.num_rounds, unmeasured=self._unmeasured)
+        return columns[name]
+
+    def table(self, table: Table, *, rounds: int | None = None) -> dict[str, NDArray[Any]]:
+        """Return the columns up to a round, the last one done if left out; they may be views that are read-only."""
+        done = self.rounds_done if rounds is None else rounds
+        return {name: series.first(done) for name, series in self._tables[table].items() if series.noted}
+
+    def of_trial(self, table: Table) -> dict[str, NDArray[Any]]:
+        """Return the columns of the only trial, without the axis of trials."""
+        return {name: values[:, 0] for name, values in self.table(table).items()}
+
+    def state(self) -> State:
+        """Return what rounds have left; of the arrays, as many rows as there were rounds."""
+        return {
+            **{table: self.table(table) for table in self._tables},
+            "bursts": None if self._bursts is None else self._bursts.state(),
+            "rounds_done": self.rounds_done,
+        }
+
+    def restore(self, state: State, *, num_senders: int | None = None) -> None:
+        """Go on from there; `num_senders`: those of the link, if it has others than there are devices.
+
+        Raises LearningError, LinkError for the state of other trials.
+        """
+        self.rounds_done = kept_number(state, "rounds_done", most=self.num_rounds)
+        self._noted = self.rounds_done - 1
+        for table, shape in self._shapes.items():
+            rows = kept_rows(state[table], num_rounds=self.num_rounds, shape=shape, unmeasured=self._unmeasured)
+            self._restore(table, rows)
+        bursts, (num_trials, num_devices) = state["bursts"], self._shapes["link"]
+        shape = (num_trials, num_devices if num_senders is None else num_senders)
+        self._bursts = None if bursts is None else Burstiness.restored(bursts, shape=shape)
+
+    def _restore(self, table: Table, rows: Columns) -> None:
+        names = dict.fromkeys((*(self._first if table == "rounds" else ()), *rows))
+        self._tables[table] = {
+            name: RoundSeries(self.num_rounds, unmeasured=self._unmeasured, rows=rows.get(name)) for name in names
+        }
+
+    def results(
+        self,
+        trials: Sequence[int],
+        *,
+        metrics: Sequence[Mapping[str, float]],
+        failures: Sequence[str | None],
+        kept: NDArray[np.int64] | None = None,
+        sent_last: NDArray[np.bool_] | None = None,
+        more_rounds: Columns | None = None,
+        privacy: Columns | None = None,
+        on_air: OnAir | None = None,
+    ) -> list[TrialResult]:
+        """Return one result per trial; a failed trial has no metrics.
+
+        - `kept` `[num_trials]`: rounds that each trial keeps, left out all that are done;
+        - `sent_last` `[num_trials]`: trials that failed in the round after those, after they had sent. Left out: all,
+          if that round was noted;
+        - `more_rounds`, `privacy`: further columns `[num_rounds, num_trials]`, of rounds and for the table of privacy;
+        - `on_air`: given where senders of the link are not devices. Bursts are then kept in it, beside what it holds.
+        """
+        ended = np.full(len(trials), self.rounds_done) if kept is None else kept
+        if sent_last is None:
+            sent_last = np.full(len(trials), self._noted >= self.rounds_done)
+        longest = min(self._noted + 1, self.num_rounds) if kept is None else self.num_rounds
+        tables: dict[str, Columns] = {table: self.table(table, rounds=longest) for table in self._tables}
+        tables["rounds"] = {**tables["rounds"], **(more_rounds or {})}
+        split = {
+            name: of_trials(columns if self.rounds_done else {}, ended=ended)
+            for name, columns in {**tables, "privacy": privacy or {}}.items()
+        }
+        out = []
+        for row, trial in enumerate(trials):
+            bursts = {} if self._bursts is None else self._bursts.of_trial(row)
+            air = NOTHING_MORE if on_air is None else replace(on_air, bursts=bursts)
+            if sent_last[row]:
+                place = ended[row]
+                last = {
+                    table: {name: values[place, row] for name, values in columns.items() if place < len(values)}
+                    for table, columns in tables.items()
+                }
+                numbers = {name: float(value) for name, value in last["rounds"].items()}
+                air = replace(air, rounds=numbers, link=last["link"], devices=last["devices"])
+            out.append(
+                TrialResult(
+                    trial=trial,
+                    metrics={} if failures[row] else metrics[row],
+                    rounds=split["rounds"][row],
+                    link=split["link"][row],
+                    privacy=split["privacy"][row],
+                    bursts=bursts if on_air is None else {},
+                    devices=split["devices"][row],
+                    on_air=air,
+                    failure=failures[row],
+                )
+            )
+        return out
+
+
+NOTHING_MORE = OnAir()
+
+
+def link_columns(counts: LinkCounts, *, power_db: NDArray[np.float64] | None = None) -> dict[str, NDArray[Any]]:
+    """Return the columns of the table `link` for one round, `[num_trials, num_senders]` each."""
+    columns = {name: getattr(counts, name) for name in LINK_COUNTS}
+    return columns if power_db is None else columns | {"power_db": power_db}
+
+
+class RoundSeries:
+    """One column: an array a round, `[num_trials, ...]` each; rounds that were not noted hold `unmeasured`, or 0.
+
+    While the very same array is noted again and again it is kept once, and may not be changed in place.
+    """
+
+    def __init__(self, num_rounds: int, *, unmeasured: float = 0.0, rows: NDArray[Any] | None = None) -> None:
+        self._num_rounds, self._unmeasured = num_rounds, unmeasured
+        self._rows = rows
+        self._same: NDArray[Any] | None = None
+        self._count = 0
+
+    @property
+    def noted(self) -> bool:
+        """Whether the column holds anything."""
+        return self._rows is not None or self._same is not None
+
+    def note(self, index: int, values: NDArray[Any]) -> None:
+        """Keep the values of round `index`."""
+        if self._rows is None:
+            if index == self._count and (self._same is None or values is self._same):
+                self._same, self._count = values, index + 1
+                return
+            self._rows = self._written(values)
+        self._rows[index] = values
+
+    def first(self, rounds: int) -> NDArray[Any]:
+        """Return those up to a round, `[rounds, num_trials, ...]`, which may be a view that cannot be written to."""
+        if self._rows is None and self._same is not None and rounds <= self._count:
+            return np.broadcast_to(self._same, (rounds, *self._same.shape))
+        if self._rows is None:
+            assert self._same is not None  # of a name that was never noted there is no series
+            self._rows = self._written(self._same)
+        return self._rows[:rounds]
+
+    def _written(self, like: NDArray[Any]) -> NDArray[Any]:
+        unmeasured = self._unmeasured if like.dtype.kind == "f" else 0
+        rows = np.full((self._num_rounds, *like.shape), unmeasured, like.dtype)
+        if self._same is not None:
+            rows[: self._count] = self._same
+        return rows
+
+
+def with_totals(rounds: Columns) -> dict[str, NDArray[Any]]:
+    """Return the sums over rounds of what each round costs, of columns `[num_rounds, num_trials]`."""
+    return {total: running_total(rounds[name]) for name, total in SPENT.items() if name in rounds}
+
+
+def running_total(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums over rounds up to and including each, of `[num_rounds, num_trials]`."""
+    if not all_alike(values):
+        return np.cumsum(values, axis=0)
+    return np.broadcast_to(np.cumsum(values[:, :1], axis=0), values.shape)
+
+
+def all_alike(values: NDArray[Any]) -> bool:
+    """Whether all trials have the same bytes in every round, of 8-byte numbers; the last round tells at once."""
+    if values.size == 0:
+        return False
+    if values.strides[1] == 0:
+        return True
+    rows = values[:1] if values.strides[0] == 0 else values
+    words = rows.reshape(*rows.shape[:2], -1).view(np.int64)
+    return bool((words[-1:] == words[-1:, :1]).all() and (words == words[:, :1]).all())
+
+
+def of_trials(arrays: Columns, *, ended: NDArray[np.int64]) -> list[dict[str, NDArray[Any]]]:
+    """What each trial keeps of arrays `[num_rounds, num_trials, ...]`: its first `ended` `[num_trials]` rounds.
+
+    Where all trials agree to the last bit they share one array, which is read-only: what nothing draws is then copied,
+    packed and stored once.
+    """
+    lengths = ended.tolist()
+    columns: list[list[NDArray[Any]]] = []
+    for values in arrays.values():
+        if len(lengths) > 1 and all_alike(values):
+            shared = {rounds: values[:rounds, 0].copy() for rounds in set(lengths)}
+            for array in shared.values():
+                array.setflags(write=False)
+            columns.append([shared[rounds] for rounds in lengths])
+        else:
+            # A trial's numbers side by side, or every one of them would be fetched from another line of memory.
+            rows = np.ascontiguousarray(np.swapaxes(values, 0, 1))
+            columns.append([row[:rounds].copy() for row, rounds in zip(rows, lengths, strict=True)])
+    return [dict(zip(arrays, column, strict=True)) for column in zip(*columns, strict=True)] or [{} for _ in lengths]

@@ -1,0 +1,181 @@
+"""Transport of bits and numbers of all devices to the server: codec, protection, radio, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.codecs.base import Codec
+from fl.codecs.known_values import known_values
+from fl.uplink.bit_flips import count_differences
+from fl.uplink.protection import Protection, RoundPlan
+from phy.compile import compile_digital
+from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
+from phy.links.link import DigitalUplink, Reception, join_receptions, round_airtime
+from phy.numerics.random import Purpose
+
+BitAttack = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
+"""Packed bits `[1, K, num_bytes]` to what is sent in their place."""
+
+
+class BitTransport:
+    """Packed bits of all devices through protection and radio, and what the round cost."""
+
+    def __init__(self, link: LinkConfig, *, protection: Protection, num_devices: int, num_bits: int) -> None:
+        self.protection, self.num_bits = protection, num_bits
+        self.packet_bits = 8 * link.packet_size_bytes
+        self._in_turn = link.multiplexing == "tdma"
+        self._users = link.noma.group_size if link.access == "noma" else 1
+        # A block cipher needs every bit of its last block, those that fill up the last byte among them.
+        on_air = protection.air_bytes(-(-num_bits // 8))
+        self.air_bits = num_bits if protection.block_bits == 1 else 8 * on_air
+        self.link: DigitalUplink = compile_digital(link, num_devices=num_devices, num_bits=self.air_bits)
+        # Devices may be sent for part by part where nobody's bits depend on who else sends.
+        self.parted = self.link.parted and protection.block_bits == 1
+
+    def begin(self, context: UplinkContext) -> RoundPlan:
+        """Return what the protection decides for this round."""
+        return self.protection.begin(self.link, context=context)
+
+    def send(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        plan: RoundPlan,
+        context: UplinkContext,
+        attack: BitAttack | None = None,
+        first_device: int | None = None,
+    ) -> tuple[NDArray[np.uint8], Reception]:
+        """Return what the server has of `payload` `[1, K, num_bytes]`, and the reception of the protected bits.
+
+        `attack` changes the protected bits. With `first_device` the payload is of that device and those after it;
+        `plan` is that of all. Raises LinkError for some devices only where the transport is not `parted`.
+        """
+        if first_device is not None:
+            plan = plan.of(slice(first_device, first_device + payload.shape[1]))
+        covered = self.protection.cover(payload, plan=plan, context=context)
+        reception = self.link.send(
+            covered if attack is None else attack(covered), context=context, caps={}, first_device=first_device
+        )
+        return self.protection.uncover(reception.payload, num_bytes=payload.shape[-1], context=context), reception
+
+    def joined(self, parts: Sequence[Reception]) -> Reception:
+        """Return the receptions of parts as one, in the order of the devices; of several the payload is left out."""
+        return parts[0] if len(parts) == 1 else join_receptions(parts, one_after_another=self._in_turn)
+
+    def known(self, reception: Reception, *, bits_per_value: int) -> NDArray[np.bool_] | None:
+        """Which values of so many bits arrived, bool `[K, num_values]` or `[K, 1]`; None: all."""
+        active = reception.decision.active
+        if reception.delivered is not None and not reception.delivered.all():
+            known = known_values(
+                reception.delivered & active[..., None],
+                packet_bits=self.packet_bits,
+                bits_per_value=bits_per_value,
+                num_values=self.num_bits // bits_per_value,
+                block_bits=self.protection.block_bits,
+            )
+            return np.asarray(known[0])
+        return None if active.all() else active[0][:, None]
+
+    def spent(self, reception: Reception, at: NDArray[np.int64]) -> dict[str, float]:
+        """Latency [s] and energy [J] of the senders with index `at`; empty without a radio."""
+        if reception.round_airtime_s is None:
+            return {}
+        if len(at) == 0:
+            return {"airtime_s": 0.0, "energy_j": 0.0}
+        sent_s = np.zeros_like(reception.counts.airtime_s)
+        sent_s[:, at] = reception.counts.airtime_s[:, at]
+        # Groups of NOMA share the air, and take turns with each other.
+        of_group = sent_s.reshape(1, -1, self._users).max(axis=-1)
+        airtime = round_airtime(of_group, one_after_another=self._in_turn)
+        return {"airtime_s": float(airtime[0]), "energy_j": float(reception.counts.energy_j[0, at].sum())}
+
+
+class NumberTransport:
+    """One direction of the radio for vectors of `num_values` numbers of `num_devices` devices."""
+
+    def __init__(
+        self,
+        link: LinkConfig,
+        *,
+        codec: Codec,
+        protection: Protection,
+        num_devices: int,
+        num_values: int,
+        receiver_limit: float | None,
+    ) -> None:
+        self._codec, self._protection = codec, protection
+        self._num_values, self._limit = num_values, receiver_limit
+        self._num_bits = num_values * codec.bits_per_value
+        self.bits = BitTransport(link, protection=protection, num_devices=num_devices, num_bits=self._num_bits)
+
+    def send(
+        self,
+        values: NDArray[np.float32],
+        *,
+        devices: NDArray[np.int64],
+        context: UplinkContext,
+        attack: BitAttack | None = None,
+        admit: Callable[[NDArray[np.int64]], None] = lambda _: None,
+    ) -> tuple[NDArray[Any], NDArray[np.bool_] | None, Reception, dict[str, NDArray[Any]]]:
+        """Send `values` `[K, M]` of `devices` `[K]`, and return
+
+        - the numbers as the server has them, `[K, M]`, of any value where not known;
+        - which of them arrived and are believed, bool `[K, M]` or `[K, 1]`; None: all;
+        - what the link measured;
+        - numbers per device `[K]` that the round reports: what the protection decided, `end_bits` and `end_errors`
+          counted end to end on the own bits of the numbers that arrived, `clipped_values` beyond the codec's range.
+
+        `admit` receives how many values of each device the codec clips, `[K]`, and may raise before anything is sent.
+        Raises LearningError for NaN or infinity among the values.
+        """
+        plan = self.bits.begin(context)
+        noisy = self._protection.perturb(values, devices=devices, context=context)
+        encoded = self._codec.encode(noisy[None], keys=context.keys(Purpose.ROUNDING))
+        del noisy
+        admit(encoded.clipped[0])
+        received, reception = self.bits.send(encoded.payload, plan=plan, context=context, attack=attack)
+        decoded = self._codec.decode(received, num_values=self._num_values)[0]
+        known = self.bits.known(reception, bits_per_value=self._codec.bits_per_value)
+        ends = self._end_to_end(encoded.payload, received, known, plan)
+        decoded, known = believe(decoded, known, self._limit)
+        observed = {**plan.observed, **ends, "clipped_values": encoded.clipped[0]}
+        return self._protection.recover(decoded, plan=plan), known, reception, observed
+
+    def _end_to_end(
+        self,
+        sent: NDArray[np.uint8],
+        received: NDArray[np.uint8],
+        known: NDArray[np.bool_] | None,
+        plan: RoundPlan,
+    ) -> dict[str, NDArray[np.int64]]:
+        """Bits of the numbers that arrived, and those of them wrong in the end; nothing where the radio alone flips."""
+        if plan.flip_probability is None:
+            return {}
+        errors = count_differences(sent, received, num_bits=self._num_bits)[0]
+        if known is None:
+            return {"end_bits": np.full(len(errors), self._num_bits, np.int64), "end_errors": errors}
+        arrived = np.broadcast_to(known, (len(known), self._num_values)).sum(axis=1, dtype=np.int64)
+        for device in np.flatnonzero(arrived < self._num_values):
+            held = np.packbits(np.broadcast_to(known[device, :, None], (known.shape[1], self._codec.bits_per_value)))
+            errors[device] = (
+                np.bitwise_count((sent[0, device] ^ received[0, device]) & held).sum() if arrived[device] else 0
+            )
+        return {"end_bits": arrived * self._codec.bits_per_value, "end_errors": errors}
+
+
+def believe(
+    values: NDArray[Any], known: NDArray[np.bool_] | None, limit: float | None
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Values and what is known of them once those that are not finite or beyond `limit` count as missing."""
+    if limit is None:
+        return values, known
+    with np.errstate(invalid="ignore"):
+        plausible = np.abs(values) <= limit  # False for NaN
+    if plausible.all():
+        return values, known
+    return np.where(plausible, values, 0), plausible if known is None else plausible & known
