@@ -1,4 +1,4 @@
-"""What each round leaks: pure NumPy and SciPy."""
+"""Privacy loss of a run: mechanisms, events, accountants and audits, in NumPy and SciPy."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name on first use, so that only those who use it wait for its imports."""
+    """Load a public name on first use, so that importing the package is fast."""
     for module, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f"privacy.{module}"), name)

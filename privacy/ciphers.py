@@ -1,12 +1,12 @@
-"""Real ciphers for packed bits, so that what an error on the air does to the plaintext is met and not assumed.
+"""Real ciphers for packed bits: they show the effect of channel errors on the plaintext.
 
-Li et al. 2025, Remark 3, tells two kinds apart. A stream cipher adds a key stream: a wrong ciphertext bit is one wrong
-plaintext bit. A block cipher spreads it over its block of 128 bits, (17), and over no other: that rules out CBC, whose
-error runs on into the next block, and leaves AES in XTS mode (IEEE 1619, NIST SP 800-38E), of which equal plaintext
-blocks still differ.
+Li et al. 2025, Remark 3, names two kinds. A stream cipher adds a key stream: one wrong ciphertext bit is one wrong
+plaintext bit. A block cipher spreads a wrong bit over its own block of 128 bits, (17). This rules out CBC, where the
+error reaches the next block. We use AES in XTS mode (IEEE 1619, NIST SP 800-38E), which also encrypts equal plaintext
+blocks differently.
 
-Keys follow from the scenario's seed, which makes runs repeatable and the keys anything but secret: this is a simulation
-of encrypted links, not encryption of anything.
+Keys follow from the seed of the scenario. Runs are therefore repeatable, and the keys are not secret: this module
+simulates encrypted links and protects no data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 AES_BLOCK_BYTES = 16
 
-# XTS allows 2^20 blocks, 16 MiB, under one tweak, and OpenSSL refuses more; a unit below that costs nothing.
+# XTS allows 2^20 blocks (16 MiB) under one tweak, and OpenSSL refuses more.
 _UNIT_BYTES = 1 << 20
 
 Payload = NDArray[np.uint8]
@@ -34,7 +34,7 @@ Keys = NDArray[np.uint32]
 
 
 class Cipher(Protocol):
-    """Encrypts the packed bits of all devices, and back."""
+    """Encrypts and decrypts the packed bits of all devices."""
 
     def payload_bytes(self, num_bytes: int) -> int:
         """Bytes of the ciphertext of `num_bytes`."""
@@ -43,17 +43,17 @@ class Cipher(Protocol):
     def encrypt(self, payload: Payload, *, keys: Keys) -> Payload:
         """Ciphertext `[T, K, payload_bytes(B)]` of `payload` `[T, K, B]`, uint8; `keys` `[T, 2]` uint32 of the round.
 
-        What is added to fill the last block is zeros. Raises PrivacyError for other shapes or types.
+        Zeros fill the last block. Raises PrivacyError for other shapes or types.
         """
         ...
 
     def decrypt(self, payload: Payload, *, keys: Keys) -> Payload:
-        """Plaintext `[T, K, payload_bytes(B)]`, of which the first B bytes count, of a ciphertext of that shape."""
+        """Plaintext `[T, K, payload_bytes(B)]` of a ciphertext of that shape; the first B bytes are the payload."""
         ...
 
 
 class NoCipher:
-    """The do-nothing cipher."""
+    """No encryption."""
 
     def payload_bytes(self, num_bytes: int) -> int:
         """See `Cipher.payload_bytes`."""
@@ -90,7 +90,7 @@ class StreamCipher:
 
 
 class BlockCipher:
-    """AES-128 in XTS mode: one wrong ciphertext bit garbles its own 16 bytes and nothing else."""
+    """AES-128 in XTS mode: one wrong ciphertext bit garbles its own 16 bytes only."""
 
     def payload_bytes(self, num_bytes: int) -> int:
         """See `Cipher.payload_bytes`: whole blocks."""
@@ -135,7 +135,7 @@ def device_key(keys: Keys, device: int) -> bytes:
 def _count(row: Payload, key: bytes) -> None:
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-    # The key serves this device in this round alone, so that the counter may start at 0.
+    # The key serves one device in one round, so that the counter may start at 0.
     context = Cipher(algorithms.AES(key[:16]), modes.CTR(bytes(16))).encryptor()
     for start in range(0, len(row), _UNIT_BYTES):
         _apply(context, row[start : start + _UNIT_BYTES])

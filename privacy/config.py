@@ -1,4 +1,4 @@
-"""The `privacy:` part of a scenario, checked once, immutable."""
+"""The `privacy:` part of a scenario, validated and immutable."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ RenyiOrder = Annotated[float, Field(gt=1.0, le=1000.0, allow_inf_nan=False)]
 
 
 class BudgetConfig(BaseModel):
-    """What the whole run may spend, all rounds and numbers together, and what happens when it is spent.
+    """The privacy budget of a whole run, over all rounds and numbers, and the action when it is spent.
 
-    - `epsilon`, `delta`: at most that, as `accountant` adds up; `pld` uses closed forms where there are any;
-    - `calibrate`: what protects a round (flip probability, noise, amplitude, the epsilon of a scheme) is found from the
-      budget before the run; without it that stays as written, and the budget only watches;
-    - `schedule`: the same for every round, or geometric from the first to the last, whose shares are `ratio` to 1;
-    - `action`: before a round that would break the budget the trial stops, or goes on without sending (`silent`).
+    - `epsilon`, `delta`: the most that `accountant` may count; `pld` uses closed forms where they exist;
+    - `calibrate`: set the protection of every round (flip probability, noise, amplitude, epsilon of a scheme) from the
+      budget before the run; without it the protection stays as written, and the budget only watches;
+    - `schedule`: the same share for every round, or geometric shares from the first to the last, `ratio` to 1;
+    - `action`: before a round that exceeds the budget, the trial stops, or it continues without sending (`silent`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,11 +34,11 @@ class BudgetConfig(BaseModel):
     action: Literal["stop", "silent"] = "stop"
 
     @model_validator(mode="after")
-    def _a_schedule_is_of_what_is_found(self) -> BudgetConfig:
+    def _schedule_needs_calibration(self) -> BudgetConfig:
         if self.schedule != "uniform" and not self.calibrate:
             raise ValueError(
-                f"schedule {self.schedule} shares out what calibrate finds, and calibrate is false; leave schedule "
-                "out, or calibrate"
+                f"schedule {self.schedule} needs calibrate: true, and calibrate is false; leave schedule out, or "
+                "write calibrate: true"
             )
         return self
 
@@ -47,12 +47,12 @@ Decibels = Annotated[float, Field(ge=0.0, le=60.0, allow_inf_nan=False)]
 
 
 class PrivacyConfig(BaseModel):
-    """An (epsilon, delta) bound on what each round of each device may leak.
+    """An (epsilon, delta) bound on the privacy loss of each round of each device.
 
-    - `analog_tail` chooses T(x) of Zhang et al. 2022 (21): `corrected` carries the factor 1/2 that the printed equation
+    - `analog_tail` selects T(x) of Zhang et al. 2022 (21): `corrected` has the factor 1/2 that the printed equation
       lacks;
-    - `noise_tolerance_db`: how far the receiver's noise may lie below its nominal power, `listener_advantage_db`: how
-      much better than the server whoever listens may hear the devices; caps and accounts count on what is left.
+    - `noise_tolerance_db`: the receiver's noise may be this much below its nominal power; `listener_advantage_db`: a
+      listener may receive the devices this much better than the server. Caps and accounts allow for both.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -66,14 +66,14 @@ class PrivacyConfig(BaseModel):
 
 
 class BitFlippingConfig(BaseModel):
-    """Bit-flipping DP, Li et al. 2025: the bits of every upload are flipped with the probability that Theorem 1 asks.
+    """Bit-flipping DP, Li et al. 2025: the bits of every upload are flipped with the probability of Theorem 1.
 
     - `epsilon`: of Renyi DP of order `order`, for the whole run;
     - `kappa`: expected bit-level distance (15), given, or `measured` by (26) over `kappa_pairs` pairs;
-    - `channel`: `native` credits the bit errors that the channel surely makes, the lower confidence limit of the probed
-      rate at level `confidence`; `agnostic` ignores them, so that they come on top;
-    - `debias`: divide what is received by 1 - 2 p;
-    - `cipher`: what the bits go through before they are flipped, Remark 3: `none`, a `stream` cipher, or `aes` blocks.
+    - `channel`: `native` counts bit errors of the channel towards privacy, namely the lower confidence limit of the
+      probed rate at level `confidence`; `agnostic` ignores them, so that they add to the flips;
+    - `debias`: divide received numbers by 1 - 2 p;
+    - `cipher` of the bits before they are flipped, Remark 3: `none`, a `stream` cipher, or `aes` blocks.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -91,9 +91,9 @@ class BitFlippingConfig(BaseModel):
 
 
 class GaussianConfig(BaseModel):
-    """The Gaussian mechanism on the numbers before they become bits, the baseline of Li et al. 2025.
+    """The Gaussian mechanism on numbers before they become bits, the baseline of Li et al. 2025.
 
-    - `delta` left out: what turns (`order`, epsilon) Renyi DP into (epsilon, delta) DP, 0.25 at order 2;
+    - `delta` left out: the delta that turns (`order`, epsilon) Renyi DP into (epsilon, delta) DP, 0.25 at order 2;
     - `calibration`: sigma as the paper prints it, or by `dp-accounting` for the same budget over all rounds;
     - `sensitivity`: `printed` 2 eta G / |D_n| (13), which holds for one local step, or `all-steps`, E times that.
     """
@@ -110,7 +110,7 @@ class GaussianConfig(BaseModel):
 
 
 class _Calibrated(BaseModel):
-    """What all have whose rounds are given what a budget for the whole run admits."""
+    """Base of mechanisms whose rounds are calibrated from a budget for the whole run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -118,27 +118,27 @@ class _Calibrated(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _found_is_not_written(cls, value: Any) -> Any:
+    def _calibrated_is_not_written(cls, value: Any) -> Any:
         found = [key for key in ("epsilon", "delta", "kappa", "order") if isinstance(value, dict) and key in value]
         if found:
             raise ValueError(
-                f"{found[0]} of a round is written, but the budget for the run sets what a round releases; leave "
-                f"{found[0]} out here, or write budget.calibrate: false for a budget that only watches"
+                f"{found[0]} of a round is written, but the budget for the run sets it; leave {found[0]} out here, or "
+                "write budget.calibrate: false for a budget that only watches"
             )
         return value
 
 
 class AmplitudeBudget(_Calibrated):
-    """The received amplitude of every round of FLMC, found from a budget for the whole run; see `PrivacyConfig`."""
+    """The received amplitude of every round of FLMC, from a budget for the whole run; see `PrivacyConfig`."""
 
     noise_tolerance_db: Decibels = 0.0
     listener_advantage_db: Decibels = 0.0
 
 
 class BitFlippingBudget(_Calibrated):
-    """Bits flipped as a budget for the whole run asks, every bit of every upload counted; see `BitFlippingConfig`.
+    """Bit flipping from a budget for the whole run that counts every bit of every upload; see `BitFlippingConfig`.
 
-    `channel: native` pays for the evidence in `delta`: 1 - `confidence` for every round.
+    The evidence for `channel: native` costs delta: 1 - `confidence` for every round.
     """
 
     mechanism: Literal["bit-flipping"]
@@ -149,14 +149,14 @@ class BitFlippingBudget(_Calibrated):
 
 
 class GaussianBudget(_Calibrated):
-    """The Gaussian mechanism with the noise that a budget for the whole run asks; see `GaussianConfig`."""
+    """The Gaussian mechanism with noise from a budget for the whole run; see `GaussianConfig`."""
 
     mechanism: Literal["gaussian"]
     sensitivity: Literal["printed", "all-steps"] = "printed"
 
 
 class SchemeBudget(BaseModel):
-    """A budget for a scheme that protects on its own (`learning.aggregation`): its `epsilon` is found, or watched."""
+    """A budget for a private scheme of `learning.aggregation`: it sets the scheme's `epsilon`, or watches it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -168,7 +168,7 @@ _WITH_A_BUDGET = ("amplitude", "bit-flipping", "gaussian")
 
 
 def _mechanism(value: Any) -> str:
-    """`amplitude` where none is named: the bound of FLMC was there first and has no such key."""
+    """The tag of a privacy section; `amplitude`, the bound of FLMC, has no key `mechanism`."""
 
     def of(one: Any, key: str, default: Any) -> Any:
         return one.get(key, default) if isinstance(one, dict) else getattr(one, key, default)
@@ -189,7 +189,7 @@ AnyPrivacyConfig = Annotated[
     | Annotated[GaussianBudget, Tag("gaussian from a budget")],
     Discriminator(_mechanism),
 ]
-"""One class per mechanism, told apart by `mechanism`, and by whether a budget says how much of it there is."""
+"""One class per mechanism, selected by `mechanism` and by a calibrating budget."""
 
 UploadPrivacy = BitFlippingConfig | GaussianConfig | BitFlippingBudget | GaussianBudget | SchemeBudget
-"""What protects uploads of federated averaging."""
+"""Mechanisms for uploads of federated averaging."""

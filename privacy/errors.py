@@ -1,4 +1,4 @@
-"""The error of the privacy room, and the checks that every function of it shares."""
+"""PrivacyError, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 class PrivacyError(ValueError):
-    """An argument for which no privacy statement exists; the sentence names value, limit and remedy."""
+    """An argument without a privacy statement; the sentence names value, limit and remedy."""
 
 
 def require_positive(**values: float) -> None:

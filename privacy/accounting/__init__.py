@@ -1,4 +1,4 @@
-"""What the events of a ledger add up to: the dominating device, the accountants, and the claims made from them."""
+"""Composition of the events of a ledger: the dominating device, the accountants and their claims."""
 
 from privacy.accounting.accountants import ACCOUNTANTS, account, refusal, spent_delta
 from privacy.accounting.claiming import account_claims, claims, refusals

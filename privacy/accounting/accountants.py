@@ -1,4 +1,4 @@
-"""One door to every accountant: epsilon for a delta, delta for an epsilon, and in a sentence why not."""
+"""All accountants: epsilon for a delta, delta for an epsilon, or the reason for no result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from privacy.events.claims import Accountant
 from privacy.events.events import Event, Spending
 
 ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "advanced", "renyi", "pld", "exact")
-"""All that add up events; `paper` is what a paper says, and adds up nothing."""
+"""Accountants that compose events; `paper`, the claim of a paper, composes none."""
 
 SOURCES: Mapping[Accountant, str] = {
     "basic": "Dwork and Roth 2014, Theorem 3.16",
@@ -49,10 +49,10 @@ _DELTA: Mapping[Accountant, Callable[..., float]] = {
 
 
 def account(spent: Sequence[Spending], *, delta: float, accountant: Accountant) -> float:
-    """The epsilon [nats] that all spendings together keep with `delta`, by one accountant; math.inf where none holds.
+    """The epsilon [nats] of all spendings together at `delta`, by one accountant; math.inf for no guarantee.
 
-    delta 0 is for pure losses alone, by `basic` or `exact`. Raises PrivacyError for an unknown accountant, one that
-    cannot treat an event, which is named, and a delta outside [0, 1) or 0 where only approximate privacy can hold.
+    delta 0 needs pure losses and `basic` or `exact`. Raises PrivacyError for an unknown accountant, an event that the
+    accountant cannot treat, a delta outside [0, 1), and delta 0 under approximate privacy.
     """
     _require_known(accountant)
     if delta != 0.0:
@@ -74,19 +74,19 @@ def account(spent: Sequence[Spending], *, delta: float, accountant: Accountant) 
 
 
 def spent_delta(spent: Sequence[Spending], *, epsilon: float, accountant: Accountant) -> float:
-    """The delta, at most 1, that all spendings together keep at `epsilon` [nats], by one accountant.
+    """The delta, at most 1, of all spendings together at `epsilon` [nats], by one accountant.
 
-    Raises PrivacyError for an unknown accountant, one that cannot treat an event, and an epsilon that is negative or
-    not finite.
+    Raises PrivacyError for an unknown accountant, an event that it cannot treat, and an epsilon that is negative or not
+    finite.
     """
     _require_known(accountant)
     if not (math.isfinite(epsilon) and epsilon >= 0.0):
-        raise PrivacyError(f"epsilon is {epsilon}, but a delta belongs to one that is finite and >= 0; give one such.")
+        raise PrivacyError(f"epsilon is {epsilon}, but it must be finite and >= 0; give such an epsilon.")
     return _DELTA[accountant](spent, epsilon=epsilon)
 
 
 def refusal(spent: Sequence[Spending], *, delta: float, accountant: Accountant) -> str | None:
-    """Why the accountant cannot treat these, in a sentence; None where it can."""
+    """The reason why the accountant cannot treat these spendings, in a sentence; None if it can."""
     try:
         account(spent, delta=delta, accountant=accountant)
     except PrivacyError as reason:
@@ -95,7 +95,7 @@ def refusal(spent: Sequence[Spending], *, delta: float, accountant: Accountant) 
 
 
 def unbounded(spent: Sequence[Spending]) -> Event | None:
-    """The first event for which no epsilon holds without a delta; None where all losses are bounded."""
+    """The first event without an epsilon at delta 0; None if all losses are bounded."""
     return next((one.event for one in spent if one.count and math.isinf(one.event.pure_epsilon())), None)
 
 

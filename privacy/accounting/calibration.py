@@ -1,7 +1,7 @@
-"""From a budget for the whole run back to what every round may release, and when to stop.
+"""Calibrate every round from a budget for the whole run, and stop when it is spent.
 
-Every answer errs to the sound side, and the accountant that answers for the run has checked it: no round is given more
-than together with all others it finds within (epsilon, delta).
+Every result is on the safe side, and the accountant of the run confirms it: all rounds together stay within
+(epsilon, delta).
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from privacy.events.events import Event, Floats, Kind, NoRelease, Spending
 Schedule = Literal["uniform", "increasing", "decreasing"]
 
 STAGES = 10
-"""Distinct weights of a schedule at most: every one is an event of its own to compose."""
+"""Most distinct weights of a schedule: each needs its own event."""
 
 RATIO = 4.0
-"""Weight of the last rounds over that of the first ones, or the other way round."""
+"""Ratio of the largest to the smallest weight of a schedule."""
 
 ENOUGH = 4e-3
-"""Share of epsilon that may be left over."""
+"""Share of epsilon that a calibration may leave unspent."""
 
 _TRIES = 60
 _LEAST_FLIPS = 1e-12
-"""Flips are drawn to 2^-43: rarer ones are not surely there."""
+"""Flips are drawn with a resolution of 2^-43: rarer flips are not guaranteed."""
 
 _NO_FACTS: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunBudget:
-    """What all rounds together may spend, and who adds it up.
+    """The budget of all rounds together, and its accountant.
 
-    `evidence`: probability per round that credited noise of the channel was not there, paid from `delta`. Raises
-    PrivacyError for an epsilon that is not finite and above 0, a delta outside [0, 1), and evidence below 0.
+    `evidence`: probability per round of less channel noise than counted, which costs `delta`. Raises PrivacyError for
+    an epsilon that is not finite and above 0, a delta outside [0, 1), and evidence below 0.
     """
 
     epsilon: float
@@ -54,7 +54,7 @@ class RunBudget:
     evidence: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what is no budget."""
+        """Raise PrivacyError for an invalid budget."""
         require_positive(epsilon=self.epsilon)
         if not 0.0 <= self.delta < 1.0:
             raise PrivacyError(f"delta is {self.delta}, but it is a probability; give one in [0, 1), such as 1e-5.")
@@ -62,7 +62,7 @@ class RunBudget:
             raise PrivacyError(f"evidence is {self.evidence}, but it is a probability per round; give 0 or more.")
 
     def left(self, num_rounds: int) -> float:
-        """delta for the mechanism once the evidence of so many rounds is paid; below 0 where it is not enough."""
+        """delta for the mechanism after the evidence of `num_rounds` rounds; below 0 if the evidence costs more."""
         if self.evidence == 0.0:
             return self.delta
         rest = self.delta - num_rounds * self.evidence
@@ -72,19 +72,19 @@ class RunBudget:
 def would_exceed(
     spent: Sequence[Spending], one_more: Spending, *, epsilon: float, delta: float, accountant: Accountant
 ) -> bool:
-    """Whether `one_more` brings all together above epsilon at `delta`; ask before it is sent.
+    """Return True if `one_more` brings the sum above epsilon at `delta`; call this before sending.
 
-    Releases must not be chosen by what the earlier ones said of the data (channels and clocks may choose them): else
-    composition needs a filter. Raises PrivacyError as `account` does.
+    Releases may depend on channels and clocks, but not on earlier releases: such a choice needs a privacy filter.
+    Raises PrivacyError as `account` does.
     """
     require_positive(epsilon=epsilon)
     return account((*spent, one_more), delta=delta, accountant=accountant) > epsilon
 
 
 def rounds_that_fit(event: Event, *, coordinates: int, most: int, budget: RunBudget) -> int:
-    """How many rounds of `coordinates` releases of `event` the budget holds, from 0 to `most`.
+    """Number of rounds of `coordinates` releases of `event` within the budget, from 0 to `most`.
 
-    By halving: log2(`most`) questions to the accountant, once for all trials. Raises PrivacyError as `account` does.
+    Bisection with log2(`most`) calls of the accountant, once for all trials. Raises PrivacyError as `account` does.
     """
     if coordinates == 0 or isinstance(event, NoRelease):
         return most
@@ -140,21 +140,21 @@ def calibrated(
     weights: Floats,
     facts: Mapping[str, float] = _NO_FACTS,
 ) -> Floats:
-    """The parameter of every round, as ledgers of that kind have it, `[num_rounds]` float64, which spends the budget.
+    """The ledger parameter of every round that spends the budget, `[num_rounds]` float64.
 
     With a weight w_r for every round and one strength s for all, the strength of a round is x_r = s sqrt(w_r), for the
     squares of small losses add up: a `gaussian` noise multiplier 1 / x_r (the squares of whose inverses add up exactly,
     Dong, Roth and Su 2022), epsilon x_r of `laplace` and `pure`, log odds x_r of `flipped-bits`, p_r = 1 / (1 + e^x_r),
     amplitude x_r of `superposed-bits`. s is the largest of which the accountant finds at most epsilon, to 0.4 %.
 
-    math.inf for amplitudes where any keeps the budget. Flips rarer than 1e-12 are not asked for: then less is spent.
-    Raises PrivacyError where no strength fits, for weights that are not positive, and as `account` does.
+    math.inf if the budget allows any amplitude. Flips are at least as frequent as 1e-12, which then spends less.
+    Raises PrivacyError if no strength fits, for weights that are not positive, and as `account` does.
     """
     weights = np.asarray(weights, np.float64)
     if weights.ndim != 1 or not weights.size or not np.all(np.isfinite(weights) & (weights > 0.0)):
         raise PrivacyError("the weights of a schedule must be positive numbers, one per round; give at least one.")
     if kind in ("none", "unprotected"):
-        raise PrivacyError(f"releases of kind {kind} have no parameter that a budget could set; protect them first.")
+        raise PrivacyError(f"releases of kind {kind} have no parameter for a budget to set; protect them first.")
     values, counts = np.unique(weights, return_counts=True)
     found = _strength(
         kind,
@@ -167,7 +167,7 @@ def calibrated(
 
 
 def parameters(kind: Kind, strength: Floats) -> Floats:
-    """What ledgers have for a strength; see `calibrated`."""
+    """The ledger parameter of a strength; see `calibrated`."""
     if kind == "gaussian":
         return np.asarray(1.0 / strength)
     if kind == "flipped-bits":
@@ -187,8 +187,8 @@ def _strength(
     delta = budget.left(sum(counts))
     if delta < 0.0:
         raise PrivacyError(
-            f"delta is {budget.delta:g}, but evidence of the channel's noise alone takes {budget.evidence:.1e} in each "
-            f"of {sum(counts)} rounds; raise the confidence at which it is probed, or delta."
+            f"delta is {budget.delta:g}, but evidence of the channel's noise costs {budget.evidence:.1e} in each of "
+            f"{sum(counts)} rounds; raise the confidence of the probe, or delta."
         )
 
     def spent(strength: float) -> float:
@@ -208,7 +208,7 @@ def _strength(
 
 
 def _guess(kind: Kind, delta: float, epsilon: float, total: float, facts: Mapping[str, float]) -> float:
-    """Where all is Gaussian, as sums of many small losses nearly are: mu^2 of the run is that of a round times all."""
+    """First guess for Gaussian losses, which sums of many small losses resemble: mu^2 adds up over rounds."""
     # mu of (epsilon, delta)-DP: mu^2 / 2 + mu sqrt(2 ln(1 / delta)) = epsilon, nearly.
     tail = math.sqrt(2.0 * math.log(1.0 / max(delta, 1e-300)))
     mu = math.sqrt(tail * tail + 2.0 * epsilon) - tail
@@ -217,7 +217,7 @@ def _guess(kind: Kind, delta: float, epsilon: float, total: float, facts: Mappin
 
 
 def _largest(spent: Callable[[float], float], epsilon: float, *, start: float, most: float) -> float:
-    """The largest strength that spends at most epsilon, to `ENOUGH`, between one that surely does and one that not."""
+    """The largest strength that spends at most epsilon, to `ENOUGH`, by bracketing."""
     low, high, at = 0.0, math.inf, min(start, most)
     known: dict[float, float] = {}
     for _ in range(_TRIES):
@@ -234,7 +234,7 @@ def _largest(spent: Callable[[float], float], epsilon: float, *, start: float, m
     if low > 0.0:
         return low
     raise PrivacyError(
-        f"no parameter keeps epsilon {epsilon:g} over the whole run by this accountant; raise epsilon, or delta."
+        f"no parameter stays within epsilon {epsilon:g} over the run with this accountant; raise epsilon, or delta."
     )
 
 

@@ -1,4 +1,4 @@
-"""From ledgers to claims: every accountant, over one number, one upload and the run, with and without the channel."""
+"""Claims from ledgers by every accountant: for one number, one upload and the run, with and without channel noise."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from privacy.events.events import Event, Ledger, NoRelease, Relation, Spending, 
 from privacy.events.noise_events import GaussianNoise, PureEpsilon
 
 DRAWN_IN_SECRET = (
-    "who takes part in a round is drawn at random, and whoever listens cannot tell who did, by seat, code, channel or "
-    "otherwise: not so the server that asks them"
+    "participants of a round are drawn at random, and a listener cannot identify them by sender index, code, channel "
+    "or otherwise; the server, which selects them, can"
 )
 
 SCOPES: tuple[Scope, ...] = ("coordinate", "round", "run")
@@ -27,16 +27,16 @@ def claims(
     accountants: Sequence[Accountant] = ACCOUNTANTS,
     relation: Relation | None = None,
 ) -> list[Claim]:
-    """What is proved of the dominating device, by every accountant that can treat its events; see `refusals`.
+    """Claims for the dominating device by every accountant that can treat its events; see `refusals`.
 
-    Several ledgers are what one trial released side by side. Where noise of the channel is credited, each claim comes
-    a second time without it; where devices are `sampled`, that of the run comes with and without their being hidden
-    among the others. Of `delta` in [0, 1), `credit_failure` for each round sent goes to the evidence for that
-    noise, and the mechanism gets the rest; `basic` needs no delta beyond the evidence. Where nothing is left epsilon is
-    math.inf, and says why. `relation` None: that of the ledgers.
+    Several ledgers describe parallel releases of one trial. If channel noise counts, each claim has a second version
+    without it. If devices are `sampled`, the claim of the run has versions with and without amplification by sampling.
+    Of `delta` in [0, 1), the evidence for channel noise takes `credit_failure` per round sent, and the mechanism gets
+    the rest; `basic` needs no other delta. If nothing is left, epsilon is math.inf with a reason. `relation` None: that
+    of the ledgers.
 
-    Raises PrivacyError for ledgers of different neighbours, a delta outside [0, 1), delta 0 where only approximate
-    privacy can hold, and a relation to which losses do not carry over.
+    Raises PrivacyError for ledgers of different neighbours, a delta outside [0, 1), delta 0 under approximate privacy,
+    and a relation without a conversion.
     """
     return _account_all(ledger, delta=delta, accountants=accountants, relation=relation)[0]
 
@@ -44,7 +44,7 @@ def claims(
 def account_claims(
     ledger: Ledger | Sequence[Ledger], *, delta: float, accountant: Accountant, relation: Relation | None = None
 ) -> list[Claim]:
-    """`claims` of one accountant; raises PrivacyError as well where it can treat no scope at all."""
+    """`claims` of one accountant; also raises PrivacyError if it can treat no scope."""
     made, refused = _account_all(ledger, delta=delta, accountants=(accountant,), relation=relation)
     if not made and refused:
         raise PrivacyError(next(iter(refused.values())))
@@ -58,7 +58,7 @@ def refusals(
     accountants: Sequence[Accountant] = ACCOUNTANTS,
     relation: Relation | None = None,
 ) -> dict[tuple[Accountant, Scope], str]:
-    """Why an accountant made no claim over a scope, in a sentence each; the counterpart of `claims`."""
+    """Reasons, in a sentence each, for accountants and scopes without a claim."""
     return _account_all(ledger, delta=delta, accountants=accountants, relation=relation)[1]
 
 
@@ -114,7 +114,7 @@ def _account_all(
 
 
 def _parts(ledgers: Sequence[Ledger], scope: Scope, *, credited: bool, sampling: bool) -> list[tuple[Spending, ...]]:
-    """What one claim is about; several of which the worst counts, for single numbers of several ledgers."""
+    """The spendings of one claim; for single numbers of several ledgers, one tuple each, of which the worst counts."""
     if scope == "run":
         return [combined(ledgers, credited=credited, sampling=sampling)]
     worst = [worst_release(one, credited=credited) for one in ledgers]
@@ -131,7 +131,7 @@ def _epsilon(spent: tuple[Spending, ...], *, delta: float, evidence: float, by: 
 
 
 def _evidence(ledgers: Sequence[Ledger], scope: Scope, *, sampling: bool) -> float:
-    """Probability that credited noise was missing somewhere; by the union bound, whatever rounds have in common."""
+    """Probability of less channel noise than counted in any round, by the union bound."""
     return math.fsum(
         one.credit_failure * (rounds_sent(one, sampling=sampling) if scope == "run" else min(rounds_sent(one), 1))
         for one in ledgers
@@ -149,24 +149,24 @@ def _assumptions(
         sentences[DRAWN_IN_SECRET] = None
     if evidence > 0.0 and evidence >= delta:
         sentences[
-            f"nothing is left of delta {delta:g}, for evidence of the channel's noise alone takes {evidence:g}: raise "
-            "the confidence at which it is probed"
+            f"nothing is left of delta {delta:g}, because evidence of the channel's noise costs {evidence:g}: raise "
+            "the confidence of the probe"
         ] = None
     return tuple(sentences)
 
 
 def _converted(spent: Sequence[Spending], have: Relation, want: Relation) -> tuple[Spending, ...]:
-    """The same releases for other neighbours: to replace one is to remove one and to add another.
+    """Convert releases to another relation: to replace a unit is to remove one and to add another.
 
-    By group privacy a pure epsilon doubles and Gaussian noise has twice the distance; an event of neither kind, and the
-    way back, have no sound rule.
+    By group privacy a pure epsilon doubles, and the distance for Gaussian noise doubles. Other events, and the other
+    direction, have no valid rule.
     """
     if have == want:
         return tuple(spent)
     if want == "add-or-remove-one":
         raise PrivacyError(
-            "the ledger is for replace-one, from which nothing follows for add-or-remove-one: the law without the unit "
-            "is unknown; account for replace-one."
+            "the ledger is for replace-one, which implies nothing for add-or-remove-one, because the law without the "
+            "unit is unknown; account for replace-one."
         )
     return tuple(Spending(event=_twice(one.event), count=one.count) for one in spent)
 

@@ -1,7 +1,7 @@
-"""Accountants that need the pure epsilons alone, the exact one, and the accountant of Renyi divergences.
+"""Accountants `basic` and `advanced` (from pure epsilons), `exact`, and `renyi`.
 
-Each takes spendings and returns epsilon for a delta, or delta for an epsilon; `math.inf` epsilon and delta 1 mean that
-nothing holds. What cannot be accounted for raises PrivacyError, which names the event and the accountant.
+Each takes spendings and returns epsilon for a delta, or delta for an epsilon; epsilon `math.inf` and delta 1 mean no
+guarantee. PrivacyError names an event that the accountant cannot treat.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from privacy.events.events import Event, Floats, NoRelease, Spending, Unprotecte
 from privacy.events.noise_events import GaussianNoise
 
 ORDERS: Floats = 1.0 + np.geomspace(0.0101, 1e7, 28)
-"""Renyi orders tried first: dp-accounting converts none up to 1.01, and tiny losses are best told by large ones."""
+"""Renyi orders tried first: dp-accounting converts none up to 1.01, and tiny losses need large orders."""
 
 BETWEEN = 6
-"""Orders tried then on either side of the best."""
+"""Orders tried next on either side of the best order."""
 
 
 def basic_epsilon(spent: Sequence[Spending]) -> float:
@@ -31,7 +31,7 @@ def basic_epsilon(spent: Sequence[Spending]) -> float:
 
 
 def basic_delta(spent: Sequence[Spending], *, epsilon: float) -> float:
-    """0 from the sum of the pure epsilons on; below it basic composition promises nothing, 1."""
+    """0 from the sum of the pure epsilons on, otherwise 1 (no guarantee)."""
     return 0.0 if epsilon >= basic_epsilon(spent) else 1.0
 
 
@@ -72,24 +72,24 @@ def renyi_epsilon(spent: Sequence[Spending], *, delta: float) -> float:
 
 
 def renyi_delta(spent: Sequence[Spending], *, epsilon: float) -> float:
-    """delta by the same sum and the same conversion."""
+    """delta by the sum and conversion of `renyi_epsilon`."""
     from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 
     return _best_order(spent, worst=1.0, convert=lambda orders, loss: compute_delta(orders, loss, epsilon))
 
 
 def exact_epsilon(spent: Sequence[Spending], *, delta: float) -> float:
-    """By the closed form of the sum, where one is known; see `merged`."""
+    """By the closed form of the sum; see `merged`."""
     return math.inf if exposed(spent) else epsilon_of_event(merged(spent), delta=delta)
 
 
 def exact_delta(spent: Sequence[Spending], *, epsilon: float) -> float:
-    """By the closed form of the sum, where one is known; see `merged`."""
+    """By the closed form of the sum; see `merged`."""
     return 1.0 if exposed(spent) else float(merged(spent).delta(np.array([epsilon]))[0])
 
 
 def merged(spent: Sequence[Spending]) -> Event:
-    """All spendings as one event; raises PrivacyError, naming the first event that has no closed sum with the rest."""
+    """All spendings as one event; PrivacyError names the first event that has no closed sum with the rest."""
     left = condensed(spent)
     if not left:
         return NoRelease()
@@ -103,7 +103,7 @@ def merged(spent: Sequence[Spending]) -> Event:
 
 
 def condensed(spent: Sequence[Spending]) -> tuple[Spending, ...]:
-    """The same releases in as few events as closed forms allow: equal ones joined, all Gaussian noise made one."""
+    """The same releases in fewer events by closed forms: equal events joined, all Gaussian noise in one event."""
     counts: dict[Event, int] = {}
     for one in spent:
         if one.count and not isinstance(one.event, NoRelease):
@@ -123,7 +123,7 @@ def condensed(spent: Sequence[Spending]) -> tuple[Spending, ...]:
 
 
 def exposed(spent: Sequence[Spending]) -> bool:
-    """Whether anything was sent for which no epsilon holds."""
+    """Return True if any release has no epsilon."""
     return any(one.count and isinstance(one.event, Unprotected) for one in spent)
 
 
@@ -146,7 +146,7 @@ def _moments(spent: Sequence[Spending]) -> tuple[float, float]:
 def _best_order(
     spent: Sequence[Spending], *, worst: float, convert: Callable[[Floats, Floats], tuple[float, float]]
 ) -> float:
-    """The least that any order gives: what holds at one order holds, so that few may be tried where they are dear."""
+    """The least result of any order; every order is valid, so that a few are enough where they are slow."""
     found, orders = worst, ORDERS
     for _ in range(2):
         loss = np.zeros_like(orders)

@@ -1,4 +1,4 @@
-"""Inverting a privacy profile: the smallest epsilon for which an event keeps a delta, never too small."""
+"""Invert a privacy profile: the smallest epsilon of an event at a delta, never too small."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FRACTIONS = np.linspace(0.0, 1.0, 33)
 def epsilon_of_event(event: Event, *, delta: float) -> float:
     """The smallest epsilon >= 0 with event.delta(epsilon) <= delta, to 1e-12 relative and from above.
 
-    math.inf where no epsilon up to 1e15 has it. The profile falls in epsilon; it is asked for whole ladders at once.
+    math.inf if no epsilon up to 1e15 is enough. The profile falls in epsilon; it is evaluated for many at once.
     """
     largest = event.pure_epsilon()
     ladder = np.append(_LADDER[largest > _LADDER], largest) if math.isfinite(largest) else _LADDER

@@ -1,9 +1,9 @@
 """The accountant `pld`: privacy-loss distributions of all events, composed by `dp-accounting`, pessimistic throughout.
 
-Events with closed sums are summed first. Each of the rest becomes a distribution on a grid by connecting the dots of
-its profile (Doroshenko et al. 2022), which errs to the safe side, by less the finer the grid: its step is halved until
-that no longer matters. n equal events take some 2 log2(n) convolutions for all kinds of event together: the composed
-distribution is squared, and met by one more of each event whose count has that binary digit.
+Events with closed sums are summed first. Each other event becomes a distribution on a grid by connecting the dots of
+its profile (Doroshenko et al. 2022), an upper bound that improves with a finer grid: the step is halved until the
+result no longer changes. n equal events need about 2 log2(n) convolutions over all kinds of event together: the
+composed distribution is squared and convolved with each event whose count has that binary digit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dp_accounting.pld.pld_pmf import PLDPmf
 
 ROUNDING, ROUNDING_EACH = 1e-13, 1e-18
-"""What rounding of Fourier transforms may take from delta, in all and per event: some 1e-19 was met; this is added."""
+"""Rounding errors of Fourier transforms in delta, in all and per event (about 1e-19 was measured), added to delta."""
 
 TAIL_SHARE = 1e-4
 """Share of delta that all tails cut off may cost."""
@@ -62,7 +62,7 @@ def pld_epsilon(spent: Sequence[Spending], *, delta: float) -> float:
             f"delta is {delta:g}, but the accountant 'pld' computes {sum(one.count for one in left)} events to "
             f"{rounding:.1g}; give at least ten times that, or use renyi."
         )
-    # A coarse grid may say more than all losses together, or than Renyi divergences prove of the same distribution.
+    # A coarse grid may exceed the sum of all losses, or the Renyi bound of the same distribution.
     largest = min(
         math.fsum(one.count * one.event.pure_epsilon() for one in left),
         renyi_epsilon(left, delta=delta),
@@ -90,7 +90,7 @@ def pld_delta(spent: Sequence[Spending], *, epsilon: float) -> float:
         return min(_delta(pmf, epsilon) + rounding, 1.0)
 
     found = _refined(left, tail=1e-4 * TAIL_SHARE, answer=largest)
-    # The tails were cut for a delta of 1e-4: where it is far less, they are all that is left of it.
+    # The tails were cut for a delta of 1e-4: a far smaller delta consists of tails only.
     return _refined(left, tail=max(found, rounding) * TAIL_SHARE, answer=largest) if found < 1e-4 else found
 
 
@@ -101,7 +101,7 @@ def _refined(left: Sequence[Spending], *, tail: float, answer: Callable[[PLDPmf]
     variance = math.fsum(one.count * v for one, (v, _) in zip(left, moments, strict=True))
     width = 2.0 * _REACH * math.sqrt(variance) + max(reach for _, reach in moments)
     step = min(FINE * math.sqrt(variance / total), width / FEW_POINTS)
-    # Where all that all events lose together is less than the tails, any grid will do.
+    # If all losses together are below the tails, any grid is fine enough.
     step = max(step, width / MANY_POINTS) or _NEXT_TO_NOTHING
     best = answer(_composed(left, step=step, tail=tail))
     while width / step < MANY_POINTS / 4:
@@ -124,19 +124,19 @@ def _composed(left: Sequence[Spending], *, step: float, tail: float) -> PLDPmf:
     digits = max(one.count for one in left).bit_length()
     composed: PLDPmf | None = None
     for digit in reversed(range(digits)):
-        # What is cut here counts 2^digit times; with less than is left to rounding nothing could be cut.
+        # A cut here counts 2^digit times; a smaller share than that of rounding allows no cut.
         cut = max(tail, _rounding(left)) / (4.0 * digits * 2.0**digit)
         met = [pmf for pmf, one in zip(each, left, strict=True) if one.count >> digit & 1]
         if composed is not None:
             met.append(_met(composed, composed, cut=cut))
         composed = _all_of(met, cut=cut / max(len(met), 1))
     if composed is None:
-        raise PrivacyError("nothing was released, and nothing is composed.")
+        raise PrivacyError("there is no release to compose; give at least one.")
     return composed
 
 
 def _all_of(pmfs: list[PLDPmf], *, cut: float) -> PLDPmf | None:
-    """Two by two, so that small ones meet small ones."""
+    """Convolve all, in pairs of similar size."""
     while len(pmfs) > 1:
         pmfs.sort(key=lambda pmf: pmf.size, reverse=True)
         pairs = [_met(pmfs[i], pmfs[i + 1], cut=cut) for i in range(0, len(pmfs) - 1, 2)]
@@ -145,7 +145,7 @@ def _all_of(pmfs: list[PLDPmf], *, cut: float) -> PLDPmf | None:
 
 
 def _met(one: PLDPmf, other: PLDPmf, *, cut: float) -> PLDPmf:
-    # Tails are cut from long ones alone: in short ones they are below rounding, whose sum may be negative.
+    # Cut tails of long distributions only: in short ones they are below rounding, whose sum may be negative.
     return one.compose(other, cut if one.size + other.size > LONG else 0.0)
 
 
@@ -168,7 +168,7 @@ def _profile(event: Event, epsilon: Floats) -> Floats:
 
 
 def _range(event: Event, *, tail: float) -> tuple[float, float]:
-    """Losses beyond which there is less than `tail`; what lies below is moved up, what lies above is made infinite."""
+    """Losses beyond which the mass is less than `tail`; lower losses are raised, higher losses become infinite."""
     high = epsilon_of_event(event, delta=tail)
     low = -min(high, math.log(1.0 / tail))
     if math.isfinite(high) and 1.0 - float(event.delta(np.array([0.0]))[0]) < tail:
@@ -181,7 +181,7 @@ def _range(event: Event, *, tail: float) -> tuple[float, float]:
 
 
 def _moments(event: Event, *, tail: float) -> tuple[float, float]:
-    """Variance of the loss, roughly, and the length of its range; both 0 where it hardly ever loses anything."""
+    """Approximate variance of the loss and length of its range; both 0 for a negligible loss."""
     low, high = _range(event, tail=tail)
     if not high > low:
         return 0.0, 0.0
@@ -197,12 +197,12 @@ def _moments(event: Event, *, tail: float) -> tuple[float, float]:
 
 
 def _delta(pmf: PLDPmf, epsilon: float) -> float:
-    """delta of the distribution; an infinite loss that rounding made less likely than never counts as none."""
+    """delta of the distribution; a negative mass of infinite loss, from rounding, counts as 0."""
     return float(pmf.get_delta_for_epsilon(epsilon)) - min(float(pmf.get_delta_for_epsilon(_BEYOND)), 0.0)
 
 
 def _smallest_epsilon(pmf: PLDPmf, *, delta: float) -> float:
-    """By halving: dp-accounting's own inversion takes e^-loss for 0 from 745 on."""
+    """By bisection, because dp-accounting's own inversion sets e^-loss to 0 from 745 on."""
     if _delta(pmf, 0.0) <= delta:
         return 0.0
     if _delta(pmf, _BEYOND) > delta:

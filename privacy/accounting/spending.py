@@ -1,8 +1,8 @@
-"""From a ledger to the events of one device that lost at least as much as any: equal events grouped and counted.
+"""The dominating device of a ledger, whose loss bounds that of every device, with equal events grouped.
 
-Composition does not care for order. So the releases of every device are sorted from least to most private, and the
-largest over devices is taken rank by rank: whatever composes to epsilon for this one does for all. Rounds in which a
-device sent nothing come last and may be outranked.
+The order of releases does not matter for composition. The releases of every device are sorted from least to most
+private, and the largest over devices is taken rank by rank. An epsilon of this device then holds for all devices.
+Rounds without a release come last.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from privacy.events.noise_events import FlippedBit, GaussianNoise, LaplaceNoise,
 from privacy.events.sampling import SampledRelease
 
 MOST_DISTINCT = 200
-"""Distinct values beyond which they are rounded, towards less privacy, to a relative grid."""
+"""Most distinct values before they are rounded, towards less privacy, to a relative grid."""
 
 FIRST_STEP = 1e-3
 """Relative step of that grid, doubled until few enough values remain."""
 
 
 def event_of(kind: Kind, parameter: float, facts: Mapping[str, float]) -> Event:
-    """The event of one release; see `Kind` for what `parameter` is.
+    """The event of one release with the `parameter` of its `Kind`.
 
-    Noise of zero strength is `Unprotected`, and noise that hides all, or epsilon 0, `NoRelease`. Raises PrivacyError
-    for a parameter that is NaN or out of range, an unknown kind, or a fact that is missing.
+    Noise of zero strength is `Unprotected`; infinite noise, or epsilon 0, is `NoRelease`. Raises PrivacyError for a
+    parameter that is NaN or out of range, an unknown kind, or a missing fact.
     """
     if kind == "none":
         return NoRelease()
@@ -57,11 +57,11 @@ def event_of(kind: Kind, parameter: float, facts: Mapping[str, float]) -> Event:
 
 
 def spendings(ledger: Ledger, *, credited: bool, sampling: bool = False) -> tuple[Spending, ...]:
-    """All releases of the dominating device, least private first, with or without the noise of the channel.
+    """All releases of the dominating device, least private first, with or without channel noise.
 
-    With `sampling`, where `credits_sampling`, every round in which anybody sent counts for everybody, at the worst
-    parameter of that round, as a `SampledRelease` of the whole upload; but not where nothing is known of the sum of an
-    upload. Raises PrivacyError for a parameter out of range.
+    With `sampling`, if `credits_sampling`, every round with a sender counts for every device, with the worst parameter
+    of that round, as a `SampledRelease` of the whole upload. This needs a known sum over an upload. Raises PrivacyError
+    for a parameter out of range.
     """
     sampling = sampling and credits_sampling(ledger)
     ranks = _dominating(ledger, credited=credited, sampling=sampling)
@@ -81,7 +81,7 @@ def spendings(ledger: Ledger, *, credited: bool, sampling: bool = False) -> tupl
 
 
 def worst_release(ledger: Ledger, *, credited: bool) -> Event:
-    """The least private single release of any device, were it surely sent; NoRelease where nothing was."""
+    """The least private single release of any device, without sampling; NoRelease if nothing was sent."""
     keys = _keys(ledger.kind, _column(ledger, credited=credited))
     if not ledger.coordinates or not np.any(keys > -np.inf):
         return NoRelease()
@@ -89,7 +89,7 @@ def worst_release(ledger: Ledger, *, credited: bool) -> Event:
 
 
 def rounds_sent(ledger: Ledger, *, sampling: bool = False) -> int:
-    """Rounds in which the busiest device sent; where `sampling` is credited, rounds in which anybody did."""
+    """Most rounds in which one device sent; with `sampling`, rounds in which any device sent."""
     sent = ~np.isnan(ledger.parameter)
     if not sent.size or ledger.kind == "none":
         return 0
@@ -98,7 +98,7 @@ def rounds_sent(ledger: Ledger, *, sampling: bool = False) -> int:
 
 
 def combined(ledgers: Sequence[Ledger], *, credited: bool, sampling: bool = False) -> tuple[Spending, ...]:
-    """All that several ledgers of one trial spend together; see `check_alike`."""
+    """The sum of several ledgers of one trial; see `check_alike`."""
     check_alike(ledgers)
     return tuple(one for ledger in ledgers for one in spendings(ledger, credited=credited, sampling=sampling))
 
@@ -116,17 +116,17 @@ def check_alike(ledgers: Sequence[Ledger]) -> None:
 
 
 def credits_sampling(ledger: Ledger) -> bool:
-    """Whether it is `sampled` and neighbours are devices that replace each other.
+    """Return True if a ledger is `sampled` and neighbours are devices under replace-one.
 
-    A fixed number takes part, so that somebody else comes in the place of who is left out: not add-or-remove-one. A
-    device takes part with all its samples: not samples.
+    A fixed number of devices takes part: another device replaces the one left out, which is not add-or-remove-one. A
+    device takes part with all its samples, so that the unit cannot be a sample.
     """
     known = ledger.kind not in ("none", "unprotected")
     return known and ledger.sampled is not None and ledger.unit == "device" and ledger.relation == "replace-one"
 
 
 def _upload(event: Event, coordinates: int) -> Event | None:
-    """All numbers of one upload as one event: exactly, or by what dominates them; None where neither is known."""
+    """All numbers of one upload as one event, exact or dominating; None if neither is known."""
     if isinstance(event, Unprotected | NoRelease):
         return None
     exact = event.repeated(coordinates)
@@ -140,7 +140,7 @@ def _column(ledger: Ledger, *, credited: bool) -> Floats:
 
 
 def _checked(kind: Kind, parameter: Floats) -> Floats:
-    """The parameter, NaN where nothing was sent; raises PrivacyError where it is out of range."""
+    """The parameter, NaN for no release; raises PrivacyError for a parameter out of range."""
     high = 1.0 if kind == "flipped-bits" else math.inf
     bad = (parameter < 0.0) | (parameter > high)
     if np.any(bad):
@@ -150,7 +150,7 @@ def _checked(kind: Kind, parameter: Floats) -> Floats:
 
 
 def _keys(kind: Kind, parameter: Floats) -> Floats:
-    """What rises with the loss, one to one with the parameter; -inf where nothing was sent."""
+    """A key per parameter that rises with the loss; -inf for no release."""
     if kind == "none":
         return np.full(parameter.shape, -np.inf)
     if kind == "unprotected":
@@ -170,7 +170,7 @@ def _parameters(kind: Kind, keys: Floats) -> Floats:
 
 
 def _dominating(ledger: Ledger, *, credited: bool, sampling: bool) -> Floats:
-    """Parameters of the dominating device, least private first, without rounds in which it sent nothing."""
+    """Parameters of the dominating device, least private first, without rounds of no release."""
     keys = _keys(ledger.kind, _column(ledger, credited=credited))
     if not keys.size:
         return np.empty(0)
@@ -179,7 +179,7 @@ def _dominating(ledger: Ledger, *, credited: bool, sampling: bool) -> Floats:
 
 
 def _grouped(kind: Kind, ranks: Floats) -> list[tuple[float, int]]:
-    """Distinct parameters and how often each comes, least private first; rounded up in loss where there are many."""
+    """Distinct parameters with their counts, least private first; many are rounded towards more loss."""
     keys = _keys(kind, ranks)
     step = FIRST_STEP
     while np.unique(keys).size > MOST_DISTINCT:
@@ -213,7 +213,7 @@ def _superposed(amplitude: float, facts: Mapping[str, float]) -> Event:
     if amplitude == 0.0 or bound == 0.0:
         return NoRelease()
     if math.isinf(amplitude):
-        # Bits that all can read: what the quantizer itself draws is left.
+        # Without noise the randomness of the quantizer remains.
         return Unprotected() if math.isinf(bound) else PureEpsilon(epsilon=bound)
     from privacy.events.superposed import SuperposedBit
 

@@ -1,4 +1,4 @@
-"""The statistics of the distinguishing game: what counted errors of an attacker say about epsilon, with confidence."""
+"""Statistics of the distinguishing game: lower bounds on epsilon from counted errors of an attacker."""
 
 from privacy.audit.game import AuditResult, halves, judge
 from privacy.audit.limits import (

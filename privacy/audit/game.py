@@ -1,4 +1,4 @@
-"""Scores of many games to one lower bound: the threshold is chosen on one half of the games and judged on the other."""
+"""A lower bound on epsilon from the scores of many games: one half selects the threshold, the other half judges it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from privacy.audit.limits import Form, epsilon_lower, gaussian_epsilon, mu_lower
 from privacy.errors import PrivacyError
 
 FEWEST_GAMES = 20
-"""Per world and half: fewer say nothing at any confidence of use."""
+"""Least games per world and half; fewer give no bound at a useful confidence."""
 
 _MOST_THRESHOLDS = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditResult:
-    """What the judged half of the games proves: epsilon is at least `epsilon_lower` at `delta`, with `confidence`.
+    """Result of the judged half of the games: epsilon is at least `epsilon_lower` at `delta`, with `confidence`.
 
     - `num_null`, `num_alternative`: judged games of either world; `false_positives`, `false_negatives`: the attacker's
       errors among them when it says "alternative" to scores of `threshold` or more;
@@ -64,11 +64,11 @@ def judge(
     confidence: float,
     form: Form = "direct",
 ) -> AuditResult:
-    """The lower bound from `scores` `[n]` of games, higher where the attacker believes in the alternative.
+    """The lower bound from `scores` `[n]` of games; high scores speak for the alternative.
 
-    `alternative` `[n]` says which world each was played in. All thresholds are tried on one half (`halves`), and the
-    one with the highest bound is judged on the other, whose games had no say in it. Raises PrivacyError for too few
-    games, for scores that are not numbers, and as `epsilon_lower` and `gaussian_epsilon` do.
+    `alternative` `[n]` is the world of each game. One half of the games (`halves`) selects the threshold with the
+    highest bound, and the other half judges it. Raises PrivacyError for too few games, for scores that are not numbers,
+    and as `epsilon_lower` and `gaussian_epsilon` do.
     """
     if scores.shape != alternative.shape or scores.ndim != 1 or np.isnan(scores).any():
         raise PrivacyError("scores must be numbers, one for every game; give [num_games] without NaN")
@@ -78,18 +78,18 @@ def judge(
     fewest = min(len(judged_null), len(judged_other))
     if fewest < FEWEST_GAMES:
         raise PrivacyError(
-            f"{fewest} games of one world are left to judge by, fewer than {FEWEST_GAMES}; play at least "
+            f"{fewest} games of one world are left to judge, but at least {FEWEST_GAMES} are needed; play at least "
             f"{8 * FEWEST_GAMES} games"
         )
     if form == "gaussian" and not 0.0 < delta < 1.0:
         gaussian_epsilon(1.0, delta=delta)
     sizes = (len(judged_null), len(judged_other))
     thresholds = _candidates(np.concatenate([null, other]))
-    # Errors among the choosing games, as many as would be among as many games as are judged.
+    # Errors of the selecting half, scaled to the number of judged games.
     wrong = (len(null) - np.searchsorted(null, thresholds)) * (sizes[0] / len(null))
     missed = np.searchsorted(other, thresholds) * (sizes[1] / len(other))
     gain = _bound(wrong, missed, *sizes, delta=delta, confidence=confidence, form=form)
-    # Where nothing is proved anywhere, the threshold that errs least.
+    # Without any bound, select the threshold with the least errors.
     best = int(np.lexsort((wrong / sizes[0] + missed / sizes[1], -gain))[0])
     threshold = float(thresholds[best])
     false_positives = int(np.count_nonzero(judged_null >= threshold))
@@ -121,17 +121,17 @@ def _bound(
     confidence: float,
     form: Form,
 ) -> NDArray[np.float64]:
-    """What the choice of a threshold aims at; epsilon of the Gaussian form grows with mu."""
+    """The bound that selects a threshold; epsilon of the Gaussian form grows with mu."""
     if form == "gaussian":
         return mu_lower(wrong, missed, num_null, num_other, confidence=confidence)
     return epsilon_lower(wrong, missed, num_null, num_other, delta=delta, confidence=confidence)
 
 
 def _candidates(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scores that were seen, thinned out evenly by rank where there are many; and one above all."""
+    """Observed scores, thinned out evenly by rank if there are many, and one above all."""
     seen = np.unique(scores)
     if len(seen) > _MOST_THRESHOLDS:
-        # Both ends are kept whole: the best threshold often lies among the rarest scores.
+        # Keep all scores at both ends: the best threshold often lies among the rarest scores.
         edge = _MOST_THRESHOLDS // 4
         middle = np.unique(np.linspace(edge, len(seen) - edge, _MOST_THRESHOLDS // 2).astype(int))
         seen = np.concatenate([seen[:edge], seen[middle[:-1]], seen[-edge:]])

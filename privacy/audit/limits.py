@@ -1,19 +1,20 @@
-"""From an attacker's counted errors to a lower bound on epsilon.
+"""Lower bounds on epsilon from the counted errors of an attacker.
 
-Two neighbouring data sets, null and alternative; an attacker sees what one of them made and says which. With alpha the
-probability of a false positive and beta of a false negative, (eps, delta)-DP forces (Kairouz, Oh and Viswanath 2015)
+There are two neighbouring data sets, null and alternative. An attacker sees the output of one of them and names it.
+With alpha the probability of a false positive and beta of a false negative, (eps, delta)-DP implies (Kairouz, Oh and
+Viswanath 2015)
 
     alpha + e^eps beta >= 1 - delta   and   beta + e^eps alpha >= 1 - delta,
 
-so that eps >= max(ln((1 - delta - alpha) / beta), ln((1 - delta - beta) / alpha)). Both rates are replaced by upper
-limits of Clopper and Pearson, each at (1 - confidence) / 2, so that both hold together (Bonferroni; Nasr et al. 2021).
+so that eps >= max(ln((1 - delta - alpha) / beta), ln((1 - delta - beta) / alpha)). Upper limits of Clopper and Pearson
+replace both rates, each at (1 - confidence) / 2, so that both hold together (Bonferroni; Nasr et al. 2021).
 
-Games need not be alike: for independent games of unlike error probabilities the limits are those of their mean, on the
-safe side (Hoeffding 1956), and the two inequalities, linear as they are, hold for means.
+Error probabilities of independent games may differ: the limits then hold for their mean (Hoeffding 1956), and the two
+inequalities, which are linear, hold for means.
 
 `gaussian` form: a mechanism whose trade-off curve is that of N(0, 1) against N(mu, 1) has mu = Phi^-1(1 - alpha) -
-Phi^-1(beta) at every threshold (Nasr et al. 2023; Dong, Roth and Su 2022); a lower bound only where the law is that.
-`renyi`: the two decisions are what a post-processing left, so that their divergence is at most that of the mechanism.
+Phi^-1(beta) at every threshold (Nasr et al. 2023; Dong, Roth and Su 2022). It is a lower bound for that law only.
+`renyi`: a decision is post-processing, so that the divergence of the two decisions is at most that of the mechanism.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from privacy.rate_limits import rate_limit
 Floats = NDArray[np.float64]
 
 Form = Literal["direct", "gaussian"]
-"""How limits of the two rates become an epsilon: by the two inequalities alone, or by a Gaussian trade-off curve."""
+"""Conversion of the two limits to an epsilon: by the two inequalities, or by a Gaussian trade-off curve."""
 
 _LARGEST_EPSILON = 1e6
 
@@ -61,8 +62,8 @@ def epsilon_lower(
 ) -> Floats:
     """The largest eps >= 0 that the errors refute at `delta`, in nats, of the shape of the counts.
 
-    A mechanism that is (eps, delta)-DP gives more than its eps with probability at most 1 - `confidence`. Nasr et al.
-    2021. Raises PrivacyError as `error_limits` does, and for a delta outside [0, 1).
+    For an (eps, delta)-DP mechanism the result exceeds eps with probability at most 1 - `confidence` (Nasr et al.
+    2021). Raises PrivacyError as `error_limits` does, and for a delta outside [0, 1).
     """
     _require_delta(delta)
     alpha, beta = error_limits(false_positives, false_negatives, num_null, num_alternative, confidence=confidence)

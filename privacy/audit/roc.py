@@ -1,4 +1,4 @@
-"""How well scores tell members from others: the area under the curve, and the true positives at few false ones."""
+"""Membership scores: the area under the curve, and the true positive rate at a low false positive rate."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Interval:
 
 
 def area_under_curve(scores: NDArray[Any], member: NDArray[np.bool_], *, confidence: float = 0.95) -> Interval:
-    """P(score of a member > score of another) + 1/2 P(equal): 1 tells all apart, 1/2 none. `scores`, `member` `[n]`.
+    """P(score of a member > score of a non-member) + 1/2 P(equal), 1/2 for no information; `scores`, `member` `[n]`.
 
-    The estimate is that of Mann and Whitney; limits are the areas A at which it lies z standard errors away, with
-    Hanley and McNeil's variance at A,
+    The estimate is that of Mann and Whitney. Its limits are the areas A at a distance of z standard errors, with Hanley
+    and McNeil's variance at A,
 
         (A (1 - A) + (n1 - 1)(A / (2 - A) - A^2) + (n0 - 1)(2 A^2 / (1 + A) - A^2)) / (n1 n0),
 
-    Newcombe 2006, method 5: of use at an estimate of 1 too, where the variance at the estimate is 0. Raises
-    PrivacyError for scores that are not finite, or without members or others among them.
+    Newcombe 2006, method 5: valid also for an estimate of 1, where its own variance is 0. Raises PrivacyError for
+    scores that are not finite, and without members or non-members.
     """
     from scipy.stats import norm, rankdata
 
@@ -50,9 +50,9 @@ def area_under_curve(scores: NDArray[Any], member: NDArray[np.bool_], *, confide
 def true_positive_rate(
     scores: NDArray[Any], member: NDArray[np.bool_], *, false_positive_rate: float = 0.01, confidence: float = 0.95
 ) -> Interval:
-    """Share of members whose score exceeds that of all but `false_positive_rate` of the others (rounded down).
+    """Share of members whose score exceeds that of all but `false_positive_rate` of the non-members (rounded down).
 
-    Limits by Clopper and Pearson, two-sided, the threshold taken as given. Raises PrivacyError as `area_under_curve`.
+    Two-sided limits of Clopper and Pearson for a fixed threshold. Raises PrivacyError as `area_under_curve` does.
     """
     num_members, num_others = _counted(scores, member)
     require_probability(confidence=confidence)
@@ -72,11 +72,11 @@ def _counted(scores: NDArray[Any], member: NDArray[np.bool_]) -> tuple[int, int]
     num_others = len(member) - num_members
     if not (num_members and num_others):
         raise PrivacyError(
-            f"{num_members} members and {num_others} others were scored, and telling them apart takes one of each; "
-            "play more games"
+            f"{num_members} members and {num_others} non-members have a score, but one of each is needed; play more "
+            "games"
         )
     if not np.isfinite(scores).all():
-        raise PrivacyError("a score is NaN or infinite and cannot be ranked; give what is unknown a score of 0")
+        raise PrivacyError("a score is NaN or infinite and cannot be ranked; give an unknown score the value 0")
     return num_members, num_others
 
 
@@ -89,7 +89,7 @@ def _standard_error(area: float, num_members: int, num_others: int) -> float:
 
 
 def _edge(near: float, far: float, too_far: Callable[[float], bool]) -> float:
-    """Where `too_far` begins between `near`, which is not, and `far`; `far` itself where it is not either."""
+    """The point between `near` and `far` at which `too_far` becomes true; `far` if it stays false."""
     if not too_far(far):
         return far
     for _ in range(60):

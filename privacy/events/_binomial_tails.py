@@ -1,4 +1,4 @@
-"""Tails of the loss of n flipped bits, at any n: sums of ratios, so that nothing overflows and nothing cancels.
+"""Tails of the privacy loss of n flipped bits, at any n, as sums of ratios without overflow and cancellation.
 
 The loss of n releases of randomised response is eps (n - 2 B) with B ~ Binomial(n, p), p = 1 / (1 + e^eps), and
 
@@ -18,7 +18,7 @@ from scipy.special import expit, rel_entr
 Floats = NDArray[np.float64]
 
 SPREADS = 16.0
-"""Standard deviations kept on either side of the mean: e^-128 lies beyond, and is bounded there, not dropped."""
+"""Standard deviations kept on either side of the mean: the mass e^-128 beyond them is bounded, not dropped."""
 
 ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 
@@ -47,8 +47,8 @@ def _tables(epsilon_each: float, count: int) -> tuple[float, Floats, Floats, flo
     first = max(math.floor(mean - SPREADS * spread - SPREADS), 0)
     last = min(math.ceil(mean + SPREADS * spread + 4.0 * SPREADS), count)
     b = np.arange(first, last, dtype=np.float64)
-    # P(B = b + 1) / P(B = b), made one at the end: no factorial of a large number is ever taken. The few b that are
-    # left out above have the least loss, and making the rest one instead counts them with more.
+    # Ratios P(B = b + 1) / P(B = b), normalised at the end, need no factorial of a large number. The few b left out
+    # above have the least loss, and the normalisation counts them with a larger one.
     weight = np.concatenate([[0.0], np.cumsum(np.log((count - b) / (b + 1.0)) - epsilon_each)])
     probability = np.exp(weight - weight.max())
     probability /= probability.sum()

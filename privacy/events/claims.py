@@ -1,4 +1,4 @@
-"""An epsilon with all it needs to be understood: who added it up, over what, for whom, and what it rests on."""
+"""A privacy claim: epsilon and delta with accountant, scope, neighbours and assumptions."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ Accountant = Literal["basic", "advanced", "renyi", "pld", "exact", "paper"]
 `pld`, privacy-loss distributions, by dp-accounting; `exact` where the sum has a closed form; `paper`: as printed."""
 
 Scope = Literal["coordinate", "round", "run"]
-"""What the epsilon covers: one number of one upload, one upload, or all uploads of the run."""
+"""Scope of an epsilon: one number of one upload, one upload, or all uploads of the run."""
 
 Standing = Literal["proved", "as published"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """(epsilon, delta) with its labels; epsilon in nats, math.inf where none holds.
+    """(epsilon, delta) with its labels; epsilon in nats, math.inf for no guarantee.
 
-    `delta` counts what was paid for evidence from measurements as well; `delta_evidence` says how much of it that is.
-    `order` is set for Renyi DP alone, whose epsilon has no delta. `assumptions`: sentences without which the claim is
-    void; `source`: paper and equation. `channel_credited`: whether noise of the channel counts; `sampling_credited`:
-    whether not knowing who took part does.
+    `delta` includes `delta_evidence`, the cost of evidence from measurements. `order` is set for Renyi DP only, whose
+    epsilon has no delta. `assumptions`: sentences that the claim needs; `source`: paper and equation.
+    `channel_credited`: channel noise counts; `sampling_credited`: random participation counts.
     """
 
     epsilon: float
@@ -42,7 +41,7 @@ class Claim:
     sampling_credited: bool = False
 
     def label(self) -> str:
-        """Everything but the numbers, in one line: an epsilon is never printed without it."""
+        """All labels in one line, to be printed with every epsilon."""
         parts = [self.accountant, f"{self.unit}, {self.relation}", f"per {self.scope}", self.standing]
         if self.order is not None:
             parts.append(f"Renyi order {self.order:g}")

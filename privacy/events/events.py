@@ -1,14 +1,14 @@
-"""What one release may tell about one unit (a sample, or a device with all it holds): the events of the ledger.
+"""Events of the ledger: the privacy loss of one release for one unit, a sample or a device with all its samples.
 
-An event is the release of one number, bit or vector to whoever listens. It answers three questions, each for the worst
-pair of neighbours and the worse of the two directions, so that every answer is an upper bound:
+An event is the release of one number, bit or vector to a listener. Its three functions hold for the worst pair of
+neighbours and the worse of the two directions, so that each returns an upper bound:
 
 - `pure_epsilon`: the largest loss in nats, math.inf where only approximate privacy can hold;
 - `delta(epsilon)`: the hockey-stick divergence at epsilon >= 0, the privacy profile (Balle, Barthe and Gaboardi 2018);
 - `renyi(order)`: the Renyi divergence in nats (Mironov 2017).
 
-Whoever adds events up needs nothing else of them. `repeated` is the exact sum of equal events where a closed form is
-known, None where not. Distances are those of replacing the unit; see `Relation`.
+Accountants need nothing else. `repeated` is the exact sum of equal events if a closed form is known, else None.
+Distances are those of replacing the unit; see `Relation`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from privacy.errors import PrivacyError
 
 Unit = Literal["sample", "device"]
-"""Whose data two neighbours differ in: one sample of one device, or all that one device holds."""
+"""Data in which two neighbours differ: one sample of one device, or all samples of one device."""
 
 Relation = Literal["replace-one", "add-or-remove-one"]
 
@@ -48,13 +48,13 @@ class Event(Protocol):
         ...
 
     def repeated(self, count: int) -> Event | None:
-        """`count` such releases as one event, where the sum is known exactly; else None."""
+        """`count` such releases as one event if the sum is known exactly, else None."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoRelease:
-    """The do-nothing: nothing was sent, or nothing that depends on the data."""
+    """Nothing was sent, or nothing that depends on the data."""
 
     def pure_epsilon(self) -> float:
         """See `Event.pure_epsilon`."""
@@ -76,7 +76,7 @@ class NoRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class Unprotected:
-    """Sent as it is, with no noise that is surely there: no epsilon holds."""
+    """Sent without any guaranteed noise: no epsilon holds."""
 
     def pure_epsilon(self) -> float:
         """See `Event.pure_epsilon`."""
@@ -97,18 +97,18 @@ class Unprotected:
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """An event and how many times it happened, one after the other."""
+    """An event and the number of its repetitions."""
 
     event: Event
     count: int
 
 
 Kind = Literal["none", "unprotected", "gaussian", "laplace", "pure", "flipped-bits", "superposed-bits"]
-"""What the parameter of a ledger means:
+"""Kind of a ledger, which defines its parameter:
 
 - `gaussian`: noise multiplier, standard deviation over l2 distance of neighbours;
-- `laplace`, `pure`: epsilon of one release; Laplace noise, or anything of which no more is known;
-- `flipped-bits`: probability with which a bit is wrong, independent of all others;
+- `laplace`, `pure`: epsilon of one release, of Laplace noise or of an unknown law;
+- `flipped-bits`: probability of a wrong bit, independent of all others;
 - `superposed-bits`: received amplitude of one +-1 in the unit of sqrt(noise power), bits drawn by a quantizer whose
   log odds are at most `facts["entry_bound"]`; Zhang et al. 2022;
 - `none`, `unprotected`: no parameter.
@@ -117,20 +117,20 @@ Kind = Literal["none", "unprotected", "gaussian", "laplace", "pure", "flipped-bi
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """What every round of every device released in one trial, in columns.
+    """All releases of every round and device in one trial, in columns.
 
-    - `kind`: what happened; `parameter` float64 `[num_rounds, num_devices]`, NaN where a device sent nothing;
-    - `uncredited`: the same without any noise of the channel, by the device's own randomness alone; None where the
-      channel was not credited with anything (then `parameter` is that), or where nothing else hides the data;
-    - `coordinates`: releases of that parameter per device and round that one unit's data can touch, `per_number` of
-      them for a single number: its bits, or all those of the blocks that a cipher mixes it into;
-    - `unit`, `relation`: what neighbours differ in;
-    - `facts`: numbers that the events need beyond their parameter;
-    - `credit_failure`: probability, per round and device, that the noise credited in `parameter` was not all there;
-    - `assumptions`: sentences without which no claim holds, beyond the mechanism itself;
-    - `credit_assumptions`: those that claims with the channel's noise credited need as well;
-    - `sampled`: share of devices that take part in a round, drawn anew each time from all alike, so that whoever cannot
-      tell which did is left in doubt; None: all, or not drawn so.
+    - `kind` of release; `parameter` float64 `[num_rounds, num_devices]`, NaN for a device that sent nothing;
+    - `uncredited`: the same parameter without channel noise, from the device's own randomness; None if no channel noise
+      counts (`parameter` then has none), or if nothing else protects the data;
+    - `coordinates`: releases per device and round that depend on one unit's data, `per_number` of them for one number:
+      its bits, or all bits of the cipher blocks around it;
+    - `unit`, `relation`: the difference between neighbours;
+    - `facts`: numbers that the events need beside their parameter;
+    - `credit_failure`: probability, per round and device, that there was less noise than `parameter` counts;
+    - `assumptions`: sentences that every claim needs, beside the mechanism itself;
+    - `credit_assumptions`: further sentences for claims that count channel noise;
+    - `sampled`: share of devices in a round, drawn anew each round with equal probabilities; None: all devices, or
+      devices chosen otherwise.
     """
 
     kind: Kind
@@ -147,7 +147,7 @@ class Ledger:
     sampled: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no account can be made of."""
+        """Raise PrivacyError for a ledger without an account."""
         if self.parameter.ndim != 2:
             raise PrivacyError(
                 f"a ledger has a parameter of shape {self.parameter.shape}; give [num_rounds, num_devices]."
@@ -164,7 +164,7 @@ class Ledger:
             raise PrivacyError(f"credit_failure is {self.credit_failure}, but it is a probability; give one in [0, 1).")
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the arrays, as plain values for JSON."""
+        """All fields except the arrays, as plain values for JSON."""
         return {
             "kind": self.kind,
             "coordinates": int(self.coordinates),
@@ -180,6 +180,6 @@ class Ledger:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any], *, parameter: Floats, uncredited: Floats | None = None) -> Ledger:
-        """What `to_dict` gave, with its arrays again."""
+        """The ledger of the values from `to_dict` and its arrays."""
         sentences = {name: tuple(plain[name]) for name in ("assumptions", "credit_assumptions")}
         return cls(**{**plain, **sentences}, parameter=parameter, uncredited=uncredited)

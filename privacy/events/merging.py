@@ -1,4 +1,4 @@
-"""Ledgers of several trials as one: every trial is one more set of devices, and a claim holds for the worst of all."""
+"""Merge the ledgers of several trials: each trial adds its devices, and a claim holds for the worst device."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from privacy.events.events import Ledger
 
 
 def side_by_side(ledgers: Sequence[Ledger]) -> Ledger:
-    """One ledger with the devices of all, `[most rounds, sum of devices]`; shorter ones released nothing more.
+    """One ledger with the devices of all, `[most rounds, sum of devices]`; shorter ledgers end with no release.
 
-    What was not credited is the parameter itself. Raises PrivacyError for no ledger, or for ledgers that differ in more
-    than their columns: epsilons for other neighbours cannot be compared, let alone added.
+    A ledger without channel noise has `uncredited` equal to `parameter`. Raises PrivacyError for no ledger, and for
+    ledgers that differ in more than their columns: epsilons of different neighbours cannot be compared or added.
     """
     if not ledgers:
         raise PrivacyError("there is no ledger to account for; run the scenario first.")

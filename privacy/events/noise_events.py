@@ -29,7 +29,7 @@ class GaussianNoise:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no noise."""
+        """Raise PrivacyError for an invalid noise multiplier."""
         require_positive(noise_multiplier=self.noise_multiplier)
 
     def pure_epsilon(self) -> float:
@@ -70,7 +70,7 @@ class LaplaceNoise:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no noise, and what is no release."""
+        """Raise PrivacyError for an invalid epsilon."""
         _require_epsilon(self.epsilon)
 
     def pure_epsilon(self) -> float:
@@ -94,7 +94,7 @@ class LaplaceNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class PureEpsilon:
-    """Anything of loss at most `epsilon` of which no more is known.
+    """A release of unknown law whose privacy loss is at most `epsilon`.
 
     Randomised response with keep probability e^eps / (1 + e^eps) dominates it, alone and in any composition (Kairouz,
     Oh and Viswanath 2015): delta = (1 - e^(x - eps)) / (1 + e^-eps) at x <= eps, and Renyi order a is
@@ -104,7 +104,7 @@ class PureEpsilon:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Refuse what hides nothing, and what is no release."""
+        """Raise PrivacyError for an invalid epsilon."""
         _require_epsilon(self.epsilon)
 
     def pure_epsilon(self) -> float:
@@ -126,19 +126,19 @@ class PureEpsilon:
 
 @dataclass(frozen=True, kw_only=True)
 class FlippedBit:
-    """One bit that is wrong with `flip_probability`, independent of all others: epsilon = |ln((1 - p) / p)|.
+    """One bit that is wrong with `flip_probability` p, independent of all others: epsilon = |ln((1 - p) / p)|.
 
-    Wrong more often than right hides as much as the other way round. Raises PrivacyError unless 0 < p < 1.
+    p and 1 - p give the same epsilon. Raises PrivacyError unless 0 < p < 1.
     """
 
     flip_probability: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no probability, and what hides nothing."""
+        """Raise PrivacyError for an invalid probability."""
         if not 0.0 < self.flip_probability < 1.0:
             raise PrivacyError(
-                f"flip_probability is {self.flip_probability}, but a bit that is surely right or surely wrong hides "
-                "nothing; give one strictly between 0 and 1, or enter Unprotected."
+                f"flip_probability is {self.flip_probability}, but it must lie strictly between 0 and 1; give such a "
+                "probability, or enter Unprotected."
             )
 
     def pure_epsilon(self) -> float:
@@ -169,7 +169,7 @@ class RepeatedFlips:
     count: int
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be summed."""
+        """Raise PrivacyError for an invalid epsilon or count."""
         _require_epsilon(self.epsilon_each)
         require_count(count=self.count)
         if self.count > LARGEST_COUNT:
@@ -225,7 +225,7 @@ def _repeated_flips(event: PureEpsilon | FlippedBit | RepeatedFlips, count: int)
 
 
 def _none_or_one(event: Event, count: int) -> Event | None:
-    """What no release and one release come to, whatever the event; None for more."""
+    """NoRelease for no release, the event itself for one release; None for more."""
     if count != int(count) or count < 0:
         raise PrivacyError(f"count is {count}, but a release happens a whole number of times; give 0 or more.")
     return NoRelease() if count == 0 else event if count == 1 else None

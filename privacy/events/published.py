@@ -1,6 +1,6 @@
-"""What the papers claim of their own schemes, with the labels that such a claim needs: `as published`, whatever it is.
+"""Claims of the papers about their own schemes, labelled `as published`.
 
-Where the claim has a proof that holds as the scheme is built here, the accountants find it again from the events.
+If a claim has a proof for the scheme as built here, the accountants derive it again from the events.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ WEIGHED_BITS = (
     "Theorem 1 weighs the divergence of every bit by its significance and averages over neighbours: no worst case"
 )
 CLEAR_SCALES = (
-    "mean and spread of every tensor, sent beside it and covered by no noise, are known anyway: the claim is of the "
-    "scaled numbers alone"
+    "the claim covers the scaled numbers only: mean and spread of every tensor are sent beside them without noise"
 )
-ONE_STEP = "the sensitivity (13) is that of one local step; several are taken at models that differ"
+ONE_STEP = "the sensitivity (13) holds for one local step, but the run takes several steps at different models"
 
 
 def flmc_claim(*, epsilon: float, delta: float, analog: bool) -> Claim:
@@ -69,7 +68,7 @@ def gaussian_claim(*, epsilon: float, delta: float, printed: bool, assumptions: 
 def local_claim(
     *, epsilon: float | None, per_upload: bool, source: str, credited: bool = False, assumptions: tuple[str, ...] = ()
 ) -> Claim:
-    """epsilon-DP of one number, or of one whole upload, of a device in one round; None: the scheme claims nothing."""
+    """epsilon-DP of one number, or of one upload, of a device in one round; None: no claim."""
     return Claim(
         epsilon=math.inf if epsilon is None else epsilon,
         delta=0.0,

@@ -1,4 +1,4 @@
-"""Privacy by sampling: a release in which whoever listens cannot tell who took part."""
+"""Privacy amplification by sampling: a listener does not know the participants of a release."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _LARGEST_ORDER = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class SampledRelease:
-    """`event` with probability `rate`, else whatever somebody else in its place releases.
+    """`event` with probability `rate`, otherwise the release of another unit in its place.
 
     delta'(ln(1 + q (e^x - 1))) = q delta(x), Balle, Barthe and Gaboardi 2018: Theorem 8, each unit by its own coin, for
     add-or-remove-one; Theorem 11, a fixed number drawn without replacement, for replace-one. The Renyi divergence D' is
     the smaller of two bounds that hold for both: joint convexity, e^((a-1) D') <= 1 + q (e^((a-1) D) - 1), which falls
-    as q, and `renyi_of_profile`, which falls as q^2 as it should. All that one unit releases in a round must be one
-    event here, for it takes part with all of it or nothing. Raises PrivacyError unless 0 < rate <= 1.
+    as q, and `renyi_of_profile`, which falls as q^2. All releases of one unit in a round must be one event here,
+    because the unit takes part with all of them or none. Raises PrivacyError unless 0 < rate <= 1.
     """
 
     event: Event
     rate: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no share."""
+        """Raise PrivacyError for an invalid rate."""
         if not 0.0 < self.rate <= 1.0:
             raise PrivacyError(
                 f"rate is {self.rate}, but it is the share that takes part; give one in (0, 1], or NoRelease for 0."
@@ -52,7 +52,7 @@ class SampledRelease:
         """See `Event.renyi`."""
         order = np.asarray(order, np.float64)
         convex = np.minimum(self._convex(order), self.pure_epsilon())
-        # Beyond the last bend of the profile both are the same; nor are there bits for larger exponents.
+        # Beyond the last bend of the profile both bounds are equal, and larger exponents overflow.
         tried = np.isfinite(convex) & (order <= _LARGEST_ORDER) & (self.rate < 1.0)
         found = np.array(convex)
         for place in np.argwhere(tried):
@@ -75,7 +75,7 @@ class SampledRelease:
 
 
 def renyi_of_profile(profile: Callable[[Floats], Floats], order: float, *, largest: float, at_twice: float) -> float:
-    """A bound [nats] on the Renyi divergence of order a > 1 of all pairs that keep a privacy profile, both ways round.
+    """A bound [nats] on the Renyi divergence of order a > 1 of all pairs with a privacy profile, in both directions.
 
         e^((a-1) D) = 1 + a (a - 1) int_0^inf (e^((a-1) x) + e^(-a x)) delta(x) dx
 

@@ -7,14 +7,14 @@ The worst case is one pair of laws, with q = Phi(l) = 1 / (1 + e^-b), b = a l, a
 - *Extremes are worst.* The law P_g of what is received is affine in Phi(g), the hockey-stick divergence convex in both
   its laws together (as is any f-divergence, the exponential of Renyi's among them), and a convex function on the square
   [1 - q, q]^2 is largest at a corner: nothing, or P against Q, or Q against P, which are mirror images.
-- *The others are worth nothing more.* A listener who knows the sum v of the others' symbols subtracts it: y is shifted,
-  no divergence changes. One who does not sees a mixture over v with the same weights under both laws, which by joint
-  convexity tells no more. Hence no worst case over the sum is left, where (16) stands at +-A (K-1).
+- *Other devices add nothing.* A listener who knows the sum v of the others' symbols subtracts it: y is shifted, and no
+  divergence changes. A listener who does not know v receives a mixture over v with equal weights under both laws. By
+  joint convexity the divergence is not larger. No worst case over the sum is needed, unlike +-A (K-1) in (16).
 - *Entries and rounds compose.* Given the data, draws of the quantizer and noise are independent from entry to entry, so
   that the m entries are m events, and rounds follow each other.
 
-(16) bounds Pr(L > epsilon) rather than the hockey-stick, and puts the residual where no own symbol can bring it; this
-event is below it for every K >= 2. For K = 1 (16) leaves out the own symbol, A g~ + z, and is no bound.
+(16) bounds Pr(L > epsilon) instead of the hockey-stick divergence, at a residual that the device's own symbol cannot
+reach; this event is below it for every K >= 2. For K = 1, (16) leaves out the device's own symbol and is no bound.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from privacy.mechanisms._digital_tail import entry_loss
 _REACH = 10.0  # Pr(|z| > 10) is 2e-23
 _NODES = 1 << 17
 _ROUNDING = 1e-10
-"""Relative error of the quadrature, added so that it never errs to the bold side."""
+"""Relative error of the quadrature, added so that the result is an upper bound."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class SuperposedBit:
     entry_bound: float
 
     def __post_init__(self) -> None:
-        """Refuse NaN and negative numbers."""
+        """Raise PrivacyError for NaN and negative numbers."""
         if not self.amplitude >= 0.0:
             raise PrivacyError(
                 f"amplitude is {self.amplitude}, but it must be >= 0; give the received amplitude over sqrt(noise)."
@@ -68,7 +68,7 @@ class SuperposedBit:
         """
         eps = np.asarray(epsilon, np.float64)
         if not np.all(eps >= 0.0):
-            raise PrivacyError("an epsilon is negative or NaN, but a privacy profile is asked for at 0 or more.")
+            raise PrivacyError("an epsilon is negative or NaN, but a privacy profile starts at 0; give 0 or more.")
         b = self.entry_bound
         inside = eps < b
         if self.amplitude == 0.0 or not inside.any():
@@ -88,7 +88,7 @@ class SuperposedBit:
         """
         orders = np.asarray(order, np.float64)
         if not np.all(orders > 1.0):
-            raise PrivacyError("an order is not above 1, but Renyi divergence is asked for above 1; 2 is usual.")
+            raise PrivacyError("an order is not above 1, but a Renyi order must be; 2 is usual.")
         if self.amplitude == 0.0 or self.entry_bound == 0.0:
             return np.zeros_like(orders)
         distinct, where = np.unique(orders, return_inverse=True)
@@ -163,7 +163,7 @@ def _gaussian_delta(x: Floats, amplitude: float) -> Floats:
 
     if math.isinf(amplitude):
         return np.ones_like(x)
-    # Below, nothing leaks to the last digit, and the quotient would overflow.
+    # Below this amplitude the loss is 0 to the last digit, and the quotient overflows.
     t = x / (2.0 * max(amplitude, 1e-150))
     low, high = t - amplitude, t + amplitude
     if amplitude < 0.05:
@@ -200,5 +200,5 @@ def _response_renyi(order: float, b: float) -> float:
             + math.exp(b) * (math.expm1(-order * b) - order * math.expm1(-b))
         )
         logarithm = math.log1p(max(excess, 0.0) / (1.0 + math.exp(b)))
-    # Rounding may fall below 0 where nearly nothing leaks.
+    # Rounding may give values below 0 for tiny losses.
     return min(max(logarithm, 0.0) / (order - 1.0), b)

@@ -1,1 +1,1 @@
-"""Privacy mechanisms and what one round of each releases."""
+"""Privacy mechanisms and the privacy loss of one round of each."""

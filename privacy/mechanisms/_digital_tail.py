@@ -1,4 +1,4 @@
-"""The law of the digital loss L*(z), numerically; what it means is told in `privacy.mechanisms.flmc_digital`.
+"""Numerical law of the digital loss L*(z) of `privacy.mechanisms.flmc_digital`.
 
 Lengths are in units of the noise: w = z / sqrt(N0) ~ N(0, 1), r = A / sqrt(N0), c = r (K-1), and the entry
 loss f has the bound b = a l. With S+ = sum f(w_i + c) and S- = sum f(w_i - c), S- <= S+ since f increases, so
@@ -31,7 +31,7 @@ _NEGLIGIBLE = 1e-14
 
 def entry_loss(t: Array, *, relative: float, entry_bound: float) -> Array:
     """f(t) = ln[(e^x + e^-b) / (e^(x-b) + 1)], x = 2 r t; odd, increasing, |f| <= b; any shape."""
-    # Beyond b + 50 the loss is b to the last digit, and a finite x keeps inf - inf out.
+    # Beyond b + 50 the loss is b to the last digit, and a finite x avoids inf - inf.
     x = 2.0 * relative * np.minimum(np.abs(t), (entry_bound + 50.0) / (2.0 * relative))
     small = np.minimum(x, 1.0)
     # Near 0 the difference of logarithms cancels; log1p of the excess over 1 keeps the relative accuracy.
@@ -61,7 +61,7 @@ def exceedance(epsilon: float, *, relative: float, entry_bound: float, dimension
     tail = _tail_by_cells(epsilon, dimension=dimension, **law) if series is None else series
     delta = 2.0 * tail
     if dimension * centre > epsilon:
-        # The union bound holds the coarse grid of two dimensions to what is known.
+        # The union bound limits the error of the coarse grid in two dimensions.
         delta = min(max(_both_sides(epsilon, dimension=dimension, **law), tail), delta)
     return min(1.0, max(0.0, delta))
 
@@ -120,7 +120,7 @@ def _tail_by_series(
 
 
 def _tail_by_cells(epsilon: float, *, relative: float, entry_bound: float, dimension: int, shift: float) -> float:
-    """Pr(S+ > eps) by FFT convolution of exact cell masses: for entries so saturated that phi hardly decays.
+    """Pr(S+ > eps) by FFT convolution of exact cell masses, for saturated entries whose phi decays slowly.
 
     Taken as Pr(sum Y_i < m b - eps) of the shortfalls Y = b - f(w + c) >= 0, of which only those below
     m b - eps matter: the grid spans just these, however near to m b epsilon is. Cell centres are multiples
@@ -150,8 +150,7 @@ def _both_sides(epsilon: float, *, relative: float, entry_bound: float, dimensio
     """Pr(|U| + V > eps) by FFT convolution on a grid scaled to U and to V: good to 1e-3.
 
     U and V rather than S+ and S-, which nearly coincide up to a constant where f is nearly linear. Where
-    epsilon is so near to m b that the grid does not resolve what lies between, the answer is 1: delta is
-    large here, and must not be claimed to be less than it is.
+    epsilon is too near to m b for the grid, the result is 1: delta is large there, and 1 is an upper bound.
     """
     w, weight = _gaussian_nodes(4096)
     above = entry_loss(w + shift, relative=relative, entry_bound=entry_bound)
@@ -186,7 +185,7 @@ def _split(
     mean = float(np.sum(weight * value))
     deviation = math.sqrt(float(np.sum(weight * (value - mean) ** 2)))
     reach = min(dimension * float(np.max(np.abs(value - mean))), 12.0 * math.sqrt(dimension) * deviation)
-    # A constant value has no reach; any step serves, it only must not be 0.
+    # A constant value has no reach; any step above 0 is valid.
     step = max(2.02 * reach / (num_cells - 8), 1e-12 * max(1.0, abs(mean)))
     position = (value - mean) / step
     index = np.floor(position).astype(np.int64)

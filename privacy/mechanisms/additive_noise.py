@@ -1,6 +1,6 @@
-"""Pure eps from noise that is added to bounded numbers: Laplace for one, multivariate t for a vector.
+"""Pure epsilon from noise added to bounded numbers: Laplace for one number, multivariate t for a vector.
 
-Both densities have ratios that are bounded everywhere, so that eps holds without a delta.
+Both densities have bounded ratios, so that eps holds with delta 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from privacy.errors import PrivacyError, require_count, require_positive
 
 T_FREEDOM = 6
-"""Degrees of freedom nu of the noise on vectors: of all, 6 makes the least variance for two numbers at small eps."""
+"""Degrees of freedom nu of the noise on vectors: 6 gives the least variance for two numbers at small eps."""
 
 
 def laplace_scale(epsilon: float, *, width: float) -> float:

@@ -1,7 +1,6 @@
-"""One question, whatever the scheme: what does an amplitude leak in one round, and how large may it be?
+"""Privacy loss of an amplitude in one round, and the largest amplitude, for digital and analog FLMC.
 
-`fl/` holds an `AmplitudePrivacy` and asks it; whether the round is digital or analog FLMC, or claims
-nothing at all, is settled once, here.
+`fl/` uses an `AmplitudePrivacy` without knowing the scheme.
 """
 
 from __future__ import annotations
@@ -32,31 +31,31 @@ _VANISHING, _ALL_BUT_ONE = 1e-13, 1e-9
 
 @runtime_checkable
 class AmplitudePrivacy(Protocol):
-    """The seam between `fl/` and `privacy/`: amplitudes in the unit of sqrt(noise power), losses in nats."""
+    """Interface for `fl/`: amplitudes in the unit of sqrt(noise power), losses in nats."""
 
     def amplitude_cap(self) -> float:
-        """The largest received amplitude that keeps one round's promise; math.inf where none breaks it."""
+        """The largest received amplitude within the bound of one round; math.inf for no limit."""
         ...
 
     def delta_spent(self, amplitude: ArrayLike) -> NDArray[np.float64]:
-        """delta at the promised epsilon, one per amplitude (any shape, >= 0), NaN where no claim is made."""
+        """delta at the epsilon of the bound, one per amplitude (any shape, >= 0), NaN without a bound."""
         ...
 
     def loss_bound(self) -> float:
-        """The loss in nats that no amplitude exceeds in one round; math.inf where there is none."""
+        """The largest loss of one round at any amplitude [nats]; math.inf for no limit."""
         ...
 
 
 @dataclass(frozen=True)
 class NoPrivacy:
-    """The do-nothing: no cap, and no claim about what is spent."""
+    """No privacy bound."""
 
     def amplitude_cap(self) -> float:
-        """math.inf: no promise limits the amplitude."""
+        """math.inf: no bound limits the amplitude."""
         return math.inf
 
     def delta_spent(self, amplitude: ArrayLike) -> NDArray[np.float64]:
-        """NaN for every amplitude: without an epsilon there is nothing to claim, not even delta = 1."""
+        """NaN for every amplitude: there is no epsilon to evaluate."""
         return np.full(_amplitudes(amplitude).shape, np.nan)
 
     def loss_bound(self) -> float:
@@ -66,7 +65,7 @@ class NoPrivacy:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundPrivacy:
-    """One round of FLMC under an (epsilon, delta) promise, per device; Zhang et al. 2022, III.B and III.C.
+    """One round of FLMC under an (epsilon, delta) bound, per device; Zhang et al. 2022, III.B and III.C.
 
     dimension m is the number of gradient entries, gradient_bound l their clip, quantizer_slope a that of
     Phi(g) = 1 / (1 + exp(-a g)) (digital alone), num_devices K those who superpose on one resource (digital
@@ -83,7 +82,7 @@ class RoundPrivacy:
     noise_power: float
 
     def __post_init__(self) -> None:
-        """Check once, so that every later question has an answer."""
+        """Raise PrivacyError for values out of range."""
         if self.kind not in ("digital", "analog"):
             raise PrivacyError(f"kind is {self.kind!r}, but it must be 'digital' or 'analog'; choose one.")
         require_count(dimension=self.dimension, num_devices=self.num_devices)
@@ -117,16 +116,16 @@ class RoundPrivacy:
     def delta_spent(self, amplitude: ArrayLike) -> NDArray[np.float64]:
         """Pr(|L| > config.epsilon) at every amplitude, of the same shape; Zhang et al. 2022 (16) or (21).
 
-        The last axis is what belongs together, the rounds of one trial: a row's answer is the same in any
-        company. Analog is a closed form. Digital is `digital_delta` for rows of up to 8 distinct amplitudes
-        and at the cap itself, and elsewhere its interpolation: relatively within 1e-3 for delta in
-        [1e-10, 0.5], within 1e-2 above. Raises PrivacyError for an amplitude that is negative or not finite.
+        The last axis holds the rounds of one trial, and the result of a row does not depend on other rows. Analog has a
+        closed form. Digital is `digital_delta` for rows of up to 8 distinct amplitudes and at the cap, otherwise an
+        interpolation with a relative error of 1e-3 for delta in [1e-10, 0.5] and of 1e-2 above. Raises PrivacyError for
+        an amplitude that is negative or not finite.
         """
         values = _amplitudes(amplitude)
         if values.size == 0 or self.config.epsilon >= self.loss_bound():
             return np.zeros(values.shape)
         rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
-        # Trials side by side mostly send at the same amplitudes.
+        # Most trials send with equal amplitudes.
         other = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
         return np.asarray(self._spent(rows[other])[np.cumsum(other) - 1].reshape(values.shape))
 
@@ -190,8 +189,8 @@ def _amplitudes(amplitude: ArrayLike) -> NDArray[np.float64]:
 def _curve(privacy: RoundPrivacy) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
     """Interpolated delta over amplitude: PCHIP of ln delta over ln A, which does not overshoot.
 
-    The grid belongs to the bound alone, never to the amplitudes asked for. Coarse grids first close in on
-    where delta is neither vanishing nor 1; the fine grid lies there alone.
+    The grid depends on the bound only, not on the given amplitudes. Coarse grids first find the range where delta is
+    neither 0 nor 1; the fine grid covers that range.
     """
     from scipy.interpolate import PchipInterpolator
 
@@ -213,7 +212,7 @@ def _curve(privacy: RoundPrivacy) -> Callable[[NDArray[np.float64]], NDArray[np.
     log_delta = PchipInterpolator(np.log(grid), np.log(np.maximum(delta_at(grid), _VANISHING)))
 
     def curve(amplitudes: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Outside the fine grid delta is what it is at its ends: vanishing below, 1 above.
+        # Outside the fine grid delta is that of its ends: 0 below, 1 above.
         inside = np.log(np.clip(amplitudes, grid[0], grid[-1]))
         spent = np.minimum(np.exp(np.asarray(log_delta(inside), dtype=np.float64)), 1.0)
         return np.where(spent <= 2 * _VANISHING, 0.0, spent)

@@ -1,4 +1,4 @@
-"""How far apart the bits of two neighbouring models lie: the expected bit-level distance of Li et al. 2025, (15), (26).
+"""Expected bit-level distance of two neighbouring models, Li et al. 2025, (15), (26).
 
 A number in [-r, r] becomes the integer of its b fraction bits, u = round((w + r) / (2 r) 2^b), at most 2^b - 1, ties
 to even: what IEEE 754 does when 3 r is added, (7). Its j-th bit, j = 0 the last, weighs 2^(j - b), so that the first
@@ -6,9 +6,9 @@ weighs 1/2. (15) prints (k mod 23) - 23 for k = 1 .. 23 M, which is this for j =
 is then their exclusive or, read as an integer, over 2^b.
 
 Over weights spread evenly, and shifts below 2 r / 2^b, kappa is (b - 1) sum_m |x_m| / (2 r) on average, which is
-sqrt(2 M / pi) Dw (b - 1) / (2 r) for x uniform on its sphere: some 1 for the paper's CNN and 15 for its ResNet-18,
-where the paper reports 0.02 and 0.025. Weights near 0 are further apart, since the first bit changes there; one that is
-exactly 0 counts up to 1/2 by itself, as the biases of a model do before it is trained.
+sqrt(2 M / pi) Dw (b - 1) / (2 r) for x uniform on its sphere: about 1 for the paper's CNN and 15 for its ResNet-18,
+where the paper reports 0.02 and 0.025. Weights near 0 have a larger distance, because their first bit changes. A weight
+of exactly 0, such as an untrained bias, counts up to 1/2.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _scale(fraction_bits: int, value_range: float) -> float:
 def _pieces(
     weights: Array | WeightSampler, generator: np.random.Generator, num_parameters: int | None
 ) -> tuple[Callable[[int, slice], NDArray[np.float64]], int]:
-    """What gives a part of the weights of a pair as a fresh array, and M."""
+    """A function that returns a part of the weights of a pair as a new array, and M."""
     if callable(weights):
         if num_parameters is None:
             raise PrivacyError("a sampler of weights does not say how many there are; give num_parameters.")
@@ -129,15 +129,15 @@ def _chunks(size: int) -> Iterator[slice]:
 def _on_sphere(size: int, radius: float, generator: np.random.Generator) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """Uniform on the sphere in `size` dimensions, piece by piece.
 
-    The squared lengths of the pieces share radius^2 as Gamma(m_i / 2) variables over their sum do, and the direction
-    of each is that of Gaussians: the law of the whole without ever holding the whole.
+    The squared lengths of the pieces share radius^2 like Gamma(m_i / 2) variables divided by their sum, and each
+    direction is that of Gaussians. The law is exact without the whole vector in memory.
     """
     parts = list(_chunks(size))
     share = generator.standard_gamma([0.5 * (part.stop - part.start) for part in parts])
     lengths = radius * np.sqrt(share / share.sum())
     for part, length in zip(parts, lengths, strict=True):
         x = generator.standard_normal(part.stop - part.start, dtype=np.float32).astype(np.float64)
-        # Not x @ x: BLAS would add in an order that depends on its threads.
+        # Not x @ x: the order of BLAS's sum depends on its threads.
         x *= length / math.sqrt(float(np.sum(np.square(x))))
         yield part, x
 

@@ -1,11 +1,10 @@
-"""Bit-flipping DP: how often a bit must arrive wrong, and how much of that a device has to add. Li et al. 2025, IV-V.
+"""Bit-flipping DP: the bit error rate end to end, and the share of it that a device adds. Li et al. 2025, IV-V.
 
-Rates that follow each other on a bit compose by (10), p = p_A + p_C - 2 p_A p_C, which is multiplication of 1 - 2 p.
-Theorem 1 asks for p at the end; the channel makes p_C, the device adds p_A of (11).
+Error rates in series compose by (10), p = p_A + p_C - 2 p_A p_C, which multiplies 1 - 2 p. Theorem 1 sets p end to end;
+the channel contributes p_C, and the device adds p_A of (11).
 
-Two things keep the promise on a measured channel. Credit is given for the *lower* confidence limit of p_C alone, since
-the point estimate is too high in half of all rounds. And a channel that is wrong more often than not hides no more than
-one that is right as often: an observer inverts its bits, so that min(p_C, 1 - p_C) is what counts.
+Two rules keep the bound on a measured channel. Only the *lower* confidence limit of p_C counts, because the point
+estimate is too high in half of all rounds. And only min(p_C, 1 - p_C) counts, because an observer can invert all bits.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ AES_BLOCK_BITS = 128
 
 @dataclass(frozen=True, kw_only=True)
 class TargetRate:
-    """What Theorem 1 asks for: `rate` in [0, 1/2] of bits wrong end to end, and `unclamped` in [0, 1] as printed."""
+    """Target of Theorem 1: bit error rate end to end, `rate` in [0, 1/2] and `unclamped` in [0, 1] as printed."""
 
     rate: float
     unclamped: float
 
     @property
     def clamped(self) -> bool:
-        """Whether the budget is so tight that every bit becomes a fair coin and nothing can be learnt."""
+        """Return True if the target is 1/2: received bits then carry no information."""
         return self.unclamped >= 0.5
 
 
@@ -45,7 +44,7 @@ def target_bit_error_rate(*, epsilon: float, order: float, num_rounds: int, kapp
     exponent = _check(order=order, num_rounds=num_rounds, kappa=kappa)
     require_positive(epsilon=epsilon)
     log_odds = (math.log(exponent) + math.log(epsilon) - math.log(num_rounds) - math.log(kappa)) / exponent
-    # Of whichever sign, the exponential that is taken does not overflow.
+    # The exponential of a negative number does not overflow.
     small = math.exp(-abs(log_odds))
     unclamped = small / (1.0 + small) if log_odds > 0.0 else 1.0 / (1.0 + small)
     return TargetRate(rate=min(unclamped, 0.5), unclamped=unclamped)
@@ -81,8 +80,8 @@ def composed_rate(artificial: ArrayLike, channel: ArrayLike) -> NDArray[np.float
 def artificial_rate(target: ArrayLike, channel: ArrayLike) -> NDArray[np.float64]:
     """p_A = (p - p_C) / (1 - 2 p_C) in [0, 1/2], what a device must add; Li et al. 2025 (11). Rates broadcast.
 
-    A target above 1/2 counts as 1/2. Where the channel reaches the target, or 1/2, the answer is 0: privacy holds by
-    the channel alone (above 1/2 as far as 1 - p_C does, which `flip_plans.plan_flips` looks after).
+    A target above 1/2 counts as 1/2. The result is 0 if the channel alone reaches the target, or 1/2. Above 1/2, only
+    1 - p_C counts, which `flip_plans.plan_flips` checks.
     """
     p, c = _rates(target=target, channel=channel)
     p = np.minimum(p, 0.5)
@@ -100,7 +99,7 @@ def recovered_factor(bit_error_rate: ArrayLike) -> NDArray[np.float64]:
 def aes_plaintext_rate(ciphertext_rate: ArrayLike, *, block_bits: int = AES_BLOCK_BITS) -> NDArray[np.float64]:
     """p = (1 - (1 - p_CT)^128) / 2 after decryption, in [0, 1/2]; Li et al. 2025 (17).
 
-    Errors of the ciphertext are taken as independent. Bursts of the same rate garble fewer blocks, hence give less.
+    Errors of the ciphertext must be independent. Bursts of the same rate garble fewer blocks and give a lower p.
     """
     require_count(block_bits=block_bits)
     (p,) = _rates(ciphertext_rate=ciphertext_rate)
@@ -109,9 +108,9 @@ def aes_plaintext_rate(ciphertext_rate: ArrayLike, *, block_bits: int = AES_BLOC
 
 
 def aes_ciphertext_rate(plaintext_rate: ArrayLike, *, block_bits: int = AES_BLOCK_BITS) -> NDArray[np.float64]:
-    """p_CT = 1 - (1 - 2 p)^(1/128), clamped to 1/2: what makes p after decryption; Li et al. 2025, after (17).
+    """p_CT = 1 - (1 - 2 p)^(1/128), clamped to 1/2, which gives p after decryption; Li et al. 2025, after (17).
 
-    The clamp touches p within 2^-(block_bits + 1) of 1/2 alone. Raises PrivacyError above 1/2.
+    The clamp matters only for p within 2^-(block_bits + 1) of 1/2. Raises PrivacyError above 1/2.
     """
     require_count(block_bits=block_bits)
     (p,) = _rates(plaintext_rate=plaintext_rate)
@@ -124,9 +123,9 @@ def aes_ciphertext_rate(plaintext_rate: ArrayLike, *, block_bits: int = AES_BLOC
 
 
 def blocks_touched(bits: int, *, block_bits: int = AES_BLOCK_BITS) -> int:
-    """The most blocks over which one of many numbers of `bits` bits each can lie, one after the other from the first.
+    """The most blocks that one of many consecutive numbers of `bits` bits each can overlap.
 
-    It starts at a multiple of gcd(`bits`, `block_bits`) within its block, at worst at the last.
+    A number starts at a multiple of gcd(`bits`, `block_bits`) within its block, at worst at the last.
     """
     require_count(bits=bits, block_bits=block_bits)
     return (block_bits - math.gcd(bits, block_bits) + bits - 1) // block_bits + 1
@@ -150,10 +149,10 @@ def credited_channel_rate(
 ) -> NDArray[np.float64]:
     """Lower confidence limit of min(p_C, 1 - p_C) in [0, 1/2], from counted `errors` in `bits`, broadcast.
 
-    One-sided, of Clopper and Pearson (Biometrika 1934): it exceeds the truth in at most 1 - `confidence` of all rounds.
-    Without an error, or without a bit, it is 0. `design_effect` >= 1, variance of the count over the binomial one, is
-    for errors that come in bursts: both counts are divided by it (Korn and Graubard, Survey Methodology 1998). Raises
-    PrivacyError for counts that cannot be.
+    One-sided limit of Clopper and Pearson (Biometrika 1934): it exceeds the true rate in at most 1 - `confidence` of
+    all rounds. Without errors, or without bits, it is 0. For errors in bursts, `design_effect` >= 1 is the variance
+    of the count over the binomial variance; both counts are divided by it (Korn and Graubard, Survey Methodology 1998).
+    Raises PrivacyError for impossible counts.
     """
     require_probability(confidence=confidence)
     k, n, deff = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (errors, bits, design_effect)))

@@ -1,4 +1,4 @@
-"""One round of bit flipping: what each device flips, once its channel is probed. Li et al. 2025, (11), Remark 3."""
+"""One round of bit flipping: the flip probability of each device after a probe. Li et al. 2025, (11), Remark 3."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ CipherName = Literal["none", "stream", "aes"]
 
 NO_CLAMP, CHANNEL_SUFFICES, HALF = 0, 1, 2
 CLAMP_WORDS: Mapping[int, str] = {NO_CLAMP: "none", CHANNEL_SUFFICES: "channel alone suffices", HALF: "clamped to 1/2"}
-"""What `FlipPlan.clamp` says: privacy needs flips; the channel makes them all; nothing can be learnt."""
+"""Values of `FlipPlan.clamp`: the device adds flips; the channel alone is enough; the target is 1/2."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlipPlan:
     """One round of K devices, every field `[K]`, rates float64.
 
-    - `probed_bits`, `probed_errors` int64: known bits, and how many came wrong;
-    - `probed_low`: what is credited at most, the lower confidence limit of the channel's rate;
-    - `flip_probability` p_A: of every bit on the air (of the ciphertext, where there is one);
-    - `target` p: end to end on the numbers' own bits, as Theorem 1 asks;
-    - `credited`: the rate on the numbers' own bits that is surely there, flips and credited channel together;
-    - `expected`: the same with the point estimate of the channel (0 where none was probed), to debias by;
+    - `probed_bits`, `probed_errors` int64: known bits, and the number of wrong ones;
+    - `probed_low`: lower confidence limit of the channel's rate, the most that counts towards privacy;
+    - `flip_probability` p_A of every bit on the air (of the ciphertext, if there is one);
+    - `target` p of Theorem 1: end to end, on the bits of the numbers;
+    - `credited`: guaranteed rate on the bits of the numbers, from flips and counted channel errors together;
+    - `expected`: the same with the point estimate of the channel (0 without a probe), for debiasing;
     - `clamp` int64: a key of `CLAMP_WORDS`.
     """
 
@@ -44,7 +44,7 @@ class FlipPlan:
     clamp: NDArray[np.int64]
 
     def series(self) -> dict[str, NDArray[Any]]:
-        """What is worth keeping of every round, by name, each `[K]`."""
+        """Series to store for every round, by name, each `[K]`."""
         names = ("probed_bits", "probed_errors", "probed_low", "flip_probability", "target", "credited", "clamp")
         return {name: getattr(self, name) for name in names}
 
@@ -59,12 +59,12 @@ def plan_flips(
     cipher: CipherName = "none",
     errors_together: ArrayLike = 1,
 ) -> FlipPlan:
-    """What each device flips this round, Li et al. 2025 (11) and Remark 3, from counts `[K]` of probed bits.
+    """Flip probabilities of one round from counts `[K]` of probed bits, Li et al. 2025 (11) and Remark 3.
 
-    `target` p, one or `[K]`, in [0, 1/2]. `native` credits `evidence.credited_rate` at `confidence`, of bits that err
-    `errors_together` at most for one cause; `agnostic` credits nothing, and the channel comes on top. With `aes` rates
-    on the air are those of the ciphertext, and p asks for 1 - (1 - 2 p)^(1/128) of them, which holds for errors
-    independent within a block. Raises PrivacyError for counts or rates out of range, or an unknown word.
+    `target` p, one or `[K]`, in [0, 1/2]. `native` counts `evidence.credited_rate` at `confidence`, for at most
+    `errors_together` errors of one cause; `agnostic` counts no channel errors, which add to the flips. With `aes`,
+    rates on the air are those of the ciphertext, 1 - (1 - 2 p)^(1/128) for p, for independent errors within a block.
+    Raises PrivacyError for counts or rates out of range, or an unknown word.
     """
     if channel not in ("native", "agnostic"):
         raise PrivacyError(f"channel is {channel!r}, but it must be 'native' or 'agnostic'; choose one.")
@@ -76,7 +76,7 @@ def plan_flips(
     low = credited_rate(errors, bits, failure_probability=1.0 - confidence, design_effect=errors_together)
     wanted = np.broadcast_to(np.asarray(target, dtype=np.float64), bits.shape).copy()
     if np.any(wanted > 0.5):
-        raise PrivacyError(f"target is {wanted.max()}, but a bit hides nothing beyond 1/2; give at most 0.5.")
+        raise PrivacyError(f"target is {wanted.max()}, but it must be at most 1/2; give at most 0.5.")
     on_air = aes_ciphertext_rate(wanted) if cipher == "aes" else wanted
     credit = low if channel == "native" else np.zeros_like(low)
     added = artificial_rate(on_air, credit)

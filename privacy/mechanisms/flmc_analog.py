@@ -1,13 +1,11 @@
-"""What one round of analog FLMC leaks: Zhang et al. 2022, (17), (20) and (21).
+"""Privacy loss of one round of analog FLMC: Zhang et al. 2022, (17), (20) and (21).
 
-A device sends its clipped gradient entries themselves, |g| <= l, at received amplitude A in real
-Gaussian noise of power N0. For the worst pair of data sets the entries differ by 2 l, and the loss over m
-entries is Gaussian,
+A device sends its clipped gradient entries, |g| <= l, at received amplitude A in real Gaussian noise of power N0. For
+the worst pair of data sets the entries differ by 2 l, and the loss over m entries is Gaussian,
 
     L ~ N(x, 2 x),   x = 2 m A^2 l^2 / N0,
 
-unbounded: as the noise vanishes, so does all privacy. A^2 l^2 and noise_power N0 are
-powers at the receiver, in one unit; epsilon and losses are in nats.
+which is unbounded. A^2 l^2 and noise_power N0 are powers at the receiver, in one unit; epsilon and losses are in nats.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ def analog_delta(
             "an amplitude is negative or not finite, but each must be finite and >= 0; "
             "give received amplitudes A, without their signs."
         )
-    # Beyond sqrt(1e300) the square overflows, and nothing is hidden any more anyway.
+    # Beyond sqrt(1e300) the square overflows, and there is no privacy.
     ratio = np.minimum(values * gradient_bound / math.sqrt(noise_power), 1e150)
     multiple = _multiple(tail)
     outside = _outside(2.0 * dimension * ratio**2, epsilon)
@@ -85,14 +83,14 @@ def analog_amplitude_cap(
     require_probability(delta=delta)
     require_count(dimension=dimension)
     require_positive(gradient_bound=gradient_bound, noise_power=noise_power)
-    # From delta rather than 1 - delta, which would round a tiny delta away.
+    # From delta, because 1 - delta rounds a tiny delta to 0.
     multiple = _multiple(tail)
     x = _outside_inverse((multiple - 1.0) / multiple + delta / multiple, epsilon)
     return math.sqrt(noise_power * x / (2.0 * dimension)) / gradient_bound
 
 
 def _multiple(tail: AnalogTail) -> float:
-    """How many times the probability Pr(|L| <= epsilon) the chosen T(x) is."""
+    """Ratio of the selected T(x) to the probability Pr(|L| <= epsilon)."""
     multiples = {"corrected": 1.0, "as-printed": 2.0}
     if tail not in multiples:
         raise PrivacyError(f"analog tail is {tail!r}, but it must be 'corrected' or 'as-printed'; choose one.")
@@ -109,7 +107,7 @@ def _outside(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
         raise PrivacyError(
             f"x is {np.min(values)}, but it must be >= 0; give x = 2 m A^2 l^2 / N0, Zhang et al. 2022 (20)."
         )
-    # At x = 0 the loss is 0 for sure; the least normal number says the same without a division by 0.
+    # At x = 0 the loss is 0; the least normal number avoids a division by 0.
     root = 2.0 * np.sqrt(np.maximum(values, 1e-300))
     above, below = (epsilon - values) / root, (epsilon + values) / root
     return np.asarray(0.5 * (erfc(above) + erfc(below)), dtype=np.float64)

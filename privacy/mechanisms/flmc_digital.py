@@ -1,4 +1,4 @@
-"""What one round of digital (one-bit, superposed) FLMC leaks: Zhang et al. 2022, (16).
+"""Privacy loss of one round of digital (one-bit, superposed) FLMC: Zhang et al. 2022, (16).
 
 A device sends each of its m gradient entries as +-1, +1 with probability Phi(g) = 1 / (1 + exp(-a g)),
 |g| <= l; K devices superpose with received amplitude A in real Gaussian noise of power N0. The loss of one
@@ -6,13 +6,12 @@ entry, seen at the residual t, is
 
     f(t) = ln [ (Phi(l) e^x + Phi(-l)) / (Phi(-l) e^x + Phi(l)) ],   x = 2 A t / N0,
 
-and the worst the others can do is to stand at t = z +- A (K-1):
+and the worst symbols of the other devices give t = z +- A (K-1):
 
     L*(z) = max( |sum_i f(z_i + A (K-1))|, |sum_i f(z_i - A (K-1))| ),   z_i ~ N(0, N0) i.i.d.
 
-A device received on a resource of its own has no others to hide behind or be exposed by; its own symbol is
-then the one unknown, which is num_devices = 2. Amplitude A and noise_power N0 share a unit (A^2 and N0 are
-powers at the receiver); epsilon and losses are in nats.
+For a device on its own resource, its own symbol is the one unknown: this is num_devices = 2. Amplitude A and
+noise_power N0 share a unit (A^2 and N0 are powers at the receiver); epsilon and losses are in nats.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from privacy.errors import (
 from privacy.mechanisms._digital_tail import DELTA_RESOLUTION, entry_loss, exceedance
 from privacy.rate_limits import rate_limit
 
-# Rounding of m a l must not turn an epsilon meant as the bound into one just below it.
+# Tolerance for an epsilon that equals the bound m a l up to rounding.
 _BOUND_SLACK = 1e-12
 _MONTE_CARLO_CHUNK = 1 << 18
 
@@ -87,14 +86,14 @@ def digital_loss(
     w, shift = samples / math.sqrt(noise_power), relative * (num_devices - 1)
     above = entry_loss(w + shift, relative=relative, entry_bound=entry_bound).sum(axis=-1)
     below = entry_loss(w - shift, relative=relative, entry_bound=entry_bound).sum(axis=-1)
-    # A sum of m rounded terms may pass the bound by an ulp; the bound itself is exact.
+    # A sum of m rounded terms may exceed the exact bound by an ulp.
     bound = samples.shape[-1] * entry_bound
     loss: NDArray[np.float64] = np.minimum(np.maximum(np.abs(above), np.abs(below)), bound)
     return loss
 
 
 def digital_loss_bound(*, dimension: int, gradient_bound: float, quantizer_slope: float) -> float:
-    """m ln(Phi(l) / Phi(-l)) = m a l in nats: no amplitude and no noise can leak more in one round.
+    """m ln(Phi(l) / Phi(-l)) = m a l, the largest loss of one round at any amplitude and noise [nats].
 
     Zhang et al. 2022, text after (17). From this epsilon on the amplitude needs no cap. Raises PrivacyError.
     """

@@ -48,7 +48,7 @@ def delta_from_renyi(*, order: float, epsilon: float, epsilon_prime: float) -> f
 def printed_sigma(*, sensitivity: ArrayLike, num_rounds: int, epsilon: float, delta: float) -> NDArray[np.float64]:
     """sigma = Dw K sqrt(2 ln(1.25 / delta)) / eps, of the shape of Dw; Li et al. 2025, after (23).
 
-    The classic bound behind it is proven for eps / K < 1 alone; `spent_epsilon` says what it really gives. Raises
+    The classic bound behind it holds for eps / K < 1 only; `spent_epsilon` returns the true epsilon. Raises
     PrivacyError for values out of range.
     """
     distance = _check(sensitivity, num_rounds=num_rounds, delta=delta)
@@ -75,9 +75,9 @@ def spent_epsilon(*, sigma: ArrayLike, sensitivity: ArrayLike, num_rounds: int, 
     distance = _check(sensitivity, num_rounds=num_rounds, delta=delta)
     deviation = np.asarray(sigma, dtype=np.float64)
     if not np.all(np.isfinite(deviation) & (deviation >= 0.0)):
-        raise PrivacyError("sigma is negative or not finite, but a standard deviation is neither; give at least 0.")
+        raise PrivacyError("sigma is negative or not finite, but a standard deviation must be finite and at least 0.")
     ratio = deviation / (distance * math.sqrt(num_rounds))
-    # Devices differ in |D_n| alone, so a thousand of them ask few different questions.
+    # Devices differ in |D_n| only, so that many have equal values.
     distinct, where = np.unique(ratio.ravel(), return_inverse=True)
     spent = np.array([_epsilon(float(one), float(delta)) for one in distinct], dtype=np.float64)
     return spent[where].reshape(ratio.shape)
@@ -96,7 +96,7 @@ def _check(sensitivity: ArrayLike, *, num_rounds: int, delta: float) -> NDArray[
 def _multiplier(epsilon: float, delta: float) -> float:
     import dp_accounting
 
-    # Far out in the tail its logarithm of a difference is -inf on purpose.
+    # In the far tail the logarithm of a difference is -inf, as intended.
     with np.errstate(divide="ignore"):
         return float(dp_accounting.get_sigma_gaussian(epsilon, delta))
 

@@ -27,7 +27,7 @@ _FEASIBLE = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class MvuTable:
-    """What is sent and how it is read.
+    """A table of symbols and their probabilities.
 
     - `probabilities` P `[n_in, n_out]`: rows are the grid points x_i = i / (n_in - 1) of [0, 1], and sum to 1;
     - `symbols` alpha `[n_out]`: sum_j P_ij alpha_j = x_i. A symbol that is never sent has a column of zeros.
@@ -86,7 +86,9 @@ def mvu_table(*, epsilon: float, input_bits: int, output_bits: int) -> MvuTable:
     if max(input_bits, output_bits) > _MOST_BITS:
         raise PrivacyError(f"{max(input_bits, output_bits)} bits per number exceed {_MOST_BITS}; use fewer, or JoPEQ.")
     if epsilon > _LARGEST_EPSILON:
-        raise PrivacyError(f"epsilon is {epsilon}, beyond {_LARGEST_EPSILON:g} the table cannot be told from plain.")
+        raise PrivacyError(
+            f"epsilon is {epsilon}, but it must be at most {_LARGEST_EPSILON:g}; give a smaller epsilon."
+        )
     num_inputs, num_symbols = 1 << input_bits, 1 << output_bits
     best = randomized_response(epsilon=epsilon, num_inputs=num_inputs, num_symbols=num_symbols)
     if min(input_bits, output_bits) > 1:
@@ -111,7 +113,7 @@ def _descend(epsilon: float, num_inputs: int, num_symbols: int) -> MvuTable | No
 
     def cost(offsets: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         solved = program.solve(offsets)
-        # Symbols too close together to be unbiased with: back off.
+        # Symbols too close together allow no unbiased table: go back.
         return (solved.cost, solved.gradient) if solved is not None else (1e6, np.zeros_like(offsets))
 
     minimum = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": 100})
@@ -182,7 +184,7 @@ def _gather(offsets: NDArray[np.float64], mass: NDArray[np.float64], count: int)
     used = mass > _UNUSED
     offsets, mass = offsets[used], mass[used]
     if len(offsets) < count:
-        # Symbols to spare lie in between, where they hurt nobody.
+        # Spare symbols lie in between, without an effect.
         spare = np.linspace(offsets[0], offsets[-1], count + 2 - len(offsets))[1:-1]
         return np.sort(np.concatenate([offsets, spare]))
     share = (np.cumsum(mass) - mass / 2.0) / mass.sum()
@@ -192,16 +194,16 @@ def _gather(offsets: NDArray[np.float64], mass: NDArray[np.float64], count: int)
         total = np.bincount(nearest, mass, minlength=count)
         mean = np.bincount(nearest, mass * offsets, minlength=count)
         centres = np.where(total > 0.0, mean / np.where(total > 0.0, total, 1.0), centres)
-    # The outermost must reach far enough to be unbiased with at all.
+    # The outermost symbols must lie far enough out for an unbiased table.
     return np.asarray(centres * offsets[-1] / centres[-1])
 
 
 def _cleaned(epsilon: float, table: NDArray[np.float64], symbols: NDArray[np.float64]) -> MvuTable:
-    """Rounding errors of the solver removed: rows that sum to 1, ratios within e^eps, unbiased."""
+    """Remove rounding errors of the solver: rows sum to 1, ratios lie within e^eps, the table is unbiased."""
     table = np.maximum(0.5 * (table + table[::-1, ::-1]), 0.0)
     table[:, table.max(axis=0) < _UNUSED] = 0.0
     table /= table.sum(axis=1, keepdims=True)
-    # A little of the mean row brings ratios back; reading the symbols about their mean takes its pull away again.
+    # A small part of the mean row corrects the ratios; symbols scaled about their mean remove its bias.
     common = table.mean(axis=0)
     for blend in (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3):
         mixed = (1.0 - blend) * table + blend * common

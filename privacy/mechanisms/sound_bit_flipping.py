@@ -1,19 +1,20 @@
-"""What flipped bits prove: every bit is randomized response, and those count in which neighbours can differ.
+"""Proved privacy of flipped bits: every bit is randomized response, and bits count in which neighbours can differ.
 
-A bit that is wrong with probability p, whatever the others do, has the loss ln((1 - p) / p) =: eps0 at most. Neighbours
-that differ in n bits over all numbers and rounds are told apart by n such responses, whose sum is known exactly: eps0
-(n - 2 Binomial(n, p)). All hangs on n, and what bounds n is less than one would hope:
+A bit that is wrong with probability p, independent of the others, has a loss of at most eps0 = ln((1 - p) / p).
+Neighbours that differ in n bits over all numbers and rounds face n such responses, whose sum is known exactly:
+eps0 (n - 2 Binomial(n, p)). Everything depends on n, which has weak bounds:
 
-- *One number, d steps of the code.* In the B-bit fixed-point code of Li et al. 2025 (7) one step is enough for all B
-  bits: from 01..1 to 10..0 the carry runs through. On average over codes it flips two. A guarantee is for the worst.
-- *An l2 sensitivity before rounding to the nearest* bounds nothing: every number may lie at a rounding threshold, and
-  the least shift there is a step of its code. All B M bits count.
-- *A sensitivity in steps of the codes themselves* bounds the numbers: each that differs costs a step at least, so that
-  l1 distance D leaves D of them and l2 distance D leaves D^2, each with all its B bits.
+- *One number, d steps of the code.* In the B-bit fixed-point code of Li et al. 2025 (7), one step can change all B
+  bits: from 01..1 to 10..0. The average over codes is two bits, but a guarantee holds for the worst.
+- *An l2 sensitivity before rounding to the nearest* gives no bound: every number may lie at a rounding threshold, where
+  the least shift is a step of its code. All B M bits count.
+- *A sensitivity in steps of the codes* bounds the numbers: each that differs costs at least one step, so that an l1
+  distance D allows D of them, and an l2 distance D allows D^2, each with all its B bits.
 
-At the rates of the paper the sum is many orders above Theorem 1's figure. That is no flaw of the account: with millions
-of independent flips whoever knows both candidates tells them apart. Theorem 1 (see `bit_flipping`) weighs bits
-by significance and averages over neighbours, which speaks of the typical change of a value and not of a guarantee.
+At the rates of the paper the sum is many orders of magnitude above the epsilon of Theorem 1. The account is right: with
+millions of independent flips, an observer who knows both candidates can distinguish them. Theorem 1 (see
+`bit_flipping`) weighs bits by significance and averages over neighbours: it describes the typical change of a value,
+which is no guarantee.
 """
 
 from __future__ import annotations
@@ -68,17 +69,17 @@ def distance_law(steps: int, *, bits: int) -> NDArray[np.float64]:
 
 
 def mean_distance(steps: int, *, bits: int) -> float:
-    """The mean of `distance_law`, about 2 for one step: what a typical code shows, and no guarantee."""
+    """The mean of `distance_law`, about 2 for one step: typical, and no guarantee."""
     law = distance_law(steps, bits=bits)
     return float(law @ np.arange(law.size))
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatedSensitivity:
-    """How far apart neighbouring uploads are, in steps of the code: `steps` in `norm`, as somebody states it.
+    """Stated distance of neighbouring uploads: `steps` of the code in `norm`.
 
-    `on_grid`: the distance is that of the codes, as where updates are clipped and rounded before it is taken; else that
-    of the numbers before they are rounded to the nearest. Raises PrivacyError for steps below 0 or an unknown norm.
+    `on_grid`: the distance is that of the codes, for updates that are clipped and rounded first; otherwise that of the
+    numbers before rounding to the nearest. Raises PrivacyError for steps below 0 or an unknown norm.
     """
 
     steps: float
@@ -86,7 +87,7 @@ class StatedSensitivity:
     on_grid: bool
 
     def __post_init__(self) -> None:
-        """Refuse what is no distance."""
+        """Raise PrivacyError for an invalid distance."""
         if not (math.isfinite(self.steps) and self.steps >= 0.0):
             raise PrivacyError(
                 f"steps is {self.steps}, but a distance is finite and at least 0; give steps of the code."
@@ -96,25 +97,25 @@ class StatedSensitivity:
 
     @classmethod
     def of(cls, distance: float, *, value_range: float, bits: int, norm: Norm, on_grid: bool) -> StatedSensitivity:
-        """From a distance of values in [-r, r), one step of which is 2 r 2^-bits."""
+        """From a distance of values in [-r, r), where one step is 2 r 2^-bits."""
         require_positive(value_range=value_range)
         return cls(steps=distance / (2.0 * value_range) * 2.0 ** _bits(bits), norm=norm, on_grid=on_grid)
 
     def numbers(self, num_numbers: int) -> int:
-        """How many of `num_numbers` codes can differ at once: each differs by a whole step or not at all."""
+        """The most of `num_numbers` codes that can differ: each differs by whole steps."""
         require_count(num_numbers=num_numbers)
         if self.steps == 0.0:
             return 0
         if not self.on_grid:
             return num_numbers
-        # A distance meant as a whole number of steps must not lose one to rounding.
+        # Rounding must not reduce a whole number of steps.
         steps = self.steps * (1.0 + 1e-9)
         if self.norm == "linf":
             return num_numbers if steps >= 1.0 else 0
         return int(min(steps if self.norm == "l1" else steps * steps, num_numbers))
 
     def words(self) -> str:
-        """The assumption that a claim resting on it has to name."""
+        """The assumption that a claim with this distance must name."""
         of = "their codes" if self.on_grid else "their numbers before rounding"
         return f"uploads of neighbours are at most {self.steps:.4g} steps of the code apart in {self.norm}, as {of}"
 
@@ -167,7 +168,7 @@ def epsilon_from_renyi(*, order: float, epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class AccountRow:
-    """One line of the table: what is accounted for, the claim, and what it is worth in one plain sentence."""
+    """One row of the table: the subject, the claim, and its worth in one plain sentence."""
 
     what: str
     claim: Claim
@@ -188,20 +189,20 @@ def bit_flipping_rows(
     channel_credited: bool = False,
     block_bits: int = 1,
 ) -> tuple[AccountRow, ...]:
-    """Theorem 1 beside what flips at `flip_probability` p prove, for K rounds of `num_numbers` numbers of `bits` bits.
+    """Theorem 1 beside the proved claims of flips with probability p, for K rounds of `num_numbers` numbers.
 
-    `block_bits` > 1: bits go through a block cipher before they are flipped. Whoever has the key, the server first of
-    all, knows which two ciphertexts neighbours make, and those differ in up to all bits of every block that a changed
-    bit lies in: flips of the ciphertext count, and a bit, a number or an upload is worth its whole blocks. Theorem 1
-    has its rate after decryption.
+    `flip_probability` is p; each number has `bits` bits. `block_bits` > 1: a block cipher encrypts the bits before they
+    are flipped. An observer with the key, such as the server, knows the two ciphertexts of neighbours, which can differ
+    in all bits of every block with a changed bit. Flips of the ciphertext then count, and a bit, a number or an upload
+    counts with its whole blocks. The rate of Theorem 1 is that after decryption.
 
-    - Theorem 1, (order, eps) Renyi DP, and the same as (eps, delta) DP: a figure for a typical neighbour, no guarantee;
-    - one bit, and one number with all its bits: proved, of as little as they say;
-    - the whole run with every bit of every number: proved without any assumption on the learning;
-    - the whole run at the stated sensitivity: proved where that holds, and no better than the last where it bounds
+    - Theorem 1, (order, eps) Renyi DP, and the same as (eps, delta) DP: for a typical neighbour, no guarantee;
+    - one bit, and one number with all its bits: proved, for that scope only;
+    - the whole run with every bit of every number: proved without assumptions on the learning;
+    - the whole run at the stated sensitivity: proved if that holds, and no better than the previous row if it bounds
       numbers before rounding.
 
-    `delta` is that of the claims of the run, `delta_evidence` < delta what of it is spent on measured noise. Raises
+    `delta` belongs to the claims of the run; `delta_evidence` < delta is its part for measured noise. Raises
     PrivacyError for values out of range.
     """
     from privacy.events.noise_events import LARGEST_COUNT
@@ -210,7 +211,8 @@ def bit_flipping_rows(
     require_probability(delta=delta)
     if not 0.0 <= delta_evidence < delta:
         raise PrivacyError(
-            f"evidence takes {delta_evidence} of a delta of {delta}; ask for a larger delta, or for stronger evidence."
+            f"evidence costs {delta_evidence}, which must be below delta {delta}; give a larger delta, or stronger "
+            "evidence."
         )
 
     def proved(epsilon: float, *, scope: Scope, spent: float, exact: bool, assumptions: tuple[str, ...] = ()) -> Claim:
@@ -265,21 +267,21 @@ def bit_flipping_rows(
             claim=proved(
                 block_bits * each, scope="coordinate", spent=0.0, exact=block_bits == 1, assumptions=(ONE_BIT,)
             ),
-            worth="True of any one bit, and of nothing that shows in two."
+            worth="Holds for any one bit, and for no change of two bits."
             if block_bits == 1
-            else "One changed bit changes its whole block of ciphertext: up to all of these are told.",
+            else "One changed bit changes its whole block of ciphertext, up to all of its bits.",
         ),
         AccountRow(
             what=f"one number of {bits} bits",
             claim=proved(min(of_number, every) * each, scope="coordinate", spent=0.0, exact=False),
-            worth="True of any one number in one round: one step of the code can change all its bits."
+            worth="Holds for any one number in one round: one step of the code can change all its bits."
             if block_bits == 1
-            else f"True of any one number in one round: the blocks it lies in have {min(of_number, every)} bits.",
+            else f"Holds for any one number in one round: the blocks around it have {min(of_number, every)} bits.",
         ),
         AccountRow(
             what=f"every bit of {num_numbers:,} numbers, {num_rounds} rounds",
             claim=of_run(every),
-            worth="A guarantee whatever the learning does, for all that a device holds.",
+            worth="A guarantee for all data of a device, without assumptions on the learning.",
         ),
         AccountRow(
             what=f"{stated:,} bits that can differ, {num_rounds} rounds",
@@ -291,15 +293,15 @@ def bit_flipping_rows(
 
 INDEPENDENT = "every bit is wrong with at least this probability, independently of all others"
 ONE_BIT = "one bit alone, all others equal"
-TYPICAL = "No guarantee: bits are weighed by significance and neighbours averaged, so that a worst pair leaks more."
+TYPICAL = "No guarantee: bits are weighed by significance and neighbours averaged, so that the worst pair loses more."
 
 
 def _worth_of(stated: int, every: int) -> str:
     if stated == every:
-        return "The stated sensitivity spares no bit: the line above again."
+        return "The stated sensitivity excludes no bit: the same as the row above."
     if stated == 0:
-        return "Nothing can differ, as stated, and so nothing leaks."
-    return f"A guarantee as far as the stated sensitivity holds, which leaves {stated / every:.2g} of all bits."
+        return "By the stated sensitivity nothing differs, and there is no loss."
+    return f"A guarantee if the stated sensitivity holds, which allows {stated / every:.2g} of all bits to differ."
 
 
 def _bits(bits: int) -> int:

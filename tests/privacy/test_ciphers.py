@@ -36,7 +36,7 @@ def after_one_flip(cipher: Cipher, *, num_bytes: int, bit: int, seed: int = 1) -
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("num_bytes", [1, 15, 16, 17, 4097])
-def test_what_is_encrypted_comes_back(name: str, num_bytes: int) -> None:
+def test_decryption_returns_the_plaintext(name: str, num_bytes: int) -> None:
     cipher, sent = build_cipher(name), random_payload(2, 3, num_bytes)
     kept = sent.copy()
     covered = cipher.encrypt(sent, keys=KEYS)
@@ -70,7 +70,7 @@ def test_equal_bits_of_other_devices_trials_and_rounds_look_different(name: str)
 
 
 @pytest.mark.parametrize("name", ["stream", "aes"])
-def test_the_same_keys_give_the_same_bits_whoever_else_is_there(name: str) -> None:
+def test_the_ciphertext_of_a_device_depends_on_no_other_device(name: str) -> None:
     cipher, sent = build_cipher(name), random_payload(2, 3, 40)
     together = cipher.encrypt(sent, keys=KEYS)
     np.testing.assert_array_equal(cipher.encrypt(sent[1:, :2], keys=KEYS[1:]), together[1:, :2])

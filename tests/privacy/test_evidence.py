@@ -182,7 +182,7 @@ def test_a_noise_power_within_its_tolerance_keeps_what_was_promised_at_its_lower
     assert float(SuperposedBit(amplitude=high, entry_bound=1.5).delta(epsilon)) == pytest.approx(spent(sure))
 
 
-def test_a_listener_in_a_better_fade_hears_what_its_advantage_covers_and_no_more() -> None:
+def test_the_advantage_covers_a_listener_in_a_better_fade() -> None:
     np.testing.assert_allclose(credited_amplitude([0.0, 0.1], listener_advantage_db=20.0), [0.0, 1.0])
     assert float(credited_amplitude(0.1, listener_advantage_db=6.0, tolerance_db=14.0)) == pytest.approx(1.0)
     rng = np.random.default_rng(2)
@@ -195,7 +195,7 @@ def test_a_listener_in_a_better_fade_hears_what_its_advantage_covers_and_no_more
 
 @pytest.mark.parametrize("own", [0.0, 0.05, 0.3])
 @pytest.mark.parametrize("channel", [0.001, 0.05, 0.3])
-def test_who_keeps_the_signal_before_the_decision_learns_more_than_decided_bits(own: float, channel: float) -> None:
+def test_the_signal_before_the_decision_has_a_larger_loss_than_decided_bits(own: float, channel: float) -> None:
     amplitude = float(soft_amplitude(channel))
     assert stats.norm.sf(amplitude) == pytest.approx(channel)
     soft = SuperposedBit(amplitude=amplitude, entry_bound=bit_epsilon(own))
@@ -208,12 +208,12 @@ def test_who_keeps_the_signal_before_the_decision_learns_more_than_decided_bits(
     assert soft.pure_epsilon() > decided.pure_epsilon()
 
 
-def test_no_rate_is_no_noise_and_half_hides_all() -> None:
+def test_rate_0_is_no_noise_and_rate_one_half_has_no_loss() -> None:
     np.testing.assert_array_equal(soft_amplitude([0.0, 0.5, 1.0]), [math.inf, 0.0, math.inf])
     assert float(soft_amplitude(0.1, listener_advantage_db=20.0)) == pytest.approx(10 * float(soft_amplitude(0.9)))
 
 
-def test_only_flips_that_are_independent_by_law_or_by_test_are_credited() -> None:
+def test_only_independent_flips_count() -> None:
     credited = {
         (law, outcome)
         for law, outcome in itertools.product(
@@ -224,16 +224,16 @@ def test_only_flips_that_are_independent_by_law_or_by_test_are_credited() -> Non
     believed = {("independent", outcome) for outcome in ("fair", "unknown", None)}
     assert credited == believed | {("unknown", "fair")}
     assert "do not arrive" in str(may_credit(law="dropped", outcome="fair"))
-    assert "not those of independent flips" in str(may_credit(law="independent", outcome="unfair"))
-    assert "too few errors" in str(may_credit(law="unknown", outcome="unknown"))
+    assert "are not independent" in str(may_credit(law="independent", outcome="unfair"))
+    assert "too few were counted" in str(may_credit(law="unknown", outcome="unknown"))
     assert "no test" in str(may_credit(law="unknown"))
 
 
-def test_every_credit_names_what_it_rests_on() -> None:
+def test_every_counted_error_names_its_assumption() -> None:
     assert "by the law" in independence_sentence(law="independent")
-    assert "a test and no proof" in independence_sentence(law="unknown", outcome="fair")
+    assert "a test is no proof" in independence_sentence(law="unknown", outcome="fair")
     assert independence_sentence(law="dropped") == may_credit(law="dropped")
-    assert listener_sentence() == "whoever listens hears the devices no better than the server"
+    assert listener_sentence() == "a listener receives the devices no better than the server"
     told = listener_sentence(advantage_db=3.0, tolerance_db=1.5, decided_bits=True)
     assert "3 dB better" in told
     assert "1.5 dB below" in told
@@ -243,9 +243,9 @@ def test_every_credit_names_what_it_rests_on() -> None:
 def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(PrivacyError, match="between 0 and the probed bits"):
         credited_rate(11, 10, failure_probability=0.1)
-    with pytest.raises(PrivacyError, match="grant the evidence more of delta"):
+    with pytest.raises(PrivacyError, match="give the evidence a larger share of delta"):
         credited_rate(1, 10, failure_probability=1e-16)
-    with pytest.raises(PrivacyError, match="grant the evidence more of delta"):
+    with pytest.raises(PrivacyError, match="give the evidence a larger share of delta"):
         confidence_for(1e-12, num_rounds=1000)
     with pytest.raises(PrivacyError, match="failure_probability is 0"):
         evidence_delta(0.0, num_rounds=3)

@@ -8,7 +8,7 @@ import sys
 import privacy
 
 
-def test_importing_and_using_privacy_loads_no_tensorflow_no_sionna_and_no_other_room() -> None:
+def test_privacy_loads_no_tensorflow_no_sionna_and_no_other_package() -> None:
     code = (
         "import sys, privacy\n"
         "heavy = ('tensorflow', 'sionna', 'phy', 'fl', 'scenarios', 'scipy', 'pydantic')\n"
@@ -20,6 +20,6 @@ def test_importing_and_using_privacy_loads_no_tensorflow_no_sionna_and_no_other_
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_every_public_name_can_be_had() -> None:
+def test_every_public_name_can_be_imported() -> None:
     for name in privacy.__all__:
         assert getattr(privacy, name) is not None

@@ -183,7 +183,7 @@ def told_of(result: TrialResult, **changes: Any) -> Ledger:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"coding": {"code": "convolutional", "rate": 0.5}}, "no test of counted errors shows it"),
+        ({"coding": {"code": "convolutional", "rate": 0.5}}, "no test of counted errors shows that they are"),
         ({"packets": {"policy": "drop"}}, "do not arrive"),
     ],
     ids=["coded", "lost packets"],

@@ -211,13 +211,13 @@ def test_gaussian_noise_of_different_strength_is_one_release() -> None:
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
-def test_one_unprotected_release_spoils_all(accountant: Accountant) -> None:
+def test_one_unprotected_release_gives_infinity(accountant: Accountant) -> None:
     releases = spent((PureEpsilon(epsilon=0.1), 3), (Unprotected(), 1))
     assert account(releases, delta=1e-5, accountant=accountant) == math.inf
     assert spent_delta(releases, epsilon=1e6, accountant=accountant) == 1.0
 
 
-def test_accountants_say_which_event_they_cannot_treat() -> None:
+def test_accountants_name_the_event_that_they_cannot_treat() -> None:
     noise, laplace = spent((GaussianNoise(noise_multiplier=2.0), 4)), spent((LaplaceNoise(epsilon=0.1), 4))
     for accountant in ("basic", "advanced"):
         with pytest.raises(PrivacyError, match=rf"'{accountant}'.*GaussianNoise\(noise_multiplier=2\.0\).*; use"):

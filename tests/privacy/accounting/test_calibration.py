@@ -42,7 +42,7 @@ def spent(kind: Kind, parameter: np.ndarray, *, coordinates: int, facts: Mapping
 
 @pytest.mark.parametrize(("kind", "coordinates", "facts", "accountant"), CASES)
 @pytest.mark.parametrize("schedule", ["uniform", "increasing"])
-def test_what_is_found_spends_the_budget_within_a_percent_and_never_more(
+def test_the_calibrated_parameter_spends_the_budget_within_a_percent(
     kind: Kind, coordinates: int, facts: Mapping[str, float], accountant: Any, schedule: Any
 ) -> None:
     if schedule == "increasing" and accountant == "exact":
@@ -127,7 +127,7 @@ def test_where_the_bits_themselves_keep_the_budget_any_amplitude_does() -> None:
     assert np.isinf(found).all()  # m a l = 7.5, whatever is heard
 
 
-def test_flips_rarer_than_are_drawn_are_not_asked_for() -> None:
+def test_calibrated_flips_are_not_rarer_than_the_resolution() -> None:
     budget = RunBudget(epsilon=100.0, delta=1e-5)
     assert calibrated("flipped-bits", budget=budget, coordinates=1, weights=np.ones(1))[0] == 1e-12
 
@@ -147,7 +147,7 @@ def test_a_round_more_is_refused_exactly_where_it_breaks_the_budget() -> None:
     assert not would_exceed((), Spending(event=NoRelease(), count=1), **limits)
 
 
-def test_what_evidence_costs_is_taken_from_delta_round_by_round() -> None:
+def test_the_cost_of_evidence_is_subtracted_from_delta() -> None:
     event = FlippedBit(flip_probability=0.4)
     free = RunBudget(epsilon=5.0, delta=1e-3)
     paid = RunBudget(epsilon=5.0, delta=1e-3, evidence=1.0001e-4)
@@ -158,7 +158,7 @@ def test_what_evidence_costs_is_taken_from_delta_round_by_round() -> None:
     with_evidence = calibrated("flipped-bits", budget=paid, coordinates=1, weights=weights)[0]
     less = RunBudget(epsilon=5.0, delta=1e-3 - 5 * 1.0001e-4)
     assert with_evidence == calibrated("flipped-bits", budget=less, coordinates=1, weights=weights)[0]
-    with pytest.raises(PrivacyError, match="evidence of the channel's noise alone takes"):
+    with pytest.raises(PrivacyError, match="evidence of the channel's noise costs"):
         calibrated("flipped-bits", budget=paid, coordinates=1, weights=np.ones(10))
 
 

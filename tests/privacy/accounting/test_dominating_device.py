@@ -66,7 +66,7 @@ def test_negative_and_missing_parameters_are_refused(kind: Kind) -> None:
         event_of("superposed-bits", 0.3, {})
 
 
-def test_equal_events_are_grouped_and_silence_counts_for_nothing() -> None:
+def test_equal_events_are_grouped_and_silent_rounds_have_no_loss() -> None:
     spent = spendings(ledger("flipped-bits", [[0.1, 0.2], [0.1, NAN], [0.3, NAN]], coordinates=7), credited=True)
     assert told(spent) == [(FlippedBit(flip_probability=0.1), 14), (FlippedBit(flip_probability=0.3), 7)]
     assert spendings(ledger("gaussian", [[NAN], [NAN]]), credited=True) == ()

@@ -41,7 +41,7 @@ def test_a_threshold_chosen_on_the_other_half_keeps_the_confidence() -> None:
     assert exceeding / runs <= 1.0 - confidence + binomial_slack(1.0 - confidence, runs)
 
 
-def test_judged_games_have_no_say_in_the_threshold() -> None:
+def test_judged_games_do_not_select_the_threshold() -> None:
     rng = np.random.default_rng(3)
     worlds = rng.random(1000) < 0.5
     scores = rng.normal(worlds.astype(float))
@@ -59,7 +59,7 @@ def test_without_an_error_the_bound_is_that_of_the_rule_of_clopper_and_pearson()
     assert float(epsilon_lower(0, 0, 500, 500, delta=0.01, confidence=0.95)) == pytest.approx(expected, rel=1e-12)
 
 
-def test_errors_everywhere_prove_nothing() -> None:
+def test_an_attacker_that_always_errs_gives_no_bound() -> None:
     assert float(epsilon_lower(500, 500, 500, 500, delta=0.0, confidence=0.9)) == 0.0
     assert float(epsilon_lower(500, 0, 500, 500, delta=0.0, confidence=0.9)) == 0.0
     assert float(mu_lower(500, 500, 500, 500, confidence=0.9)) == 0.0
@@ -110,7 +110,7 @@ def test_the_renyi_form_approaches_the_divergence_of_randomized_response_from_be
     assert 0.0 < fewer < found
 
 
-def test_delta_is_paid_for() -> None:
+def test_delta_lowers_the_bound() -> None:
     found = [float(epsilon_lower(50, 60, 1000, 1000, delta=delta, confidence=0.99)) for delta in (0.0, 0.1, 0.5)]
     assert found[0] > found[1] > found[2] > 0.0
 
@@ -129,7 +129,7 @@ def test_delta_is_paid_for() -> None:
         (lambda: judge(np.full(400, np.nan), np.arange(400) % 2 == 0, delta=0.0, confidence=0.9), "without NaN"),
     ],
 )
-def test_what_cannot_be_judged_is_refused_by_name(call: object, named: str) -> None:
+def test_invalid_games_are_refused_by_name(call: object, named: str) -> None:
     assert callable(call)
     with pytest.raises(PrivacyError, match=named):
         call()

@@ -25,7 +25,7 @@ def test_the_area_is_the_share_of_pairs_in_order_and_ties_count_half() -> None:
     assert area_under_curve(scores, member).value == pytest.approx(((pairs > 0) + 0.5 * (pairs == 0)).mean(), abs=1e-12)
 
 
-def test_a_perfect_attacker_has_1_and_still_an_interval_and_a_blind_one_half() -> None:
+def test_a_perfect_attacker_has_area_1_with_an_interval_and_a_blind_one_has_one_half() -> None:
     member = np.arange(200) % 2 == 0
     perfect = area_under_curve(member.astype(float), member)
     assert (perfect.value, perfect.high) == (1.0, 1.0)
@@ -46,7 +46,7 @@ def test_intervals_hold_the_area_of_two_normal_laws_as_often_as_they_say() -> No
     assert abs(held / 400 - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 400)
 
 
-def test_members_are_found_above_all_but_one_in_a_hundred_of_the_others() -> None:
+def test_the_true_positive_rate_allows_one_percent_false_positives() -> None:
     others, members = np.arange(300.0), np.array([296.0, 296.5, 297.5, 400.0])
     scores = np.concatenate([others, members])
     member = np.arange(304) >= 300
@@ -60,8 +60,8 @@ def test_members_are_found_above_all_but_one_in_a_hundred_of_the_others() -> Non
     assert (everybody.value, everybody.high) == (1.0, 1.0)
 
 
-def test_games_that_cannot_be_ranked_are_refused_in_a_sentence() -> None:
-    with pytest.raises(PrivacyError, match="0 members and 3 others were scored"):
+def test_games_without_a_ranking_are_refused() -> None:
+    with pytest.raises(PrivacyError, match="0 members and 3 non-members have a score"):
         area_under_curve(np.zeros(3), np.zeros(3, bool))
     with pytest.raises(PrivacyError, match="NaN or infinite"):
         true_positive_rate(np.array([0.0, np.nan]), np.array([True, False]))

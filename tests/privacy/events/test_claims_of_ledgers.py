@@ -72,7 +72,7 @@ def test_evidence_is_paid_for_in_delta() -> None:
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-8, 3e-7])
-def test_where_evidence_takes_all_of_delta_nothing_holds_and_it_says_so(delta: float) -> None:
+def test_evidence_above_delta_gives_infinity_with_a_reason(delta: float) -> None:
     for claim in claims(FLIPS, delta=delta, accountants=("basic",)):
         if claim.channel_credited and claim.scope == "run":
             assert claim.epsilon == math.inf
@@ -81,14 +81,14 @@ def test_where_evidence_takes_all_of_delta_nothing_holds_and_it_says_so(delta: f
             assert math.isfinite(claim.epsilon)
 
 
-def test_what_nothing_but_the_channel_hides_has_no_epsilon_without_it() -> None:
+def test_data_protected_by_the_channel_only_has_no_epsilon_without_it() -> None:
     analog = replace(NOISE, uncredited=np.zeros((10, 3)))
     found = claims(analog, delta=1e-5, accountants=("renyi",))
     assert math.isfinite(only(found, scope="run", channel_credited=True).epsilon)
     assert only(found, scope="run", channel_credited=False).epsilon == math.inf
 
 
-def test_an_accountant_that_cannot_is_left_out_and_says_why() -> None:
+def test_an_accountant_without_a_result_gives_a_reason() -> None:
     found = claims(NOISE, delta=1e-5)
     assert {claim.accountant for claim in found} == {"renyi", "pld", "exact"}
     reasons = refusals(NOISE, delta=1e-5)
@@ -116,7 +116,7 @@ def test_removing_and_adding_is_twice_the_distance_and_the_way_back_is_refused()
         replace(FLIPS, relation="add-or-remove-one"), delta=1e-5, accountants=("basic",), relation="replace-one"
     )
     assert only(flips, scope="coordinate", channel_credited=True).epsilon == pytest.approx(2.0 * math.log(4.0))
-    with pytest.raises(PrivacyError, match="nothing follows for add-or-remove-one"):
+    with pytest.raises(PrivacyError, match="implies nothing for add-or-remove-one"):
         claims(NOISE, delta=1e-5, relation="add-or-remove-one")
 
 
@@ -157,7 +157,7 @@ def test_a_number_of_several_bits_loses_what_all_of_them_lose() -> None:
 
 
 @pytest.mark.parametrize("delta", [-0.1, 1.0, NAN])
-def test_deltas_that_are_none_are_refused(delta: float) -> None:
+def test_invalid_deltas_are_refused(delta: float) -> None:
     with pytest.raises(PrivacyError, match="delta is"):
         claims(FLIPS, delta=delta)
 
@@ -169,7 +169,7 @@ def test_delta_zero_is_refused_where_only_approximate_privacy_can_hold() -> None
     assert only(claims(pure, delta=0.0), scope="run", accountant="basic").epsilon == 3.0
 
 
-def test_a_run_that_sent_nothing_spent_nothing() -> None:
+def test_a_run_without_releases_has_epsilon_0() -> None:
     silent = Ledger(kind="gaussian", parameter=np.full((4, 2), NAN), coordinates=5, unit="device")
     assert {claim.epsilon for claim in claims(silent, delta=1e-5)} == {0.0}
 

@@ -191,7 +191,7 @@ def test_sampled_gaussian_noise_is_no_worse_than_its_amplified_profile() -> None
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
-def test_what_is_no_noise_is_refused_in_a_sentence(bad: float) -> None:
+def test_invalid_noise_is_refused(bad: float) -> None:
     for make in (
         lambda value: GaussianNoise(noise_multiplier=value),
         lambda value: LaplaceNoise(epsilon=value),

@@ -56,7 +56,7 @@ def test_it_is_an_event_and_equal_events_are_equal(event: Event) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3)])
-def test_answers_have_the_shape_of_the_question(event: Event, shape: tuple[int, ...]) -> None:
+def test_results_have_the_shape_of_the_arguments(event: Event, shape: tuple[int, ...]) -> None:
     for answer in (event.delta(np.full(shape, 0.5)), event.renyi(np.full(shape, 2.0))):
         assert isinstance(answer, np.ndarray)
         assert (answer.shape, answer.dtype) == (shape, np.float64)

@@ -64,7 +64,7 @@ def composed_delta(epsilon: Floats, *, amplitude: float, bound: float, count: in
     return np.array(limits)
 
 
-def test_the_event_answers_the_questions_of_every_event() -> None:
+def test_the_event_implements_the_interface() -> None:
     event = SuperposedBit(amplitude=0.2, entry_bound=BOUND)
     assert isinstance(event, Event)
     assert event.repeated(0) == NoRelease()
@@ -207,7 +207,7 @@ def test_delta_falls_in_epsilon_grows_with_both_parameters_and_never_overflows()
 
 
 @pytest.mark.parametrize("amplitude", [0.02, 0.0659, 0.19, 0.7, 3.0])
-def test_renyi_and_delta_tell_one_story(amplitude: float) -> None:
+def test_renyi_and_delta_agree(amplitude: float) -> None:
     """E_Q[r^a] = 1 + a (a-1) int_0^inf [e^((a-1) x) + e^(-a x)] delta(x) dx for a pair of mirror images."""
     event = SuperposedBit(amplitude=amplitude, entry_bound=BOUND)
     nodes, weights = np.polynomial.legendre.leggauss(400)

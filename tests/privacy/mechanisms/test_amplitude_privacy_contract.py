@@ -117,7 +117,7 @@ def test_repeated_amplitudes_are_answered_exactly_and_fast() -> None:
     assert spent[-1, -1] == pytest.approx(0.01, rel=1e-5)
 
 
-def test_no_privacy_claims_nothing_and_forbids_nothing() -> None:
+def test_no_privacy_has_no_claim_and_no_cap() -> None:
     assert NoPrivacy().amplitude_cap() == math.inf
     assert NoPrivacy().loss_bound() == math.inf
     assert np.all(np.isnan(NoPrivacy().delta_spent([0.0, 1.0])))

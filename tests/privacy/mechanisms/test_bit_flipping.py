@@ -104,7 +104,7 @@ def test_composed_rates_multiply_what_is_recovered(first: float, second: float) 
     assert both >= max(first, second) - 1e-16
 
 
-def test_a_worse_channel_is_asked_for_fewer_flips() -> None:
+def test_a_worse_channel_needs_fewer_flips() -> None:
     added = artificial_rate(0.2, np.linspace(0.0, 1.0, 101))
     assert added[0] == 0.2
     assert np.all(np.diff(added) <= 0)
@@ -152,7 +152,7 @@ def test_the_credit_never_exceeds_the_point_estimate_and_bursts_lower_it(
     assert credited_channel_rate(errors, bits, confidence=confidence, design_effect=deff) <= low + 1e-15
 
 
-def test_a_channel_that_inverts_every_bit_is_credited_with_nothing() -> None:
+def test_a_channel_that_inverts_every_bit_counts_as_no_noise() -> None:
     inverted = plan([20_000, 19_000, 10_000])
     np.testing.assert_allclose(inverted.probed_low, credited_channel_rate([0, 1000, 10_000], 20_000, confidence=0.99))
     assert inverted.flip_probability[0] == pytest.approx(1 / 11)
@@ -205,7 +205,7 @@ def test_the_count_of_broken_promises_catches_a_credited_point_estimate(monkeypa
     assert lower > 0.3
 
 
-def test_a_plan_credits_the_channel_up_to_the_target_and_says_so_in_words() -> None:
+def test_a_plan_counts_the_channel_up_to_the_target() -> None:
     found = plan([0, 200, 3000])
     assert [CLAMP_WORDS[code] for code in found.clamp] == ["none", "none", "channel alone suffices"]
     np.testing.assert_allclose(found.credited[:2], 1 / 11)
@@ -215,7 +215,7 @@ def test_a_plan_credits_the_channel_up_to_the_target_and_says_so_in_words() -> N
     assert np.all(found.expected >= found.credited - 1e-15)
 
 
-def test_an_agnostic_plan_credits_nothing_and_the_channel_comes_on_top() -> None:
+def test_an_agnostic_plan_adds_flips_to_the_channel_errors() -> None:
     found = plan([0, 200, 19_999], channel="agnostic")
     np.testing.assert_array_equal(found.flip_probability, 1 / 11)
     np.testing.assert_array_equal(found.credited, 1 / 11)
@@ -223,7 +223,7 @@ def test_an_agnostic_plan_credits_nothing_and_the_channel_comes_on_top() -> None
     assert np.all(found.clamp == NO_CLAMP)
 
 
-def test_a_clamped_target_makes_every_bit_a_coin_unless_the_channel_does() -> None:
+def test_a_clamped_target_flips_with_one_half_unless_the_channel_does() -> None:
     found = plan([0, 200, 10_000], target=0.5)
     np.testing.assert_array_equal(found.flip_probability, 0.5)
     np.testing.assert_allclose(found.credited, 0.5)

@@ -92,7 +92,7 @@ def test_as_the_noise_vanishes_the_analog_delta_goes_to_one() -> None:
     tail=st.sampled_from(["corrected", "as-printed"]),
     noise=st.floats(1e-12, 1e3),
 )
-def test_the_cap_keeps_the_promise_and_a_hair_more_breaks_it(
+def test_the_cap_keeps_the_bound_and_a_slightly_larger_amplitude_breaks_it(
     epsilon: float, log_delta: float, tail: flmc_analog.AnalogTail, noise: float
 ) -> None:
     delta, setting = 10.0**log_delta, {**PAPER, "noise_power": noise, "tail": tail}

@@ -171,7 +171,9 @@ def test_delta_grows_with_the_amplitude_and_falls_with_epsilon() -> None:
 
 @pytest.mark.parametrize("devices", [1, 2, 20, 500])
 @pytest.mark.parametrize(("dimension", "epsilon"), [(1, 1.0), (5, 0.1), (5, 5.0), (5, 7.4), (100, 20.0)])
-def test_the_cap_keeps_the_promise_and_a_hair_more_breaks_it(dimension: int, epsilon: float, devices: int) -> None:
+def test_the_cap_keeps_the_bound_and_a_slightly_larger_amplitude_breaks_it(
+    dimension: int, epsilon: float, devices: int
+) -> None:
     setting = {**PAPER, "dimension": dimension, "num_devices": devices, "noise_power": 2.5}
     cap = digital_amplitude_cap(epsilon, 0.01, **setting)
     assert digital_delta(epsilon, amplitude=cap, **setting) <= 0.01

@@ -113,7 +113,7 @@ def test_delta_of_renyi_is_that_of_the_paper_and_bounds_a_gaussian() -> None:
             assert claimed >= analytic_delta(2 * renyi, multiplier=multiplier, num_rounds=1)
 
 
-def test_extreme_noise_spends_nothing_or_everything() -> None:
+def test_extreme_noise_gives_epsilon_0_or_infinity() -> None:
     spent = spent_epsilon(sigma=[0.0, 1e-3, 1e9], sensitivity=1.0, num_rounds=1, delta=0.01)
     assert spent[0] == math.inf
     assert 1e5 < spent[1] < math.inf

@@ -90,7 +90,7 @@ def test_a_distance_of_codes_bounds_how_many_numbers_differ(norm: str) -> None:
         assert reachable_bits(stated, num_numbers=5, bits=23) == 23 * stated.numbers(5)
 
 
-def test_a_distance_before_rounding_bounds_nothing() -> None:
+def test_a_distance_before_rounding_gives_no_bound() -> None:
     tiny = StatedSensitivity(steps=1e-6, norm="l2", on_grid=False)
     assert tiny.numbers(1_000_000) == 1_000_000
     # Numbers near a threshold: moved by a millionth of a step in all, every code differs, and in every bit.
@@ -128,7 +128,7 @@ def test_the_composed_epsilon_is_the_first_that_keeps_delta_by_the_binomial_sum(
             assert spent(epsilon * (1 - 1e-6)) > delta * (1 - 1e-9)
 
 
-def test_no_flip_hides_nothing_a_fair_coin_all_and_wrong_counts_as_right() -> None:
+def test_no_flip_gives_infinity_one_half_gives_zero_and_p_equals_1_minus_p() -> None:
     assert composed_epsilon(0.0, num_bits=1, delta=0.1) == math.inf
     assert composed_epsilon(1.0, num_bits=1, delta=0.1) == math.inf
     assert composed_epsilon(0.0, num_bits=0, delta=0.1) == 0.0
@@ -202,20 +202,20 @@ def test_without_flips_the_table_says_infinity_and_with_fair_coins_zero() -> Non
     assert every.claim.epsilon == stated.claim.epsilon == 0.0
 
 
-def test_evidence_is_paid_for_out_of_delta_and_the_claim_says_so() -> None:
+def test_evidence_costs_delta_and_the_claim_says_so() -> None:
     free, paid = (rows(num_numbers=40, delta=0.01, delta_evidence=d)[4].claim for d in (0.0, 0.009))
     assert paid.epsilon > free.epsilon
     assert (paid.delta, paid.delta_evidence) == (0.01, 0.009)
     assert paid.epsilon == composed_epsilon(1 / 11, num_bits=40 * 23 * 50, delta=0.01 - 0.009)
-    with pytest.raises(PrivacyError, match="ask for a larger delta"):
+    with pytest.raises(PrivacyError, match="give a larger delta"):
         rows(delta=0.01, delta_evidence=0.01)
 
 
-def test_a_sensitivity_before_rounding_is_told_to_spare_nothing() -> None:
+def test_a_sensitivity_before_rounding_excludes_no_bit() -> None:
     *_, every, stated = rows(sensitivity=StatedSensitivity(steps=1e-3, norm="l2", on_grid=False), num_numbers=100)
     assert stated.claim.epsilon == every.claim.epsilon
-    assert "spares no bit" in stated.worth
-    assert "Nothing can differ" in rows(sensitivity=StatedSensitivity(steps=0.5, norm="l1", on_grid=True))[-1].worth
+    assert "excludes no bit" in stated.worth
+    assert "nothing differs" in rows(sensitivity=StatedSensitivity(steps=0.5, norm="l1", on_grid=True))[-1].worth
 
 
 def test_impossible_arguments_are_refused() -> None:

@@ -91,7 +91,7 @@ def test_a_budget_is_read_and_loads_again_as_the_same(text: str, privacy: str, k
         (
             DIGITS,
             "{mechanism: gaussian, epsilon: 8, budget: {epsilon: 8}}",
-            "privacy.epsilon = 8: epsilon of a round is written, but the budget for the run sets what a round releases",
+            "privacy.epsilon = 8: epsilon of a round is written, but the budget for the run sets it",
         ),
         (
             DIGITS + "  aggregation: {name: mvu}\n",
@@ -101,13 +101,13 @@ def test_a_budget_is_read_and_loads_again_as_the_same(text: str, privacy: str, k
         (
             DIGITS,
             "{mechanism: gaussian, epsilon: 9, budget: {epsilon: 8, calibrate: false, schedule: increasing}}",
-            "schedule increasing shares out what calibrate finds, and calibrate is false",
+            "schedule increasing needs calibrate: true, and calibrate is false",
         ),
         (FLMC + "link: {csi: {error_variance: 0.1}}\n", "{budget: {epsilon: 2}}", "with an estimated channel"),
         (
             DIGITS.replace("error_free", "measured") + "  codec: fixed-point\n",
             "{mechanism: bit-flipping, channel: native, budget: {epsilon: 8}}",
-            "evidence of the channel's noise alone takes 1.0e-02 in each of 6 rounds",
+            "evidence of the channel's noise costs 1.0e-02 in each of 6 rounds",
         ),
     ],
 )
