@@ -25,11 +25,11 @@ import numpy as np
 from timing import print_table
 
 from fl.results import TrialResult
+from scenarios.files.plain_files import DATABASE
 from scenarios.plan.identity import physics
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.schema.loader import LoadedScenario, load_scenario
-from scenarios.store.plain_files import DATABASE
 from scenarios.store.store import Store
 from scenarios.studies.learning import identify
 

@@ -27,8 +27,8 @@ MOST_LINES = 400
 TABLES_OF_CASES = {"tests/scenarios/plan/test_identity.py"}
 
 # What breaks a rule today. Delete an entry with its cause; a new entry needs a reason.
-CHAINS_LEFT = {"scenarios": 13}
-LOOSE_LEFT = {"scenarios/store": 21}
+CHAINS_LEFT: dict[str, int] = {}
+LOOSE_LEFT: dict[str, int] = {}
 LINES_LEFT: dict[str, int] = {}
 CIRCLES_LEFT: set[str] = set()
 

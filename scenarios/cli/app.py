@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 
 class Level(StrEnum):
-    """The words of --log-level: keys of `scenarios.store.log.LEVELS`."""
+    """The words of --log-level: keys of `scenarios.files.log.LEVELS`."""
 
     DEBUG = "debug"
     INFO = "info"

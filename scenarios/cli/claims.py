@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from privacy.errors import PrivacyError
 from privacy.events.events import Relation
+from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan, value_of
 from scenarios.report.claims.bit_flipping import FlippingTable, flipping_tables
 from scenarios.report.claims.gather import ACCOUNTANTS, PointClaims, gather_claims, strongest
@@ -21,7 +22,6 @@ from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.cells import csv_row
 from scenarios.report.terminal import print_table
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.files import writing
 from scenarios.store.folder import identity_of
 from scenarios.store.store import Store
 from scenarios.studies.learning import LearningStudy

@@ -15,7 +15,7 @@ from scenarios.engine.interruption import interruptible
 from scenarios.engine.options import ClusterLostError
 from scenarios.engine.run import run_study
 from scenarios.engine.study import ReportPaths, Study
-from scenarios.store.log import LEVELS, USUAL, telling
+from scenarios.files.log import LEVELS, USUAL, telling
 
 FAILED, INTERRUPTED = 1, 130
 NOTICES_SHOWN = 20

@@ -13,13 +13,13 @@ from rich.table import Table
 from scenarios.engine.limits import room
 from scenarios.engine.options import RunOptions, refuse_impossible
 from scenarios.engine.study import default_folder
+from scenarios.files.log import logger
 from scenarios.plan.own_code import with_own_code
 from scenarios.plan.plan import expand
 from scenarios.report.figures.check import check_figures
 from scenarios.report.tables.table_check import check_tables
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
-from scenarios.store.log import logger
 from scenarios.studies.learning import LearningStudy, choose_engine, learning_warnings
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fl.results import TrialResult
 from scenarios.engine.interruption import stop_if_asked
-from scenarios.store.short_paths import short_path
+from scenarios.files.short_paths import short_path
 
 Attempt = Callable[[tuple[int, ...]], Sequence[TrialResult]]
 """Computes trials side by side; each one's numbers are those it has alone."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from scenarios.files.provenance import count_cpus
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.provenance import count_cpus
 
 WORKERS, SCHEDULER = "--workers", "--scheduler"
 _PER_CORE = 4

@@ -14,13 +14,13 @@ from typing import TypeVar
 
 from scenarios.engine.run_log import log_end, log_report, log_start
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
+from scenarios.files.heartbeat import Heartbeat
+from scenarios.files.log import USUAL, logged
+from scenarios.files.plain_files import DATABASE, RESOLVED, refuse_replaced
+from scenarios.files.provenance import PACKAGES, collect_provenance, find_version
+from scenarios.files.replacement import replace_text
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.database import STORE_VERSION, DamagedStoreError
-from scenarios.store.files import replace_text
-from scenarios.store.heartbeat import Heartbeat
-from scenarios.store.log import USUAL, logged
-from scenarios.store.plain_files import DATABASE, RESOLVED, refuse_replaced
-from scenarios.store.provenance import PACKAGES, collect_provenance, find_version
 from scenarios.store.records import Planned, ReportNote, below
 from scenarios.store.store import Store
 

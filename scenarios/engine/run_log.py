@@ -6,11 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from scenarios.engine.failures import short_trace
-from scenarios.store.log import event, logger
+from scenarios.files.log import event, logger
 
 if TYPE_CHECKING:
     from scenarios.engine.study import ReportPaths
-    from scenarios.store.provenance import Provenance
+    from scenarios.files.provenance import Provenance
     from scenarios.store.records import Planned
 
 _log = logger("run")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scenarios.engine.study import ReportPaths
+from scenarios.files.replacement import replace_text, writing
 from scenarios.report.computed_by import computed_by
-from scenarios.store.files import replace_text, writing
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scenarios.files.replacement import writing
 from scenarios.report.bursts import draw_runs, read_bursts
 from scenarios.report.claims.section import claim_section
 from scenarios.report.classification import draw_partitions, read_privacy
@@ -21,7 +22,6 @@ from scenarios.report.rows import bursts_rows, metrics_rows, privacy_table, rate
 from scenarios.report.settings import setting_in_words, settings_cells
 from scenarios.report.silence import silent_trials
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
-from scenarios.store.files import writing
 
 if TYPE_CHECKING:
     from scenarios.engine.study import ReportPaths

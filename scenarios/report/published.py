@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scenarios.files.replacement import file_name, replace_text, writing
 from scenarios.report.comparison import Comparison, compare, told_apart_by, verdict
 from scenarios.report.tables.cells import csv_row
 from scenarios.report.tables.text import Table, format_mean
 from scenarios.schema.labels.labels import plain_label, plain_setting, setting_cell
-from scenarios.store.files import file_name, replace_text, writing
 
 if TYPE_CHECKING:
     from scenarios.plan.points import Plan

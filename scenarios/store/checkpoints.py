@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fl.checkpoints import Saved, State
+from scenarios.files.log import event, logger
+from scenarios.files.provenance import PACKAGES, find_version
 from scenarios.plan.identity import canonical_json, task_id
 from scenarios.store.blobs import BlobError
 from scenarios.store.checkpoint_files import VERSION, Checkpoint, read_about, read_checkpoint, write_checkpoint
-from scenarios.store.log import event, logger
-from scenarios.store.provenance import PACKAGES, find_version
 
 CHECKPOINTS = "checkpoints"
 """The folder, inside that of the run."""

@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from scenarios.files.plain_files import DATABASE, JOURNAL, LOCK
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.plain_files import DATABASE, JOURNAL, LOCK
 
 STORE_VERSION = 4
 PAGE = 8192

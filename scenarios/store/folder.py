@@ -18,10 +18,13 @@ from typing import IO, Any, Literal, Self, TypeVar
 
 from numpy.typing import NDArray
 
+from scenarios.files.clock import utc_now
+from scenarios.files.lock import take_lock
+from scenarios.files.log import logger
+from scenarios.files.plain_files import DATABASE, LOCK
 from scenarios.schema.errors import ScenarioError
 from scenarios.store import database as file
 from scenarios.store.blobs import Blob, rows_of
-from scenarios.store.clock import utc_now
 from scenarios.store.contents import (
     Head,
     head_of,
@@ -33,9 +36,6 @@ from scenarios.store.contents import (
     write_batch,
 )
 from scenarios.store.database import IDENTITY, SEAL, DamagedStoreError, damaged, is_damage, telling_damage
-from scenarios.store.lock import take_lock
-from scenarios.store.log import logger
-from scenarios.store.plain_files import DATABASE, LOCK
 from scenarios.store.repair import repair
 
 Status = Literal["done", "failed", "part"]

@@ -11,11 +11,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+from scenarios.files.plain_files import JOURNAL
 from scenarios.schema.errors import ScenarioError
 from scenarios.store import database as file
 from scenarios.store.contents import Head, is_record, read_blob, read_bytes, write_batch
 from scenarios.store.database import IDENTITY, SEAL, DamagedStoreError
-from scenarios.store.plain_files import JOURNAL
 
 _T = TypeVar("_T")
 _NEW = "results.sqlite.repaired"

@@ -15,11 +15,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from scenarios.files.heartbeat import read_heartbeat
+from scenarios.files.lock import holder
+from scenarios.files.log import LOG, OLDER
+from scenarios.files.plain_files import DATABASE, JOURNAL, open_plain
 from scenarios.store.folder import RunFolder
-from scenarios.store.heartbeat import read_heartbeat
-from scenarios.store.lock import holder
-from scenarios.store.log import LOG, OLDER
-from scenarios.store.plain_files import DATABASE, JOURNAL, open_plain
 from scenarios.store.records import Planned
 from scenarios.store.store import read_runs
 

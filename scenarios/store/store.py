@@ -11,13 +11,13 @@ from typing import Any, Self
 from numpy.typing import NDArray
 
 from fl.results import PrivacyAccount, TrialResult
+from scenarios.files.clock import utc_now
+from scenarios.files.plain_files import DATABASE
+from scenarios.files.provenance import Provenance
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.blobs import Blob
-from scenarios.store.clock import utc_now
 from scenarios.store.database import telling_damage
 from scenarios.store.folder import NewBatch, RunFolder
-from scenarios.store.plain_files import DATABASE
-from scenarios.store.provenance import Provenance
 from scenarios.store.records import Attempt, Planned, ReportNote, RunRecord, SavedScenario
 from scenarios.store.trials import METRICS, SERIES_TABLES, SeriesTable, accounts_of, alike, pack_trials, table_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scenarios.files.replacement import Replacement, writing
 from scenarios.report.tables.cells import csv_row
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.files import Replacement, writing
 from scenarios.store.folder import identity_of
 from scenarios.store.store import Store
 

@@ -15,6 +15,7 @@ from scenarios.engine.limits import Room, refuse_disk, refuse_memory
 from scenarios.engine.limits import room as make_room
 from scenarios.engine.options import RunOptions
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
+from scenarios.files.log import event, logger
 from scenarios.plan.identity import physics, physics_json, task_ids
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
@@ -27,9 +28,8 @@ from scenarios.report.tables.tables import KEYS, columns_of
 from scenarios.schema.consistency import find_warnings
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, digest_of, discard, sweep
-from scenarios.store.log import event, logger
 from scenarios.store.store import Store
-from scenarios.store.stored import stored_scenario
+from scenarios.studies.stored import stored_scenario
 
 TASKS_NAMED = 8
 """Tasks of a job that the log names by the start of their id; it lists all of its trials."""

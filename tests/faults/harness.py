@@ -19,8 +19,8 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
+from scenarios.files.plain_files import DATABASE
 from scenarios.store.folder import RunFolder
-from scenarios.store.plain_files import DATABASE
 
 PATIENCE_S = 300
 """Beyond any machine that is merely busy."""

@@ -20,11 +20,11 @@ from harness import Outcome, Tally, obey
 
 from fl.results import TrialResult
 from phy.measure.monte_carlo import Stop
+from scenarios.files.plain_files import DATABASE, JOURNAL, LOCK
+from scenarios.files.provenance import collect_provenance
 from scenarios.schema.errors import ScenarioError
 from scenarios.store import database
 from scenarios.store.database import DamagedStoreError
-from scenarios.store.plain_files import DATABASE, JOURNAL, LOCK
-from scenarios.store.provenance import collect_provenance
 from scenarios.store.records import Planned
 from scenarios.store.status import read_status
 from scenarios.store.store import Store

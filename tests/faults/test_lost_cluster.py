@@ -17,8 +17,8 @@ import psutil
 import pytest
 from harness import COMMAND, ENVIRONMENT, LEARNING, PATIENCE_S, Outcome, Tally, stored, undisturbed_run
 
+from scenarios.files.log import LOG
 from scenarios.store.checkpoints import CHECKPOINTS
-from scenarios.store.log import LOG
 
 LONG = LEARNING.replace("trials: 2", "trials: 1").replace("rounds: 60", "rounds: 900").replace(", 8, 10, 12]", "]")
 """Two tasks, one for each worker, of many checkpoints."""

@@ -10,11 +10,11 @@ import pytest
 import typer
 
 from scenarios.cli.app import named
+from scenarios.files.heartbeat import PROGRESS, read_heartbeat
+from scenarios.files.lock import take_lock
+from scenarios.files.log import LOG, logged, logger
+from scenarios.files.plain_files import DATABASE, LOCK, RESOLVED, open_plain, refuse_replaced
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.heartbeat import PROGRESS, read_heartbeat
-from scenarios.store.lock import take_lock
-from scenarios.store.log import LOG, logged, logger
-from scenarios.store.plain_files import DATABASE, LOCK, RESOLVED, open_plain, refuse_replaced
 from scenarios.store.status import holder
 
 IN_PLACE = (DATABASE, f"{DATABASE}-journal", LOCK)

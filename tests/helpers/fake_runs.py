@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from fl.results import TrialResult
+from scenarios.files.provenance import Provenance
 from scenarios.plan.points import Plan, Point
 from scenarios.schema.schema import FigureConfig, Scenario
-from scenarios.store.provenance import Provenance
 from scenarios.store.store import Store
 
 

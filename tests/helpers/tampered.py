@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from scenarios.files.plain_files import DATABASE
 from scenarios.store.contents import PART_BITS
 from scenarios.store.database import digest, put_record
-from scenarios.store.plain_files import DATABASE
 
 
 def execute(folder: Path, statement: str, *values: object) -> None:

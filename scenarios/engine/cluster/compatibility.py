@@ -9,11 +9,11 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from scenarios.files.provenance import PACKAGES, find_version
 from scenarios.plan.identity import EXECUTION_MODE
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.schema import SCHEMA_VERSION
 from scenarios.store.database import STORE_VERSION
-from scenarios.store.provenance import PACKAGES, find_version
 
 SOURCE = "phyloop source"
 _ROOMS = ("phy", "privacy", "fl", "scenarios")

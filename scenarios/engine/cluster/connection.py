@@ -20,8 +20,8 @@ from scenarios.engine.cluster.task import introduce, refuse_threads
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.options import SCHEDULER, WORKERS, ClusterLostError
 from scenarios.engine.threads import thread_variables, threads_per_worker
+from scenarios.files.provenance import find_cpu_model
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.provenance import find_cpu_model
 
 ALLOWED_LOSSES = 3
 """Workers that an order may lose before it is given up with the next one; dask's own default."""

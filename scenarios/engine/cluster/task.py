@@ -22,9 +22,9 @@ from scenarios.engine.cluster.wire import (
     scenario_from,
 )
 from scenarios.engine.cluster.worker_log import PlainRecord, sending
+from scenarios.files.provenance import find_cpu_model
 from scenarios.plan.points import Point
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.provenance import find_cpu_model
 
 
 class NobodyWaitsError(Exception):

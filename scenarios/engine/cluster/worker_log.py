@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypedDict
 
-from scenarios.store.log import event, fields_of, logger, our_logger
+from scenarios.files.log import event, fields_of, logger, our_logger
 
 
 class PlainRecord(TypedDict):
-    """One record on the wire: `created` in seconds since 1970, `fields` as `scenarios.store.log.event` has them."""
+    """One record on the wire: `created` in seconds since 1970, `fields` as `scenarios.files.log.event` has them."""
 
     part: str
     level: int

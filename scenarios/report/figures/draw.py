@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scenarios.files.replacement import file_name, writing
 from scenarios.report.figures.curves import Curve, Drawing, Spot, arrange, is_shown
 from scenarios.report.figures.layout import legend_layout, log_limits, log_ticks, word_ticks, wrap
 from scenarios.report.figures.style import COLOURS, LINES, MARKERS, STYLE, FigureFiles, write_picture
 from scenarios.report.tables.quantities import ROUND_AXES
 from scenarios.schema.labels.labels import axis_label, plain_label
-from scenarios.store.files import file_name, writing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenarios.store.files import Replacement
+from scenarios.files.replacement import Replacement
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from privacy.events.claims import Claim
+from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan
 from scenarios.report.figures.layout import wrap
 from scenarios.report.figures.style import STYLE, write_picture
-from scenarios.store.files import writing
 from scenarios.studies.audit.results import PointAudit, point_label
 
 if TYPE_CHECKING:

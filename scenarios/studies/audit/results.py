@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from privacy.audit.game import AuditResult
 from privacy.events.claims import Claim
+from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.tables.cells import csv_text
 from scenarios.schema.labels.labels import setting_cell
-from scenarios.store.files import replace_text, writing
 from scenarios.studies.audit.plan import AuditOptions
 
 CSV, JSON = "audit.csv", "audit.json"

@@ -18,6 +18,7 @@ from rich.markup import escape
 from fl.tasks.base import LearningError
 from privacy.errors import PrivacyError
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
+from scenarios.files.plain_files import DATABASE
 from scenarios.plan.identity import canonical_json, physics
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan, Point
@@ -29,9 +30,7 @@ from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.blobs import pack
 from scenarios.store.database import telling_damage
 from scenarios.store.folder import NewBatch
-from scenarios.store.plain_files import DATABASE
 from scenarios.store.store import Store
-from scenarios.store.stored import stored_scenario
 from scenarios.studies.audit.figure import write_audit_figure
 from scenarios.studies.audit.plan import AuditOptions, audit_options, auditable, delta_of
 from scenarios.studies.audit.results import (
@@ -46,6 +45,7 @@ from scenarios.studies.audit.results import (
     rows,
     write_results,
 )
+from scenarios.studies.stored import stored_scenario
 
 OPTIONS = "options"
 """Record of the options in the store."""

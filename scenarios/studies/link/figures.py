@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scenarios.files.replacement import file_name, writing
 from scenarios.report.figures.curves import Spot
 from scenarios.report.figures.layout import log_limits
 from scenarios.report.figures.style import COLOURS, MARKERS, STYLE, FigureFiles, write_picture
 from scenarios.schema.labels.labels import axis_label, plain_label
-from scenarios.store.files import file_name, writing
 from scenarios.studies.link.closed_form import DENSE, theory
 from scenarios.studies.link.level import DEVICE, LABELS, PLAIN_LABELS
 from scenarios.studies.link.words import said

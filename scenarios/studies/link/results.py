@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, get_args
 
 from phy.measure.monte_carlo import Independent, RateEstimate, Stop, StopReason, estimate_rates
+from scenarios.files.plain_files import DATABASE
 from scenarios.store.blobs import pack
 from scenarios.store.database import telling_damage
 from scenarios.store.folder import NewBatch
-from scenarios.store.plain_files import DATABASE
 from scenarios.store.store import Store
 from scenarios.studies.link.batches import Measured, as_plain, from_plain
 

@@ -11,11 +11,10 @@ from typing import Any, Self
 from phy.measure.monte_carlo import Stop, StopReason, StopRule, why_stop
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
+from scenarios.files.log import event, logger
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario
-from scenarios.store.log import event, logger
 from scenarios.store.store import Store
-from scenarios.store.stored import stored_scenario
 from scenarios.studies.link.batches import Measured
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint, expand_link
 from scenarios.studies.link.radio import PointRadio
@@ -23,6 +22,7 @@ from scenarios.studies.link.report import resolved_study, write_study_report
 from scenarios.studies.link.results import LinkStore, is_silent, read_point, read_results, result_of, write_point
 from scenarios.studies.link.table import NAME, columns_of, csv_rows
 from scenarios.studies.link.words import TIME_NOTE, UNBIASED_NOTE, curve_rows, in_hand, point_row
+from scenarios.studies.stored import stored_scenario
 
 COMMIT_EVERY_S = 1.0
 """A kill loses no more than this much work and the batch in hand [s]."""

@@ -15,14 +15,14 @@ from rich.console import Console
 
 from scenarios.engine.cluster.compatibility import versions
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
+from scenarios.files.plain_files import DATABASE
+from scenarios.files.provenance import find_cpu_model
+from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.identity import canonical_json
 from scenarios.report.tables.cells import csv_row
 from scenarios.store.blobs import pack
 from scenarios.store.database import telling_damage
-from scenarios.store.files import replace_text, writing
 from scenarios.store.folder import NewBatch
-from scenarios.store.plain_files import DATABASE
-from scenarios.store.provenance import find_cpu_model
 from scenarios.store.store import Store
 from scenarios.studies.verify.cards import Card, load_card
 from scenarios.studies.verify.check import Check, broken

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from command import COMMAND, SMALL, exported, phyloop, write_scenario
 
-from scenarios.store.plain_files import DATABASE
+from scenarios.files.plain_files import DATABASE
 
 
 @pytest.fixture(scope="module")

@@ -28,11 +28,11 @@ from scenarios.engine.cluster.wire import packed, physics_digest, scenario_from,
 from scenarios.engine.cluster.worker_log import PlainRecord, log_again, sending
 from scenarios.engine.options import RunOptions, refuse_impossible
 from scenarios.engine.threads import thread_variables, threads_per_worker
+from scenarios.files.log import as_fields, event, logger
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import library_names, load_scenario
-from scenarios.store.log import as_fields, event, logger
 from scenarios.store.trials import SERIES_TABLES
 
 # --- the wire -------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from fake_runs import ids_of, make_plan, make_trial, store_trials
 from learning_run import export
 from tidy_frames import bursts_table, link_table, metrics_table, privacy_table, rounds_table
 
+from scenarios.files.replacement import Replacement
 from scenarios.plan.points import Plan
 from scenarios.report.tables.tables import columns_of
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.files import Replacement
 from scenarios.store.store import Store
 
 READERS = {

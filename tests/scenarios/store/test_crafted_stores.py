@@ -16,10 +16,10 @@ from forged_blobs import forged_array
 from tampered import change_heads, change_record, execute
 
 from fl.results import TrialResult
+from scenarios.files.plain_files import DATABASE
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.blobs import pack, sha256_of
 from scenarios.store.database import MOST_ROW, DamagedStoreError
-from scenarios.store.plain_files import DATABASE
 from scenarios.store.store import Store, read_runs
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from scenarios.engine.failures import short_trace
-from scenarios.store.log import ALIKE_SHOWN, LOG, OLDER, LogFile, StandardError, event, logged, logger, telling
+from scenarios.files.log import ALIKE_SHOWN, LOG, OLDER, LogFile, StandardError, event, logged, logger, telling
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -134,7 +134,7 @@ def test_a_message_that_does_not_fit_its_values_stops_nothing(tmp_path: Path) ->
 
 def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     body = (
-        "import sys; from pathlib import Path; from scenarios.store.log import logged, logger\n"
+        "import sys; from pathlib import Path; from scenarios.files.log import logged, logger\n"
         "with logged(Path(sys.argv[1])):\n"
         "    for number in range(10**9):\n"
         "        logger('run').info('event %d', number)\n"

@@ -19,14 +19,14 @@ from learning_run import link_scenario, run_plan
 from tampered import change_heads
 
 from scenarios.cli.status import in_words
+from scenarios.files import heartbeat
+from scenarios.files.heartbeat import PROGRESS, read_heartbeat
+from scenarios.files.lock import take_lock
+from scenarios.files.plain_files import DATABASE
+from scenarios.files.provenance import collect_provenance
 from scenarios.plan.plan import expand
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
-from scenarios.store import heartbeat
-from scenarios.store.heartbeat import PROGRESS, read_heartbeat
-from scenarios.store.lock import take_lock
-from scenarios.store.plain_files import DATABASE
-from scenarios.store.provenance import collect_provenance
 from scenarios.store.records import Planned
 from scenarios.store.status import Status, holder, read_status
 from scenarios.store.store import Store

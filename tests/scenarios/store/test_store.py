@@ -19,10 +19,10 @@ import pytest
 from tampered import execute
 
 from fl.results import TrialResult
+from scenarios.files.plain_files import DATABASE
+from scenarios.files.provenance import collect_provenance
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.database import STORE_VERSION, DamagedStoreError
-from scenarios.store.plain_files import DATABASE
-from scenarios.store.provenance import collect_provenance
 from scenarios.store.store import Store
 from scenarios.store.trials import SERIES_TABLES
 

@@ -15,9 +15,9 @@ from command import phyloop, start_phyloop, write_scenario
 from phy.measure.monte_carlo import StopRule
 from scenarios.engine.run import run_study
 from scenarios.engine.study import Progress
+from scenarios.files.plain_files import DATABASE
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
-from scenarios.store.plain_files import DATABASE
 from scenarios.store.store import Store
 from scenarios.studies.folders import export, study_in
 from scenarios.studies.link.closed_form import bit_error_rate

@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from scenarios.store.plain_files import open_plain
-from scenarios.store.short_paths import short_path
+from scenarios.files.plain_files import open_plain
+from scenarios.files.short_paths import short_path
 
 LOG = "log.jsonl"
 OLDER = "log.jsonl.1"

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from scenarios.store.clock import utc_now
-from scenarios.store.plain_files import open_plain
+from scenarios.files.clock import utc_now
+from scenarios.files.plain_files import open_plain
 
 PROGRESS = "progress.json"
 EVERY_S = 2.0

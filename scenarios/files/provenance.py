@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from scenarios.store.clock import utc_now
+from scenarios.files.clock import utc_now
 
 PACKAGES: dict[str, tuple[str, ...]] = {
     "phyloop": ("phyloop",),

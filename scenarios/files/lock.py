@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import IO
 
+from scenarios.files.plain_files import LOCK, open_plain
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.plain_files import LOCK, open_plain
 
 _SHORT_S = 0.1
 

@@ -1,0 +1,1 @@
+"""Plain files of a run folder: names, lock, log, heartbeat, provenance."""
