@@ -55,19 +55,23 @@ sweep:
 """
 
 BEGIN = """
-import sys, time
-from scenarios.cli import run as commands
-from scenarios.engine.cluster import choice
+import sys
+from scenarios.cli import studies
+from scenarios.cli.app import main
 
 class First:
-    def run(self, jobs, *, on_progress):
+    def run(self, jobs, *, on_progress, on_restored=None):
         next(iter(jobs))
         raise KeyboardInterrupt
         yield
 
-choice.choose_engine = lambda *_, **__: First()
-sys.exit(commands.run_scenario(sys.argv[1], out=__import__("pathlib").Path(sys.argv[2]), overrides=(),
-                               trials=int(sys.argv[3]), seed=None) != 130)
+studies.choose_engine = lambda *_, **__: First()
+scenario, folder, trials = sys.argv[1:]
+sys.argv = ["phyloop", "run", scenario, "--out", folder, "--trials", trials]
+try:
+    main()
+except SystemExit as stop:
+    sys.exit(stop.code != 130)
 """
 """`phyloop run` with one trial more per point, up to the moment at which the first of them would be computed."""
 
