@@ -60,9 +60,9 @@ learning:
 def timed(spent: dict[str, float]) -> Iterator[None]:
     """Wall time of the parts of a round, added up in `spent`; parts do not overlap."""
     from fl.local import LocalTrainer
-    from fl.schemes.cpa.cpa import CpaGathering
+    from fl.schemes.cpa.cpa import CpaAggregator
     from fl.schemes.rounds import EveryRound, ProbitRounds
-    from fl.schemes.stochastic_bits import SignGathering
+    from fl.schemes.stochastic_bits import SignAggregator
     from fl.uplink.protection import RandomizedResponse
     from phy.links.orthogonal import OrthogonalLink
 
@@ -73,8 +73,8 @@ def timed(spent: dict[str, float]) -> Iterator[None]:
         (RandomizedResponse, "cover", "flips"),
         (OrthogonalLink, "send_part", "link"),
         (OrthogonalLink, "probe", "probing"),
-        (CpaGathering, "add", "aggregation"),
-        (SignGathering, "add", "aggregation"),
+        (CpaAggregator, "add", "aggregation"),
+        (SignAggregator, "add", "aggregation"),
     ]
     kept = [(owner, name, owner.__dict__[name]) for owner, name, _ in parts]
 

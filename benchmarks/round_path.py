@@ -22,8 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ["PHYLOOP_THREADS"] = "1"  # the kernel of a worker thread has a stack of its own
+os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PHYLOOP_THREADS": "1"}  # a worker thread has a stack of its own
 
 import numpy as np
 

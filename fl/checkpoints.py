@@ -1,7 +1,7 @@
-"""The seam between learning and wherever it is kept how far a trial has come.
+"""The seam between learning and the storage of checkpoints.
 
 All draws are functions of (seed, trial, round, purpose, device), so that the number of rounds done is the random
-position: what remains to be kept is what rounds teach each other, and what they have left in the records.
+position. A checkpoint holds the rest: what a round hands on to the next, and what rounds have left in the recorder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ State = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """What was kept after `rounds_done` rounds."""
+    """The state after `rounds_done` rounds."""
 
     rounds_done: int
     state: State
@@ -32,19 +32,19 @@ class Checkpoints(Protocol):
     """Keeps states of what is computed at the moment: one trial, or trials side by side."""
 
     def saved(self) -> Iterator[Saved]:
-        """What was kept and is whole, the newest first."""
+        """Return the states that can be read, the newest first."""
         ...
 
     def refuse(self, saved: Saved, why: str) -> None:
-        """Hear that a state which is whole is not one of what is computed."""
+        """Take note that a state that can be read is not one of these trials; `why` is the reason."""
         ...
 
     def due(self, rounds_done: int) -> bool:
-        """Whether a state is wanted after so many rounds; asked after every round but the last."""
+        """Return whether to save a state after so many rounds; asked after every round but the last."""
         ...
 
     def save(self, rounds_done: int, state: State) -> None:
-        """Keep the state, which goes on changing when this returns. Does not raise where it cannot be kept."""
+        """Save the state, whose arrays change after the call. Does not raise an error where it cannot be saved."""
         ...
 
 
@@ -72,14 +72,14 @@ NO_CHECKPOINTS = NoCheckpoints()
 
 
 class Resumable(Protocol):
-    """What can go on from a state of its own kind."""
+    """An object that can go on from a state of its own kind."""
 
     def state(self) -> State:
-        """What rounds have changed; arrays may be those that go on changing."""
+        """Return what rounds have changed; later rounds may change its arrays in place."""
         ...
 
     def restore(self, state: State) -> None:
-        """Go on from there. Raises LearningError for the state of something else, and may then be half changed."""
+        """Go on from a state. Raises LearningError for another object's state, and may then be half changed."""
         ...
 
 
@@ -87,9 +87,9 @@ _Found = TypeVar("_Found", bound=Resumable)
 
 
 def resumed(build: Callable[[], _Found], *, num_rounds: int, checkpoints: Checkpoints) -> tuple[_Found, int]:
-    """What `build()` makes, gone on from the newest state that fits it, and the rounds it has done; else a fresh one.
+    """Return what `build()` makes, set to the newest state that fits it, and the rounds done; without one 0 rounds.
 
-    A checkpoint may come from anywhere: one that does not fit is refused, and the next older one is tried.
+    A checkpoint may come from any run: one that does not fit is refused, and the next older one is tried.
     """
     for saved in checkpoints.saved():
         found = build()
@@ -105,7 +105,7 @@ def resumed(build: Callable[[], _Found], *, num_rounds: int, checkpoints: Checkp
 
 
 def kept_array(state: State, name: str, *, like: NDArray[Any]) -> NDArray[Any]:
-    """A copy of the array `name`. Raises LearningError where it has not the shape and type of `like`."""
+    """Return a copy of the array `name`. Raises LearningError for another shape or type than those of `like`."""
     found = state[name]
     if not isinstance(found, np.ndarray) or found.shape != like.shape or found.dtype != like.dtype:
         here = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
@@ -114,7 +114,7 @@ def kept_array(state: State, name: str, *, like: NDArray[Any]) -> NDArray[Any]:
 
 
 def kept_number(state: State, name: str, *, most: int) -> int:
-    """The whole number `name`, 0 to `most`. Raises LearningError for anything else."""
+    """Return the whole number `name`, 0 to `most`. Raises LearningError for anything else."""
     found = state[name]
     if not isinstance(found, int) or not 0 <= found <= most:
         raise LearningError(f"{name} is {found!r}, and no number within 0 to {most}")
@@ -124,7 +124,7 @@ def kept_number(state: State, name: str, *, most: int) -> int:
 def kept_rows(
     state: State, *, num_rounds: int, shape: tuple[int, ...], unmeasured: float = 0.0
 ) -> dict[str, NDArray[Any]]:
-    """Arrays `[rounds_done, *shape]` by name as `[num_rounds, *shape]`, filled up with `unmeasured`, or 0 for counts.
+    """Return arrays `[rounds_done, *shape]` by name as `[num_rounds, *shape]`; the rest is `unmeasured`, or 0.
 
     Raises LearningError for anything else.
     """

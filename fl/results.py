@@ -1,4 +1,4 @@
-"""What one trial of one scenario point yields: plain values, ready to be stored."""
+"""Results of one trial of one sweep point: plain values, ready to be stored."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ LINK_COUNTS = (
     "energy_j",
     "snr_db",
 )
-"""What is kept of the counts of each round and device."""
+"""Counts of the link that are kept for each round and device."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyAccount:
-    """What a trial released, and what the paper of its scheme claims for that."""
+    """Ledger of what a trial released, and the claims that the paper of its scheme makes for it."""
 
     ledger: Ledger
     published: tuple[Claim, ...] = ()
@@ -40,12 +40,12 @@ class PrivacyAccount:
 
 @dataclass(frozen=True, kw_only=True)
 class OnAir:
-    """What a trial put on the air that nothing else of its result tells: for its account alone, and not stored.
+    """Facts on what a trial sent that its ledger needs and the rest of its result lacks; not stored.
 
     - `num_values`, `num_bits`: numbers and bits of one upload, 0 where not known;
-    - `bursts`: as in `TrialResult`, where that keeps none: of all uploads of a seat of the link, whoever sat there;
-    - `rounds`, `link`, `devices`: of the round in which the trial failed, if it failed after sending: a number, or
-      `[num_devices]`, per name of `TrialResult`. That round counts nowhere else, but what was sent is out.
+    - `bursts`: as in `TrialResult`, which then keeps none: of all uploads by sender index, whichever device sent;
+    - `rounds`, `link`, `devices`: the round in which the trial failed, if it failed after sending: a number, or
+      `[num_devices]`, per name of `TrialResult`. No other table counts that round, but the server has its uploads.
     """
 
     num_values: int = 0
@@ -71,13 +71,13 @@ class TrialResult:
       empty without a privacy bound;
     - `bursts`: int64 arrays `[num_devices]` or `[num_devices, ...]`, the fields of `burstiness.Burstiness` summed
       over the rounds; empty where no payload of a device was compared;
-    - `devices`: arrays `[num_rounds, num_devices]`, int64 or float64, of what learning and privacy know of each device
+    - `devices`: arrays `[num_rounds, num_devices]`, int64 or float64, of numbers that learning and privacy report
       (`probed_errors`, `flip_probability`, `end_errors`, `clipped_values`); NaN, or 0 for counts, of an absent device;
     - `pictures`: int64 greys 0 to 255 `[num_pictures, height, width, channels]`, `original` and `rebuilt`, of the first
       trial of an attack on images; empty elsewhere;
     - `account`: the ledger of what was released, None where nothing was;
     - `on_air`: see `OnAir`;
-    - `failure`: why the trial ended early, None when it is whole. Rounds up to the failure are kept.
+    - `failure`: the reason why the trial ended early, None if it is complete. Rounds before the failure are kept.
     """
 
     trial: int

@@ -31,23 +31,23 @@ class Senders:
     known: NDArray[np.bool_] | None = None
 
 
-class Gathering(Protocol):
-    """What the server makes of the bits of a round as they come in, block after block of its senders."""
+class Aggregator(Protocol):
+    """Makes one update of the bits of a round, which arrive block after block of its senders."""
 
     def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
-        """Bits `[1, D, ceil(num_bits / 8)]` of the next D senders; `known` `[D, num_bits]` as in `Senders`."""
+        """Add bits `[1, D, ceil(num_bits / 8)]` of the next D senders; `known` `[D, num_bits]` as in `Senders`."""
         ...
 
     def update(self) -> NDArray[np.float32]:
-        """The round's update `[M]`, once all have been added."""
+        """Return the round's update `[M]`, once all have been added."""
         ...
 
 
 class Scheme(Protocol):
     """Updates of a round to bits, and the bits that arrived to one update.
 
-    Randomized response and the channel act between the two, on the bits, and are no business of a scheme. A device is
-    known by its number, never by its place in a list: what is drawn for it depends on the round and on that number.
+    Randomized response and the channel act between the two, on the bits, and a scheme does not see them. A device is
+    known by its number, not by its place in a list: what is drawn for it depends on the round and on that number.
     """
 
     @property
@@ -82,31 +82,31 @@ class Scheme(Protocol):
         """
         ...
 
-    def gather(self, senders: Senders) -> Gathering:
-        """`aggregate` for bits that come in blocks; `known` comes with them. Blocks of any size give the same bits."""
+    def aggregator(self, senders: Senders) -> Aggregator:
+        """Return what aggregates bits that come in blocks; `known` comes with them. Any blocks give the same update."""
         ...
 
 
 def aggregated(scheme: Scheme, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
-    """`Scheme.aggregate` of a scheme that gathers: all bits are one block."""
-    gathering = scheme.gather(senders)
-    gathering.add(payload, known=senders.known)
-    return gathering.update()
+    """`Scheme.aggregate` of a scheme that takes blocks: all bits are one block."""
+    aggregator = scheme.aggregator(senders)
+    aggregator.add(payload, known=senders.known)
+    return aggregator.update()
 
 
 class WholeRound:
-    """A `Gathering` of a scheme that needs all bits at once."""
+    """An `Aggregator` of a scheme that needs all bits at once."""
 
     def __init__(self, scheme: Scheme, senders: Senders) -> None:
         self._scheme, self._senders = scheme, senders
         self._parts: list[tuple[NDArray[np.uint8], NDArray[np.bool_] | None]] = []
 
     def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
-        """See `Gathering.add`."""
+        """See `Aggregator.add`."""
         self._parts.append((payload, known))
 
     def update(self) -> NDArray[np.float32]:
-        """See `Gathering.update`."""
+        """See `Aggregator.update`."""
         payload, known = joined_parts(self._parts, num_bits=self._scheme.num_bits)
         return self._scheme.aggregate(payload, replace(self._senders, known=known))
 

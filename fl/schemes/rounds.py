@@ -1,4 +1,4 @@
-"""Schemes from round to round: what of them follows learning, and what only repeats."""
+"""Schemes from round to round: those that follow learning, and those that are the same in every round."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from numpy.typing import NDArray
 from fl.checkpoints import State, kept_array
 from fl.config.scheme import CpaScheme, ProbitScheme
 from fl.models.federated import Piece
-from fl.schemes.base import Gathering, Scheme, Senders, aggregated
-from fl.schemes.cpa.cpa import CpaGathering
+from fl.schemes.base import Aggregator, Scheme, Senders, aggregated
+from fl.schemes.cpa.cpa import CpaAggregator
 from fl.schemes.cpa.cpa_build import build_cpa
 from fl.schemes.cpa.cpa_theory import anonymity
 from fl.schemes.cpa.radius import first_scales, next_scales
 from fl.schemes.probit.probit import build_probit
-from fl.schemes.stochastic_bits import SignGathering
+from fl.schemes.stochastic_bits import SignAggregator
 from phy.fading.block_taps import UplinkContext
 
-G = TypeVar("G", bound=Gathering)
+G = TypeVar("G", bound=Aggregator)
 
 
 class SchemeRounds(Scheme, Protocol):
-    """A scheme that is told when a round begins, and may go on from what the last one taught the server."""
+    """A scheme that is told when a round begins, and may adapt to what the server learnt in the last one."""
 
     def begin(self, context: UplinkContext, *, credited: NDArray[np.float64]) -> None:
-        """A round with these senders; `credited` `[S]`: rates of bit errors that their channels surely make."""
+        """Begin a round; `credited` `[S]`: lower limits of the senders' bit error rates."""
         ...
 
     def encode_rows(
         self, updates: NDArray[np.float32], *, rows: slice, devices: NDArray[np.int64], context: UplinkContext
     ) -> NDArray[np.uint8]:
-        """`encode` for the senders `rows` of those that `begin` was told of."""
+        """`encode` for the senders `rows` of those of the round."""
         ...
 
     def told(self) -> Mapping[str, float]:
-        """Numbers of this round worth keeping."""
+        """Return the numbers that the scheme reports of this round."""
         ...
 
     @property
@@ -47,7 +47,7 @@ class SchemeRounds(Scheme, Protocol):
         ...
 
     def state(self) -> State:
-        """What the next round begins with, see `fl.checkpoints`."""
+        """Return what the next round begins with, see `fl.checkpoints`."""
         ...
 
     def restore(self, state: State) -> None:
@@ -106,9 +106,9 @@ class EveryRound:
         """See `Scheme.aggregate`."""
         return aggregated(self, payload, senders)
 
-    def gather(self, senders: Senders) -> Gathering:
-        """See `Scheme.gather`."""
-        return self._scheme.gather(senders)
+    def aggregator(self, senders: Senders) -> Aggregator:
+        """See `Scheme.aggregator`."""
+        return self._scheme.aggregator(senders)
 
     def state(self) -> State:
         """See `SchemeRounds.state`."""
@@ -119,30 +119,30 @@ class EveryRound:
 
 
 class _Learning(Generic[G]):
-    """A `Gathering` that ends in `learn`; `arrived` gets the share of each sender's bits that came."""
+    """An `Aggregator` that ends in `learn`; `arrived` gets the share of each sender's bits that came."""
 
     def __init__(
         self,
-        gathering: G,
+        aggregator: G,
         learn: Callable[[G], NDArray[np.float32]],
         *,
         arrived: list[NDArray[np.float64]] | None = None,
     ) -> None:
-        self._gathering, self._learn, self._arrived = gathering, learn, arrived
+        self._aggregator, self._learn, self._arrived = aggregator, learn, arrived
 
     def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
-        """See `Gathering.add`."""
+        """See `Aggregator.add`."""
         if self._arrived is not None:
             self._arrived.append(np.ones(payload.shape[1]) if known is None else known.mean(axis=1))
-        self._gathering.add(payload, known=known)
+        self._aggregator.add(payload, known=known)
 
     def update(self) -> NDArray[np.float32]:
-        """See `Gathering.update`."""
-        return self._learn(self._gathering)
+        """See `Aggregator.update`."""
+        return self._learn(self._aggregator)
 
 
 class CpaRounds(EveryRound):
-    """CPA whose radius decays, or follows what the server has heard."""
+    """CPA whose radius decays, or follows what the server received."""
 
     def __init__(self, config: CpaScheme, *, num_values: int, pieces: Sequence[Piece]) -> None:
         self._config, self._num_values, self._pieces = config, num_values, pieces
@@ -173,12 +173,12 @@ class CpaRounds(EveryRound):
             )
             self._scheme = self._cpa
 
-    def gather(self, senders: Senders) -> Gathering:
-        """See `Scheme.gather`; the next round's scales follow from the histogram."""
-        return _Learning(self._cpa.gather(senders), self._learn)
+    def aggregator(self, senders: Senders) -> Aggregator:
+        """See `Scheme.aggregator`; the next round's scales follow from the histogram."""
+        return _Learning(self._cpa.aggregator(senders), self._learn)
 
-    def _learn(self, gathering: CpaGathering) -> NDArray[np.float32]:
-        histogram = gathering.histogram()
+    def _learn(self, aggregator: CpaAggregator) -> NDArray[np.float32]:
+        histogram = aggregator.histogram()
         if self._scales is not None:
             self._scales = next_scales(
                 histogram, cpa=self._cpa, pieces=self._pieces, scales=self._scales, gamma=self._config.gamma
@@ -196,7 +196,7 @@ class CpaRounds(EveryRound):
 
 
 class ProbitRounds(EveryRound):
-    """PRoBit whose b follows learning, and is smaller where the channel surely flips."""
+    """PRoBit whose b follows learning, and is smaller where the channel is known to flip bits."""
 
     def __init__(self, config: ProbitScheme, *, num_values: int) -> None:
         self._config = config
@@ -220,17 +220,17 @@ class ProbitRounds(EveryRound):
         """See `SchemeRounds.encode_rows`."""
         return self._now.of(rows).encode(updates, devices=devices, context=context)
 
-    def gather(self, senders: Senders) -> Gathering:
-        """See `Scheme.gather`; the next round's b follows from the estimate."""
+    def aggregator(self, senders: Senders) -> Aggregator:
+        """See `Scheme.aggregator`; the next round's b follows from the estimate."""
         arrived: list[NDArray[np.float64]] = []
 
-        def learn(gathering: SignGathering) -> NDArray[np.float32]:
-            estimate, shares = gathering.update(), np.concatenate(arrived)
+        def learn(aggregator: SignAggregator) -> NDArray[np.float32]:
+            estimate, shares = aggregator.update(), np.concatenate(arrived)
             weights, factor = senders.weights, senders.factor
             self._next = self._now.after(estimate, weights=weights, factor=factor, arrived=shares)
             return estimate
 
-        return _Learning(self._now.gather(senders), learn, arrived=arrived)
+        return _Learning(self._now.aggregator(senders), learn, arrived=arrived)
 
     def state(self) -> State:
         """See `SchemeRounds.state`: b of the next round."""

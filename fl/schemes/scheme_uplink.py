@@ -58,7 +58,7 @@ class SchemeUplink:
         plan, at = transport.begin(context), index.of(senders)
         scheme.begin(context, credited=plan.observed.get("probed_low", np.zeros(index.count))[at])
         factor = np.ones(index.count) if plan.factor is None else plan.factor
-        aggregator = scheme.gather(
+        aggregator = scheme.aggregator(
             Senders(devices=senders, context=context, weights=weights / max(weights.sum(), _TINY), factor=factor[at])
         )
         owners, receptions, num_active = index.owners(senders), list[Reception](), 0

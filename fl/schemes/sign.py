@@ -22,7 +22,7 @@ from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.config.scheme import SignScheme
 from fl.schemes.base import Senders, aggregated, checked_updates
 from fl.schemes.cpa.cpa_theory import flip_target, keep_factor
-from fl.schemes.stochastic_bits import SignGathering, SignSums, stochastic_bits
+from fl.schemes.stochastic_bits import SignAggregator, SignSums, stochastic_bits
 from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
@@ -76,10 +76,10 @@ class SignVote:
         """See `Scheme.aggregate`; `factor` is no matter to a majority, and kept as in `cpa.cpa` for a mean."""
         return aggregated(self, payload, senders)
 
-    def gather(self, senders: Senders) -> SignGathering:
-        """See `Scheme.gather`."""
+    def aggregator(self, senders: Senders) -> SignAggregator:
+        """See `Scheme.aggregator`."""
         worth = self._worth(senders)
-        return SignGathering(SignSums(num_values=self.num_values, weights=senders.weights, worth=worth), self.step_of)
+        return SignAggregator(SignSums(num_values=self.num_values, weights=senders.weights, worth=worth), self.step_of)
 
     def step_of(self, mean: NDArray[np.float64]) -> NDArray[np.float32]:
         """The update that the mean of the signs makes, `[M]`."""

@@ -131,18 +131,18 @@ class SignSums:
             )
 
 
-class SignGathering:
-    """A `fl.schemes.base.Gathering` of signs; `update_of` makes an update of their mean."""
+class SignAggregator:
+    """A `fl.schemes.base.Aggregator` of signs; `update_of` makes an update of their mean."""
 
     def __init__(self, sums: SignSums, update_of: Callable[[NDArray[np.float64]], NDArray[np.float32]]) -> None:
         self._sums, self._update_of = sums, update_of
 
     def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
-        """See `Gathering.add`."""
+        """See `Aggregator.add`."""
         self._sums.add(payload, known=known)
 
     def update(self) -> NDArray[np.float32]:
-        """See `Gathering.update`."""
+        """See `Aggregator.update`."""
         return self._update_of(self._sums.mean())
 
 

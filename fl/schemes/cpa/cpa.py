@@ -160,13 +160,13 @@ class Cpa:
     def histogram(self, payload: NDArray[np.uint8], senders: Senders) -> Histogram:
         """Lang et al. 2023 (12) and (13), over the devices heard; arguments as in `aggregate`."""
         self._check(payload, senders)
-        gathering = self.gather(senders)
-        gathering.add(payload, known=senders.known)
-        return gathering.histogram()
+        aggregator = self.aggregator(senders)
+        aggregator.add(payload, known=senders.known)
+        return aggregator.histogram()
 
-    def gather(self, senders: Senders) -> CpaGathering:
-        """See `Scheme.gather`."""
-        return CpaGathering(self, senders)
+    def aggregator(self, senders: Senders) -> CpaAggregator:
+        """See `Scheme.aggregator`."""
+        return CpaAggregator(self, senders)
 
     def finished(self, sums: Sums, senders: Senders) -> Histogram:
         """The histogram of the sums over all senders."""
@@ -310,8 +310,8 @@ class Cpa:
             )
 
 
-class CpaGathering:
-    """A `fl.schemes.base.Gathering`. Sums run over groups of devices that blocks do not cut: the rest waits."""
+class CpaAggregator:
+    """A `fl.schemes.base.Aggregator`. Sums run over groups of devices that blocks do not cut: the rest waits."""
 
     def __init__(self, cpa: Cpa, senders: Senders) -> None:
         self._cpa, self._senders = cpa, senders
@@ -326,13 +326,13 @@ class CpaGathering:
         )
 
     def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
-        """See `Gathering.add`."""
+        """See `Aggregator.add`."""
         self._waiting.append((payload, known))
         if sum(part.shape[1] for part, _ in self._waiting) >= self._cpa.rows_at_once:
             self._add_waiting(self._cpa.rows_at_once)
 
     def update(self) -> NDArray[np.float32]:
-        """See `Gathering.update`."""
+        """See `Aggregator.update`."""
         return self._cpa.update(self.histogram())
 
     def histogram(self) -> Histogram:

@@ -23,7 +23,7 @@ from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.config.scheme import ProbitScheme
 from fl.schemes.base import Senders, aggregated, checked_updates
 from fl.schemes.probit.probit_bound import BoundForm, adapted_bound, dp_bound, privacy_loss
-from fl.schemes.stochastic_bits import SignGathering, SignSums, stochastic_bits
+from fl.schemes.stochastic_bits import SignAggregator, SignSums, stochastic_bits
 from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
@@ -129,10 +129,10 @@ class Probit:
         """See `Scheme.aggregate`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR`."""
         return aggregated(self, payload, senders)
 
-    def gather(self, senders: Senders) -> SignGathering:
-        """See `Scheme.gather`."""
+    def aggregator(self, senders: Senders) -> SignAggregator:
+        """See `Scheme.aggregator`."""
         sums = SignSums(num_values=self.num_values, weights=senders.weights, worth=self._worth(senders.factor))
-        return SignGathering(sums, lambda mean: mean.astype(np.float32))
+        return SignAggregator(sums, lambda mean: mean.astype(np.float32))
 
     def of(self, rows: slice) -> Probit:
         """The same round, told of some of its devices alone."""

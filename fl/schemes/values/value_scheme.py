@@ -16,7 +16,7 @@ from fl.aggregation.robust import aggregate_in_parts
 from fl.codecs.packing import VALUES_PER_GROUP, pack, unpack
 from fl.config.scheme import AggregatorConfig
 from fl.draws import LANES, device_words
-from fl.schemes.base import Gathering, Senders, WholeRound, checked_updates
+from fl.schemes.base import Aggregator, Senders, WholeRound, checked_updates
 from fl.schemes.values.scaling import SideInformation, TensorScaling
 from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
@@ -175,8 +175,8 @@ class ValueScheme:
             otherwise=np.zeros(self._num_values, np.float32),
         )
 
-    def gather(self, senders: Senders) -> Gathering:
-        """See `Scheme.gather`."""
+    def aggregator(self, senders: Senders) -> Aggregator:
+        """See `Scheme.aggregator`."""
         return WholeRound(self, senders)
 
     def _held(self, known: NDArray[np.bool_], columns: slice) -> NDArray[np.bool_]:
