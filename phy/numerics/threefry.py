@@ -145,7 +145,7 @@ def draw_lanes(key: Any, counters: Any, words: Any, first_at: Any, second_at: An
     """Words of `count` counters: `positions(..)` or `devices(..)`.
 
     First words stand in the flat uint32 `words` from `first_at` on, second ones from `second_at` on: both int64 of
-    NumPy, because for every Python number that it is called with a stage is compiled anew.
+    NumPy, because for every Python number that it is called with a part is compiled anew.
     """
     key0, key1 = np.uint32(key[0]), np.uint32(key[1])
     place_a, place_step, row_a, row_step = counters
