@@ -1,4 +1,4 @@
-"""What `phyloop check` tells of a plan: what is learnt, how much is sent, and which limits will bind."""
+"""Text of `phyloop check`: the learning task, the size of an upload, and the limits of each sweep point."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from scenarios.schema.schema import Scenario
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """A table of text below a line of its own; `left` are heads of columns that are words."""
+    """A table with a title; `left` lists the heads of left-aligned columns."""
 
     title: str
     heads: tuple[str, ...]
@@ -35,7 +35,7 @@ class Listing:
 
 
 def describe(scenario: Scenario) -> list[str]:
-    """Lines on what is learnt and how large a round is."""
+    """Lines about the learning task and the size of a round."""
     learning = scenario.learning
     if isinstance(learning, FlmcConfig):
         task = learning.task
@@ -70,7 +70,7 @@ def _classification(learning: FedAvgConfig) -> list[str]:
     each = samples_per_device(learning)
     about = "" if partition.samples_per_device is not None else "about "
     size = dimension(learning)
-    parameters = "as many parameters as its function makes" if size is None else f"{size:,} parameters"
+    parameters = "a number of parameters set by its function" if size is None else f"{size:,} parameters"
     steps = f"{local.steps} local step{'s' if local.steps > 1 else ''}"
     active = learning.participation.devices_per_round
     return [
@@ -91,13 +91,13 @@ def _attacked(learning: ReconstructionConfig) -> list[str]:
     return [
         f"{learning.data.name}, {find_data(learning.data.name).sentence}",
         f"an attack on {games:,} uploads per trial, {each} image{'s' if each > 1 else ''} behind each: images are "
-        "rebuilt from what the server received, and a target image is told to be among them or not",
+        "rebuilt from the received updates, and a test decides if a target image is among them",
         f"softmax regression, {dimension(learning):,} parameters, one step, {sent(learning.one_round)}",
     ]
 
 
 def listings(plan: Plan) -> list[Listing]:
-    """A row per point of the plan, in one table for each kind of algorithm that it has."""
+    """Tables with a row per sweep point, one for each kind of algorithm in the plan, and one for budgets."""
     kinds: tuple[tuple[type, Callable[[Plan, Sequence[Point]], Listing]], ...] = (
         (FlmcConfig, _amplitudes),
         (FedAvgConfig, _uploads),
@@ -148,7 +148,7 @@ def _amplitudes(plan: Plan, points: Sequence[Point]) -> Listing:
 
 
 def _cell(value: object) -> str:
-    """A cap in a narrow column; empty where it is not known before the run."""
+    """A cap in a narrow column; empty for a cap that is unknown before the run."""
     if value is None:
         return ""
     if isinstance(value, float):
@@ -180,7 +180,7 @@ def _upload(scenario: Scenario) -> tuple[str, str, str]:
 
 
 def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:
-    """Mechanism, epsilon, kappa, and either the bit error rate of Theorem 1 or the noise."""
+    """Mechanism, epsilon, kappa, bit error rate of Theorem 1, and noise."""
     learning, privacy = scenario.learning, scenario.privacy
     if isinstance(learning, ReconstructionConfig):
         learning = learning.one_round
@@ -207,7 +207,7 @@ def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:
 
 
 def _sigma(learning: FedAvgConfig, privacy: GaussianConfig) -> str:
-    """The printed noise at the mean |D_n|; the calibrated one takes a library that is slow to load."""
+    """The printed noise at the mean |D_n|; the calibrated noise needs a library that loads slowly."""
     local = learning.local
     if privacy.calibration != "printed" or local.clip is None:
         return ""

@@ -1,4 +1,4 @@
-"""What `phyloop check` tells of a budget for the whole run: what it leaves for a round, or how many rounds it holds."""
+"""Text of `phyloop check` about a budget for the whole run: the release of a round, or the number of rounds."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from scenarios.schema.consistency.budget import budget_of, rounds_known
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.schema import Scenario
 
-HEADS = ("epsilon", "delta", "accountant", "what a round may release", "rounds sent")
+HEADS = ("epsilon", "delta", "accountant", "release per round", "rounds sent")
 
 
 def learning_within(scenario: Scenario) -> Any:
-    """The learning as it runs: with the epsilon that a budget leaves to its scheme."""
+    """The learning of the run, with the epsilon of its scheme from the budget."""
     from fl.accounting.budget_found import settled
 
     return settled(scenario.learning, link=resolve_auto(scenario).link, privacy=scenario.privacy)
 
 
 def budget_cells(scenario: Scenario) -> tuple[str, ...] | None:
-    """A cell per head of `HEADS`; None without a budget."""
+    """A cell for each of `HEADS`; None without a budget."""
     budget, learning = budget_of(scenario), scenario.learning
     if budget is None or not isinstance(learning, FlmcConfig | FedAvgConfig):
         return None

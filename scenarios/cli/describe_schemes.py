@@ -1,4 +1,4 @@
-"""What `phyloop check` tells of aggregation, attackers and personal models: what is sent, promised, and by whom."""
+"""Text of `phyloop check` about aggregation, attackers and personal models."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _ANY = FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig | Recon
 
 
 def sent(learning: FedAvgConfig) -> str:
-    """Bits of an upload, and what makes them."""
+    """Bits of an upload, and their codec or scheme."""
     scheme = learning.aggregation
     if isinstance(scheme, AggregatorConfig):
         robust = "" if scheme.name == "mean" else f", {_name(learning)} at the server"
         return f"{learning.codec.bits_per_value} bits per parameter ({learning.codec.name}){robust}"
     bits = payload_bits(learning)
-    many = "as many bits as its parameters ask for" if bits is None else f"{bits:,} bits per upload"
+    many = "bits per upload known at run time" if bits is None else f"{bits:,} bits per upload"
     return f"{many} ({_name(learning)})"
 
 
 def others(learning: FedAvgConfig) -> list[str]:
-    """Lines on what a scheme promises or needs, on attackers, and on models of one's own."""
+    """Lines about the privacy and the bounds of a scheme, attackers, and personal models."""
     lines = []
     scheme, personal = learning.aggregation, learning.personal
     if promises(learning):
@@ -67,13 +67,13 @@ def attackers(learning: FlmcConfig | FedAvgConfig) -> list[str]:
 
 
 def promises(learning: _ANY) -> bool:
-    """Whether the aggregation has an epsilon of its own."""
+    """Return True if the aggregation has its own epsilon."""
     scheme = learning.aggregation if isinstance(learning, FedAvgConfig | ReconstructionConfig) else AggregatorConfig()
     return not isinstance(scheme, AggregatorConfig) and scheme.epsilon is not None
 
 
 def promise(learning: FedAvgConfig) -> tuple[str, str, str, str, str]:
-    """Mechanism, epsilon and whose it is, kappa, the rate at which bits are to be wrong, and noise."""
+    """Mechanism, epsilon and its scope, kappa, target bit error rate, and noise."""
     scheme = learning.aggregation
     if isinstance(scheme, AggregatorConfig) or scheme.epsilon is None:
         return "none", "", "", "", ""
@@ -92,21 +92,21 @@ def _promised(learning: FedAvgConfig) -> str:
     assert not isinstance(scheme, AggregatorConfig)
     assert scheme.epsilon is not None
     if isinstance(scheme, ProbitScheme):
-        return f"epsilon {scheme.epsilon:g} for a whole upload, in every round anew, by the bound b alone"
+        return f"epsilon {scheme.epsilon:g} for a whole upload in each round, by the bound b"
     stages = scheme.stages if isinstance(scheme, CpaScheme) else 1
     block = "block of 2 parameters" if getattr(scheme, "dimension", 1) == 2 else "parameter"
-    text = f"epsilon {scheme.epsilon:g} for every {block}, in every round anew"
+    text = f"epsilon {scheme.epsilon:g} for every {block} in each round"
     if _unclipped(scheme):
-        return f"{text}: as published, and not proved, for numbers beyond three standard deviations are not clipped"
+        return f"{text}: as published and not proved, because numbers beyond three standard deviations are not clipped"
     if stages > 1:
         text += f", and for each of the {stages} stages"
     if isinstance(scheme, CpaScheme | SignScheme):
-        text += f": every bit is to be wrong with probability {_flips(scheme):.4g} end to end"
+        text += f": every bit is wrong with probability {_flips(scheme):.4g} end to end"
     return text
 
 
 def _unclipped(scheme: object) -> bool:
-    """Whether noise covers numbers of any size, as the reference code has it: then no epsilon holds."""
+    """Return True for noise on numbers of any size, as in the reference code: no epsilon holds."""
     return isinstance(scheme, JopeqScheme | LaplaceScheme) and scheme.as_coded
 
 
@@ -117,7 +117,7 @@ def _flips(scheme: CpaScheme | SignScheme) -> float:
 
 
 def _anonymity(scheme: CpaScheme) -> str:
-    """Lang et al. 2023, Proposition 2, beside what the codewords really leave."""
+    """k-anonymity by Lang et al. 2023, Proposition 2, beside that of the actual codewords."""
     from fl.schemes.cpa.codebooks import Codebook
     from fl.schemes.cpa.cpa_theory import anonymity
     from fl.schemes.quantizers import build_quantizer
@@ -127,8 +127,8 @@ def _anonymity(scheme: CpaScheme) -> str:
     ).points
     found = anonymity(Codebook(num_points=len(points), balanced=scheme.codewords == "balanced"), stages=scheme.stages)
     return (
-        f"{len(points)} points per stage: a bit as it is leaves {found.least} of them possible at least, "
-        f"{found.expected:.4g} on average (k-anonymity, {found.printed:.4g} as printed)"
+        f"{len(points)} points per stage: k-anonymity of an unflipped bit is at least {found.least}, on average "
+        f"{found.expected:.4g} ({found.printed:.4g} as printed)"
     )
 
 
@@ -138,7 +138,7 @@ def _bound(scheme: ProbitScheme, *, num_values: int | None) -> str:
 
     first = first_bound(scheme, num_values=num_values)
     how = "at first and at most, then adaptive" if scheme.bound == "adaptive" else "throughout"
-    text = f"bound b = {first:.4g} {how}; a share beta of liars moves a parameter by at most {2 * first:.4g} beta"
+    text = f"bound b = {first:.4g} {how}; a share beta of attackers moves a parameter by at most {2 * first:.4g} beta"
     if scheme.epsilon is None or scheme.l1_clip is None:
         return text
     spent = privacy_loss(first, l1_clip=scheme.l1_clip, clip=scheme.clip, num_values=num_values)

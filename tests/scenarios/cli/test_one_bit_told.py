@@ -86,9 +86,9 @@ def test_check_tells_bits_promise_anonymity_and_attackers(tmp_path: Path) -> Non
     told = " ".join(describe(plan.points[0].scenario))
     assert "1,300 bits per upload (nested CPA)" in told
     # 1 / (1 + e^0.5), and 3 points of 2 stages: (1 2/3)^2 of them are left on average.
-    assert "epsilon 0.5 for every parameter, in every round anew, and for each of the 2 stages" in told
+    assert "epsilon 0.5 for every parameter in each round, and for each of the 2 stages" in told
     assert "wrong with probability 0.3775" in told
-    assert "2.778 on average (k-anonymity, 2.25 as printed)" in told
+    assert "on average 2.778 (2.25 as printed)" in told
     assert "3 of 10 devices attack: inverted bits" in told
     assert "lambda 0.3 and measured on 20% of its samples" in told
     assert "b = 0.05 throughout" in " ".join(describe(plan.points[1].scenario))
@@ -108,8 +108,8 @@ def test_check_tells_bits_promise_anonymity_and_attackers(tmp_path: Path) -> Non
 def test_an_epsilon_of_numbers_that_nobody_clips_is_told_as_published_and_not_proved(name: str, tmp_path: Path) -> None:
     plan = planned(f"{FEDAVG}sweep:\n  learning.aggregation: [{name}, {{name: {name}, as_coded: true}}]\n", tmp_path)
     clipped, as_coded = (" ".join(describe(point.scenario)) for point in plan.points)
-    assert "epsilon 0.5 for every parameter, in every round anew: as published, and not proved" in as_coded
-    assert "epsilon 0.5 for every parameter, in every round anew" in clipped
+    assert "epsilon 0.5 for every parameter in each round: as published and not proved" in as_coded
+    assert "epsilon 0.5 for every parameter in each round" in clipped
     assert "as published" not in clipped
     (listing,) = listings(plan)
     rows = [dict(zip(listing.heads, row, strict=True)) for row in listing.rows]
