@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.compiled import inlined, kernel, read_only
+from phy.numerics.compiled import kernel, read_only, stage
 from phy.numerics.workers import available_threads, run_tasks
 
 _COLUMNS = 512
 
 
-@inlined
+@stage
 def _square(values: Any) -> Any:
     total = 0.0
     for i in range(len(values)):
@@ -21,7 +21,7 @@ def _square(values: Any) -> Any:
     return total
 
 
-@inlined
+@stage
 def _beyond(values: Any, limit: Any) -> Any:
     """How many numbers are not below the limit, those that are none among them."""
     count = np.int64(0)
@@ -30,13 +30,13 @@ def _beyond(values: Any, limit: Any) -> Any:
     return count
 
 
-@inlined
+@stage
 def _less(values: Any, base: Any, out: Any) -> None:
     for i in range(len(out)):
         out[i] = values[i] - base[i]
 
 
-@inlined
+@stage
 def _add(weight: Any, values: Any, out: Any) -> None:
     for i in range(len(out)):
         out[i] += weight * np.float64(values[i])

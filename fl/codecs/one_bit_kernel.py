@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.compiled import inlined, kernel, read_only, shifted_left
+from phy.numerics.compiled import inlined, kernel, read_only, shifted_left, stage
 from phy.numerics.threefry import draw_listed
 from phy.numerics.workers import available_threads, run_tasks
 
@@ -38,7 +38,7 @@ def _split(power: Any) -> Any:
     return np.float32(whole), np.float32(power - whole)
 
 
-@inlined
+@stage
 def _compare(words: Any, whole: Any, rest: Any, bits: Any, count: Any) -> Any:
     """Which words are not below 2^32 / (1 + 2^(whole + rest)); how many are too close to it to tell."""
     close = np.int32(0)
@@ -64,7 +64,7 @@ def _next(device: Any, pair: Any, pairs: Any) -> Any:
     return (device + np.uint64(1), np.uint64(0)) if pair == pairs else (device, pair)
 
 
-@inlined
+@stage
 def _spread(
     values: Any, factor: Any, sizes: Any, device: Any, pair: Any, lists: Any, whole: Any, rest: Any, count: Any
 ) -> None:
@@ -84,7 +84,7 @@ def _spread(
         device, pair = _next(device, pair, pairs)
 
 
-@inlined
+@stage
 def _settle(values: Any, slope: Any, sizes: Any, device: Any, pair: Any, words: Any, bits: Any, count: Any) -> None:
     """The bits once more, in double precision."""
     num_values, pairs, _ = sizes
@@ -97,7 +97,7 @@ def _settle(values: Any, slope: Any, sizes: Any, device: Any, pair: Any, words: 
         device, pair = _next(device, pair, pairs)
 
 
-@inlined
+@stage
 def _place(bits: Any, sizes: Any, device: Any, pair: Any, out: Any, count: Any) -> None:
     """The bits into packed ones, which are zero."""
     num_values, pairs, _ = sizes

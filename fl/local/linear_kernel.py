@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.compiled import inlined, kernel, read_only
+from phy.numerics.compiled import kernel, read_only, stage
 from phy.numerics.workers import available_threads, run_tasks
 
 _ROWS = 16
@@ -56,13 +56,13 @@ class Task(NamedTuple):
     steps: NDArray[np.int64]
 
 
-@inlined
+@stage
 def _load(image: Any, scale: Any, shift: Any, pixels: Any) -> None:
     for p in range(len(pixels)):
         pixels[p] = np.float32(image[p]) * scale + shift
 
 
-@inlined
+@stage
 def _dot(first: Any, second: Any) -> Any:
     total = np.float32(0.0)
     for p in range(len(first)):
@@ -70,13 +70,13 @@ def _dot(first: Any, second: Any) -> Any:
     return total
 
 
-@inlined
+@stage
 def _add(amount: Any, pixels: Any, out: Any) -> None:
     for p in range(len(out)):
         out[p] += amount * pixels[p]
 
 
-@inlined
+@stage
 def _turned(flat: Any, tall: Any) -> None:
     """`[P C]` as `[C, P]`."""
     classes, pixels = tall.shape
@@ -86,7 +86,7 @@ def _turned(flat: Any, tall: Any) -> None:
             row[p] = flat[np.uint64(p) * np.uint64(classes) + np.uint64(c)]
 
 
-@inlined
+@stage
 def _turned_back(tall: Any, flat: Any) -> None:
     classes, pixels = tall.shape
     for c in range(classes):
@@ -95,7 +95,7 @@ def _turned_back(tall: Any, flat: Any) -> None:
             flat[np.uint64(p) * np.uint64(classes) + np.uint64(c)] = row[p]
 
 
-@inlined
+@stage
 def _residual(logits: Any, label: Any) -> Any:
     """softmax(logits) less the label's unit vector, in place; returns the cross-entropy."""
     highest = logits[0]
@@ -111,7 +111,7 @@ def _residual(logits: Any, label: Any) -> Any:
     return np.log(total) - own
 
 
-@inlined
+@stage
 def _norm(rule: Any, residual: Any, linear: Any, square_of_inputs: Any, square_of_weights: Any) -> Any:
     """Length of the gradient of a sample's loss, from what goes into the layer, a bias's 1 too, and `linear` z."""
     square = np.float64(_dot(residual, residual)) * square_of_inputs
@@ -123,13 +123,13 @@ def _norm(rule: Any, residual: Any, linear: Any, square_of_inputs: Any, square_o
     return np.sqrt(square)
 
 
-@inlined
+@stage
 def _scale(factor: Any, values: Any) -> None:
     for c in range(len(values)):
         values[c] *= factor
 
 
-@inlined
+@stage
 def _step(rule: Any, weights: Any, anchor: Any, total: Any, count: Any, share: Any, velocity: Any) -> None:
     """One step of a row of weights; `share`: sum of clipping factors; `velocity` is left alone without momentum."""
     if rule.momentum > np.float32(0.0):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.compiled import inlined, lean_kernel, shared
+from phy.numerics.compiled import inlined, lean_kernel, stage
 from phy.numerics.threefry import draw_lanes, positions, threefry
 from phy.numerics.workers import run_tasks
 
@@ -73,7 +73,7 @@ def complex_normal(word0: Any, word1: Any) -> Any:
     return radius * cosine, radius * sine
 
 
-@inlined
+@stage
 def draw_normals(key: Any, counters: Any, out: Any, real_at: Any, imag_at: Any, count: Any) -> None:
     """CN(0, 1) of `count` counters, as `phy.numerics.threefry.draw_lanes` takes them, into the flat float32 `out`.
 
@@ -89,7 +89,7 @@ def draw_normals(key: Any, counters: Any, out: Any, real_at: Any, imag_at: Any, 
         out[two + i] = imag
 
 
-@shared
+@stage
 def draw_words(key: Any, device: Any, first: Any, words: Any, num_pairs: Any) -> None:
     """Word pairs from number `first` on into `words` `[2 num_pairs]` uint32, in the order of `uniform_words`."""
     key0, key1 = np.uint32(key[0]), np.uint32(key[1])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.compiled import inlined, kernel, read_only, shared
+from phy.numerics.compiled import inlined, kernel, read_only, stage
 
 _PARITY = np.uint32(0x1BD11BDA)
 # Numbers of NumPy: a function is compiled anew for every Python number that it is called with.
@@ -140,12 +140,12 @@ def _plus(start: Any, step: Any, times: Any) -> Any:
     return np.uint32(start + np.uint32(step * np.uint32(times)))
 
 
-@shared
+@stage
 def draw_lanes(key: Any, counters: Any, words: Any, first_at: Any, second_at: Any, count: Any) -> None:
     """Words of `count` counters: `positions(..)` or `devices(..)`.
 
     First words stand in the flat uint32 `words` from `first_at` on, second ones from `second_at` on: both int64 of
-    NumPy, because for every Python number that it is called with a part is compiled anew.
+    NumPy, because for every Python number that it is called with a stage is compiled anew.
     """
     key0, key1 = np.uint32(key[0]), np.uint32(key[1])
     place_a, place_step, row_a, row_step = counters
@@ -180,7 +180,7 @@ def draw_lanes(key: Any, counters: Any, words: Any, first_at: Any, second_at: An
         words[two_a + i] = word1
 
 
-@shared
+@stage
 def draw_listed(key: Any, places: Any, rows: Any, words: Any, first_at: Any, second_at: Any, count: Any) -> None:
     """`draw_lanes` of the counters (`places[i]`, `rows[i]`), `count` of them, given as uint32.
 

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.compiled import exact_kernel, inlined, kernel, read_only, shifted_left, shifted_right
+from phy.numerics.compiled import exact_kernel, kernel, read_only, shifted_left, shifted_right, stage
 from phy.numerics.threefry import draw_lanes, positions
 from phy.numerics.workers import available_threads, run_tasks
 
@@ -58,7 +58,7 @@ def _scaled(word: Any, count: Any) -> Any:
     return np.uint32(np.uint32(np.uint32(np.uint32(word >> _SIXTEEN) * count) + low) >> _SIXTEEN)
 
 
-@inlined
+@stage
 def _draw_words(key0: Any, key1: Any, device: Any, pair: Any, tiles: Any, out: Any) -> None:
     """Words of 64 counters per tile from `pair` on, all first ones of a tile before all second ones."""
     for tile in range(tiles):
@@ -67,7 +67,7 @@ def _draw_words(key0: Any, key1: Any, device: Any, pair: Any, tiles: Any, out: A
         draw_lanes((key0, key1), counters, out, at, at + _HALF_TILE, _HALF_TILE)
 
 
-@inlined
+@stage
 def _draw_scaled(key0: Any, key1: Any, device: Any, pair: Any, count: Any, tiles: Any, out: Any) -> None:
     """The same scaled to 0 .. count - 1."""
     _draw_words(key0, key1, device, pair, tiles, out)
@@ -75,7 +75,7 @@ def _draw_scaled(key0: Any, key1: Any, device: Any, pair: Any, count: Any, tiles
         out[i] = _scaled(out[i], count)
 
 
-@inlined
+@stage
 def _take_turns(words: Any, left: Any, masks: Any, first: Any, place: Any, count: Any) -> None:
     """Entry `place` of the words from `masks[first]` on: +1 where the number drawn lies below how many +1 are left."""
     at = np.uint64(first)
@@ -85,13 +85,13 @@ def _take_turns(words: Any, left: Any, masks: Any, first: Any, place: Any, count
         masks[at + np.uint64(i)] |= shifted_left(plus, place)
 
 
-@inlined
+@stage
 def _look_up(listed: Any, words: Any, masks: Any, count: Any) -> None:
     for i in range(count):
         masks[i] = listed[words[i]]
 
 
-@inlined
+@stage
 def _choose(listed: Any, words: Any, masks: Any, count: Any) -> None:
     """`_look_up` of floor(word C / 2^32), by comparing to where it goes up: for a few C masks."""
     masks[:count] = listed[0]
@@ -102,7 +102,7 @@ def _choose(listed: Any, words: Any, masks: Any, count: Any) -> None:
             masks[i] = mask if words[i] >= start else masks[i]
 
 
-@inlined
+@stage
 def _draw_masks(law: Any, device: Any, pair: Any, tiles: Any, words: Any, left: Any, masks: Any) -> None:
     """Masks of a span into the flat `masks`, word w of all blocks from 512 w on."""
     count = _TILE * tiles
@@ -127,7 +127,7 @@ def _draw_masks(law: Any, device: Any, pair: Any, tiles: Any, words: Any, left: 
             _take_turns(words, left, masks, _SPAN * word, np.uint32(entry % MASK_BITS), count)
 
 
-@inlined
+@stage
 def _pick(masks: Any, levels: Any, bits: Any, count: Any) -> None:
     """Entry `levels[i]` of mask i, 0 or 1."""
     for i in range(count):
@@ -136,14 +136,14 @@ def _pick(masks: Any, levels: Any, bits: Any, count: Any) -> None:
         bits[i] = np.uint8(np.uint32(mask >> np.uint32(level & np.uint32(31))) & _ONE)
 
 
-@inlined
+@stage
 def _pick_narrow(masks: Any, levels: Any, bits: Any, count: Any) -> None:
     """The same where one word holds a mask, so that nothing is gathered."""
     for i in range(count):
         bits[i] = np.uint8(shifted_right(masks[i], np.uint32(levels[i])) & _ONE)
 
 
-@inlined
+@stage
 def _turn(masks: Any, first: Any, bits: Any, turned: Any, count: Any) -> None:
     """An entry that equals its bit becomes a 1, one of a bit that was not heard a 0."""
     at = np.uint64(first)
@@ -153,7 +153,7 @@ def _turn(masks: Any, first: Any, bits: Any, turned: Any, count: Any) -> None:
         turned[i] = np.uint32(np.uint32(masks[at + np.uint64(i)] ^ np.uint32(bit - _ONE)) & np.uint32(~unheard))
 
 
-@inlined
+@stage
 def _count(turned: Any, places: Any, counts: Any, first: Any, count: Any) -> None:
     """Add entries 0 to `places` of the words to as many rows of the flat `counts`, the first of them at `first`."""
     for place in range(places):
@@ -162,7 +162,7 @@ def _count(turned: Any, places: Any, counts: Any, first: Any, count: Any) -> Non
             counts[at + np.uint64(i)] += np.uint32(shifted_right(turned[i], shift) & _ONE)
 
 
-@inlined
+@stage
 def _weigh(turned: Any, places: Any, worth: Any, sums: Any, first: Any, count: Any) -> None:
     for place in range(places):
         at, shift = np.uint64(first + _SPAN * place), np.uint32(place)
@@ -170,7 +170,7 @@ def _weigh(turned: Any, places: Any, worth: Any, sums: Any, first: Any, count: A
             sums[at + np.uint64(i)] += np.float32(np.int32(shifted_right(turned[i], shift) & _ONE)) * worth
 
 
-@inlined
+@stage
 def _copy(source: Any, target: Any) -> None:
     for i in range(len(source)):
         target[i] = source[i]
@@ -197,14 +197,14 @@ def _quantise(updates: Any, radius: Any, spacing: Any, half: Any, most: Any, rou
     return beyond
 
 
-@inlined
+@stage
 def _pack(eights: Any, payload: Any) -> None:
     """Zeros and ones, eight in a word, into bytes, the first bit of memory highest."""
     for i in range(len(payload)):
         payload[i] = np.uint8(np.uint64(eights[i] * _GATHER) >> np.uint64(56))
 
 
-@inlined
+@stage
 def _unpack(payload: Any, eights: Any) -> None:
     """Inverse of `_pack`."""
     for i in range(len(payload)):

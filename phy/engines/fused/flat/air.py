@@ -30,7 +30,7 @@ from phy.fading.gains import BlockGains
 from phy.links.air_chain import Arrivals, OnAir
 from phy.links.power import AmplitudeDecision
 from phy.numerics.cache import LastResult
-from phy.numerics.compiled import inlined, kernel, read_only
+from phy.numerics.compiled import kernel, read_only, stage
 from phy.numerics.random import RECEIVER, Purpose
 from phy.numerics.random_kernels import draw_normals
 from phy.numerics.threefry import positions
@@ -44,7 +44,7 @@ _RECEIVER = np.uint32(RECEIVER)
 _ONE, _ZERO, _TWO = np.float32(1.0), np.float32(0.0), np.float32(2.0)
 
 
-@inlined
+@stage
 def _read_symbols(kind: Any, amplitudes: Any, bits: Any, base: Any, lanes: Any, count: Any) -> None:
     """Symbols `base` to `base + count` of one device; bit 0 is +1, and `base` a whole byte."""
     if kind == _BITS:
@@ -62,7 +62,7 @@ def _read_symbols(kind: Any, amplitudes: Any, bits: Any, base: Any, lanes: Any, 
             lanes[SYMBOL_IMAG + i] = np.float32(amplitudes[2 * (base + i) + 1])
 
 
-@inlined
+@stage
 def _add(symbols: Any, taps: Any, count: Any) -> Any:
     """Add one device's symbols, each with a tap of its own; the energy it spent."""
     energy = _ZERO
@@ -75,7 +75,7 @@ def _add(symbols: Any, taps: Any, count: Any) -> Any:
     return energy
 
 
-@inlined
+@stage
 def _add_with_one_tap(symbols: Any, real: Any, imag: Any, power: Any, count: Any) -> Any:
     """`_add` where all symbols have the same tap."""
     energy = _ZERO
@@ -87,7 +87,7 @@ def _add_with_one_tap(symbols: Any, real: Any, imag: Any, power: Any, count: Any
     return power * energy
 
 
-@inlined
+@stage
 def _finish(symbols: Any, noise: Any, noise_key: Any, noise_std: Any, base: Any, received: Any, count: Any) -> None:
     """Noise on the sums, and both parts of each side by side into `received`."""
     draw_normals(noise_key, positions(_RECEIVER, base, 1), noise, np.int64(0), np.int64(_WIDTH), count)
@@ -96,7 +96,7 @@ def _finish(symbols: Any, noise: Any, noise_key: Any, noise_std: Any, base: Any,
         received[2 * (base + i) + 1] = symbols[SUM_IMAG + i] + noise_std * noise[_WIDTH + i]
 
 
-@inlined
+@stage
 def _count_active(taps: Any, active: Any, base: Any, count: Any) -> None:
     for i in range(count):
         active[base + i] += np.int64(taps[OF_SYMBOLS + ACTIVE + i])

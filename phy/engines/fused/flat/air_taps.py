@@ -22,7 +22,7 @@ from phy.engines.fused.flat.taps import (
     TILE,
     draw_known,
 )
-from phy.numerics.compiled import inlined
+from phy.numerics.compiled import inlined, stage
 from phy.numerics.threefry import devices, positions
 
 _WIDTH = TILE + 16
@@ -48,7 +48,7 @@ def _added(law: Any, gain: Any, level: Any, jamming: Any, lanes: Any, i: Any) ->
     return added_real, factor * (imag * known_real - real * known_imag), amplitude * amplitude, sends
 
 
-@inlined
+@stage
 def added_at_positions(
     law: Any, keys: Any, device: Any, gain: Any, level: Any, jamming: Any, first: Any, lanes: Any, count: Any
 ) -> None:
@@ -65,7 +65,7 @@ def added_at_positions(
         lanes[OF_TAPS + ACTIVE + i] = sends
 
 
-@inlined
+@stage
 def added_by_devices(
     law: Any, keys: Any, gains: Any, level: Any, jamming: Any, lanes: Any, out: Any, first: Any, count: Any
 ) -> None:

@@ -29,7 +29,7 @@ from phy.engines.fused.flat.taps import (
     expand,
 )
 from phy.engines.fused.symbols import Mapping, decide, decide_signs, modulate, modulate_signs
-from phy.numerics.compiled import inlined, kernel, shifted_left, shifted_right, spliced
+from phy.numerics.compiled import inlined, kernel, shifted_left, shifted_right, stage
 from phy.numerics.random_kernels import draw_normals, draw_words
 from phy.numerics.threefry import positions
 from phy.numerics.workers import run_tasks
@@ -56,7 +56,7 @@ class Rows(NamedTuple):
     level: NDArray[np.float32]
 
 
-@inlined
+@stage
 def _group(sent: Any, words: Any, points: Any, num_groups: Any) -> None:
     """Bytes to groups, first bit highest."""
     if points.bytes_per_group == 1:
@@ -68,7 +68,7 @@ def _group(sent: Any, words: Any, points: Any, num_groups: Any) -> None:
             words[i] = np.uint32(high | low | np.uint32(sent[3 * i + 2]))
 
 
-@inlined
+@stage
 def _ungroup(words: Any, received: Any, points: Any, num_groups: Any) -> None:
     """Inverse of `_group`."""
     if points.bytes_per_group == 1:
@@ -81,7 +81,7 @@ def _ungroup(words: Any, received: Any, points: Any, num_groups: Any) -> None:
             received[3 * i + 2] = np.uint8(words[i])
 
 
-@inlined
+@stage
 def _mask(source: Any, mask: Any, target: Any, count: Any) -> None:
     for i in range(count):
         target[i] = np.uint8(source[i] ^ mask[i])
@@ -96,7 +96,7 @@ def _receive(x: Any, y: Any, lanes: Any, i: Any) -> Any:
     return real, turn_real * y + turn_imag * x + scale * lanes[NOISE_IMAG + i]
 
 
-@spliced
+@stage
 def _pass_through(words: Any, lanes: Any, shift: Any, points: Any, energies: Any, count: Any) -> None:
     """Symbols at one place of their groups: mapped, received, decided, and their energies added up."""
     sent, faded, noise = _ZERO, _ZERO, _ZERO

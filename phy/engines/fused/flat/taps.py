@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from phy.fading.block_taps import Fading, FlatChannel, Numbers
 from phy.fading.nakagami import amplitude_pieces
-from phy.numerics.compiled import inlined, spliced
+from phy.numerics.compiled import inlined, stage
 from phy.numerics.random_kernels import cosine_and_sine, draw_normals, negative_log
 from phy.numerics.threefry import draw_lanes, positions
 
@@ -100,7 +100,7 @@ def nakagami_tap(word0: Any, word1: Any, pieces: Any) -> Any:
     return amplitude * cosine, amplitude * sine
 
 
-@inlined
+@stage
 def draw_taps(law: Any, key: Any, counters: Any, lanes: Any, count: Any) -> None:
     """Taps of unit mean power of `count` counters, as `phy.numerics.threefry.draw_lanes` takes them."""
     if law.fading == CONSTANT:
@@ -120,7 +120,7 @@ def draw_taps(law: Any, key: Any, counters: Any, lanes: Any, count: Any) -> None
             lanes[TAP_IMAG + i] *= law.scattered_part
 
 
-@spliced
+@stage
 def draw_known(law: Any, keys: Any, counters: Any, lanes: Any, count: Any) -> None:
     """`draw_taps` and the errors of unit power in what is known of them.
 
@@ -134,7 +134,7 @@ def draw_known(law: Any, keys: Any, counters: Any, lanes: Any, count: Any) -> No
         draw_normals(keys[2:4], counters, lanes, np.int64(KNOWN_REAL), np.int64(KNOWN_IMAG), count)
 
 
-@spliced
+@stage
 def draw_coefficients(
     law: Any, keys: Any, device: Any, gain: Any, level: Any, first: Any, stride: Any, lanes: Any, at: Any, count: Any
 ) -> None:
@@ -166,7 +166,7 @@ def draw_coefficients(
         lanes[at + FADED_POWER + i] = amplitude * amplitude * (real * real + imag * imag)
 
 
-@inlined
+@stage
 def expand(first_tap: Any, block: Any, base: Any, stride: Any, lanes: Any, count: Any) -> None:
     """Coefficients of taps to the symbols base, base + stride, ... of their coherence blocks.
 

@@ -15,7 +15,7 @@ from phy.numerics.compiled import inlined, lean_kernel, spliced
 from phy.numerics.workers import run_tasks
 
 VECTOR = 16
-# Numbers of numpy: a part would be compiled once for every Python number that it is called with.
+# Numbers of numpy: a stage would be compiled once for every Python number that it is called with.
 NONE, ONE_VALUE, _IMAGINARY, _PER_INSTANT, _ROOM = (np.int64(n) for n in (0, 1, PATHS, 2 * PATHS, ROOM))
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from phy.config import ChannelConfig
 from phy.fading.correlation import LOS_ANGLE_TURNS
 from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, Profile, flat_profile, tdl_profile
-from phy.numerics.compiled import inlined, shared
+from phy.numerics.compiled import inlined, stage
 from phy.numerics.random_kernels import complex_normal, cosine_and_sine, phasor
 from phy.numerics.threefry import threefry
 
@@ -128,7 +128,7 @@ def _turns_of(word: Any) -> Any:
     return np.uint32(np.uint32(word & np.uint32(0xFFFFFF00)) ^ np.uint32(0x80000000))
 
 
-@shared
+@stage
 def _draw_words(key: Any, counter: Any, first: Any, stream: Any, words: Any, count: Any) -> None:
     """First words of counters `counter + first`: a loop of its own, since Threefry fills the registers."""
     key0, key1 = np.uint32(key[0]), np.uint32(key[1])
@@ -136,7 +136,7 @@ def _draw_words(key: Any, counter: Any, first: Any, stream: Any, words: Any, cou
         words[_WORDS + i], _ = threefry(key0, key1, np.uint32(counter[i] + first), stream)
 
 
-@inlined
+@stage
 def draw_waves(fades: Any, key: Any, waves: Any) -> None:
     """Doppler shifts, turns from one instant to the next, and weights of all antennas, into the scratch `waves`.
 
@@ -175,7 +175,7 @@ def draw_waves(fades: Any, key: Any, waves: Any) -> None:
             waves[at + np.uint64(_ROOM + count)] = fades.direct * sine
 
 
-@inlined
+@stage
 def _start(waves: Any, instant_s: Any, total: Any) -> None:
     for i in range(total):
         turns = np.float64(waves[_DOPPLER + i]) * instant_s
@@ -184,7 +184,7 @@ def _start(waves: Any, instant_s: Any, total: Any) -> None:
         waves[_START_IMAG + i] = sine
 
 
-@inlined
+@stage
 def _weigh(waves: Any, at: Any, total: Any) -> None:
     for i in range(total):
         real, imag = waves[at + np.uint64(i)], waves[at + np.uint64(_ROOM) + np.uint64(i)]
@@ -193,7 +193,7 @@ def _weigh(waves: Any, at: Any, total: Any) -> None:
         waves[_IMAG + i] = real * sine + imag * cosine
 
 
-@inlined
+@stage
 def _turn(waves: Any, total: Any) -> None:
     for i in range(total):
         real, imag = waves[_REAL + i], waves[_IMAG + i]
@@ -202,7 +202,7 @@ def _turn(waves: Any, total: Any) -> None:
         waves[_IMAG + i] = real * sine + imag * cosine
 
 
-@inlined
+@stage
 def _add_up(waves: Any, num_waves: Any, paths: Any, taps: Any, real_at: Any, imag_at: Any) -> None:
     """Sums over waves of every path; a quarter of them at a time, which keeps vectors full."""
     if paths == 1:
@@ -240,7 +240,7 @@ def _add_up(waves: Any, num_waves: Any, paths: Any, taps: Any, real_at: Any, ima
         taps[imag_out + u] = total
 
 
-@inlined
+@stage
 def tap_paths(
     fades: Any,
     key: Any,

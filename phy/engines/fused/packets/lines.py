@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from phy.engines.fused.symbols import decide, decide_signs, modulate, modulate_signs
-from phy.numerics.compiled import inlined, spliced
+from phy.numerics.compiled import stage
 from phy.numerics.random_kernels import complex_normal
 from phy.numerics.threefry import draw_lanes, positions
 
@@ -34,7 +34,7 @@ _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 _FAINTEST = np.float32(1e-30)
 
 
-@inlined
+@stage
 def draw_line(key: Any, antenna: Any, first: Any, lanes: Any, lane: Any, count: Any) -> None:
     """CN(0, 1) at positions from `first` on into a lane. In two loops: Threefry alone fills the registers."""
     words, out = lanes.view(np.uint32), np.uint64(lane)
@@ -45,7 +45,7 @@ def draw_line(key: Any, antenna: Any, first: Any, lanes: Any, lane: Any, count: 
         lanes[out + np.uint64(ROOM) + np.uint64(i)] = imag
 
 
-@spliced
+@stage
 def apply_response(taps: Any, real_at: Any, imag_at: Any, shapes: Any, lanes: Any, lane: Any, count: Any) -> None:
     """Sum of `shapes` `[n, 2, ROOM]`, n a multiple of 4, times the complex numbers of `taps`, into a lane."""
     out = np.uint64(lane)
@@ -73,7 +73,7 @@ def apply_response(taps: Any, real_at: Any, imag_at: Any, shapes: Any, lanes: An
             lanes[out + np.uint64(ROOM + i)] += imag
 
 
-@inlined
+@stage
 def pass_between(nodes: Any, at: Any, weights: Any, row: Any, lanes: Any, lane: Any, count: Any) -> None:
     """A line from those at six nodes, `nodes[at + 2 * ROOM * node]`, with `weights[row, node]`; into a lane."""
     a, b, c = weights[row, 0], weights[row, 1], weights[row, 2]
@@ -89,14 +89,14 @@ def pass_between(nodes: Any, at: Any, weights: Any, row: Any, lanes: Any, lane: 
             )
 
 
-@inlined
+@stage
 def spread_tap(real: Any, imag: Any, lanes: Any, lane: Any, count: Any) -> None:
     """Fill a line with one number."""
     lanes[lane : lane + count] = real
     lanes[lane + ROOM : lane + ROOM + count] = imag
 
 
-@inlined
+@stage
 def estimate_variance(
     shares: Any, shapes: Any, offset: Any, strength: Any, lanes: Any, column: Any, count: Any
 ) -> None:
@@ -120,7 +120,7 @@ def estimate_variance(
         lanes[out + np.uint64(i)] *= strength
 
 
-@inlined
+@stage
 def map_symbols(labels: Any, points: Any, lanes: Any, count: Any, padded: Any) -> Any:
     """Symbols of `count` labels, zero beyond; their energy."""
     energy = _ZERO
@@ -142,7 +142,7 @@ def map_symbols(labels: Any, points: Any, lanes: Any, count: Any, padded: Any) -
     return energy
 
 
-@inlined
+@stage
 def clear_noise_beyond(lanes: Any, count: Any, padded: Any) -> None:
     """Set the noise to zero where there is no symbol."""
     for i in range(count, padded):
@@ -150,7 +150,7 @@ def clear_noise_beyond(lanes: Any, count: Any, padded: Any) -> None:
         lanes[NOISE + ROOM + i] = _ZERO
 
 
-@inlined
+@stage
 def receive_pilots(
     pilots: Any, at: Any, lanes: Any, arrival: Any, noise_std: Any, known: Any, start: Any, width: Any, count: Any
 ) -> None:
@@ -166,7 +166,7 @@ def receive_pilots(
         known[k + np.uint64(width + i)] = arrival * lanes[CHANNEL + ROOM + i] + noise_std * (y * real - x * imag)
 
 
-@inlined
+@stage
 def interpolate(known: Any, low: Any, high: Any, width: Any, weight: Any, lanes: Any, column: Any, count: Any) -> None:
     """Between two pilot lines, `known[low]` and `known[high]`."""
     a, b, out = np.uint64(low), np.uint64(high), np.uint64(KNOWN + column)
@@ -177,7 +177,7 @@ def interpolate(known: Any, low: Any, high: Any, width: Any, weight: Any, lanes:
         lanes[out + np.uint64(ROOM) + u] = imag + (known[b + np.uint64(width) + u] - imag) * weight
 
 
-@inlined
+@stage
 def noisy_estimate(lanes: Any, arrival: Any, error_std: Any, column: Any, count: Any) -> None:
     """Estimate a g (h + error), with the error already in the lane of the estimate."""
     for i in range(column, column + count):
@@ -185,7 +185,7 @@ def noisy_estimate(lanes: Any, arrival: Any, error_std: Any, column: Any, count:
         lanes[KNOWN + ROOM + i] = arrival * (lanes[CHANNEL + ROOM + i] + error_std * lanes[KNOWN + ROOM + i])
 
 
-@inlined
+@stage
 def perfect_estimate(lanes: Any, arrival: Any, column: Any, count: Any) -> None:
     """Perfect estimate a g h."""
     for i in range(column, column + count):
@@ -193,7 +193,7 @@ def perfect_estimate(lanes: Any, arrival: Any, column: Any, count: Any) -> None:
         lanes[KNOWN + ROOM + i] = arrival * lanes[CHANNEL + ROOM + i]
 
 
-@inlined
+@stage
 def clear_matched(lanes: Any, count: Any) -> None:
     """Set the combined values to zero."""
     for i in range(count):
@@ -202,7 +202,7 @@ def clear_matched(lanes: Any, count: Any) -> None:
         lanes[ENERGY + i] = _ZERO
 
 
-@inlined
+@stage
 def combine_antenna(lanes: Any, arrival: Any, noise_std: Any, count: Any) -> Any:
     """Add one antenna: conj(G) y and |G|^2. Returns energies (faded, noise of unit power) of the line."""
     faded, noise = _ZERO, _ZERO
@@ -222,7 +222,7 @@ def combine_antenna(lanes: Any, arrival: Any, noise_std: Any, count: Any) -> Any
     return faded, noise
 
 
-@inlined
+@stage
 def decide_line(lanes: Any, points: Any, labels: Any, count: Any) -> None:
     """Labels of the nearest points."""
     if points.bits_per_symbol > 2:
@@ -234,7 +234,7 @@ def decide_line(lanes: Any, points: Any, labels: Any, count: Any) -> None:
             labels[i] = np.uint8(decide_signs(lanes[MATCHED + i], lanes[MATCHED + ROOM + i], points))
 
 
-@inlined
+@stage
 def dot(known: Any, start: Any, width: Any, modes: Any, mode: Any) -> Any:
     """Sum of known times conj(mode) over carriers, both complex in halves."""
     k, m = np.uint64(start), np.uint64(mode * width)
@@ -248,7 +248,7 @@ def dot(known: Any, start: Any, width: Any, modes: Any, mode: Any) -> Any:
     return real, imag
 
 
-@inlined
+@stage
 def shrink(
     known: Any, start: Any, width: Any, carrier_modes: Any, pilot_modes: Any, level: Any, strength: Any,
     noise_power: Any, out: Any,
@@ -267,7 +267,7 @@ def shrink(
             out[i, j] *= strength / max(strength * level[i, j] + noise_power, _FAINTEST)
 
 
-@inlined
+@stage
 def wanted_modes(wanted: Any, row: Any, shrunk: Any, taps: Any) -> None:
     """Modes in frequency at one data row, real parts from 0 on, imaginary ones behind the padding to fours."""
     over, along = shrunk.shape
@@ -282,7 +282,7 @@ def wanted_modes(wanted: Any, row: Any, shrunk: Any, taps: Any) -> None:
             taps[padded + j] += a.real * b.imag + a.imag * b.real
 
 
-@inlined
+@stage
 def noise_shares(level: Any, explained: Any, strength: Any, noise_power: Any, shares: Any) -> None:
     """Share of every frequency mode of a data row that is lost in noise."""
     over, along = level.shape
@@ -293,13 +293,13 @@ def noise_shares(level: Any, explained: Any, strength: Any, noise_power: Any, sh
             shares[j] += explained[i] * (noise_power / total)
 
 
-@inlined
+@stage
 def fill_variance(lanes: Any, variance: Any, noise_power: Any, column: Any, count: Any) -> None:
     """Fill the variance of a line with noise power plus the variance of the estimate."""
     lanes[VARIANCE + column : VARIANCE + column + count] = max(noise_power, _FAINTEST) + variance
 
 
-@inlined
+@stage
 def add_noise_power(lanes: Any, noise_power: Any, column: Any, count: Any) -> None:
     """Noise on top of the variance of the estimate."""
     for i in range(column, column + count):
