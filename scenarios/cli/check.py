@@ -14,7 +14,7 @@ from scenarios.report.computed_by import computed_by, links_on_air
 from scenarios.report.figures.check import check_figures
 from scenarios.report.tables.table_check import check_tables
 from scenarios.report.terminal import print_table
-from scenarios.schema.labels.labels import byte_size
+from scenarios.schema.labels.units import byte_size
 from scenarios.schema.loader import LoadedScenario, library_names, load_scenario
 from scenarios.studies.learning import learning_warnings
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from scenarios.schema.errors import printable
-from scenarios.schema.labels.labels import byte_size, duration
+from scenarios.schema.labels.units import byte_size, duration
 from scenarios.store.status import Status, read_status
 
 

@@ -13,7 +13,7 @@ from scenarios.engine.batch import BATCH_BYTES, batch_size, trial_bytes
 from scenarios.engine.memory import OPTION, MemoryLimit, read_memory_limit
 from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.labels.labels import byte_size
+from scenarios.schema.labels.units import byte_size
 from scenarios.schema.schema import Scenario
 
 LIBRARIES_BYTES = 720 << 20
