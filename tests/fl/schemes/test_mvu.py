@@ -148,5 +148,5 @@ def test_what_no_table_can_be_made_for_is_refused() -> None:
             mvu_table(epsilon=bad, input_bits=1, output_bits=1)
     with pytest.raises(PrivacyError, match="5 bits per number exceed 4"):
         mvu_table(epsilon=1.0, input_bits=2, output_bits=5)
-    with pytest.raises(PrivacyError, match="beyond 20"):
+    with pytest.raises(PrivacyError, match="at most 20"):
         mvu_table(epsilon=21.0, input_bits=2, output_bits=2)
