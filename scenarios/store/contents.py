@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from scenarios.store.blobs import Blob, sha256_of, unpack
 from scenarios.store.database import IDENTITY, SEAL, as_json, digest
@@ -28,7 +28,7 @@ class Head:
     number: int
     ids: Sequence[str]
     numbers: Sequence[int]
-    status: str
+    status: Literal["done", "part"]
     failures: dict[str, str]
     extras: Sequence[Any] | None
     seconds: float
@@ -62,7 +62,7 @@ class Head:
 
     def status_of(self, row: int) -> Status:
         """Return how a task ended."""
-        return "failed" if str(row) in self.failures else self.status  # type: ignore[return-value]
+        return "failed" if str(row) in self.failures else self.status
 
 
 def head_of(batch: NewBatch, *, now: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -187,11 +186,6 @@ def read_runs(store: RunFolder) -> tuple[RunRecord, ...]:
             else RunRecord(run=int(key[len(_RUN) :]), **run)
             for key, run in store.records(_RUN).items()
         )
-
-
-def canonical_json(value: object) -> str:
-    """Compact JSON with sorted keys: equal values give equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def _metrics_of(blob: Blob, rows: int) -> dict[str, list[float]]:
