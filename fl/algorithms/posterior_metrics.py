@@ -46,7 +46,7 @@ class SampleMoments:
         - `mse`: mean of ||theta - mu||^2 over the samples, Zhang et al. 2022 (23);
         - `wasserstein2`: 2-Wasserstein distance between the posterior's Gaussian fit and the samples',
           W2^2 = ||mu - mu'||^2 + tr(S + S' - 2 (S^1/2 S' S^1/2)^1/2) (Givens and Shortt 1984);
-        - `variance_ratio`: tr S' / tr S, below 1 for samples that are too cold.
+        - `variance_ratio`: tr S' / tr S, below 1 for samples with less variance than the posterior.
 
         NaN for a trial without a sample.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,23 @@ from phy.numerics.random import Purpose
 
 BitAttack = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
 """Packed bits `[1, K, num_bytes]` to what is sent in their place."""
+
+
+class Upload(NamedTuple):
+    """What the server has of the numbers of `K` devices.
+
+    - `values` `[K, M]` float32: the numbers, of any value where not known;
+    - `known` `[K, M]` or `[K, 1]` bool: which of them arrived and are believed; None: all;
+    - `reception`: what the link measured;
+    - `observed`: numbers per device `[K]` that the round reports: what the protection decided, `end_bits` and
+      `end_errors` counted end to end on the own bits of the numbers that arrived, `clipped_values` beyond the codec's
+      range.
+    """
+
+    values: NDArray[Any]
+    known: NDArray[np.bool_] | None
+    reception: Reception
+    observed: dict[str, NDArray[Any]]
 
 
 class BitTransport:
@@ -121,14 +138,8 @@ class NumberTransport:
         context: UplinkContext,
         attack: BitAttack | None = None,
         admit: Callable[[NDArray[np.int64]], None] = lambda _: None,
-    ) -> tuple[NDArray[Any], NDArray[np.bool_] | None, Reception, dict[str, NDArray[Any]]]:
-        """Send `values` `[K, M]` of `devices` `[K]`, and return
-
-        - the numbers as the server has them, `[K, M]`, of any value where not known;
-        - which of them arrived and are believed, bool `[K, M]` or `[K, 1]`; None: all;
-        - what the link measured;
-        - numbers per device `[K]` that the round reports: what the protection decided, `end_bits` and `end_errors`
-          counted end to end on the own bits of the numbers that arrived, `clipped_values` beyond the codec's range.
+    ) -> Upload:
+        """Send `values` `[K, M]` of `devices` `[K]`, and return what the server has of them.
 
         `admit` receives how many values of each device the codec clips, `[K]`, and may raise before anything is sent.
         Raises LearningError for NaN or infinity among the values.
@@ -144,7 +155,7 @@ class NumberTransport:
         ends = self._end_to_end(encoded.payload, received, known, plan)
         decoded, known = believe(decoded, known, self._limit)
         observed = {**plan.observed, **ends, "clipped_values": encoded.clipped[0]}
-        return self._protection.recover(decoded, plan=plan), known, reception, observed
+        return Upload(self._protection.recover(decoded, plan=plan), known, reception, observed)
 
     def _end_to_end(
         self,

@@ -1,4 +1,4 @@
-"""What was released and what that proves, on the report page: the ledgers' strongest claims beside the published."""
+"""Privacy section of the report page: the strongest claims of the ledgers beside the published ones."""
 
 from __future__ import annotations
 

@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from transport_setting import CONTEXT, link
 
 from fl.aggregation.estimates import weighted_mean
 from fl.codecs import build_codec
 from fl.config import Binary32Config, FixedPointConfig
 from fl.uplink.protection import BitFlipping, FixedFlips, GaussianNoise, NoProtection, Protection
-from fl.uplink.transport import NumberTransport, believe
+from fl.uplink.transport import NumberTransport, Upload, believe
 from phy.config import LinkConfig
-from phy.fading.block_taps import UplinkContext
-from phy.links.link import Reception
 from privacy.config import BitFlippingConfig
 
 DEVICES, VALUES = 4, 3000
 FRACTIONS = FixedPointConfig()
-CONTEXT = UplinkContext(seed=3, trials=(0,), round_index=2)
-
-
-class Upload(NamedTuple):
-    """What `NumberTransport.send` returns."""
-
-    values: NDArray[np.float32]
-    known: NDArray[np.bool_] | None
-    reception: Reception
-    observed: dict[str, NDArray[Any]]
-
-
-def link(rate: float | None, **changes: Any) -> LinkConfig:
-    """QPSK over AWGN with this bit error rate, Q(sqrt(P0 / (2 N0))), or no radio."""
-    if rate is None:
-        return LinkConfig.model_validate({"error_model": "error_free", **changes}).resolve_digital()
-    snr_max_db = 10.0 * np.log10(2.0 * ndtri(rate) ** 2)
-    power = {"policy": "fixed", "snr_max_db": float(snr_max_db)}
-    return LinkConfig.model_validate({"power": power, "probe_bits": 200_000, **changes}).resolve_digital()
 
 
 def carried(
@@ -60,7 +37,7 @@ def carried(
     )
     if values is None:
         values = np.random.default_rng(1).uniform(-0.9, 0.9, (DEVICES, VALUES)).astype(np.float32)
-    return values, Upload(*transport.send(values, devices=np.arange(DEVICES), context=CONTEXT))
+    return values, transport.send(values, devices=np.arange(DEVICES), context=CONTEXT)
 
 
 def rate_is(upload: Upload, expected: float) -> None:

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from transport_setting import CONTEXT, link
 
 from fl.codecs import build_codec
 from fl.codecs.known_values import known_values
 from fl.config import FixedPointConfig, FlipMomentsConfig
 from fl.run import run_trials
 from fl.uplink.protection import BitFlipping, FixedFlips, NoProtection, Protection
-from fl.uplink.transport import NumberTransport
+from fl.uplink.transport import NumberTransport, Upload
 from phy.config import LinkConfig
-from phy.fading.block_taps import UplinkContext
-from phy.links.link import Reception, known_bits
+from phy.links.link import known_bits
 from privacy.config import BitFlippingConfig
 
 DEVICES = 4
-CONTEXT = UplinkContext(seed=3, trials=(0,), round_index=2)
-
-
-class Upload(NamedTuple):
-    """What `NumberTransport.send` returns."""
-
-    values: NDArray[np.float32]
-    known: NDArray[np.bool_] | None
-    reception: Reception
-    observed: dict[str, NDArray[Any]]
-
-
-def link(rate: float | None, **changes: Any) -> LinkConfig:
-    """QPSK over AWGN with this bit error rate, Q(sqrt(P0 / (2 N0))), or no radio."""
-    if rate is None:
-        return LinkConfig.model_validate({"error_model": "error_free", **changes}).resolve_digital()
-    snr_max_db = 10.0 * np.log10(2.0 * ndtri(rate) ** 2)
-    power = {"policy": "fixed", "snr_max_db": float(snr_max_db)}
-    return LinkConfig.model_validate({"power": power, "probe_bits": 50_000, **changes}).resolve_digital()
 
 
 def transport_of(where: LinkConfig, protection: Protection, num_values: int) -> NumberTransport:
@@ -56,7 +36,7 @@ def transport_of(where: LinkConfig, protection: Protection, num_values: int) -> 
 def carried(where: LinkConfig, protection: Protection, num_values: int) -> tuple[NDArray[np.float32], Upload]:
     values = np.random.default_rng(1).uniform(-0.9, 0.9, (DEVICES, num_values)).astype(np.float32)
     transport = transport_of(where, protection, num_values)
-    return values, Upload(*transport.send(values, devices=np.arange(DEVICES), context=CONTEXT))
+    return values, transport.send(values, devices=np.arange(DEVICES), context=CONTEXT)
 
 
 def mechanism(**changes: Any) -> BitFlippingConfig:
@@ -127,7 +107,7 @@ def test_debiasing_divides_by_the_flips_alone_where_packets_with_errors_never_ar
     protection = BitFlipping(mechanism(debias=True), target=0.1, probe_bits=8000, errors_arrive=False)
     transport = transport_of(where, protection, 2000)
     values = np.full((DEVICES, 2000), 0.5, np.float32)
-    upload = Upload(*transport.send(values, devices=np.arange(DEVICES), context=CONTEXT))
+    upload = transport.send(values, devices=np.arange(DEVICES), context=CONTEXT)
     heard = upload.values if upload.known is None else upload.values[np.broadcast_to(upload.known, values.shape)]
     assert heard.size > 0.9 * values.size
     # The recovered numbers have standard deviation sqrt(4 / 3 * 0.09) / 0.8; the probe's 5 % would give 0.556.

@@ -126,7 +126,7 @@ def test_the_papers_delta_of_a_round_stands_beside_and_is_called_published(run: 
 
 def test_the_report_shows_the_claims(run: Path) -> None:
     page = (run / "report.html").read_text(encoding="utf-8")
-    assert "What was released, and what that proves" in page
+    assert "Privacy: published and proved claims" in page
     assert "as published" in page
     assert "a listener receives" in page
 
