@@ -164,10 +164,7 @@ def test_arrays_of_another_batch_are_not_taken_for_those_of_this_one(tmp_path: P
         first, second = (store.read_tasks([one])[one].batch + 1 for one in ("task0", "later"))
     number = "(SELECT data FROM blobs WHERE id = ?)"
     execute(tmp_path, f"UPDATE blobs SET data = {number} WHERE id = ?", second << PART_BITS, first << PART_BITS)
-    with (
-        pytest.raises(DamagedStoreError, match="not those that were written"),
-        Store.open_existing(tmp_path) as store,
-    ):
+    with pytest.raises(DamagedStoreError, match="not those"), Store.open_existing(tmp_path) as store:
         store.read_series(["task0"], "rounds")
 
 
