@@ -10,7 +10,7 @@ import pytest
 from command import SMALL, write_scenario
 from known_engine import Known
 from learning_run import run_plan, run_scenario
-from tampered import change_record
+from tampered import change_record, flip_arrays
 
 from fl.results import TrialResult
 from scenarios.engine.study import Outcome, Progress
@@ -141,6 +141,18 @@ def test_a_finished_run_touches_nothing(small: tuple[LoadedScenario, Plan], tmp_
     assert second.complete
     assert second.report == first.report
     assert contents(folder) == before
+
+
+def test_a_finished_run_with_a_damaged_batch_computes_that_batch_again(
+    small: tuple[LoadedScenario, Plan], tmp_path: Path
+) -> None:
+    folder, again = tmp_path / "run", Known()
+    run(small, folder, Known())
+    flip_arrays(folder)
+    outcome = run(small, folder, again)
+    assert (outcome.computed, outcome.found, outcome.complete) == (TRIALS, TRIALS, False)
+    assert statuses(small, folder) == [["done"] * TRIALS] * 2
+    assert run(small, folder, Known()).complete
 
 
 @pytest.mark.parametrize(
