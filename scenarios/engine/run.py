@@ -183,7 +183,7 @@ def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool
             files = [folder / name for name in note.files]
             if not all(file.is_file() for file in files):
                 return None
-            store.verify()  # nothing else reads the arrays of a finished study
+            # Reads the metrics of every task, and so verifies the arrays of each batch.
             planned, notices = len(study.ids), study.notices(store)
     except DamagedStoreError:
         return None  # the run repairs it
