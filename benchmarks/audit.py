@@ -19,10 +19,10 @@ import numpy as np
 from timing import print_table
 
 from fl.audit.attack import audit
-from fl.audit.games.flmc_game import FlmcGame
-from fl.config import FlmcConfig
+from fl.audit.flmc_game import FlmcGame
+from fl.learning.flmc import FlmcConfig
 from phy.config import LinkConfig
-from privacy import PrivacyConfig
+from privacy.config import PrivacyConfig
 
 GAMES = 100_000
 ALONE = 200

@@ -21,8 +21,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from timing import interleaved_medians, print_table
 
-from fl.codecs import Codec, FixedPoint, Uniform
-from fl.codecs.packing import code_dtype
+from fl.codecs.bits.packing import code_dtype
+from fl.codecs.fixed_point import FixedPoint
+from fl.codecs.uniform import Uniform
+from fl.config.codec import Codec
 from fl.uplink.bit_flips import flip_bits
 from phy.numerics.random import Purpose, round_keys
 
@@ -30,7 +32,7 @@ KEYS = round_keys(1, (0,), Purpose.ROUNDING, 0)
 RATE = 0.1
 MOST_SECONDS = 1.0
 CASES: tuple[tuple[str, int, int, Codec], ...] = (
-    ("20 x 1,206,590 x 23 bits", 20, 1_206_590, FixedPoint(fraction_bits=23, value_range=1.0)),
+    ("20 x 1,206,590 x 23 bits", 20, 1_206_590, FixedPoint(fraction_bits=23, bound=0.5)),
     ("20 x 1,206,590 x 8 bits", 20, 1_206_590, Uniform(bits=8, bound=1.0)),
     ("1000 x 7,850 x 1 bit", 1000, 7_850, Uniform(bits=1, bound=1.0)),
 )

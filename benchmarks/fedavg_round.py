@@ -25,7 +25,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 
 from fl.algorithms.fedavg import Federation
-from fl.config import FedAvgConfig
+from fl.learning.fedavg import FedAvgConfig
 from phy.config import LinkConfig
 from privacy.config import BitFlippingConfig
 

@@ -24,12 +24,12 @@ import tensorflow as tf
 from timing import interleaved_medians, print_table
 
 from fl.config.local import LocalConfig
-from fl.config.model import ModelConfig
 from fl.data import ImageData
 from fl.local import LocalTrainer
 from fl.local.samplewise.by_sample import compile_by_sample
 from fl.models.build import build_model
 from fl.models.federated import FederatedModel
+from fl.models.kinds.networks import ModelConfig
 from fl.partition.split import Partition
 
 LIMIT_BYTES = 1_500_000_000

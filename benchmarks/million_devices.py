@@ -60,21 +60,23 @@ learning:
 def timed(spent: dict[str, float]) -> Iterator[None]:
     """Wall time of the parts of a round, added up in `spent`; parts do not overlap."""
     from fl.local import LocalTrainer
-    from fl.schemes.cpa.cpa import CpaAggregator
-    from fl.schemes.rounds import EveryRound, ProbitRounds
-    from fl.schemes.stochastic_bits import SignAggregator
+    from fl.schemes.coders.sign_bits import SignVote
+    from fl.schemes.coders.stochastic_bits import SignSums
+    from fl.schemes.cpa.cpa import Cpa, CpaGathering
+    from fl.schemes.probit.probit import Probit
     from fl.uplink.protection import RandomizedResponse
     from phy.links.orthogonal import OrthogonalLink
 
     parts: list[tuple[Any, str, str]] = [
         (LocalTrainer, "train", "training"),
-        (EveryRound, "encode", "encoding"),
-        (ProbitRounds, "encode_rows", "encoding"),
+        (Cpa, "encode", "encoding"),
+        (Probit, "encode", "encoding"),
+        (SignVote, "encode", "encoding"),
         (RandomizedResponse, "cover", "flips"),
-        (OrthogonalLink, "send_part", "link"),
+        (OrthogonalLink, "send", "link"),
         (OrthogonalLink, "probe", "probing"),
-        (CpaAggregator, "add", "aggregation"),
-        (SignAggregator, "add", "aggregation"),
+        (CpaGathering, "add", "aggregation"),
+        (SignSums, "add", "aggregation"),
     ]
     kept = [(owner, name, owner.__dict__[name]) for owner, name, _ in parts]
 

@@ -28,8 +28,8 @@ from timing import interleaved_medians, print_table
 from phy.coding.modulation import modulator, pack_bits
 from phy.config import ChannelConfig, CsiEstimation, LinkConfig, OfdmConfig
 from phy.engines.fused.packets.chain import FusedPacketChain
-from phy.frontends import build_frontend
-from phy.links.packets.chain import Departure
+from phy.frontends.build import build_frontend
+from phy.links.packets.chain import ChainSpec, Departure
 from phy.numerics.random import threefry
 from phy.numerics.random_kernels import random_bits
 from phy.numerics.workers import available_threads
@@ -93,7 +93,10 @@ def fused_link(estimator: str, channel: ChannelConfig) -> Callable[[], Any]:
     """Random bits through the packet chain of fused kernels; other keys each time."""
     config = qpsk_link(estimator, channel)
     bits = 2 * OFDM.data_symbols_per_slot
-    chain = FusedPacketChain(config, num_devices=1, payload_bits=bits, crc=None, combine=False)
+    spec = ChainSpec(
+        config=config, users=1, num_devices=1, payload_bits=bits, crc=None, combine=False, rows_per_trial=1
+    )
+    chain = FusedPacketChain(spec)
     ones = np.ones((PACKETS, 1), np.float32)
     row, calls = np.arange(PACKETS, dtype=np.uint32), itertools.count()
     purposes = np.arange(4, dtype=np.uint32)[:, None]

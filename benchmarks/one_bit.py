@@ -35,14 +35,16 @@ import numpy as np
 from timing import interleaved, print_table
 
 from fl.algorithms.fedavg import Federation
-from fl.config import FedAvgConfig
-from fl.config.scheme import CpaScheme, JopeqScheme, LaplaceScheme, MvuScheme, ProbitScheme, SignScheme
+from fl.learning.fedavg import FedAvgConfig
 from fl.models.federated import Piece
-from fl.schemes.base import Scheme, Senders
-from fl.schemes.cpa.cpa_build import build_cpa
-from fl.schemes.probit.probit import build_probit
-from fl.schemes.sign import build_sign
-from fl.schemes.values.build_values import build_baseline
+from fl.schemes.coders.coder import Coder, Senders
+from fl.schemes.cpa.cpa import Cpa
+from fl.schemes.cpa.scheme import CpaScheme
+from fl.schemes.jopeq import JopeqScheme
+from fl.schemes.laplace import LaplaceScheme
+from fl.schemes.mvu import MvuScheme
+from fl.schemes.probit.scheme import ProbitScheme
+from fl.schemes.sign import SignScheme
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 
@@ -112,12 +114,12 @@ def draw(num_devices: int, num_values: int) -> np.ndarray:
     return updates
 
 
-def cpa(num_values: int) -> Scheme:
+def cpa(num_values: int) -> Coder:
     """Three levels, one stage."""
-    return build_cpa(CpaScheme(name="cpa", gamma=GAMMA, epsilon=None), num_values=num_values)
+    return Cpa(CpaScheme(name="cpa", gamma=GAMMA, epsilon=None), num_values=num_values)
 
 
-def calls(scheme: Scheme, num_devices: int, num_values: int) -> dict[str, Callable[[], Any]]:
+def calls(scheme: Coder, num_devices: int, num_values: int) -> dict[str, Callable[[], Any]]:
     """Both verbs of a scheme for one size."""
     updates, devices = draw(num_devices, num_values), np.arange(num_devices)
     payload = scheme.encode(updates, devices=devices, context=CONTEXT)
@@ -192,16 +194,16 @@ def whole_rounds() -> bool:
 def every_scheme() -> None:
     """Print what each scheme takes."""
     pieces = [Piece(name="kernel", shape=(784, 10), offset=0), Piece(name="bias", shape=(10,), offset=7840)]
-    schemes: dict[str, Scheme] = {
+    schemes: dict[str, Coder] = {
         "cpa": cpa(LINEAR_MODEL),
-        "cpa, 2 stages": build_cpa(CpaScheme(name="cpa", stages=2), num_values=LINEAR_MODEL),
-        "cpa, dither": build_cpa(CpaScheme(name="cpa", dither=True), num_values=LINEAR_MODEL),
-        "probit": build_probit(ProbitScheme(name="probit"), num_values=LINEAR_MODEL),
-        "sign": build_sign(SignScheme(name="sign"), num_values=LINEAR_MODEL),
-        "laplace": build_baseline(LaplaceScheme(name="laplace"), pieces=pieces),
-        "jopeq": build_baseline(JopeqScheme(name="jopeq"), pieces=pieces),
-        "mvu": build_baseline(MvuScheme(name="mvu"), pieces=pieces),
-        "mvu, 3 bits": build_baseline(MvuScheme(name="mvu", input_bits=3, output_bits=3), pieces=pieces),
+        "cpa, 2 stages": Cpa(CpaScheme(name="cpa", stages=2), num_values=LINEAR_MODEL),
+        "cpa, dither": Cpa(CpaScheme(name="cpa", dither=True), num_values=LINEAR_MODEL),
+        "probit": ProbitScheme(name="probit").build(pieces=pieces),
+        "sign": SignScheme(name="sign").build(pieces=pieces),
+        "laplace": LaplaceScheme(name="laplace").build(pieces=pieces),
+        "jopeq": JopeqScheme(name="jopeq").build(pieces=pieces),
+        "mvu": MvuScheme(name="mvu").build(pieces=pieces),
+        "mvu, 3 bits": MvuScheme(name="mvu", input_bits=3, output_bits=3).build(pieces=pieces),
     }
     rows = []
     for name, scheme in schemes.items():

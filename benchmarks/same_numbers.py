@@ -6,6 +6,7 @@ Every step is a public command; only the task identities at full size need funct
 """
 
 import argparse
+import ast
 import csv
 import json
 import os
@@ -178,12 +179,20 @@ def read_rows(path: Path, left_out: set[str]) -> list[list[str]]:
     return [[cell for name, cell in zip(head, row, strict=True) if name not in left_out] for row in [head, *rows]]
 
 
+def plain(cell: str) -> Any:
+    """Return a cell, and a mapping of settings in a cell as a mapping: the order of its keys is no number."""
+    try:
+        return ast.literal_eval(cell) if cell.startswith("{") else cell
+    except (ValueError, SyntaxError):
+        return cell
+
+
 def first_difference(before: Path, after: Path, left_out: set[str]) -> tuple[int, str]:
     """Return the number of rows and the first difference, empty if there is none; row 0 is the header."""
     old, new = read_rows(before, left_out), read_rows(after, left_out)
     for number, (left, right) in enumerate(zip_longest(old, new)):
         for name, one, other in zip_longest((old or new)[0], left or (), right or (), fillvalue="nothing"):
-            if one != other:
+            if plain(one) != plain(other):
                 return len(old), f"row {number}, {name}: {one} before, {other} after"
     return len(old), ""
 

@@ -25,10 +25,11 @@ from phy.numerics.workers import THREADS_VARIABLE
 from scenarios.engine.batch import Job
 from scenarios.engine.cluster.engine import DaskEngine
 from scenarios.engine.cluster.task import Told
-from scenarios.engine.cluster.wire import Answer, Order, packed
+from scenarios.engine.cluster.wire import Answer, Order
 from scenarios.engine.threads import threads_per_worker
 from scenarios.plan.plan import expand
 from scenarios.schema.loader import load_scenario
+from scenarios.store.trials import pack_trials
 
 TASK_S = 1.0
 
@@ -43,7 +44,7 @@ def asleep(order: Order) -> Answer:
         told.advance(1)
     metrics = {"worker": float(os.getpid()), "begun": begun, "ended": time.monotonic()}
     return {
-        "results": packed([TrialResult(trial=trial, metrics=metrics, rounds={}) for trial in order["trials"]]),
+        "results": pack_trials(TrialResult(trial=trial, metrics=metrics, rounds={}) for trial in order["trials"]),
         "seconds": TASK_S,
         "left": [],
         "computed": told.computed,

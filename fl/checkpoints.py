@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.results import TrialResult
 from fl.tasks.base import LearningError
 from phy.links.link import LinkError
 
@@ -83,6 +84,23 @@ class Resumable(Protocol):
         ...
 
 
+class Trials(Resumable, Protocol):
+    """Trials that are computed together: all of an algorithm that runs them side by side, of every other one alone."""
+
+    @property
+    def ended(self) -> bool:
+        """True if no round is left to compute, because a budget is spent."""
+        ...
+
+    def round(self, index: int) -> None:
+        """Compute one round of all of them. Raises LearningError where they cannot go on."""
+        ...
+
+    def results(self, failure: str | None) -> list[TrialResult]:
+        """Return one result per trial; `failure`: the reason why the last round raised an error, if one did."""
+        ...
+
+
 _Found = TypeVar("_Found", bound=Resumable)
 
 
@@ -107,10 +125,10 @@ def resumed(build: Callable[[], _Found], *, num_rounds: int, checkpoints: Checkp
 def kept_array(state: State, name: str, *, like: NDArray[Any]) -> NDArray[Any]:
     """Return a copy of the array `name`. Raises LearningError for another shape or type than those of `like`."""
     found = state[name]
-    if not isinstance(found, np.ndarray) or found.shape != like.shape or found.dtype != like.dtype:
-        here = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
-        raise LearningError(f"{name} is {here}, and {like.dtype} {like.shape} is needed")
-    return found.copy()
+    here = getattr(found, "dtype", type(found).__name__), getattr(found, "shape", "")
+    if here != (like.dtype, like.shape):
+        raise LearningError(f"{name} is {here[0]} {here[1]}, and {like.dtype} {like.shape} is needed")
+    return np.array(found)
 
 
 def kept_number(state: State, name: str, *, most: int) -> int:

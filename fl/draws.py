@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.random import threefry
+from phy.fading.block_taps import UplinkContext
+from phy.numerics.random import Purpose, threefry, uniform_words
 
 LANES = 64
 """Words come in groups of this many; parts of a vector begin at multiples of it."""
@@ -95,6 +96,12 @@ def normals(words: NDArray[np.uint32]) -> NDArray[np.float32]:
     out = np.empty(words.shape, np.float32)
     out[..., 0::2], out[..., 1::2] = radius * np.cos(angle), radius * np.sin(angle)
     return out
+
+
+def round_normals(context: UplinkContext, *, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """N(0, 1) for the attackers of a round, `shape` `[num_trials, num_devices, num_values]`."""
+    words = uniform_words(context.keys(Purpose.ATTACK), num_devices=shape[1], num_words=-(-shape[2] // 2) * 2)
+    return normals(words)[..., : shape[2]].astype(np.float64)
 
 
 def chosen(words: NDArray[np.uint32], *, share: NDArray[np.float32]) -> NDArray[np.bool_]:

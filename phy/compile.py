@@ -1,12 +1,12 @@
-"""Build the uplink that a link configuration describes, with the chain of its engine."""
+"""Build the uplink that a link configuration describes, with the chain of its engine.
+
+Engines are imported when they are needed: TensorFlow and numba take a while.
+"""
 
 from __future__ import annotations
 
 from phy.config import LinkConfig
 from phy.engines.choice import engine_of
-from phy.engines.sionna.air import SionnaAir
-from phy.engines.sionna.flat import SionnaChain
-from phy.engines.sionna.packets import compiled_chain
 from phy.links.air_chain import AirChain
 from phy.links.conflicts import engine_conflicts, link_conflicts
 from phy.links.error_models import ErrorFreeUplink, IndependentFlips, NoiselessAir
@@ -16,7 +16,6 @@ from phy.links.orthogonal import OrthogonalLink
 from phy.links.packets.chain import ChainSpec, PacketChain
 from phy.links.packets.link import PacketLink
 from phy.links.superposition import SuperpositionLink
-from phy.links.superposition_ofdm.link import OfdmSuperposition
 
 
 def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> DigitalUplink:
@@ -44,8 +43,9 @@ def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> D
 
 def _flat_chain(config: LinkConfig) -> FlatChain:
     if engine_of(config) == "sionna":
+        from phy.engines.sionna.flat import SionnaChain
+
         return SionnaChain(config)
-    # Imported here, because numba takes a while to import.
     from phy.engines.fused.flat.link import FusedChain
 
     return FusedChain(config)
@@ -57,17 +57,12 @@ def packet_chain(spec: ChainSpec) -> PacketChain:
     A link without a fused chain may still have a fused code in Sionna's chain.
     """
     if engine_of(spec.config) == "sionna" or not spec.config.fusible_packets:
+        from phy.engines.sionna.packets import compiled_chain
+
         return compiled_chain(spec)
-    # Imported here, because numba takes a while to import.
     from phy.engines.fused.packets.chain import fused_chain
 
-    return fused_chain(
-        spec.config,
-        num_devices=spec.num_devices,
-        payload_bits=spec.payload_bits,
-        crc=spec.crc,
-        combine=spec.combine,
-    )
+    return fused_chain(spec)
 
 
 def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0) -> AirUplink:
@@ -91,18 +86,18 @@ def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, paylo
     for conflict in link_conflicts(config, num_devices=num_devices, payload_bits=num_symbols):
         raise LinkError(f"{conflict.problem}; {conflict.remedy}")
     if config.ofdm != "none":
+        from phy.links.superposition_ofdm.link import OfdmSuperposition
+
         return OfdmSuperposition(config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=payload_bound)
     return SuperpositionLink(
-        config,
-        num_devices=num_devices,
-        num_symbols=num_symbols,
-        chain=_air_chain(config),
-        payload_bound=payload_bound,
+        config, num_devices=num_devices, num_symbols=num_symbols, chain=_air_chain(config), payload_bound=payload_bound
     )
 
 
 def _air_chain(config: LinkConfig) -> AirChain:
     if engine_of(config) == "sionna":
+        from phy.engines.sionna.air import SionnaAir
+
         return SionnaAir(config)
     from phy.engines.fused.flat.air import FusedAir
 

@@ -52,44 +52,38 @@ class Cipher(Protocol):
         ...
 
 
-class NoCipher:
+class NoCipher(Cipher):
     """No encryption."""
 
     def payload_bytes(self, num_bytes: int) -> int:
-        """See `Cipher.payload_bytes`."""
         require_count(num_bytes=num_bytes)
         return num_bytes
 
     def encrypt(self, payload: Payload, *, keys: Keys) -> Payload:
-        """See `Cipher.encrypt`."""
         _check(payload, keys)
         return payload
 
     def decrypt(self, payload: Payload, *, keys: Keys) -> Payload:
-        """See `Cipher.decrypt`."""
         _check(payload, keys)
         return payload
 
 
-class StreamCipher:
+class StreamCipher(Cipher):
     """AES-128 in counter mode (NIST SP 800-38A): the ciphertext is the plaintext XOR a key stream."""
 
     def payload_bytes(self, num_bytes: int) -> int:
-        """See `Cipher.payload_bytes`."""
         require_count(num_bytes=num_bytes)
         return num_bytes
 
     def encrypt(self, payload: Payload, *, keys: Keys) -> Payload:
-        """See `Cipher.encrypt`."""
         _check(payload, keys)
         return _each_device(payload.copy(), keys, _count)
 
     def decrypt(self, payload: Payload, *, keys: Keys) -> Payload:
-        """See `Cipher.decrypt`."""
         return self.encrypt(payload, keys=keys)
 
 
-class BlockCipher:
+class BlockCipher(Cipher):
     """AES-128 in XTS mode: one wrong ciphertext bit garbles its own 16 bytes only."""
 
     def payload_bytes(self, num_bytes: int) -> int:
@@ -98,7 +92,6 @@ class BlockCipher:
         return -(-num_bytes // AES_BLOCK_BYTES) * AES_BLOCK_BYTES
 
     def encrypt(self, payload: Payload, *, keys: Keys) -> Payload:
-        """See `Cipher.encrypt`."""
         _check(payload, keys)
         trials, devices, num_bytes = payload.shape
         out = np.zeros((trials, devices, self.payload_bytes(num_bytes)), np.uint8)

@@ -1,23 +1,27 @@
-"""What FLMC released: one bit, or one number, per gradient entry and round, under the noise of the receiver."""
+"""Releases, ledgers and amplitudes of federated Langevin Monte Carlo under the noise of the receiver."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fl.accounting.budget_forms import flmc_form
-from fl.config import FlmcConfig
-from fl.footprint.flmc import dimension
 from fl.results import PrivacyAccount
-from fl.uplink.noise_floor import listener_of, sure_noise_power
+from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
-from privacy.config import AmplitudeBudget, PrivacyConfig
+from privacy.config import AmplitudeMechanism, BudgetConfig
 from privacy.events.claims import Claim
-from privacy.events.published import flmc_claim
+from privacy.events.releases import Release
 from privacy.events.superposed import analog_noise_multiplier
+from privacy.evidence import listener_sentence
+
+if TYPE_CHECKING:
+    from fl.learning.flmc import FlmcConfig
+
+Floats = NDArray[np.float64]
 
 NO_NOISE = "without the noise of a real receiver on the air none hides what is sent, and none is credited"
 MANY_LOOKS = (
@@ -27,50 +31,77 @@ MANY_LOOKS = (
 CLIPPED = "every gradient entry is clipped to [-l, l], whatever the device holds"
 
 
+def flmc_release(config: FlmcConfig, *, relative_amplitude: float | None) -> Release:
+    """Return the release of a device in a round, at a received amplitude A in units of sqrt(N0); None: not known.
+
+    Digital: +-1 per entry, log odds at most a l, amplitude A. Analog: the whole gradient at l2 distance 2 l sqrt(m), a
+    Gaussian release of noise multiplier 1 / (2 A l sqrt(m)).
+    """
+    found = None if relative_amplitude is None else float(_parameter(config, relative_amplitude, noise_power=1.0))
+    if config.scheme == "analog":
+        return Release(kind="gaussian", unit="device", parameter=found)
+    odds = {"entry_bound": config.quantizer_slope * config.gradient_bound}
+    return Release(kind="superposed-bits", unit="device", coordinates=config.num_values(), facts=odds, parameter=found)
+
+
+def _parameter(config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> Floats:
+    if config.scheme != "analog":
+        return np.asarray(amplitude, np.float64) / math.sqrt(noise_power)
+    return analog_noise_multiplier(
+        amplitude=amplitude,
+        dimension=config.num_values(),
+        gradient_bound=config.gradient_bound,
+        noise_power=noise_power,
+    )
+
+
+def amplitude_caps(config: FlmcConfig, *, budget: BudgetConfig, noise_power: float) -> Floats:
+    """Return the largest received amplitude A of every round, `[num_rounds]`; math.inf where any keeps the budget.
+
+    Raises PrivacyError for a budget that holds nothing.
+    """
+    found = budget.parameters(flmc_release(config, relative_amplitude=None), num_rounds=config.rounds)
+    if config.scheme == "analog":  # the multiplier at amplitude 1 over that at A
+        found = float(_parameter(config, 1.0, noise_power=1.0)) / found
+    return np.asarray(found * math.sqrt(noise_power))
+
+
 def flmc_account(
     config: FlmcConfig,
     *,
     link: LinkConfig,
-    privacy: PrivacyConfig | AmplitudeBudget | None,
-    rounds: Mapping[str, NDArray[np.float64]],
-    spent: Mapping[str, NDArray[np.float64]],
+    privacy: AmplitudeMechanism | None,
+    rounds: Mapping[str, Floats],
+    spent: Mapping[str, Floats],
 ) -> PrivacyAccount | None:
-    """The ledger of one trial from its `rounds` (`peak_amplitude` `[num_rounds]`), one column: the strongest device.
+    """Return the ledger of a trial from its `rounds` (`peak_amplitude` `[num_rounds]`), of the strongest device.
 
-    Digital: +-1 per entry, log odds at most a l, amplitude A / sqrt(N0). Analog: the whole gradient at l2 distance
-    2 l sqrt(m), a Gaussian release of noise multiplier sqrt(N0) / (2 A l sqrt(m)). Without the receiver's noise, or
-    where it may not be credited (`uncreditable`), the digital bits still have their quantiser's; the analog gradient
-    has nothing. Schemes without a radio never send.
+    Without the receiver's noise, or where it may not be credited (`uncreditable`), the digital bits still have their
+    quantiser's; the analog gradient has nothing. None for schemes without a radio, which never send.
     """
     if not config.uses_radio or "peak_amplitude" not in rounds:
         return None
     peak = np.asarray(rounds["peak_amplitude"], np.float64)
-    noise_power = sure_noise_power(link, privacy=privacy)
     analog = config.scheme == "analog"
-    if analog:
-        credited = analog_noise_multiplier(
-            amplitude=peak, dimension=dimension(config), gradient_bound=config.gradient_bound, noise_power=noise_power
-        )
-    else:
-        credited = peak / math.sqrt(noise_power)
+    credited = _parameter(config, peak, noise_power=sure_noise_power(link, privacy=privacy))
     parameter = np.where(peak > 0.0, credited, np.nan)[:, None]
     uncredited = np.where(peak > 0.0, 0.0 if analog else np.inf, np.nan)[:, None]
-    reason, form = uncreditable(config, link=link), flmc_form(config)
+    reason, release = uncreditable(config, link=link), flmc_release(config, relative_amplitude=None)
     if reason is not None:
-        ledger = form.ledger(uncredited, assumptions=(CLIPPED, reason))
+        ledger = release.ledger(uncredited, assumptions=(CLIPPED, reason))
     else:
-        ledger = form.ledger(
-            parameter, uncredited=uncredited, assumptions=(CLIPPED,), credit_assumptions=(listener_of(privacy),)
+        listener = listener_sentence() if privacy is None else privacy.listener
+        ledger = release.ledger(
+            parameter, uncredited=uncredited, assumptions=(CLIPPED,), credit_assumptions=(listener,)
         )
     published: tuple[Claim, ...] = ()
-    if isinstance(privacy, PrivacyConfig) and "delta_spent" in spent and len(spent["delta_spent"]):
-        worst = float(np.nanmax(spent["delta_spent"]))
-        published = (flmc_claim(epsilon=privacy.epsilon, delta=worst, analog=analog),)
+    if privacy is not None and len(spent.get("delta_spent", ())):
+        published = privacy.published(delta=float(np.nanmax(spent["delta_spent"])), analog=analog)
     return PrivacyAccount(ledger=ledger, published=published)
 
 
 def uncreditable(config: FlmcConfig, *, link: LinkConfig) -> str | None:
-    """Why the receiver's noise may not count on this link, with its modulation named; None where it may.
+    """Return why the receiver's noise may not count on this link, with its modulation named; None if it may.
 
     It may where whoever listens has one symbol per entry at amplitude A in noise of power N0 on its axis, no more.
     """

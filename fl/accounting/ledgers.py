@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fl.accounting.ledger_fedavg import fedavg_account
-from fl.accounting.ledger_flmc import flmc_account
-from fl.accounting.ledger_reconstruction import reconstruction_account
-from fl.accounting.ledger_sent import with_the_last_round
-from fl.config import BitDistanceConfig, FedAvgConfig, FlipMomentsConfig, FlmcConfig, ReconstructionConfig
+from fl.accounting.ledger_fedavg import with_the_last_round
+from fl.config.learning import Learning
 from fl.results import PrivacyAccount, TrialResult
 from phy.config import LinkConfig
-from privacy.config import AmplitudeBudget, AnyPrivacyConfig, BitFlippingConfig, GaussianConfig, PrivacyConfig
-
-Learning = FlmcConfig | FedAvgConfig | FlipMomentsConfig | BitDistanceConfig | ReconstructionConfig
+from privacy.config import AnyPrivacyConfig
 
 
 def accounts_of(
     learning: Learning, *, link: LinkConfig, privacy: AnyPrivacyConfig | None, results: Sequence[TrialResult]
 ) -> list[PrivacyAccount | None]:
-    """`account_of` every trial; trials of FLMC that released the same have one account together."""
+    """Return what every trial released; trials side by side that released the same share one account.
+
+    Failed trials have an account too, of the round as well in which they failed, if they had sent by then.
+    """
     accounts: list[PrivacyAccount | None] = []
     before: TrialResult | None = None
     for result in results:
-        if before is not None and isinstance(learning, FlmcConfig) and _same_amplitudes(result, before):
+        if before is not None and learning.side_by_side and _same_amplitudes(result, before):
             accounts.append(accounts[-1])
         else:
-            accounts.append(account_of(learning, link=link, privacy=privacy, result=result))
+            accounts.append(learning.account(with_the_last_round(result), link=link, privacy=privacy))
         before = result
     return accounts
 
@@ -37,29 +35,3 @@ def _same_amplitudes(one: TrialResult, other: TrialResult) -> bool:
         return False
     same_peaks = one.rounds.get("peak_amplitude") is other.rounds.get("peak_amplitude")
     return same_peaks and one.privacy.get("delta_spent") is other.privacy.get("delta_spent")
-
-
-def account_of(
-    learning: Learning,
-    *,
-    link: LinkConfig,
-    privacy: AnyPrivacyConfig | None,
-    result: TrialResult,
-) -> PrivacyAccount | None:
-    """What a trial released, from what was recorded of it. None: nothing was sent.
-
-    Failed trials have an account too, of the round as well in which they failed, if they had sent by then.
-
-    Pure arithmetic on the records: neither data nor a radio is touched.
-    """
-    result = with_the_last_round(result)
-    if isinstance(learning, FlmcConfig):
-        bound = privacy if isinstance(privacy, PrivacyConfig | AmplitudeBudget) else None
-        return flmc_account(learning, link=link, privacy=bound, rounds=result.rounds, spent=result.privacy)
-    if isinstance(learning, FedAvgConfig):
-        mechanism = None if isinstance(privacy, PrivacyConfig | AmplitudeBudget) else privacy
-        return fedavg_account(learning, link=link, privacy=mechanism, result=result)
-    if isinstance(learning, ReconstructionConfig):
-        plain = privacy if isinstance(privacy, BitFlippingConfig | GaussianConfig) else None
-        return reconstruction_account(learning, link=link, privacy=plain, result=result)
-    return None

@@ -8,14 +8,16 @@ which the robust ones take as missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.aggregation.estimates import weighted_mean
-from fl.config.scheme import AggregatorConfig
+
+if TYPE_CHECKING:
+    from fl.schemes.mean import MeanScheme
 
 Values = NDArray[np.floating[Any]]
 Known = NDArray[np.bool_] | None
@@ -27,7 +29,7 @@ _SLACK = 1e-9
 
 
 def aggregate_values(
-    config: AggregatorConfig,
+    config: MeanScheme,
     values: Values,
     *,
     weights: NDArray[np.float64],
@@ -51,28 +53,6 @@ def aggregate_values(
     for part in _columns(values.shape):
         held = None if known is None else known[:, part]
         out[part] = step(values[:, part], weights=weights, known=held, otherwise=otherwise[part])
-    return out
-
-
-def aggregate_in_parts(
-    config: AggregatorConfig,
-    read: Callable[[slice], tuple[Values, Known]],
-    *,
-    num_values: int,
-    parts: Iterable[slice],
-    weights: NDArray[np.float64],
-    otherwise: NDArray[np.float32],
-) -> NDArray[np.float32]:
-    """`aggregate_values` of what `read(columns)` gives, values `[K, n]` and which are known, without holding them all.
-
-    `parts` are the columns to read at once. The geometric median alone needs all of them together.
-    """
-    if config.name == "geometric-median":
-        parts = (slice(0, num_values),)
-    out = np.empty(num_values, np.float32)
-    for part in parts:
-        values, known = read(part)
-        out[part] = aggregate_values(config, values, weights=weights, known=known, otherwise=otherwise[part])
     return out
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.checkpoints import State
-from fl.codecs import build_codec
-from fl.config import BitDistanceConfig, FixedPointConfig, FlipMomentsConfig
+from fl.codecs.fixed_point import FixedPoint
 from fl.recorder import Recorder, link_columns
 from fl.results import TrialResult
 from fl.tasks.base import LearningError
@@ -22,11 +21,15 @@ from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, generator
 from privacy.mechanisms.bit_distance import measure_kappa
 
+if TYPE_CHECKING:
+    from fl.learning.codec_studies import BitDistanceConfig, FlipMomentsConfig
+
 
 class FlipMoments:
     """Mean and variance of every value once its bits were flipped, over all devices and draws, beside Lemma 1.
 
-    One trial, see `fl.run.Trials`. The rate of Lemma 1 is the one counted end to end on the very bits of the round.
+    One trial, see `fl.checkpoints.Trials`.
+    The rate of Lemma 1 is the one counted end to end on the very bits of the round.
     """
 
     ended = False
@@ -36,7 +39,7 @@ class FlipMoments:
         self._learning, self._seed, self._trial = learning, seed, trial
         self._transport = NumberTransport(
             link.resolve_digital(),
-            codec=build_codec(learning.codec),
+            codec=learning.codec,
             protection=FixedFlips(learning.flip_probability, num_devices=learning.num_devices),
             num_devices=learning.num_devices,
             num_values=learning.draws,
@@ -57,14 +60,14 @@ class FlipMoments:
         errors, bits = (float(observed[name].sum()) for name in ("end_errors", "end_bits"))
         arrived = values[np.broadcast_to(True if known is None else known, values.shape)]
         found = {"value": float(value), **_moments(arrived)}
-        if isinstance(learning.codec, FixedPointConfig) and bits:
-            found |= _lemma1(value, errors / bits, learning.codec)
+        if (codec := learning.codec.as_fractions()) and bits:
+            found |= _lemma1(value, errors / bits, codec)
         found |= self._transport.bits.spent(reception, self._devices)
         self._record.note(index, rounds=found, link=link_columns(reception.counts), devices=observed)
         self._record.finish(index)
 
     def results(self, failure: str | None) -> list[TrialResult]:
-        """See `fl.run.Trials.results`."""
+        """See `fl.checkpoints.Trials.results`."""
         rounds = self._record.of_trial("rounds")
         gaps = {f"largest_{moment}_gap": _gap(rounds, moment) for moment in ("mean", "variance")}
         return self._record.results((self._trial,), metrics=(gaps,), failures=(failure,))
@@ -79,7 +82,7 @@ class FlipMoments:
         self._transport.bits.link.restore(state["link"])
 
 
-def _lemma1(value: float, flip_probability: float, codec: FixedPointConfig) -> dict[str, float]:
+def _lemma1(value: float, flip_probability: float, codec: FixedPoint) -> dict[str, float]:
     mean, variance = recovered_moments(
         value, flip_probability=flip_probability, value_range=codec.value_range, fraction_bits=codec.fraction_bits
     )
@@ -103,7 +106,7 @@ def _gap(arrays: Mapping[str, NDArray[np.float64]], moment: str) -> float:
 
 
 class BitDistance:
-    """kappa of Li et al. 2025 (15) by (26), one estimate per trial; see `fl.run.Trials`."""
+    """kappa of Li et al. 2025 (15) by (26), one estimate per trial; see `fl.checkpoints.Trials`."""
 
     ended = False
 
@@ -116,17 +119,19 @@ class BitDistance:
         """Estimate it in the only round."""
         del index
         learning, drawn = self._learning, generator(self._seed, self._trial, Purpose.BIT_DISTANCE)
+        codec = learning.codec.as_fractions()
+        assert codec is not None
         shape = (1, learning.dimension)
         if learning.weights == "uniform":
-            weights = (2.0 * drawn.random(shape, np.float32) - 1.0) * np.float32(learning.codec.value_range)
+            weights = (2.0 * drawn.random(shape, np.float32) - 1.0) * np.float32(codec.value_range)
         else:
             weights = drawn.standard_normal(shape, np.float32) * np.float32(learning.weight_std)
         found = measure_kappa(
             weights,
             sensitivity=learning.sensitivity,
             num_pairs=learning.num_pairs,
-            fraction_bits=learning.codec.fraction_bits,
-            value_range=learning.codec.value_range,
+            fraction_bits=codec.fraction_bits,
+            value_range=codec.value_range,
             generator=drawn,
         )
         self._metrics = {
@@ -136,7 +141,7 @@ class BitDistance:
         }
 
     def results(self, failure: str | None) -> list[TrialResult]:
-        """See `fl.run.Trials.results`."""
+        """See `fl.checkpoints.Trials.results`."""
         return [TrialResult(trial=self._trial, metrics=self._metrics, rounds={}, failure=failure)]
 
     def state(self) -> State:

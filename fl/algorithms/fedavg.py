@@ -7,18 +7,18 @@ encoded, protected, sent, recovered, and averaged with weights q_n.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.accounting.budget_uploads import upload_allowance
+from fl.accounting.uploads import upload_allowance
 from fl.algorithms.device_blocks import devices_in_a_block
 from fl.algorithms.fedavg_results import fedavg_result, scores_at_home
 from fl.algorithms.round_tally import RoundTally, Trained
 from fl.attacks.attackers import Attackers
 from fl.checkpoints import State, kept_array
-from fl.codecs import build_codec
-from fl.config import FedAvgConfig, LocalConfig
+from fl.config import LocalConfig
 from fl.data import ImageData, load_images
 from fl.local import LocalTrainer, evaluate
 from fl.local.divergence import check_finite, checked_updates_from
@@ -29,12 +29,12 @@ from fl.partition.participation import Participants, draw_participants
 from fl.partition.split import Partition, partition
 from fl.recorder import Recorder
 from fl.results import TrialResult
-from fl.schemes.build import build_uplink
 from fl.schemes.cpa.cpa_theory import aggregation_snr_db, coded_snr_db
 from fl.theory.convergence import Convergence
+from fl.uplink.build import build_uplink
 from fl.uplink.mechanisms import build_protection
 from fl.uplink.numbers import Uplink, check_range
-from fl.uplink.protection import NoProtection
+from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
 from fl.uplink.transport import NumberTransport
 from phy.config import LinkConfig
@@ -43,12 +43,15 @@ from phy.fading.gains import device_gains
 from phy.numerics.random import Purpose, generator
 from privacy.config import UploadPrivacy
 
+if TYPE_CHECKING:
+    from fl.learning.fedavg import FedAvgConfig
+
 FIRST_COLUMNS = ("test_loss", "test_accuracy", "train_loss", "clipped_gradients", "model_norm")
 """Columns of rounds that every trial has, before those of its uplink."""
 
 
 class Federation:
-    """One trial of federated averaging, see `fl.run.Trials`.
+    """One trial of federated averaging, see `fl.checkpoints.Trials`.
 
     `weights` `[M]` is the server's model after the last round, `record` keeps what the rounds reported. `ended`: one of
     those who would send in the next round has nothing left of a budget that stops the trial.
@@ -179,8 +182,8 @@ class Federation:
             return None
         return NumberTransport(
             _placed(config.downlink, config=config, seed=self._seed, trial=self.trial).resolve_digital(),
-            codec=build_codec(config.downlink_codec or config.codec),
-            protection=NoProtection(),
+            codec=config.downlink_codec or config.codec,
+            protection=Protection(),
             num_devices=self._index.count,
             num_values=self.model.num_parameters,
             receiver_limit=config.receiver_limit,
@@ -221,7 +224,7 @@ class Federation:
         self.record.finish(index)
 
     def results(self, failure: str | None) -> list[TrialResult]:
-        """See `fl.run.Trials.results`."""
+        """See `fl.checkpoints.Trials.results`."""
         return [fedavg_result(self, failure=failure)]
 
     def _updates(

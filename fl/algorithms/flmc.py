@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fl.aggregation.estimates import sum_from_superposition, sum_of_devices
-from fl.algorithms.lmc_caps import lmc_amplitude_cap, step_size
+from fl.algorithms.lmc_caps import lmc_cap, round_privacy, step_size
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.checkpoints import State
-from fl.codecs import StochasticOneBit
-from fl.config import FlmcConfig
+from fl.codecs.bits.one_bit import StochasticOneBit
 from fl.results import CAP_NAMES
 from fl.tasks import PosteriorTask
-from fl.uplink.noise_floor import sure_noise_power
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
@@ -32,7 +30,11 @@ from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts
 from phy.numerics.cache import LastResult, constant
 from phy.numerics.random import Purpose, real_normals
-from privacy import AmplitudePrivacy, NoPrivacy, PrivacyConfig, RoundPrivacy
+from privacy.config import PrivacyConfig
+from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy
+
+if TYPE_CHECKING:
+    from fl.learning.flmc import FlmcConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +93,7 @@ def build_flmc(
     if config.scheme == "digital-orthogonal":
         uplink = compile_digital(link, num_bits=task.dimension, **sizes)
         return DetectedSigns(config, task=task, eta=eta, uplink=uplink, link=link, caps=caps, privacy=bound)
-    payload_bound = config.gradient_bound if config.scheme == "analog" else 1.0
+    payload_bound = config.payload_bound
     if _attackers(config).jam:
         # A jammer's symbols need not be signs: those of bpsk travel as the amplitudes that they are.
         link = link.model_copy(update={"modulation": "analog"})
@@ -101,38 +103,6 @@ def build_flmc(
 
 def _attackers(config: FlmcConfig) -> AttackersOfTrials:
     return AttackersOfTrials(config.attack, num_devices=config.num_devices, gradient_bound=config.gradient_bound)
-
-
-def round_privacy(
-    config: FlmcConfig, *, link: LinkConfig, privacy: PrivacyConfig | None, dimension: int
-) -> AmplitudePrivacy:
-    """What one round of one device leaks to the server, as a function of the receive amplitude."""
-    if privacy is None or not config.uses_radio:
-        return NoPrivacy()
-    return RoundPrivacy(
-        config=privacy,
-        kind="analog" if config.scheme == "analog" else "digital",
-        dimension=dimension,
-        gradient_bound=config.gradient_bound,
-        quantizer_slope=config.quantizer_slope,
-        # On a resource of its own a device hides behind no other sum: the one unknown symbol in (16) is
-        # then its own.
-        num_devices=config.num_devices if config.superposes else 2,
-        noise_power=sure_noise_power(link, privacy=privacy),
-    )
-
-
-def lmc_cap(config: FlmcConfig, *, eta: NDArray[np.float64], noise_power: float) -> NDArray[np.float64]:
-    """The LMC cap in force, `[num_trials]`."""
-    return lmc_amplitude_cap(
-        config.resolved_lmc_cap,
-        eta,
-        noise_power=noise_power,
-        one_bit=config.scheme != "analog",
-        quantizer_slope=config.quantizer_slope,
-        gradient_bound=config.gradient_bound,
-        num_devices=config.num_devices,
-    )
 
 
 def _within(caps: Mapping[str, ArrayLike], budget: ArrayLike | None) -> Mapping[str, ArrayLike]:
@@ -148,12 +118,12 @@ class Gradients:
     lost: NDArray[np.bool_]
 
 
-def clipped_gradients(task: PosteriorTask, theta: NDArray[np.float64], bound: float) -> Gradients:
+def clipped_gradients(gradients: NDArray[np.float64], bound: float) -> Gradients:
     """Local gradients clipped per entry to |g| <= l, Zhang et al. 2022 (13)."""
     # Here, because numba takes a while to import.
     from fl.algorithms.flmc_kernels import clipped
 
-    return Gradients(*clipped(task.gradients(theta), bound))
+    return Gradients(*clipped(gradients, bound))
 
 
 def encodable(told: NDArray[np.float64], gradients: Gradients) -> NDArray[np.float64]:
@@ -229,7 +199,7 @@ class OverTheAir(Forgetful):
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
     ) -> RoundOutcome:
         """See `Algorithm.round`."""
-        gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
+        gradients = clipped_gradients(self._task.gradients(theta), self._config.gradient_bound)
         payload, jammers = self._sent(gradients, context), None
         if self._attackers.jam:
             jammers = self._attackers.who(context)
@@ -292,7 +262,7 @@ class DetectedSigns:
             rate = self._uplink.probe(
                 self._probe_bits, context=context, caps=_within(self._caps, budget)
             ).bit_error_rate
-        gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
+        gradients = clipped_gradients(self._task.gradients(theta), self._config.gradient_bound)
         told = self._attackers.gradients(gradients.values, context=context)
         payload = self._codec.encode(encodable(told, gradients), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
         payload = self._attackers.bits(payload, num_bits=self._task.dimension, context=context)
@@ -335,7 +305,7 @@ class ServerLangevin(Forgetful):
     ) -> RoundOutcome:
         """See `Algorithm.round`."""
         del budget  # nothing is sent
-        gradients = clipped_gradients(self._task, theta, self._config.gradient_bound)
+        gradients = clipped_gradients(self._task.gradients(theta), self._config.gradient_bound)
         total = self._attackers.gradients(gradients.values, context=context).sum(axis=1)
         noise = real_normals(context.keys(Purpose.LANGEVIN_NOISE), num_values=self._task.dimension)
         return RoundOutcome(

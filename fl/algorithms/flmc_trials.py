@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.accounting.budget_amplitudes import amplitude_allowance, silenced
+from fl.accounting.amplitudes import amplitude_allowance, silenced
 from fl.algorithms.flmc import RoundOutcome, build_flmc
 from fl.algorithms.posterior_metrics import SampleMoments
 from fl.checkpoints import State, kept_array
-from fl.config import FlmcConfig
 from fl.recorder import SPENT, Recorder, link_columns, with_totals
 from fl.results import CAP_NAMES, TrialResult
 from fl.tasks import build_task
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Trials
-from privacy import AmplitudePrivacy, NoPrivacy, PrivacyConfig
-from privacy.config import AmplitudeBudget
+from privacy.config import AmplitudeMechanism
+from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy
+
+if TYPE_CHECKING:
+    from fl.learning.flmc import FlmcConfig
 
 _DIVERGED = 1e100
 
 
 class FlmcTrials:
-    """Trials of federated Langevin Monte Carlo side by side, see `fl.run.Trials`.
+    """Trials of federated Langevin Monte Carlo side by side, see `fl.checkpoints.Trials`.
 
     `link` names access and modulation explicitly. A trial that meets a value that is not finite ends as failed at that
     round and keeps the rounds before it; the others go on. So does one that a budget stops, which ends as done. Raises
@@ -37,13 +40,13 @@ class FlmcTrials:
         learning: FlmcConfig,
         *,
         link: LinkConfig,
-        privacy: PrivacyConfig | AmplitudeBudget | None,
+        privacy: AmplitudeMechanism | None,
         seed: int,
         trials: tuple[int, ...],
     ) -> None:
         self._learning, self._seed, self._trials = learning, seed, Trials(trials)
         self._task = build_task(learning.task, num_devices=learning.num_devices, seed=seed, trials=self._trials)
-        self._bound = privacy if isinstance(privacy, PrivacyConfig) else None
+        self._bound = None if privacy is None else privacy.of_rounds
         self._algorithm = build_flmc(learning, link=link, privacy=self._bound, task=self._task)
         self._allowance = amplitude_allowance(
             learning, link=link, privacy=privacy, task=self._task, bound=self._algorithm.privacy
@@ -123,7 +126,7 @@ class FlmcTrials:
         self._algorithm.restore(state["algorithm"])
 
     def results(self, failure: str | None) -> list[TrialResult]:
-        """See `fl.run.Trials.results`; a `failure` of a round is one of all trials."""
+        """See `fl.checkpoints.Trials.results`; a `failure` of a round is one of all trials."""
         num_rounds = self._learning.rounds
         rounds = self.record.table("rounds", rounds=num_rounds)
         totals, summary = with_totals(rounds), self._moments.summary()

@@ -1,11 +1,20 @@
-"""Step size and the cap that Langevin sampling puts on the receive amplitude."""
+"""Step size of Langevin sampling, and the caps that sampling and privacy put on the receive amplitude."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.config import FlmcConfig, LmcCap
+from fl.config import LmcCap
+from fl.uplink.channel_credit import sure_noise_power
+from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy, RoundPrivacy
+
+if TYPE_CHECKING:
+    from fl.learning.flmc import FlmcConfig
+    from phy.config import LinkConfig
+    from privacy.config import PrivacyConfig
 
 _SHARE_OF_STABLE_STEP = 0.15
 """The paper's analog step, 1.28e-4, is 0.155 of 2 / (mu + L) on its data."""
@@ -22,7 +31,7 @@ def step_size(
     if config.step_size != "auto":
         return np.full(len(smoothness), config.step_size)
     stable = 2.0 / (strong_convexity + smoothness)
-    one_bit = config.scheme in ("digital", "digital-orthogonal")
+    one_bit = config.transmission.one_bit
     return np.asarray(_SHARE_OF_STABLE_STEP * stable * (2.0 / config.quantizer_slope if one_bit else 1.0))
 
 
@@ -52,3 +61,35 @@ def lmc_amplitude_cap(
     variance = 1.0 - np.tanh(quantizer_slope * gradient_bound / 2.0) ** 2
     missing = quantizer_slope / step - num_devices * variance
     return np.where(missing > 0, np.sqrt(noise_power / np.maximum(missing, 1e-300)), np.inf)
+
+
+def round_privacy(
+    config: FlmcConfig, *, link: LinkConfig, privacy: PrivacyConfig | None, dimension: int
+) -> AmplitudePrivacy:
+    """What one round of one device leaks to the server, as a function of the receive amplitude."""
+    if privacy is None or not config.uses_radio:
+        return NoPrivacy()
+    return RoundPrivacy(
+        config=privacy,
+        kind="analog" if config.scheme == "analog" else "digital",
+        dimension=dimension,
+        gradient_bound=config.gradient_bound,
+        quantizer_slope=config.quantizer_slope,
+        # On a resource of its own a device hides behind no other sum: the one unknown symbol in (16) is
+        # then its own.
+        num_devices=config.num_devices if config.superposes else 2,
+        noise_power=sure_noise_power(link, privacy=privacy),
+    )
+
+
+def lmc_cap(config: FlmcConfig, *, eta: NDArray[np.float64], noise_power: float) -> NDArray[np.float64]:
+    """The LMC cap in force, `[num_trials]`."""
+    return lmc_amplitude_cap(
+        config.resolved_lmc_cap,
+        eta,
+        noise_power=noise_power,
+        one_bit=config.transmission.one_bit,
+        quantizer_slope=config.quantizer_slope,
+        gradient_bound=config.gradient_bound,
+        num_devices=config.num_devices,
+    )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.attacks.attacks import attack_bits, attack_updates, choose_attackers, poison_labels
-from fl.config import AttackConfig
+from fl.config.attack import Attack
 from fl.data.arrays import ImageData
 from fl.partition.split import Partition
 from fl.tasks.base import LearningError
@@ -22,12 +22,12 @@ class Attackers:
     is detected on its own.
     """
 
-    def __init__(self, config: AttackConfig | None, *, num_devices: int, seed: int, trial: int) -> None:
+    def __init__(self, config: Attack | None, *, num_devices: int, seed: int, trial: int) -> None:
         self._config = config
         self.who = np.zeros(num_devices, bool)
         if config is None:
             return
-        if config.kind == "jam":
+        if config.acts_on == "air":
             raise LearningError(
                 "a jammer acts on symbols that add up in the air, and federated averaging detects every device on its "
                 "own; choose another attack.kind"
@@ -41,9 +41,11 @@ class Attackers:
 
     def labels(self, data: ImageData, held: Partition) -> ImageData:
         """The images with the labels that devices train on."""
-        if self._config is None or self._config.kind != "labels":
+        if self._config is None:
             return data
-        poisoned = poison_labels(data.y_train, samples=held.devices, attackers=self.who, num_classes=data.num_classes)
+        poisoned = poison_labels(
+            self._config, data.y_train, samples=held.devices, attackers=self.who, num_classes=data.num_classes
+        )
         return replace(data, y_train=poisoned)
 
     def updates(

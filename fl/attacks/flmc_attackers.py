@@ -13,22 +13,27 @@ send is no noise that honest devices may count on: their privacy is that without
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.attacks.attacks import NUMBER_KINDS, choose_attackers, every_bit, number_of
-from fl.config import AttackConfig, FlmcConfig
-from fl.draws import normals
+from fl.attacks.attacks import choose_attackers, every_bit, number_of
+from fl.config.attack import Attack
+from fl.draws import round_normals
 from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, random_bits, uniform_words
 
-_ACTS_ON = {
-    **dict.fromkeys(NUMBER_KINDS, ("digital", "digital-orthogonal", "analog", "noiseless")),
-    **dict.fromkeys(("ones", "invert", "random"), ("digital", "digital-orthogonal")),
-    "jam": ("digital", "analog"),
+if TYPE_CHECKING:
+    from fl.learning.flmc import FlmcConfig
+
+_SCHEMES = {
+    "updates": ("digital", "digital-orthogonal", "analog", "noiseless"),
+    "bits": ("digital", "digital-orthogonal"),
+    "air": ("digital", "analog"),
 }
-"""Schemes that have what a kind acts on."""
+"""Schemes that have what an attack acts on."""
 
 
 def check_attack(config: FlmcConfig, *, error_model: str) -> None:
@@ -38,12 +43,13 @@ def check_attack(config: FlmcConfig, *, error_model: str) -> None:
         return
     if scheme == "exact":
         raise LearningError("scheme exact draws from the posterior and hears no device; leave attack out")
-    if attack.kind == "labels":
+    if attack.acts_on == "labels":
         raise LearningError(
-            "attack.kind labels poisons the images of federated averaging, and flmc has none; write kind: sign-flip"
+            f"attack.kind {attack.kind} poisons the images of federated averaging, and flmc has none; write kind: "
+            "sign-flip"
         )
-    if scheme not in _ACTS_ON[attack.kind]:
-        if attack.kind == "jam":
+    if scheme not in _SCHEMES[attack.acts_on]:
+        if attack.acts_on == "air":
             raise LearningError(
                 f"a jammer acts on symbols that add up in the air, and with scheme {scheme} none do; write scheme: "
                 "digital or analog, or another attack.kind"
@@ -52,7 +58,7 @@ def check_attack(config: FlmcConfig, *, error_model: str) -> None:
             f"attack.kind {attack.kind} acts on bits, and scheme {scheme} sends none; write kind: sign-flip or jam, or "
             "scheme: digital"
         )
-    if attack.kind == "jam" and error_model == "error_free":
+    if attack.acts_on == "air" and error_model == "error_free":
         raise LearningError(
             "a jammer sends at the full power of a radio, and error_model error_free has none; write error_model: "
             "measured"
@@ -63,15 +69,15 @@ def check_attack(config: FlmcConfig, *, error_model: str) -> None:
 class AttackersOfTrials:
     """Nobody, or the devices that `config` names in every trial, the same in all rounds of it."""
 
-    def __init__(self, config: AttackConfig | None, *, num_devices: int, gradient_bound: float) -> None:
+    def __init__(self, config: Attack | None, *, num_devices: int, gradient_bound: float) -> None:
         self._config, self._num_devices, self._bound = config, num_devices, gradient_bound
         self._chosen: tuple[tuple[object, ...], NDArray[np.bool_]] | None = None
-        self._kind = None if config is None or number_of(config, num_devices) == 0 else config.kind
+        self._acts_on = None if config is None or number_of(config, num_devices) == 0 else config.acts_on
 
     @property
     def jam(self) -> bool:
         """Whether `symbols` are to be sent at full power by those who attack."""
-        return self._kind == "jam"
+        return self._acts_on == "air"
 
     def who(self, context: UplinkContext) -> NDArray[np.bool_]:
         """Who attacks, `[num_trials, num_devices]`."""
@@ -91,58 +97,39 @@ class AttackersOfTrials:
 
         Clipped to |g| <= l as all are: beyond it a device would break its power constraint.
         """
-        if self._config is None or self._kind not in NUMBER_KINDS:
+        if self._config is None or self._acts_on != "updates":
             return gradients
-        who = self.who(context)[..., None]
-        told: NDArray[np.float64]
-        if self._kind == "zero-gradient":
-            total = np.where(who, 0.0, gradients).sum(axis=1, keepdims=True)
-            told = -total / np.maximum(who.sum(axis=1, keepdims=True), 1)
-        elif self._kind == "duplicate":
-            told = np.take_along_axis(gradients, np.argmin(who, axis=1)[:, None], axis=1)
-        elif self._kind == "gaussian":
-            told = self._normals(gradients.shape[2], context) * self._config.std
-        else:
-            told = gradients * self._config.factor
-        return np.where(who, np.clip(told, -self._bound, self._bound), gradients)
+        who = self.who(context)
+        sent = self._config.of_gradients(gradients, attackers=who, context=context)
+        return np.where(who[..., None], np.clip(sent, -self._bound, self._bound), gradients)
 
     def bits(self, payload: NDArray[np.uint8], *, num_bits: int, context: UplinkContext) -> NDArray[np.uint8]:
         """What is sent in place of packed bits `[num_trials, num_devices, ceil(num_bits / 8)]`, see `attack_bits`."""
-        if self._kind not in ("ones", "invert", "random"):
+        if self._config is None or self._acts_on != "bits":
             return payload
-        meant = every_bit(num_bits)
-        if self._kind == "invert":
-            told = payload ^ meant
-        elif self._kind == "ones":
-            told = payload | meant
-        else:
-            keys = context.keys(Purpose.ATTACK)
-            told = (payload & ~meant) | random_bits(keys, num_devices=self._num_devices, num_bits=num_bits)
-        return np.where(self.who(context)[..., None], told, payload)
+        sent = self._config.of_bits(
+            payload,
+            meant=every_bit(num_bits),
+            coins=lambda: random_bits(context.keys(Purpose.ATTACK), num_devices=self._num_devices, num_bits=num_bits),
+        )
+        return np.where(self.who(context)[..., None], sent, payload)
 
     def symbols(self, amplitudes: NDArray[np.float64], *, context: UplinkContext) -> NDArray[np.float64]:
         """What is sent in place of `amplitudes` `[num_trials, num_devices, m]`, of mean power 1 over every jammer's m.
 
         Signs at random, constant ones, or noise, brought to that power round by round.
         """
-        if self._config is None or self._kind != "jam":
+        if self._config is None or self._acts_on != "air":
             return amplitudes
-        num_symbols = amplitudes.shape[2]
-        told: NDArray[np.float64] = np.ones_like(amplitudes)
-        if self._config.signal == "random":
-            words = uniform_words(context.keys(Purpose.ATTACK), num_devices=self._num_devices, num_words=num_symbols)
-            told = np.where(words >> np.uint32(31), -1.0, 1.0)
-        elif self._config.signal == "noise":
-            noise = self._normals(num_symbols, context)
-            told = noise / np.sqrt((noise**2).mean(axis=2, keepdims=True))
-        return np.where(self.who(context)[..., None], told, amplitudes)
+        sent = self._config.of_air(
+            amplitudes,
+            words=lambda: uniform_words(
+                context.keys(Purpose.ATTACK), num_devices=self._num_devices, num_words=amplitudes.shape[2]
+            ),
+            normals=lambda: round_normals(context, shape=amplitudes.shape),
+        )
+        return np.where(self.who(context)[..., None], sent, amplitudes)
 
     def told(self, context: UplinkContext) -> dict[str, NDArray[np.float64]]:
         """How many attack, `[num_trials]`; nothing where nobody was asked to."""
         return {} if self._config is None else {"num_attackers": self.who(context).sum(axis=1).astype(float)}
-
-    def _normals(self, num_values: int, context: UplinkContext) -> NDArray[np.float64]:
-        words = uniform_words(
-            context.keys(Purpose.ATTACK), num_devices=self._num_devices, num_words=-(-num_values // 2) * 2
-        )
-        return normals(words)[..., :num_values].astype(np.float64)

@@ -11,29 +11,32 @@ An attack that fails proves nothing: a better one may not.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.attacks.image_inversion import invert_linear, likeness, psnr_db
 from fl.checkpoints import State
-from fl.config import ModelConfig, ReconstructionConfig
 from fl.data import ImageData, load_images
 from fl.data.facts import image_facts
 from fl.local.trainer import LocalTrainer
 from fl.models.build import build_model
+from fl.models.kinds.networks import ModelConfig
 from fl.partition.split import Partition
 from fl.recorder import Recorder, link_columns
 from fl.results import TrialResult
-from fl.schemes.received_updates import build_receiver
 from fl.tasks.base import LearningError
 from fl.uplink.mechanisms import build_protection
+from fl.uplink.received_updates import build_receiver
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, generator
 from privacy.audit.roc import area_under_curve, true_positive_rate
 from privacy.config import BitFlippingConfig, GaussianConfig
+
+if TYPE_CHECKING:
+    from fl.learning.reconstruction import ReconstructionConfig
 
 PICTURES = 10
 """Images of a trial that are kept beside their reconstructions, one of each label as far as there are any."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.accounting.budget_amplitudes import AmplitudeAllowance, power_peak
-from fl.accounting.budget_found import amplitude_caps
+from fl.accounting.amplitudes import AmplitudeAllowance, power_peak
+from fl.accounting.ledger_flmc import amplitude_caps
 from fl.audit.rounds import weakest_rounds
-from fl.config import FlmcConfig
-from fl.uplink.noise_floor import sure_noise_power
+from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
-from privacy import PrivacyConfig
-from privacy.config import AmplitudeBudget
+from privacy.config import AmplitudeMechanism
+
+if TYPE_CHECKING:
+    from fl.learning.flmc import FlmcConfig
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +35,7 @@ class RoundAmplitudes:
         config: FlmcConfig,
         *,
         link: LinkConfig,
-        privacy: PrivacyConfig | AmplitudeBudget | None,
+        privacy: AmplitudeMechanism | None,
         caps: Mapping[str, float],
         rounds: int,
         num_trials: int,
@@ -41,10 +43,11 @@ class RoundAmplitudes:
         self._always, self._num_trials = caps, num_trials
         self._found: Floats | None = None
         self._fresh: AmplitudeAllowance | None = None
-        if isinstance(privacy, AmplitudeBudget) and privacy.budget.calibrate:
+        budget = None if privacy is None else privacy.budget
+        if budget is not None and budget.calibrate:
             noise_power = sure_noise_power(link, privacy=privacy)
-            self._found = amplitude_caps(config, budget=privacy.budget, noise_power=noise_power)
-        elif privacy is not None and privacy.budget is not None:
+            self._found = amplitude_caps(config, budget=budget, noise_power=noise_power)
+        elif privacy is not None and budget is not None:
             strongest = power_peak(config, link=link)
             ceiling = min(*caps.values(), np.inf if strongest is None else strongest)
             self._fresh = AmplitudeAllowance(

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.audit.games.game import Batch, Game
+from fl.audit.game import Batch, Game, GameFacts
 from privacy.audit import AuditResult, halves, judge
 from privacy.events.claims import Claim
 
@@ -29,7 +29,12 @@ class Audited:
     claims: tuple[Claim, ...]
     attack: Attack
     num_games: int
-    game: Game
+    game: GameFacts
+
+    @property
+    def orders(self) -> list[float]:
+        """Renyi orders at which something is claimed."""
+        return sorted({claim.order for claim in self.claims if claim.order is not None})
 
     def refuted(self, one: Claim) -> bool:
         """Whether the games contradict a claim: its epsilon holds at no larger delta than was audited, and is less.
@@ -74,7 +79,7 @@ def audit(
         claims=game.claims(delta),
         attack=chosen,
         num_games=num_games,
-        game=game,
+        game=GameFacts(scope=game.scope, unit=game.unit, worlds=game.worlds, rounds=game.rounds, when=game.when),
     )
 
 

@@ -9,18 +9,18 @@ hides: in the game they follow everybody but the audited device.
 from __future__ import annotations
 
 from fl.attacks.attacks import number_of
-from fl.config import AttackConfig
+from fl.config.attack import Attack
 from fl.tasks.base import LearningError
 
 
-def nobody_honest(attack: AttackConfig | None, *, num_devices: int) -> bool:
+def nobody_honest(attack: Attack | None, *, num_devices: int) -> bool:
     """Whether all devices surely attack."""
     if attack is None or number_of(attack, num_devices) < num_devices:
         return False
     return attack.drawn == "without-replacement" or num_devices == 1
 
 
-def beside_attackers(attack: AttackConfig | None, *, num_devices: int, superposes: bool) -> str:
+def beside_attackers(attack: Attack | None, *, num_devices: int, superposes: bool) -> str:
     """Words for `Game.worlds`, empty without attackers. Raises LearningError where no device is honest."""
     if attack is None:
         return ""

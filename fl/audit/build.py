@@ -1,41 +1,17 @@
-"""The game that a scenario's scheme is audited by."""
+"""The game that audits a scenario."""
 
 from __future__ import annotations
 
-from fl.audit.attackers import nobody_honest
-from fl.audit.games.game import Game, Listener
-from fl.config import FedAvgConfig, FixedPointConfig, FlmcConfig, LearningConfig, ReconstructionConfig
-from fl.config.scheme import AggregatorConfig
+from typing import TYPE_CHECKING, Any
+
+from fl.audit.game import Game, Listener
+from fl.config import LearningConfig
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
-from privacy import PrivacyConfig
-from privacy.config import (
-    AmplitudeBudget,
-    AnyPrivacyConfig,
-    BitFlippingBudget,
-    BitFlippingConfig,
-    SchemeBudget,
-    UploadPrivacy,
-)
+from privacy.config import AnyPrivacyConfig, UploadPrivacy
 
-
-def played_learning(learning: LearningConfig) -> LearningConfig:
-    """What rounds are played of: an attack on single uploads is about one round of federated averaging."""
-    return learning.one_round if isinstance(learning, ReconstructionConfig) else learning
-
-
-def why_not(learning: LearningConfig, privacy: AnyPrivacyConfig | None) -> str | None:
-    """Why there is no game to play against it, None where there is."""
-    played = played_learning(learning)
-    if isinstance(played, FlmcConfig | FedAvgConfig) and nobody_honest(played.attack, num_devices=played.num_devices):
-        return f"all {played.num_devices} devices attack, and an audit plays against an honest one"
-    if isinstance(played, FlmcConfig):
-        return None if played.uses_radio else f"scheme {played.scheme} sends nothing over a radio"
-    if not isinstance(played, FedAvgConfig):
-        return f"algorithm {played.algorithm} studies bits, and no device's data are uploaded"
-    if isinstance(privacy, BitFlippingConfig | BitFlippingBudget) and not isinstance(played.codec, FixedPointConfig):
-        return f"bit flipping is audited on the fixed-point code, and codec is {played.codec.name}"
-    return None
+if TYPE_CHECKING:
+    from fl.learning.fedavg import FedAvgConfig
 
 
 def build_game(
@@ -48,45 +24,72 @@ def build_game(
     rounds: int = 1,
     listener: Listener = "server",
 ) -> Game:
-    """The game of one point; batches are as large as `num_games` asks for.
+    """Return the game of one sweep point; batches are as large as `num_games` asks for.
 
     `link` names access and modulation explicitly. A budget for the run is turned into what rounds release first. Raises
     LearningError where there is nothing to play against, PrivacyError for a budget that holds nothing, and as the
     scheme's own parts do.
     """
-    problem = why_not(learning, privacy)
+    problem = learning.why_not_audited(privacy)
     if problem is not None:
         raise LearningError(f"{problem}, so there is nothing to audit; choose a scheme that uploads")
-    # Loaded when something is played: why_not answers without TensorFlow.
-    from fl.accounting.budget_found import settled
-    from fl.audit.games.flmc_game import FlmcGame
-    from fl.audit.games.mechanism_games import MechanismGame
-    from fl.audit.games.scheme_games import SchemeGame
+    played: Any = learning.played
+    if played.upload_scheme is None:
+        from fl.audit.flmc_game import FlmcGame
 
-    played = played_learning(learning)
-    bound = privacy if isinstance(privacy, PrivacyConfig | AmplitudeBudget) else None
-    if isinstance(played, FlmcConfig):
+        bound = None if privacy is None else privacy.for_amplitudes
         return FlmcGame(played, link=link, privacy=bound, seed=seed, rounds=rounds, num_games=num_games)
-    assert isinstance(played, FedAvgConfig)
-    if privacy is None or isinstance(privacy, PrivacyConfig | AmplitudeBudget):
-        protects = None
-    else:
-        protects = privacy
-        _check_sent(played, link=link.resolve_digital(), privacy=privacy, rounds=rounds)
-    played = settled(played, link=link.resolve_digital(), privacy=protects)
-    if not isinstance(played.aggregation, AggregatorConfig):
-        budget = protects.budget if isinstance(protects, SchemeBudget) else None
-        return SchemeGame(
-            played, link=link, budget=budget, seed=seed, rounds=rounds, num_games=num_games, listener=listener
-        )
-    return MechanismGame(played, link=link, privacy=protects, seed=seed, rounds=rounds, num_games=num_games)
+    protects: Any = None if privacy is None or privacy.for_amplitudes is not None else privacy
+    return _upload_game(
+        played, link=link, privacy=protects, seed=seed, rounds=rounds, num_games=num_games, listener=listener
+    )
+
+
+def _upload_game(
+    config: FedAvgConfig,
+    *,
+    link: LinkConfig,
+    privacy: UploadPrivacy | None,
+    rounds: int,
+    listener: Listener,
+    **run: Any,
+) -> Game:
+    # Loaded when something is played: the configuration of a scheme needs none of it.
+    from fl.audit.attackers import beside_attackers
+    from fl.audit.mechanism_laws import LAWS, CodecLaw
+    from fl.audit.upload_game import UploadGame, scheme_game
+
+    on_air, codec = link.resolve_digital(), config.codec
+    if privacy is not None:
+        _check_sent(config, link=on_air, privacy=privacy, rounds=rounds)
+    config = config.settled(link=on_air, privacy=privacy)
+    run |= {
+        "rounds": rounds,
+        "num_rounds": config.rounds,
+        "num_devices": config.num_devices,
+        "budget": None if privacy is None else privacy.budget,
+        "beside": beside_attackers(config.attack, num_devices=config.num_devices, superposes=False),
+    }
+    if not config.aggregation.uses_codec:
+        return scheme_game(config.aggregation, num_values=config.num_values(), link=link, listener=listener, **run)
+    kind = CodecLaw if privacy is None else LAWS.get(privacy.protects, CodecLaw)
+    law = kind.of(config, link=link, privacy=privacy, seed=run["seed"], rounds=rounds)
+    assert law.coder is not None
+    return UploadGame(
+        law,
+        coder=law.coder,
+        upload_bits=lambda count: count * codec.bits_per_value,
+        protection=law.protection,
+        link=on_air,
+        **run,
+    )
 
 
 def _check_sent(config: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivacy, rounds: int) -> None:
     """Raise LearningError for a game of more rounds than a budget that only watches lets a device send in."""
-    if privacy.budget is None or privacy.budget.calibrate:
+    if privacy.budget is None or privacy.calibrated:
         return
-    from fl.accounting.budget_uploads import rounds_within
+    from fl.accounting.uploads import rounds_within
 
     most = rounds_within(config, link=link, privacy=privacy)
     if most is not None and most < rounds:

@@ -18,7 +18,7 @@ class PlayedRounds:
     num_rounds: int
     why: str
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Such as `rounds 3 to 5 of 10, where most is released`; counted from 1."""
         first, last = self.indices[0] + 1, self.indices[-1] + 1
         if first == last:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field
 
-from fl.codecs.base import Encoded
-from fl.codecs.packing import code_dtype
-from fl.codecs.parts import Codes, Floats, decode_in_parts, encode_in_parts
-from fl.tasks.base import LearningError
+from fl.config.codec import Bound, ClippedLimit, Codec, Encoded, codecs
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fl.codecs.bits.parts import Codes, Floats
 
 
-@dataclass(frozen=True, kw_only=True)
-class FixedPoint:
-    """The fraction of w + 3 B with B = `value_range` = 2^(e-126), e the binary32 exponent field of nu_inf.
+@codecs.register
+class FixedPoint(Codec):
+    """Fraction bits of w + 3 B, B = `value_range` = 2^(e-126), e the binary32 exponent field of nu_inf = `bound`.
 
     For w in [-B, B) the sum lies in [2 B, 4 B): its sign and exponent are the same for all w and are not sent. The
     receiver puts them back and subtracts 3 B. What can be sent is the grid w = n s with n = -2^(f-1) .. 2^(f-1) - 1,
@@ -29,21 +30,24 @@ class FixedPoint:
     52 bits). A flip of bit i, counted from the most significant, moves the value by exactly B 2^-i.
     """
 
-    fraction_bits: int
-    value_range: float
-
-    def __post_init__(self) -> None:
-        if self.fraction_bits not in (10, 23, 52):
-            raise LearningError(f"fraction_bits {self.fraction_bits} is not that of a float; use 10, 23 or 52")
-        if not math.isfinite(self.value_range) or math.frexp(self.value_range)[0] != 0.5:
-            raise LearningError(
-                f"value_range {self.value_range} is not a power of two, and exponents would differ; use one"
-            )
+    name: Literal["fixed-point"] = "fixed-point"
+    fraction_bits: Literal[10, 23, 52] = Field(default=23, description="of binary16, binary32, binary64")
+    bound: Bound = Field(default=0.5, description="nu_inf: values are clipped to the next power of two")
+    max_clipped: ClippedLimit = 0.01
 
     @property
     def bits_per_value(self) -> int:
         """See `Codec`."""
         return self.fraction_bits
+
+    @property
+    def value_range(self) -> float:
+        """B, the next power of two above nu_inf: values are clipped to +- this."""
+        return 2.0 ** (math.frexp(self.bound)[1])
+
+    def as_fractions(self) -> FixedPoint:
+        """See `Codec`."""
+        return self
 
     @property
     def step(self) -> float:
@@ -53,6 +57,10 @@ class FixedPoint:
     def encode(self, values: Floats, *, keys: NDArray[np.uint32]) -> Encoded:
         """See `Codec.encode`."""
         del keys
+        import numpy as np
+
+        from fl.codecs.bits.parts import encode_in_parts
+
         dtype = self._dtype()
         below = float(np.nextafter(dtype(self.value_range), dtype(0.0)))
         return encode_in_parts(
@@ -65,6 +73,8 @@ class FixedPoint:
 
     def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> Floats:
         """See `Codec.decode`; float32, for 52 fraction bits float64."""
+        from fl.codecs.bits.parts import decode_in_parts
+
         return decode_in_parts(
             payload,
             bits=self.fraction_bits,
@@ -75,6 +85,10 @@ class FixedPoint:
 
     def _fractions(self, part: Floats, first: int) -> Codes:
         del first
+        import numpy as np
+
+        from fl.codecs.bits.packing import code_dtype
+
         half = 1 << (self.fraction_bits - 1)
         # Scaling by a power of two is exact, and n + 2^(f-1) is even where n is: one rounding, the one of the sum.
         scaled = part * part.dtype.type(1.0 / self.step)
@@ -91,4 +105,6 @@ class FixedPoint:
         return numbers
 
     def _dtype(self) -> type[np.float32] | type[np.float64]:
+        import numpy as np
+
         return np.float64 if self.fraction_bits > 23 else np.float32

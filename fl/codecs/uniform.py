@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field
 
-from fl.codecs.base import Encoded
-from fl.codecs.parts import Codes, Floats, decode_in_parts, encode_in_parts
-from fl.tasks.base import LearningError
-from phy.numerics.random import uniform_words
+from fl.config.codec import Bound, ClippedLimit, Codec, Encoded, codecs
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fl.codecs.bits.parts import Codes, Floats
 
 
-@dataclass(frozen=True, kw_only=True)
-class Uniform:
+@codecs.register
+class Uniform(Codec):
     """2^bits levels l_i = B (2 i - n) / n, n = 2^bits - 1, i = 0 .. n, with B = `bound`; the code is i.
 
     `stochastic`: a value v between l_i and l_(i+1) goes up with probability (v - l_i) / (l_(i+1) - l_i), so that
@@ -24,27 +26,38 @@ class Uniform:
     are those of float32 arithmetic, relative to the distance of two levels.
     """
 
-    bits: int
-    bound: float
-    stochastic: bool = True
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.bits <= 16:
-            raise LearningError(f"{self.bits} bits per value lie outside 1 to 16; use binary32 or fixed-point beyond")
+    name: Literal["uniform"] = "uniform"
+    bits: Annotated[int, Field(ge=1, le=16, strict=True)] = Field(default=8, description="per number: 2^bits levels")
+    bound: Bound = Field(default=1.0, description="B: values are clipped to +-B")
+    stochastic: bool = Field(
+        default=True, description="round at random, so that the mean is exact; otherwise to the nearest level"
+    )
+    max_clipped: ClippedLimit = 0.05
 
     @property
     def bits_per_value(self) -> int:
         """See `Codec`."""
         return self.bits
 
+    @property
+    def value_range(self) -> float:
+        """B: values are clipped to +- this."""
+        return self.bound
+
     @cached_property
     def levels(self) -> NDArray[np.float32]:
         """What `decode` can give, `[2^bits]`, in the order of the codes."""
+        import numpy as np
+
         n = (1 << self.bits) - 1
         return (self.bound * ((2.0 * np.arange(n + 1) - n) / n)).astype(np.float32)
 
     def encode(self, values: Floats, *, keys: NDArray[np.uint32]) -> Encoded:
         """See `Codec.encode`; values are read as float32."""
+        import numpy as np
+
+        from fl.codecs.bits.parts import encode_in_parts
+        from phy.numerics.random import uniform_words
 
         def to_codes(part: NDArray[np.float32], first: int) -> Codes:
             if not self.stochastic:
@@ -57,6 +70,10 @@ class Uniform:
 
     def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> NDArray[np.float32]:
         """See `Codec.decode`; float32."""
+        import numpy as np
+
+        from fl.codecs.bits.parts import decode_in_parts
+
         return decode_in_parts(
             payload,
             bits=self.bits,
@@ -67,13 +84,19 @@ class Uniform:
 
     def _position(self, part: NDArray[np.float32]) -> NDArray[np.float32]:
         """Where values lie on the scale of the codes, 0 to 2^bits - 1, to the precision of float32."""
+        import numpy as np
+
         n = (1 << self.bits) - 1
         return np.asarray((part - self.levels[0]) * np.float32(n / (2.0 * self.bound)))
 
     def _nearest(self, part: NDArray[np.float32]) -> Codes:
+        import numpy as np
+
         return np.rint(np.clip(self._position(part), 0, (1 << self.bits) - 1)).astype(np.uint32)
 
     def _up_or_down(self, part: NDArray[np.float32], words: NDArray[np.uint32]) -> Codes:
+        import numpy as np
+
         if self.bits == 1:
             return _chosen(words, share=(part - self.levels[0]) / (self.levels[1] - self.levels[0]))
         lower = np.clip(self._position(part), 0, (1 << self.bits) - 2).astype(np.uint32)
@@ -84,4 +107,6 @@ class Uniform:
 
 def _chosen(words: NDArray[np.uint32], *, share: NDArray[np.float32]) -> NDArray[np.bool_]:
     """True with probability `share`: 0 and 1 are sure, others exact to 2^-30, in 32-bit arithmetic for speed."""
+    import numpy as np
+
     return np.asarray((words >> np.uint32(2)).view(np.int32) < (share * np.float32(2.0**30)).astype(np.int32))

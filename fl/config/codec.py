@@ -1,72 +1,83 @@
-"""How numbers become bits on the air."""
+"""What every codec is: how numbers become bits on the air, and back."""
 
 from __future__ import annotations
 
-import math
-from typing import Annotated, Literal
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from fl.config.base import Frozen, Probability
+from phy.config.registry import Registry
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fl.codecs.fixed_point import FixedPoint
 
 Bound = Annotated[float, Field(ge=1e-30, le=1e30, allow_inf_nan=False)]
 ClippedLimit = Annotated[Probability, Field(description="share of values beyond the bound that ends the trial")]
 
 
-class Binary32Config(Frozen):
-    """IEEE 754 single precision, all 32 bits exposed: a flipped exponent bit is a catastrophe."""
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """Numbers of all devices as bits.
 
-    name: Literal["binary32"] = "binary32"
-
-    @property
-    def bits_per_value(self) -> int:
-        """Bits on the air per number."""
-        return 32
-
-
-class FixedPointConfig(Frozen):
-    """Fraction bits only, Li et al. 2025 (7): sign and exponent are made constant and never sent.
-
-    `bound` is nu_inf of the paper; values are clipped to +-2^(e-126), e its binary32 exponent field.
+    - `payload` `[num_trials, num_devices, ceil(num_values * bits_per_value / 8)]` uint8, most significant bit first;
+      bits beyond the last value are zero;
+    - `clipped` `[num_trials, num_devices]` int64: values that lay outside the range of the codec.
     """
 
-    name: Literal["fixed-point"] = "fixed-point"
-    fraction_bits: Literal[10, 23, 52] = Field(default=23, description="of binary16, binary32, binary64")
-    bound: Bound = 0.5
-    max_clipped: ClippedLimit = 0.01
-
-    @property
-    def bits_per_value(self) -> int:
-        """Bits on the air per number."""
-        return self.fraction_bits
-
-    @property
-    def value_range(self) -> float:
-        """Values are clipped to +- this, the next power of two above nu_inf: 2^(e - 126)."""
-        return 2.0 ** (math.frexp(self.bound)[1])
+    payload: NDArray[np.uint8]
+    clipped: NDArray[np.int64]
 
 
-class UniformConfig(Frozen):
-    """2^bits levels evenly over [-bound, bound], the two ends included; one bit keeps the sign (QSGD-like).
+class Codec(Frozen):
+    """Real numbers to bits and back, value by value: `learning.codec` of a scenario.
 
-    `stochastic`: rounded up or down at random so that the mean is exact, else to the nearest level.
+    A codec is a class in the registry `codecs`.
     """
 
-    name: Literal["uniform"] = "uniform"
-    bits: Annotated[int, Field(ge=1, le=16, strict=True)] = 8
-    bound: Bound = 1.0
-    stochastic: bool = True
-    max_clipped: ClippedLimit = 0.05
+    name: str
 
     @property
+    @abstractmethod
     def bits_per_value(self) -> int:
         """Bits on the air per number."""
-        return self.bits
 
     @property
-    def value_range(self) -> float:
-        """Values are clipped to +- this."""
-        return self.bound
+    def value_range(self) -> float | None:
+        """Values are clipped to +- this; None: they are not bounded, and a bit error may change one without limit."""
+        return None
+
+    @property
+    def clipped_limit(self) -> float | None:
+        """Share of values beyond the range that ends the trial; None: none does."""
+        return getattr(self, "max_clipped", None)
+
+    def as_fractions(self) -> FixedPoint | None:
+        """Return the codec if it sends fraction bits alone, whose flips Li et al. 2025 describe; else None."""
+        return None
+
+    @abstractmethod
+    def encode(self, values: NDArray[np.floating[Any]], *, keys: NDArray[np.uint32]) -> Encoded:
+        """Return the bits of `values` `[num_trials, num_devices, num_values]`, float32 or float64.
+
+        `keys` `[num_trials, 2]` uint32 are the round's keys of the stream to draw from; codecs that round to the
+        nearest number draw nothing. Raises LearningError for NaN and infinity.
+        """
+
+    @abstractmethod
+    def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> NDArray[np.floating[Any]]:
+        """Return values `[num_trials, num_devices, num_values]` of packed bits, whatever the radio made of them.
+
+        Raises LearningError for a payload of another length.
+        """
 
 
-CodecConfig = Annotated[Binary32Config | FixedPointConfig | UniformConfig, Field(discriminator="name")]
+codecs: Registry[Codec] = Registry("codec", Codec, package="fl.codecs")
+"""All codecs, by the word in `learning.codec.name`."""
+
+CodecConfig = Annotated[Codec, codecs]

@@ -1,28 +1,77 @@
-"""Which images are learnt from, and who holds which of them."""
+"""Images to learn from, the devices that hold them, and the devices that take part in a round."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from fl.config.base import Count, Frozen
+from fl.config.base import Count, Frozen, Probability
+from phy.config.registry import Registry, defines
 
-DataName = Literal["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "emnist"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Pair = tuple[NDArray[Any], NDArray[Any]]
+
+DataName = str
 
 
-class DataConfig(Frozen):
-    """A set of labelled images. `digits` is scikit-learn's (1,797 images of 8 x 8) and needs no download.
+@dataclass(frozen=True, kw_only=True)
+class ImageFacts:
+    """Shape (height, width, channels), classes, and images of the complete set; pixels count up to `largest_pixel`."""
 
-    `train_samples` and `test_samples` take the first so many of a seeded shuffle; left out, all. `validation_samples`
-    of the training images are held out, to choose the best round on. `pixels` reach from 0 (`unit`) or -1 to 1.
+    image_shape: tuple[int, int, int]
+    num_classes: int
+    num_train: int
+    num_test: int
+    largest_pixel: int = 255
+
+
+class DataSet(Frozen):
+    """A set of labelled images, `learning.data` of a scenario. A set is a class in the registry `data_sets`.
+
+    A set of one's own defines `facts` and `read`.
     """
 
-    name: DataName = "digits"
-    train_samples: Count | None = None
-    test_samples: Count | None = None
-    validation_samples: Count | None = None
-    pixels: Literal["unit", "symmetric"] = "unit"
+    name: str
+    train_samples: Count | None = Field(default=None, description="first so many of a seeded shuffle; left out, all")
+    test_samples: Count | None = Field(default=None, description="first so many of a seeded shuffle; left out, all")
+    validation_samples: Count | None = Field(
+        default=None, description="training images held out, to choose the best round on"
+    )
+    pixels: Literal["unit", "symmetric"] = Field(default="unit", description="from 0 (unit) or -1 (symmetric) to 1")
+
+    facts: ClassVar[ImageFacts | None] = None
+
+    @classmethod
+    def undefined(cls) -> tuple[str, ...]:
+        """Return what a set must define and this one does not, for its registry."""
+        return tuple(name for name in ("facts", "read") if not defines(cls, DataSet, name))
+
+    def read(self) -> tuple[Pair, Pair] | None:
+        """Return images `[N, height, width, channels]` uint8 and labels `[N]`, to train on and to test on.
+
+        None for the sets that phyloop finds by their names.
+        """
+        return None
+
+
+data_sets: Registry[DataSet] = Registry("data set", DataSet, default="digits")
+"""All sets of images, by the word in `learning.data.name`."""
+
+
+@data_sets.register
+class DataConfig(DataSet):
+    """A set of labelled images. `digits` is scikit-learn's (1,797 images of 8 x 8) and needs no download."""
+
+    name: Literal["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "emnist"] = "digits"
+
+    @classmethod
+    def undefined(cls) -> tuple[str, ...]:
+        """See `DataSet.undefined`: these sets are found by their names."""
+        return ()
 
 
 class PartitionConfig(Frozen):
@@ -55,3 +104,16 @@ class PartitionConfig(Frozen):
         if not self.disjoint and self.samples_per_device is None:
             raise ValueError("without disjoint every device draws from the whole set; say how many: samples_per_device")
         return self
+
+
+class ParticipationConfig(Frozen):
+    """Who takes part in a round.
+
+    - `devices_per_round`: so many, drawn anew each round; left out, all;
+    - `dropout`: probability that a device that trained never sends;
+    - `straggling`: probability that a device only gets through a part of its E steps, uniformly 1 .. E - 1.
+    """
+
+    devices_per_round: Count | None = None
+    dropout: Probability = 0.0
+    straggling: Probability = 0.0

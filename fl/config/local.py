@@ -43,3 +43,13 @@ class LocalConfig(Frozen):
         if self.optimizer != "sgd" and self.momentum > 0.0:
             raise ValueError(f"momentum belongs to sgd, the optimizer is {self.optimizer}; leave it out")
         return self
+
+
+class PersonalConfig(Frozen):
+    """Personalised learning, PRoBit: h_m(w; w_t) = f_m(w) + lam/2 ||w - w_t||^2, a model of its own on every device.
+
+    `test_share` of every device's samples is kept out of training to measure the personal model on.
+    """
+
+    lam: PositiveFloat = 0.1
+    test_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2

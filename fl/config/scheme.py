@@ -1,12 +1,29 @@
-"""What devices make of their updates before they send them, and what the server makes of what it hears."""
+"""Scheme: how devices turn updates into bits, and how the server turns received bits into one update."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer
 
-from fl.config.base import Frozen, PositiveFloat, Probability
+from fl.config.base import Frozen
+from fl.config.measured import Measured
+from phy.config.conflict import Conflict
+from phy.config.registry import Registry, defines
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fl.audit.law import Law
+    from fl.learning.fedavg import FedAvgConfig
+    from fl.models.federated import Piece
+    from fl.schemes.coders.coder import Coder
+    from privacy.events.claims import Claim
+    from privacy.events.events import Ledger
+    from privacy.events.releases import Release, Uploads
 
 Epsilon = Annotated[float, Field(gt=1e-6, le=1e6, allow_inf_nan=False)]
 EpsilonOrNone = Annotated[
@@ -19,172 +36,209 @@ EpsilonOrNone = Annotated[
 ChannelUse = Literal["native", "debias", "agnostic"]
 """What is known of the channel's bit errors is credited and undone, undone only, or ignored."""
 
+NOT_CLIPPED = (
+    "as_coded does not clip numbers to the range that its noise is for, so that no budget holds; leave as_coded out."
+)
+UNLIMITED = "numbers beyond [-1, 1] are not clipped: no epsilon holds for them"
 
-class CpaScheme(Frozen):
-    """Compressed private aggregation, Lang et al. 2023: one bit per block, a histogram at the server.
 
-    - `epsilon` per coordinate and round; `none`: no randomized response;
-    - `form`: `coded` (2^R + 1 levels, codeword of (n-1)/2 entries -1), or `printed` (2^R levels, balanced codeword);
-    - `decode`: as the authors coded it (no 1/(2p-1)), as printed, or exactly `unbiased`;
-    - `rate_bits` R; `gamma` radius, `fixed`, `scaled` per tensor to gamma standard deviations, or `decaying` by
-      `gamma_decay` every round; `dimension` L of the lattice (2: hexagonal); `dither`: subtractive, of the shared seed;
-    - `stages`: 1 is CPA, 2 nested CPA, each further stage quantises the residual of the last;
-    - `codewords`: `balanced` (fixed weight) or `independent` fair coins;
-    - `negative_bins`: kept or set to zero at the server.
+SCHEME_KEYS = "learning.aggregation.name learning.aggregation"
+
+
+UNPROVED = ": as published and not proved, because numbers beyond three standard deviations are not clipped"
+
+
+def belongs(key: str, owner: str, found: str) -> Conflict:
+    """Return the conflict of a `key` that belongs to `owner`, where the scenario has `found` in its place."""
+    problem = f"{key} belongs to {owner}, {found}"
+    return Conflict(f"learning.aggregation.{key} {SCHEME_KEYS}", problem, f"leave {key} out, or change the other")
+
+
+def keep_factor(epsilon: float | None) -> float:
+    """2 p - 1 = tanh(epsilon / 2) of randomized response that keeps a bit with p = e^eps / (1 + e^eps); 1 for None."""
+    return 1.0 if epsilon is None else math.tanh(epsilon / 2.0)
+
+
+def flip_target(epsilon: float | None) -> float | None:
+    """1 - p = 1 / (1 + e^epsilon), or None where no bit is flipped."""
+    return None if epsilon is None else (1.0 - keep_factor(epsilon)) / 2.0
+
+
+class Response(NamedTuple):
+    """Randomized response on every bit, Warner 1965, and the use of the channel's bit errors.
+
+    - `flip_target`: probability with which every bit must be wrong end to end; None: no bit is flipped on purpose;
+    - `confidence` of the lower limit of the channel's bit error rate.
     """
 
-    name: Literal["cpa"]
-    epsilon: EpsilonOrNone = 0.5
-    form: Literal["coded", "printed"] = "coded"
-    decode: Literal["coded", "printed", "unbiased"] = "coded"
-    rate_bits: Annotated[int, Field(ge=1, le=6, strict=True)] = 1
-    gamma: PositiveFloat = 0.05
-    radius: Literal["fixed", "scaled", "decaying"] = "fixed"
-    gamma_decay: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    dimension: Literal[1, 2] = 1
-    dither: bool = False
-    stages: Annotated[int, Field(ge=1, le=8, strict=True)] = 1
-    codewords: Literal["balanced", "independent"] = "balanced"
-    negative_bins: Literal["keep", "zero"] = "keep"
-    channel: ChannelUse = "native"
-    confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = 0.99
+    flip_target: float | None
+    channel: ChannelUse
+    confidence: float
 
 
-class ProbitScheme(Frozen):
-    """PRoBit, one stochastic bit per entry and the maximum-likelihood mean.
+class Scheme(Frozen):
+    """An aggregation scheme, `learning.aggregation` of a scenario. A scheme is a class in the registry `schemes`.
 
-    `bound` b: `fixed` at `b`; `clip`: updates are clipped to `clip` in every entry and b is that; `adaptive`: our own
-    rule, see `probit.probit_bound`. `epsilon` asks for b >= max |delta| + (1 + 1/eps) Delta_1, the l1 norm of
-    updates being clipped to `l1_clip` = Delta_1 / 2: a fixed b below that is refused, the others are raised to it.
-    `form` of that bound: as `printed`, or the smaller one whose `exact` loss is eps.
+    - `uses_codec`: numbers go through `learning.codec`; else the scheme has bits of its own;
+    - `in_blocks`: updates may be encoded in blocks of devices; else all updates of a round are in memory at once;
+    - `binary32`: numbers go on the air as binary32, in which one wrong bit makes a number of up to 1e38;
+    - `label`: name in legends and tables; empty: the word in `name`;
+    - `epsilon_per`: what the scheme's own epsilon protects, a `number` or a whole `round`;
+    - `sends_scales`: the scales of a device's numbers are sent beside them, without noise;
+    - `largest_epsilon` that a budget may give to the scheme;
+    - `measured`: names of the numbers that only this scheme records, see `Coder.facts` and `Coder.metrics`.
+
+    A scheme with bits of its own defines `upload_bits` and `build`, one that `uses_codec` defines `aggregate`; every
+    other method has a default.
     """
 
-    name: Literal["probit"]
-    bound: Literal["fixed", "clip", "adaptive"] = "fixed"
-    b: PositiveFloat = 0.05
-    clip: PositiveFloat | None = None
-    epsilon: Epsilon | None = None
-    l1_clip: PositiveFloat | None = None
-    form: Literal["printed", "exact"] = "printed"
-    channel: ChannelUse = "native"
-    confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = 0.99
+    name: str
 
-    @model_validator(mode="after")
-    def _bounds_have_their_numbers(self) -> ProbitScheme:
-        if (self.bound == "clip") != (self.clip is not None):
-            raise ValueError("bound clip needs clip, and no other bound has one; write for example clip: 0.05")
-        if (self.epsilon is None) != (self.l1_clip is None):
-            raise ValueError("epsilon needs l1_clip, which bounds the sensitivity, and the other way round")
-        return self
+    uses_codec: ClassVar[bool] = False
+    in_blocks: ClassVar[bool] = False
+    binary32: ClassVar[bool] = False
+    label: ClassVar[str] = ""
+    epsilon_per: ClassVar[Literal["number", "round"]] = "number"
+    sends_scales: ClassVar[bool] = False
+    largest_epsilon: ClassVar[float] = 1e6
+    measured: ClassVar[Measured] = Measured()
 
+    @classmethod
+    def undefined(cls) -> tuple[str, ...]:
+        """Return what a scheme must define and this one does not, for its registry."""
+        asked = ("aggregate",) if cls.uses_codec else ("upload_bits", "build")
+        return tuple(name for name in asked if not defines(cls, Scheme, name))
 
-class SignScheme(Frozen):
-    """signSGD: one sign per entry, randomized response at `epsilon`, then the `mean` of +-1 or the `majority`.
+    def upload_bits(self, num_values: int) -> int:
+        """Return the bits per device and round for `num_values` numbers M, before ciphers and channel coding."""
+        raise NotImplementedError(f"scheme {self.name} has no upload_bits")
 
-    `decode` of the mean: as `coded`, without dividing by what randomized response leaves, tanh(eps/2), or `unbiased`.
-    """
+    def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> Coder:
+        """Return the coder for a model of `pieces`; `receiver_limit`: larger received numbers count as missing.
 
-    name: Literal["sign"]
-    epsilon: EpsilonOrNone = 0.5
-    vote: Literal["mean", "majority"] = "majority"
-    decode: Literal["coded", "unbiased"] = "coded"
-    step: PositiveFloat = 1.0
-    channel: ChannelUse = "agnostic"
-    confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = 0.99
+        Raises LearningError or PrivacyError for settings that cannot be simulated.
+        """
+        raise NotImplementedError(f"scheme {self.name} has no build")
 
+    def aggregate(
+        self,
+        values: NDArray[np.floating[Any]],
+        *,
+        weights: NDArray[np.float64],
+        known: NDArray[np.bool_] | None,
+        otherwise: NDArray[np.float32],
+    ) -> NDArray[np.float32]:
+        """Return one vector `[M]` of the numbers `[K, M]` that the codec decoded, for a scheme that `uses_codec`.
 
-class LaplaceScheme(Frozen):
-    """Laplace mechanism on x = (h - mean) / (3 std) per tensor, clipped to [-1, 1] (not so `as_coded`); binary32."""
-
-    name: Literal["laplace"]
-    epsilon: Epsilon = 0.5
-    as_coded: bool = False
-
-
-class JopeqScheme(Frozen):
-    """JoPEQ: noise and subtractively dithered quantisation that together are Laplace (scalar) or t (lattice) noise.
-
-    Of x = (h - mean) / (3 std) per tensor, clipped to [-1, 1] (not so `as_coded`).
-    """
-
-    name: Literal["jopeq"]
-    epsilon: Epsilon = 0.5
-    rate_bits: Annotated[int, Field(ge=1, le=6, strict=True)] = 1
-    dimension: Literal[1, 2] = 1
-    as_coded: bool = False
-
-
-class MvuScheme(Frozen):
-    """Minimum-variance unbiased mechanism: `input_bits` to `output_bits` through an optimised private table."""
-
-    name: Literal["mvu"]
-    epsilon: Epsilon = 0.5
-    clip: PositiveFloat = 0.05
-    input_bits: Annotated[int, Field(ge=1, le=4, strict=True)] = 1
-    output_bits: Annotated[int, Field(ge=1, le=4, strict=True)] = 1
-
-
-class AggregatorConfig(Frozen):
-    """Numbers through `codec`, made one by the weighted `mean` or robustly; coordinate by coordinate but the
-    `geometric-median`.
-
-    `trim`: share cut off at each end of a trimmed mean; `step`: how far RSA moves towards the majority of signs.
-    """
-
-    name: Literal["mean", "median", "trimmed-mean", "geometric-median", "rsa"] = "mean"
-    trim: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.1
-    step: PositiveFloat = 0.01
-
-
-AggregationConfig = Annotated[
-    AggregatorConfig | CpaScheme | ProbitScheme | SignScheme | LaplaceScheme | JopeqScheme | MvuScheme,
-    Field(discriminator="name"),
-]
-
-
-class AttackConfig(Frozen):
-    """Who attacks and how.
-
-    - `share` of the devices, or `devices` by number; `drawn` without replacement, or with, as the CPA reference has it;
-    - on the update: `gaussian` N(0, `std`^2), `sign-flip` (`factor` times the honest one), `zero-gradient` (minus the
-      sum of the honest ones over the number of attackers), `duplicate` (a copy of the first honest one), `scale`;
-    - on the bits, after privacy: `ones`, `invert`, `random`;
-    - on the air: `jam` (full power over superposition; `signal`: signs at random, constant ones, or Gaussian noise);
-    - on the data: `labels` (every label y becomes num_classes - 1 - y).
-    """
-
-    kind: Literal[
-        "gaussian", "sign-flip", "zero-gradient", "duplicate", "scale", "ones", "invert", "random", "jam", "labels"
-    ]
-    share: Probability | None = None
-    devices: tuple[Annotated[int, Field(ge=0, strict=True)], ...] | None = None
-    drawn: Literal["without-replacement", "with-replacement"] = "without-replacement"
-    factor: Annotated[float, Field(allow_inf_nan=False, ge=-1e6, le=1e6)] = -4.0
-    std: PositiveFloat = 1e4
-    signal: Literal["random", "ones", "noise"] = "random"
-
-    @model_validator(mode="after")
-    def _attackers_are_named_one_way(self) -> AttackConfig:
-        if (self.share is None) == (self.devices is None):
-            raise ValueError("name the attackers by share or by devices, one of both")
-        return self
+        `weights` `[K]` count among the devices of which a number arrived, `known` `[K, M]` (None: all arrived);
+        `otherwise` `[M]` is the result where nothing arrived.
+        """
+        raise NotImplementedError(f"scheme {self.name} has no aggregate")
 
     @property
-    def uses_honest_updates(self) -> bool:
-        """Whether what attackers send is made of what honest devices would send in the same round."""
-        return self.kind in ("zero-gradient", "duplicate")
+    def response(self) -> Response | None:
+        """Randomized response of the scheme; None: bits go on the air as they are."""
+        return None
+
+    @property
+    def as_published(self) -> bool:
+        """True if the scheme's epsilon is published without a proof that holds for these settings."""
+        return False
+
+    def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
+        """Yield settings that cannot be simulated, or that the scheme never reads.
+
+        `num_values` of the model, where its layers determine it; `calibrated`: a budget of the run sets epsilon.
+        """
+        yield from ()
+
+    def describe(self, num_values: int | None) -> list[str]:
+        """Return lines for `phyloop check`: what the scheme guarantees, and its bounds."""
+        if self.own_epsilon is None:
+            return []
+        return [f"epsilon {self.own_epsilon:g} for every parameter in each round"]
+
+    @property
+    def unbiased(self) -> bool:
+        """True if the expected update over an error-free link is the mean of the updates."""
+        return False
+
+    @property
+    def own_epsilon(self) -> float | None:
+        """Epsilon of the scheme's own randomness; None without any."""
+        return getattr(self, "epsilon", None)
+
+    def law(self, *, num_values: int | None) -> Law | None:
+        """Return the law of one upload of a model of `num_values` numbers (None: any number), for audits.
+
+        None: an attacker learns it from games, see `fl.audit.law.LearntLaw`.
+        """
+        del num_values
+        return None
+
+    @property
+    def credited(self) -> float | None:
+        """Level of the limit at which channel errors count towards privacy; None if they do not count."""
+        response = self.response
+        counted = response is not None and response.channel == "native" and self.own_epsilon is not None
+        return response.confidence if counted and response is not None else None
+
+    @property
+    def published(self) -> tuple[Claim, ...]:
+        """The claims that the paper of the scheme makes for it."""
+        return ()
+
+    def release(self, num_values: int) -> Release:
+        """Return the release of an upload of `num_values` numbers M: bits of randomized response, or unprotected."""
+        from privacy.events.releases import Release
+
+        response = self.response
+        if response is None or response.flip_target is None:
+            if self.own_epsilon is not None:
+                return self.unprotected("declares no release, and no budget holds without it; define `release`.")
+            return self.unprotected(
+                "without an epsilon protects nothing, and no budget holds that; write an epsilon under "
+                "learning.aggregation."
+            )
+        return Release(
+            kind="flipped-bits",
+            unit="device",
+            coordinates=self.upload_bits(num_values),
+            parameter=response.flip_target,
+            confidence=self.credited,
+        )
+
+    def unprotected(self, problem: str, *, assumptions: tuple[str, ...] = ()) -> Release:
+        """Return the release of numbers for which no epsilon holds; `problem`, with a remedy, says why."""
+        from privacy.events.releases import Release
+
+        return Release(
+            kind="unprotected",
+            unit="device",
+            problem=f"aggregation {self.name} {problem}",
+            assumptions=assumptions,
+        )
+
+    def ledger(self, uploads: Uploads, *, num_values: int) -> Ledger:
+        """Return the ledger of recorded uploads."""
+        return self.release(num_values).recorded(uploads)
+
+    def with_epsilon(self, epsilon: float, *, num_values: int | None) -> Scheme:
+        """Return the scheme at an `epsilon` that a budget leaves. Raises PrivacyError if no budget can set it."""
+        return self.model_copy(update={"epsilon": epsilon})
 
 
-class PersonalConfig(Frozen):
-    """Personalised learning, PRoBit: h_m(w; w_t) = f_m(w) + lam/2 ||w - w_t||^2, a model of its own on every device.
+schemes: Registry[Scheme] = Registry("scheme", Scheme, package="fl.schemes")
+"""All aggregation schemes, by the word in `learning.aggregation.name`."""
 
-    `test_share` of every device's samples is kept out of training to measure the personal model on.
-    """
-
-    lam: PositiveFloat = 0.1
-    test_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2
+AggregationConfig = Annotated[Scheme, schemes]
 
 
-def named(value: Any) -> Any:
-    """A bare word as a mapping with that name."""
-    return {"name": value} if isinstance(value, str) else value
+def response_claims(scheme: Scheme, source: str) -> tuple[Claim, ...]:
+    """Return the claim of randomized response at an epsilon per number; empty without an epsilon."""
+    from privacy.events.published import local_claim
+
+    if scheme.own_epsilon is None:
+        return ()
+    credited = scheme.credited is not None
+    return (local_claim(epsilon=scheme.own_epsilon, per_upload=False, source=source, credited=credited),)

@@ -1,13 +1,12 @@
 """Labelled images: where they are found, how they are read and checked."""
 
 from fl.data.arrays import ImageData
-from fl.data.facts import ImageFacts, image_facts
+from fl.data.facts import image_facts
 from fl.data.images import available_images, load_images
 from fl.data.whereabouts import Whereabouts, find_data, missing_data
 
 __all__ = [
     "ImageData",
-    "ImageFacts",
     "Whereabouts",
     "available_images",
     "find_data",

@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from fl.config.data import DataName
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageFacts:
-    """Shape (height, width, channels), classes, and images of the complete set; pixels count up to `largest_pixel`."""
-
-    image_shape: tuple[int, int, int]
-    num_classes: int
-    num_train: int
-    num_test: int
-    largest_pixel: int = 255
-
+from fl.config.data import DataName, ImageFacts, data_sets
 
 _FACTS: dict[DataName, ImageFacts] = {
     "digits": ImageFacts(image_shape=(8, 8, 1), num_classes=10, num_train=1437, num_test=360, largest_pixel=16),
@@ -30,4 +16,5 @@ _FACTS: dict[DataName, ImageFacts] = {
 
 def image_facts(name: DataName) -> ImageFacts:
     """What every complete copy of the set `name` has; a file with a part of it has fewer images."""
-    return _FACTS[name]
+    own = data_sets[name].facts
+    return _FACTS[name] if own is None else own

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.data import DataConfig, DataName
+from fl.config.data import DataName, DataSet
 from fl.data.arrays import Arrays, ImageData, checked_arrays
 from fl.data.cifar import read_cifar
 from fl.data.digits import read_digits
@@ -22,14 +22,14 @@ from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, generator
 
 
-def load_images(config: DataConfig, *, seed: int, trial: int) -> ImageData:
+def load_images(config: DataSet, *, seed: int, trial: int) -> ImageData:
     """The set that `config` names; `train_samples` and `test_samples` of it by a shuffle of this seed and trial.
 
     Train and test images are shuffled on their own, so more of one leaves the other alone, and a larger number keeps
     the images of a smaller one. The decoded set stays in memory for further trials. LearningError, one sentence, if it
     cannot be had, is damaged, or has fewer images than asked for.
     """
-    whole = _whole_set(config.name)
+    whole = _whole_set(config)
     train, test = generator(seed, trial, Purpose.DATA).spawn(2)
     arrays = whole.arrays
     (x_train, y_train), (x_validation, y_validation) = _held_out(config, whole=whole, generator=train)
@@ -80,7 +80,7 @@ class _Whole:
     fingerprint: str
 
 
-def _held_out(config: DataConfig, *, whole: _Whole, generator: np.random.Generator) -> tuple[_Pair, _Pair]:
+def _held_out(config: DataSet, *, whole: _Whole, generator: np.random.Generator) -> tuple[_Pair, _Pair]:
     """Training images, and those that follow them in the shuffle for validation."""
     images, labels = whole.arrays.x_train, whole.arrays.y_train
     held = config.validation_samples or 0
@@ -123,8 +123,10 @@ def _some(
     return x, y
 
 
-def _whole_set(name: DataName) -> _Whole:
-    where = find_data(name)
+def _whole_set(config: DataSet) -> _Whole:
+    if config.facts is not None:
+        return _own(config)
+    name, where = config.name, find_data(config.name)
     if where.place == "nowhere":
         raise LearningError(where.sentence)
     if where.place == "bundled":
@@ -153,6 +155,15 @@ def _read(name: DataName, found: Found, _state: tuple[tuple[int, int], ...]) -> 
         case "cifar":
             arrays = read_cifar(found.paths[0], name=name)
     return _Whole(arrays=arrays, source=str(found.paths[0]), fingerprint=_fingerprint(arrays))
+
+
+@lru_cache(maxsize=2)
+def _own(config: DataSet) -> _Whole:
+    found = config.read()
+    if found is None:
+        raise LearningError(f"data set {config.name} has facts and reads nothing; define read")
+    arrays = checked_arrays(config.name, train=found[0], test=found[1], source=f"data set {config.name}")
+    return _Whole(arrays=arrays, source=f"data set {config.name}", fingerprint=_fingerprint(arrays))
 
 
 @lru_cache(maxsize=1)

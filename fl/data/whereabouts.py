@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fl.config.data import DataName
+from fl.config.data import DataName, data_sets
 from fl.data.cifar import ARCHIVES, FOLDERS, TEST_FILES, TRAIN_FILES
 from fl.data.idx import file_names
 from fl.tasks.base import LearningError
@@ -64,6 +64,8 @@ def find_data(name: DataName) -> Whereabouts:
     """Where `name` would be taken from; file names are looked at, no file is opened, TensorFlow stays asleep."""
     if name == "digits":
         return Whereabouts(place="bundled", sentence="digits comes with scikit-learn")
+    if data_sets[name].facts is not None:
+        return Whereabouts(place="bundled", sentence=f"{name} comes with a plug-in")
     folder = os.environ.get(VARIABLE, "")
     try:
         if folder and (found := find_in(name, given_folder(folder), variants=True)):

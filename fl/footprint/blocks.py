@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fl.algorithms.device_blocks import devices_in_a_block
-from fl.config.fedavg import FedAvgConfig
-from fl.config.scheme import CpaScheme, ProbitScheme, SignScheme
 from phy.config import LinkConfig
+
+if TYPE_CHECKING:
+    from fl.learning.fedavg import FedAvgConfig
 
 
 def held_at_once(config: FedAvgConfig) -> str | None:
@@ -14,7 +17,7 @@ def held_at_once(config: FedAvgConfig) -> str | None:
     The same rule as in `fl.algorithms.fedavg.Federation`.
     """
     aggregation = config.aggregation
-    if not isinstance(aggregation, CpaScheme | ProbitScheme | SignScheme):
+    if not aggregation.in_blocks:
         return f"aggregation {aggregation.name} needs the updates of all devices at once; cpa, probit and sign do not"
     if config.personal is not None:
         return "every device keeps a personal model; leave personal out"
@@ -36,7 +39,7 @@ def devices_at_once(config: FedAvgConfig, *, count: int, num_values: int) -> int
 
 def bits_in_parts(config: FedAvgConfig, link: LinkConfig) -> bool:
     """Return True if bits also go over the link in blocks of devices: uncoded ones on flat channels, but no packets."""
-    if not isinstance(config.aggregation, CpaScheme | ProbitScheme | SignScheme):
+    if not config.aggregation.in_blocks:
         return False
     named = link.model_copy(update={"access": "orthogonal" if link.access == "auto" else link.access})
     return named.error_model == "error_free" or (named.plain and named.error_model == "measured")

@@ -8,14 +8,12 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from fl.config.data import DataConfig
-from fl.config.fedavg import FedAvgConfig
+from fl.config.data import DataSet, ImageFacts
 from fl.footprint.blocks import bits_in_parts, devices_at_once
-from fl.footprint.schemes import upload_bits
 from phy.config import LinkConfig
 
 if TYPE_CHECKING:
-    from fl.data.facts import ImageFacts
+    from fl.learning.fedavg import FedAvgConfig
 
 _MICRO_BATCH_BYTES = 256 << 20
 _COPIES_OF_WEIGHTS = 6
@@ -24,15 +22,6 @@ _NUMBERS_PER_DEVICE = 120
 """Numbers of the current round: decisions, counts, groups of errors, and one copy while results are joined."""
 _COPIES_OF_PLACES = 2
 _ASSUMED_PARAMETERS = 100_000
-
-
-def dimension(config: FedAvgConfig) -> int | None:
-    """M, parameters of the model; None for `custom`. Raises `LearningError` where it does not fit the images."""
-    from fl.data.facts import image_facts
-    from fl.models.size import num_parameters
-
-    facts = image_facts(config.data.name)
-    return num_parameters(config.model, image_shape=facts.image_shape, num_classes=facts.num_classes)
 
 
 def samples_per_device(config: FedAvgConfig) -> int:
@@ -44,7 +33,7 @@ def samples_per_device(config: FedAvgConfig) -> int:
     return max(training_samples(config.data, facts=image_facts(config.data.name)) // config.num_devices, 1)
 
 
-def training_samples(data: DataConfig, *, facts: ImageFacts) -> int:
+def training_samples(data: DataSet, *, facts: ImageFacts) -> int:
     """Images to train on, those held out for validation left out."""
     rest = facts.num_train - (data.validation_samples or 0)
     return rest if data.train_samples is None else min(data.train_samples, rest)
@@ -61,10 +50,10 @@ def bytes_per_trial(config: FedAvgConfig, link: LinkConfig) -> int:
 
     facts = image_facts(config.data.name)
     data = (facts.num_train + facts.num_test) * prod(facts.image_shape)
-    devices, size = devices_per_round(config), dimension(config) or _ASSUMED_PARAMETERS
+    devices, size = devices_per_round(config), config.num_values() or _ASSUMED_PARAMETERS
     at_once = devices_at_once(config, count=devices, num_values=size)
     weights = 4 * at_once * size * _COPIES_OF_WEIGHTS
-    bits = 3 * (at_once if bits_in_parts(config, link) else devices) * upload_bits(config, num_values=size) // 8
+    bits = 3 * (at_once if bits_in_parts(config, link) else devices) * config.upload_bits(size) // 8
     optimizer = (
         4 * size * config.num_devices * {"gd": 0, "sgd": config.local.momentum > 0, "adam": 2}[config.local.optimizer]
     )

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.local import LocalConfig
-from fl.config.scheme import PersonalConfig
+from fl.config.local import LocalConfig, PersonalConfig
 from fl.data.arrays import ImageData
 from fl.local.stacked import evaluate_stacked
 from fl.models.federated import FederatedModel

@@ -5,19 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
-from fl.config.model import ModelConfig
-from fl.models.code import check_digest
-from fl.models.custom import custom_network
+from fl.config.model import Model
+from fl.models.custom import checked_network
 from fl.models.federated import FederatedModel, federated
 from fl.models.keras_backend import keras_on_tensorflow
 from fl.models.layers import Shape
 from fl.models.network import build_network
-from fl.models.zoo import architecture, output_width
+from fl.models.zoo import output_width
 from phy.numerics.random import Purpose, seed_sequence
 
 
-def build_model(config: ModelConfig, *, image_shape: Shape, num_classes: int, seed: int, trial: int) -> FederatedModel:
+def build_model(config: Model, *, image_shape: Shape, num_classes: int, seed: int, trial: int) -> FederatedModel:
     """The network of `config` for images `image_shape` (height, width, channels), initial weights of (seed, trial).
 
     The weights are those of Keras's initialisers, or drawn as PyTorch would, seeded from `Purpose.INITIAL_MODEL`: the
@@ -27,13 +27,16 @@ def build_model(config: ModelConfig, *, image_shape: Shape, num_classes: int, se
     outputs = output_width(config, num_classes=num_classes)
     keras_on_tensorflow()
     with _keras_seeded(seed, trial):
-        if config.function is not None:
-            if config.digest is not None:
-                check_digest(config.function, digest=config.digest)
-            network = custom_network(config.function, image_shape=image_shape, num_classes=num_classes, outputs=outputs)
+        layers = config.layers(image_shape=image_shape, num_classes=num_classes)
+        if layers is None:
+            made = config.network(image_shape=image_shape, num_classes=outputs)
+            name = getattr(config, "function", None) or config.name
+            network = checked_network(
+                made, name=name, image_shape=image_shape, num_classes=num_classes, outputs=outputs
+            )
         else:
-            layers = architecture(config, image_shape=image_shape, num_classes=num_classes)
-            network = build_network(layers, image_shape=image_shape, name=config.name, initial=config.initial)
+            initial: Literal["keras", "pytorch"] = getattr(config, "initial", "keras")
+            network = build_network(layers, image_shape=image_shape, name=config.name, initial=initial)
         return federated(network)
 
 

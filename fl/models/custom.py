@@ -14,36 +14,42 @@ from fl.models.layers import Shape
 from fl.tasks.base import LearningError
 
 
-def custom_network(function: str, *, image_shape: Shape, num_classes: int, outputs: int) -> Any:
-    """What `function`, written `module:function`, returns for these images and classes: a built Keras model of logits.
+def custom_network(function: str, *, image_shape: Shape, num_classes: int) -> Any:
+    """Return what `function`, written `module:function`, returns for these images and classes.
 
-    It is called with `image_shape` (height, width, channels) and `num_classes` (= `outputs`, the width wanted). The
-    current directory is searched for the module, as `python` does and a console script does not.
-
-    Raises `LearningError` if the module or the function is missing or fails, or if what it returns is not a Keras
-    model, does not fit the images or the classes, ends in probabilities, or has weights that gradients do not move.
+    It is called with `image_shape` (height, width, channels) and `num_classes`. The current directory is searched for
+    the module, as `python` does and a console script does not. Raises `LearningError` if the module or the function is
+    missing or fails.
     """
-    keras = keras_on_tensorflow()
     with _current_directory_is_searched():
         make = _look_up(function)
         try:
-            network = make(image_shape=image_shape, num_classes=outputs)
+            return make(image_shape=image_shape, num_classes=num_classes)
         except Exception as error:
             raise LearningError(
                 f"model {function} failed with {_one_line(error)}; it is called with image_shape={image_shape} and "
-                f"num_classes={outputs}"
+                f"num_classes={num_classes}"
             ) from error
+
+
+def checked_network(network: Any, *, name: str, image_shape: Shape, num_classes: int, outputs: int) -> Any:
+    """Return `network`, built, if it is a Keras model of logits that training and aggregation can use.
+
+    `outputs` is the width wanted. Raises `LearningError` for another type, if it does not fit the images or the
+    classes, ends in probabilities, or has weights that gradients do not move.
+    """
+    keras = keras_on_tensorflow()
     if not isinstance(network, keras.Model):
-        raise LearningError(f"model {function} returned {type(network).__name__}; return a keras.Model of logits")
-    width = _output_width(network, image_shape=image_shape, function=function)
+        raise LearningError(f"model {name} returned {type(network).__name__}; return a keras.Model of logits")
+    width = _output_width(network, image_shape=image_shape, function=name)
     if width != outputs:
         remedy = f"make its last layer {outputs} wide"
         if width > num_classes:
             remedy += f", or write outputs: {width} if the rest is to stay unused"
         raise LearningError(
-            f"model {function} has {width} outputs where {outputs} are needed for {num_classes} classes; {remedy}"
+            f"model {name} has {width} outputs where {outputs} are needed for {num_classes} classes; {remedy}"
         )
-    _only_what_gradients_move(network, function=function)
+    _only_what_gradients_move(network, function=name)
     return network
 
 

@@ -5,33 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from fl.config.model import ModelConfig
+from fl.config.model import Model
 from fl.models.layers import Function, Layer, Residual, Shape, walk
-from fl.models.zoo import architecture
 
 _BYTES_PER_ENTRY = 4
 
 
-def num_parameters(config: ModelConfig, *, image_shape: Shape, num_classes: int) -> int | None:
-    """M, the trainable numbers; None for `custom`, a function of the user.
+def num_parameters(config: Model, *, image_shape: Shape, num_classes: int) -> int | None:
+    """M, the trainable numbers; None where only the network itself knows them.
 
     `image_shape` is height, width, channels. Raises `LearningError` for an image too small for the network and for
     `outputs` below `num_classes`.
     """
-    if config.name == "custom":
-        return None
-    layers = architecture(config, image_shape=image_shape, num_classes=num_classes)
-    return sum(step.layer.num_parameters(step.input_shape) for step in walk(layers, image_shape))
+    layers = config.layers(image_shape=image_shape, num_classes=num_classes)
+    return (
+        None
+        if layers is None
+        else sum(step.layer.num_parameters(step.input_shape) for step in walk(layers, image_shape))
+    )
 
 
-def activation_bytes(config: ModelConfig, *, image_shape: Shape, num_classes: int) -> int | None:
+def activation_bytes(config: Model, *, image_shape: Shape, num_classes: int) -> int | None:
     """Bytes of the image and of every layer's output of one sample in float32, kept for the gradient [B].
 
-    None for `custom`. Raises as `num_parameters`.
+    None as for `num_parameters`. Raises as `num_parameters`.
     """
-    if config.name == "custom":
+    layers = config.layers(image_shape=image_shape, num_classes=num_classes)
+    if layers is None:
         return None
-    layers = architecture(config, image_shape=image_shape, num_classes=num_classes)
     return _BYTES_PER_ENTRY * (math.prod(image_shape) + sum(_entries(layers, image_shape)))
 
 

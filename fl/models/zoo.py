@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from fl.config.model import ModelConfig
 from fl.models.layers import Conv, Dense, Dropout, Function, GroupNorm, Layer, MaxPool, Residual, Shape, walk
 from fl.tasks.base import LearningError
+
+if TYPE_CHECKING:
+    from fl.config.model import Model
+    from fl.models.kinds.networks import ModelConfig
 
 RELU = Function(kind="relu")
 FLATTEN = Function(kind="flatten")
@@ -17,7 +21,7 @@ _GROUPS = 32
 _LARGEST_IMAGE = 4096
 
 
-def output_width(config: ModelConfig, *, num_classes: int) -> int:
+def output_width(config: Model, *, num_classes: int) -> int:
     """Logits of the last layer: `outputs` where it is said, else one per class.
 
     Raises `LearningError` if `outputs` is narrower than the classes; wider is allowed, the rest stays unused.
@@ -45,11 +49,8 @@ def architecture(config: ModelConfig, *, image_shape: Shape, num_classes: int) -
       1,206,590 for 28 x 28 x 1 and 62 classes);
     - `resnet18`: He et al. 2016 with group in the place of batch normalisation; 11,689,512 for 1000 outputs.
 
-    Raises `LearningError` for an image too small for the network, for `outputs` below `num_classes`, and for `custom`,
-    whose layers only its own function knows.
+    Raises `LearningError` for an image too small for the network, for `outputs` below `num_classes`.
     """
-    if config.name == "custom":
-        raise LearningError(f"the layers of {config.function} are not known before it is called; build the model")
     body = _BODIES[config.name](config)
     layers = (*body, Dense(units=output_width(config, num_classes=num_classes)))
     if not _fits(layers, image_shape):

@@ -1,100 +1,95 @@
-"""signSGD: one sign per number, their mean or majority. Bernstein et al. 2018, and as a baseline Lang et al. 2023.
-
-    c_i = sign(delta_i)
-    mean:     theta^_i = eta sum_k w_k c_ki a / f_k
-    majority: theta^_i = eta sign(sum_k w_k c_ki)
-
-Randomized response with 1 / (1 + e^eps) comes after, as `flip_target` asks, and the channel after that: f_k = 1 - 2 p_k
-is what both leave of a sign. An update of 0 has no sign, and one bit no third value: a fair coin stands for it, drawn
-for the device, so that it adds nothing in the mean. Votes that balance leave a number as it is.
-"""
+"""signSGD with randomized response, as the user writes it."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field
 
-from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
-from fl.config.scheme import SignScheme
-from fl.schemes.base import Senders, aggregated, checked_updates
-from fl.schemes.cpa.cpa_theory import flip_target, keep_factor
-from fl.schemes.stochastic_bits import SignAggregator, SignSums, stochastic_bits
-from fl.tasks.base import LearningError
-from phy.fading.block_taps import UplinkContext
-from phy.numerics.random import Purpose
+from fl.config.base import PositiveFloat
+from fl.config.scheme import ChannelUse, EpsilonOrNone, Response, Scheme, belongs, flip_target, response_claims, schemes
+from phy.config.conflict import Conflict
 
-
-@dataclass(frozen=True, kw_only=True)
-class SignVote:
-    """A `fl.schemes.base.Scheme`; the bit 1 stands for +1. `step` is eta.
-
-    - `vote` `mean`, `decode` `coded`: a = tanh(eps/2), the raw mean of +-1 as the CPA reference has it, in which
-      randomized response is not undone, though the channel is; `unbiased`: a = 1, E[theta^_i] = eta sum_k w_k c_ki;
-    - `vote` `majority`: every device has its share of the votes, however often its bits come wrong.
-
-    Raises LearningError for an epsilon or a step that is not positive.
-    """
-
-    num_values: int
-    epsilon: float | None
-    vote: Literal["mean", "majority"] = "majority"
-    step: float = 1.0
-    decode: Literal["coded", "unbiased"] = "coded"
-
-    def __post_init__(self) -> None:
-        for name, value in (("epsilon", self.epsilon), ("step", self.step)):
-            if value is not None and not (math.isfinite(value) and value > 0.0):
-                raise LearningError(f"{name} is {value}, with which nothing can be learnt; give it above 0")
-
-    @property
-    def num_bits(self) -> int:
-        """See `Scheme`: one per number."""
-        return self.num_values
-
-    @property
-    def in_blocks(self) -> bool:
-        """See `Scheme`."""
-        return True
-
-    @property
-    def flip_target(self) -> float | None:
-        """See `Scheme`."""
-        return flip_target(self.epsilon)
-
-    def encode(
-        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.uint8]:
-        """See `Scheme.encode`; coins for zeros are drawn from `Purpose.ROUNDING`."""
-        updates = checked_updates(updates, devices=devices, num_values=self.num_values)
-        return stochastic_bits(updates, slope=None, key=context.keys(Purpose.ROUNDING)[0], devices=devices)[None]
-
-    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
-        """See `Scheme.aggregate`; `factor` is no matter to a majority, and kept as in `cpa.cpa` for a mean."""
-        return aggregated(self, payload, senders)
-
-    def aggregator(self, senders: Senders) -> SignAggregator:
-        """See `Scheme.aggregator`."""
-        worth = self._worth(senders)
-        return SignAggregator(SignSums(num_values=self.num_values, weights=senders.weights, worth=worth), self.step_of)
-
-    def step_of(self, mean: NDArray[np.float64]) -> NDArray[np.float32]:
-        """The update that the mean of the signs makes, `[M]`."""
-        return np.asarray(self.step * (np.sign(mean) if self.vote == "majority" else mean), np.float32)
-
-    def _worth(self, senders: Senders) -> NDArray[np.float64]:
-        if self.vote == "majority":
-            return np.ones(len(senders.devices))
-        kept = keep_factor(self.epsilon)
-        divisor = np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR * kept)
-        return np.asarray((kept if self.decode == "coded" else 1.0) / divisor)
+if TYPE_CHECKING:
+    from fl.audit.law import Law
+    from fl.learning.fedavg import FedAvgConfig
+    from fl.models.federated import Piece
+    from fl.schemes.coders.sign_bits import SignVote
+    from privacy.events.claims import Claim
 
 
-def build_sign(config: SignScheme, *, num_values: int) -> SignVote:
-    """signSGD as configured, for models of `num_values` numbers."""
-    return SignVote(
-        num_values=num_values, epsilon=config.epsilon, vote=config.vote, step=config.step, decode=config.decode
+@schemes.register
+class SignScheme(Scheme):
+    """signSGD: one sign per number, randomized response, then the mean or the majority of the signs."""
+
+    in_blocks: ClassVar[bool] = True
+    label: ClassVar[str] = "signSGD"
+
+    name: Literal["sign"]
+    epsilon: EpsilonOrNone = Field(
+        default=0.5, description="of randomized response, per number and round; none: no randomized response"
     )
+    vote: Literal["mean", "majority"] = Field(
+        default="majority", description="mean of the received signs, or their majority"
+    )
+    decode: Literal["coded", "unbiased"] = Field(
+        default="coded", description="of the mean: as coded, without dividing by tanh(eps/2), or unbiased"
+    )
+    step: PositiveFloat = Field(default=1.0, description="change of a parameter for a mean sign of 1")
+    channel: ChannelUse = Field(
+        default="agnostic",
+        description="measured bit errors: native counts them for privacy and undoes them, debias undoes them",
+    )
+    confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = Field(
+        default=0.99, description="of the lower limit of the measured bit error rate"
+    )
+
+    def upload_bits(self, num_values: int) -> int:
+        """See `Scheme.upload_bits`: one bit per number."""
+        return num_values
+
+    def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> SignVote:
+        """See `Scheme.build`."""
+        from fl.schemes.coders.sign_bits import SignVote
+
+        return SignVote(
+            num_values=sum(piece.size for piece in pieces),
+            epsilon=self.epsilon,
+            vote=self.vote,
+            step=self.step,
+            decode=self.decode,
+        )
+
+    @property
+    def response(self) -> Response:
+        """See `Scheme.response`."""
+        return Response(flip_target(self.epsilon), self.channel, self.confidence)
+
+    def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
+        """See `Scheme.conflicts`."""
+        if self.decode != "coded" and self.vote == "majority":
+            yield belongs("decode", "vote mean", "the vote is majority")
+        elif self.decode != "coded" and self.epsilon is None:
+            yield belongs("decode", "randomized response", "and epsilon is none")
+
+    def describe(self, num_values: int | None) -> list[str]:
+        """See `Scheme.describe`."""
+        target = self.response.flip_target
+        return [
+            f"{line}: every bit is wrong with probability {target or 0.0:.4g} end to end"
+            for line in super().describe(num_values)
+        ]
+
+    def law(self, *, num_values: int | None) -> Law:
+        """See `Scheme.law`: a bit is more often +1 in the alternative."""
+        from fl.audit.law import Law
+
+        del num_values
+        source = "Warner 1965, randomized response"
+        return Law(epsilon=self.epsilon, source=source, channel_credited=self.channel == "native")
+
+    @property
+    def published(self) -> tuple[Claim, ...]:
+        """See `Scheme.published`."""
+        return response_claims(self, "Warner 1965")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from fl.config.flmc import GaussianLinearConfig, TaskConfig
+from fl.config import GaussianLinearConfig, TaskConfig
 from fl.tasks.base import PosteriorTask
 from fl.tasks.gaussian_linear import GaussianLinear
 

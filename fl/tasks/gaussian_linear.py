@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.flmc import GaussianLinearConfig
+from fl.config import GaussianLinearConfig
 from fl.tasks.base import Posterior, split_evenly
 from phy.numerics.random import Purpose, generator
 

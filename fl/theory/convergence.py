@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config import FedAvgConfig, FixedPointConfig
 from fl.theory.bounds import ConvergenceBound, bit_flipping_noise, gaussian_noise, theorem2_bound
 from fl.theory.softmax_optimum import convex_task
-from privacy.config import BitFlippingBudget, BitFlippingConfig, GaussianBudget, GaussianConfig, UploadPrivacy
+from privacy.config import UploadPrivacy
 
 if TYPE_CHECKING:
     from fl.algorithms.fedavg import Federation
+    from fl.learning.fedavg import FedAvgConfig
 
 
 class Convergence:
@@ -29,8 +29,8 @@ class Convergence:
         privacy: UploadPrivacy | None = None,
     ) -> None:
         self._config, self._codec = config, config.codec
-        self._divided = isinstance(privacy, BitFlippingConfig | BitFlippingBudget) and privacy.debias
-        self._noise_std = federation.budget["sigma"] if isinstance(privacy, GaussianConfig | GaussianBudget) else 0.0
+        self._divided = getattr(privacy, "debias", False)
+        self._noise_std = federation.budget.get("sigma", 0.0)
         data, parts = federation.data, federation.partition
         sizes = np.asarray(parts.sizes, np.float64)
         self._shares = sizes / sizes.sum() if config.weighting == "samples" else np.full(len(sizes), 1.0 / len(sizes))
@@ -56,16 +56,17 @@ class Convergence:
 
         `series`: tables `devices` and `link` of `fl.results.TrialResult`. The theorem knows fraction bits only.
         """
-        if not isinstance(self._codec, FixedPointConfig) or not series["devices"]:
+        codec = self._codec.as_fractions()
+        if codec is None or not series["devices"]:
             return None
         flips = flip_rates(series)
         noise = bit_flipping_noise(
             shares=self._shares,
             flip_probability=flips,
             num_parameters=self._task.optimum.weights.size,
-            value_range=self._codec.value_range,
+            value_range=codec.value_range,
             norm_bound=float(np.max(rounds["model_norm"])),
-            fraction_bits=self._codec.fraction_bits,
+            fraction_bits=codec.fraction_bits,
             divided=self._divided,
         ) + gaussian_noise(
             shares=self._shares,

@@ -1,9 +1,16 @@
-"""What of a link decides how far its bit errors may count as privacy."""
+"""How far the bit errors and the noise of a link may count as privacy."""
 
 from __future__ import annotations
 
 from phy.config import CsiEstimation, LinkConfig
+from privacy.config import AmplitudeMechanism
 from privacy.evidence import Law
+
+
+def sure_noise_power(link: LinkConfig, *, privacy: AmplitudeMechanism | None) -> float:
+    """Return the receiver's noise power that may count as privacy [W]."""
+    nominal = link.channel.noise_power
+    return nominal if privacy is None else privacy.sure_noise_power(nominal)
 
 
 def errors_arrive(link: LinkConfig) -> bool:

@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.accounting.budget_found import upload_parameters
-from fl.config import FedAvgConfig, FixedPointConfig
+from fl.accounting.uploads import training_of, upload_parameters
 from fl.tasks.base import LearningError
 from fl.uplink.channel_credit import errors_arrive, errors_together
-from fl.uplink.protection import BitFlipping, GaussianNoise, NoProtection, Protection
+from fl.uplink.protection import BitFlipping, GaussianNoise, Protection
 from phy.config import LinkConfig
 from phy.numerics.random import Purpose, generator
-from privacy.config import (
-    BitFlippingBudget,
-    BitFlippingConfig,
-    GaussianBudget,
-    GaussianConfig,
-    SchemeBudget,
-    UploadPrivacy,
-)
+from privacy.config import FlippedBits, Mechanism, NoisyNumbers
 from privacy.mechanisms.bit_distance import measure_kappa
-from privacy.mechanisms.bit_flipping import target_bit_error_rate
-from privacy.mechanisms.gaussian_mechanism import (
-    calibrated_sigma,
-    delta_from_renyi,
-    printed_sigma,
-    sensitivity,
-    spent_epsilon,
-)
+
+if TYPE_CHECKING:
+    from fl.learning.fedavg import FedAvgConfig
 
 Budget = dict[str, float]
 """Privacy numbers of a trial by name: what was asked for, and what follows from it."""
 
 
 def build_protection(
-    privacy: UploadPrivacy | None,
+    privacy: Mechanism | None,
     *,
     config: FedAvgConfig,
     sizes: NDArray[np.float64],
@@ -46,108 +34,42 @@ def build_protection(
     seed: int,
     trial: int,
 ) -> tuple[Protection, Budget]:
-    """The protection of a trial and its numbers; `sizes` `[num_devices]` are |D_n|.
+    """Return the protection of a trial and its numbers; `sizes` `[num_devices]` are |D_n|.
 
-    `local_models()` `[n, M]`: uploads to measure kappa on. Raises LearningError where the sensitivity has no meaning.
+    `local_models()` `[n, M]`: uploads to measure kappa on. Raises LearningError without a sensitivity, and for a kappa
+    that cannot be measured; PrivacyError for a budget that holds nothing.
     """
-    if privacy is None or isinstance(privacy, SchemeBudget):
-        return NoProtection(), {}
-    if config.local.clip is None:
-        raise LearningError(f"mechanism {privacy.mechanism} needs a sensitivity; set learning.local.clip")
-    every_step = isinstance(privacy, GaussianConfig | GaussianBudget) and privacy.sensitivity == "all-steps"
-    steps = config.local.steps if every_step else 1
-    distance = sensitivity(
-        learning_rate=config.local.learning_rate, clip=config.local.clip, num_samples=sizes, steps=steps
-    )
-    if isinstance(privacy, GaussianConfig):
-        return _gaussian(privacy, config=config, distance=distance)
-    if isinstance(privacy, GaussianBudget | BitFlippingBudget):
-        return _within(privacy, config=config, distance=distance, link=link)
-    return _bit_flipping(
-        privacy,
-        config=config,
-        distance=float(distance.max()),
-        link=link,
-        local_models=local_models,
-        numbers=generator(seed, trial, Purpose.BIT_DISTANCE),
-    )
-
-
-def _gaussian(
-    privacy: GaussianConfig, *, config: FedAvgConfig, distance: NDArray[np.float64]
-) -> tuple[Protection, Budget]:
-    delta = privacy.delta
-    if delta is None:
-        delta = delta_from_renyi(order=privacy.order, epsilon=privacy.epsilon, epsilon_prime=privacy.epsilon)
-    printed = printed_sigma(sensitivity=distance, num_rounds=config.rounds, epsilon=privacy.epsilon, delta=delta)
-    calibrated = calibrated_sigma(sensitivity=distance, num_rounds=config.rounds, epsilon=privacy.epsilon, delta=delta)
-    sigma = printed if privacy.calibration == "printed" else calibrated
-    spent = spent_epsilon(sigma=sigma, sensitivity=distance, num_rounds=config.rounds, delta=delta)
-    return GaussianNoise(sigma), {
-        "sigma": float(sigma.max()),
-        "sigma_printed": float(printed.max()),
-        "sigma_calibrated": float(calibrated.max()),
-        "epsilon_accounted": float(np.max(spent)),
-        "delta": delta,
-        "sensitivity": float(distance.max()),
-    }
-
-
-def _within(
-    privacy: GaussianBudget | BitFlippingBudget,
-    *,
-    config: FedAvgConfig,
-    distance: NDArray[np.float64],
-    link: LinkConfig,
-) -> tuple[Protection, Budget]:
-    """What the budget for the run leaves for every round; numbers of the most noisy one."""
+    mechanism = None if privacy is None else privacy.for_uploads
+    if mechanism is None:
+        return Protection(), {}
+    training = training_of(config)
+    if training.clip is None:
+        raise LearningError(f"mechanism {mechanism.mechanism} needs a sensitivity; set learning.local.clip")
+    distance = mechanism.distance(training, num_samples=sizes)
     found = upload_parameters(config, link=link, privacy=privacy)
-    budget: Budget = {"sensitivity": float(distance.max()), "delta": privacy.budget.delta}
-    if isinstance(privacy, GaussianBudget):
-        return GaussianNoise(distance, by_round=found), {**budget, "sigma": float(distance.max() * found.max())}
-    flipping = BitFlipping(
-        privacy,
-        target=found,
-        probe_bits=link.probe_bits,
-        errors_arrive=errors_arrive(link),
-        errors_together=errors_together(link),
-    )
-    return flipping, {**budget, "target_bit_error_rate": float(found.max())}
-
-
-def _bit_flipping(
-    privacy: BitFlippingConfig,
-    *,
-    config: FedAvgConfig,
-    distance: float,
-    link: LinkConfig,
-    local_models: Callable[[], NDArray[np.float32]],
-    numbers: np.random.Generator,
-) -> tuple[Protection, Budget]:
-    budget: Budget = {"sensitivity": distance}
-    if isinstance(config.codec, FixedPointConfig):
-        measured = measure_kappa(
+    if isinstance(mechanism, NoisyNumbers):
+        sigma, numbers = mechanism.noise(training, distance=distance, found=found)
+        return GaussianNoise(sigma, by_round=found), numbers
+    assert isinstance(mechanism, FlippedBits)
+    farthest, kappa = float(distance.max()), None
+    fractions = config.codec.as_fractions()
+    if mechanism.pairs is not None and fractions is not None:
+        kappa = measure_kappa(
             local_models(),
-            sensitivity=distance,
-            num_pairs=privacy.kappa_pairs,
-            fraction_bits=config.codec.fraction_bits,
-            value_range=config.codec.value_range,
-            generator=numbers,
+            sensitivity=farthest,
+            num_pairs=mechanism.pairs,
+            fraction_bits=fractions.fraction_bits,
+            value_range=fractions.value_range,
+            generator=generator(seed, trial, Purpose.BIT_DISTANCE),
         )
-        budget |= {"kappa_measured": measured.mean, "kappa_standard_error": measured.standard_error}
-    if privacy.kappa != "measured":
-        kappa = privacy.kappa
-    elif "kappa_measured" in budget:
-        kappa = budget["kappa_measured"]
-    else:
+    target, numbers = mechanism.target(training, sensitivity=farthest, kappa=kappa, found=found)
+    if target is None:
         raise LearningError("kappa can be measured on fixed-point bits only; write codec: fixed-point, or give kappa")
-    target = target_bit_error_rate(epsilon=privacy.epsilon, order=privacy.order, num_rounds=config.rounds, kappa=kappa)
-    budget |= {"kappa": kappa, "target_bit_error_rate": target.rate, "target_unclamped": target.unclamped}
     flipping = BitFlipping(
-        privacy,
-        target=target.rate,
+        mechanism,
+        target=target,
         probe_bits=link.probe_bits,
         errors_arrive=errors_arrive(link),
         errors_together=errors_together(link),
     )
-    return flipping, budget
+    return flipping, numbers

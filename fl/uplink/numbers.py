@@ -1,6 +1,6 @@
 """Uplinks of federated averaging: the seam, and the one that sends numbers through a codec and aggregates them.
 
-Schemes that make bits of their own have theirs in `fl.schemes.scheme_uplink`.
+Schemes that make bits of their own have theirs in `fl.uplink.scheme_uplink`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.aggregation.robust import aggregate_values
 from fl.checkpoints import Resumable, State
-from fl.config import AggregatorConfig, Binary32Config, CodecConfig
+from fl.config.codec import Codec
+from fl.config.scheme import Scheme
 from fl.recorder import Recorder
 from fl.tasks.base import LearningError
 from fl.uplink.senders import SenderIndex
@@ -84,12 +84,12 @@ class NumberUplink:
         transport: NumberTransport,
         *,
         index: SenderIndex,
-        codec: CodecConfig,
-        aggregator: AggregatorConfig,
+        codec: Codec,
+        scheme: Scheme,
         attack: DeviceAttack,
     ) -> None:
         self._transport, self._index, self._codec = transport, index, codec
-        self._aggregator, self._attack = aggregator, attack
+        self._scheme, self._attack = scheme, attack
         self.upload_bits = transport.bits.air_bits
 
     in_blocks = False
@@ -126,7 +126,7 @@ class NumberUplink:
             numbers={"num_active": float(num_active), **self._transport.bits.spent(reception, at)},
             observed=observed,
         )
-        return aggregate_values(self._aggregator, values[at], weights=weights, known=known, otherwise=otherwise)
+        return self._scheme.aggregate(values[at], weights=weights, known=known, otherwise=otherwise)
 
     def state(self) -> State:
         """See `fl.checkpoints.Resumable`."""
@@ -137,15 +137,16 @@ class NumberUplink:
         self._transport.bits.link.restore(state)
 
 
-def check_range(share: NDArray[np.float64], devices: NDArray[np.int64] | None, *, codec: CodecConfig, key: str) -> None:
+def check_range(share: NDArray[np.float64], devices: NDArray[np.int64] | None, *, codec: Codec, key: str) -> None:
     """Raise LearningError where the share of values that `devices`, or the server, had clipped exceeds the limit."""
-    if isinstance(codec, Binary32Config) or not len(share):
+    limit = codec.clipped_limit
+    if limit is None or not len(share):
         return
     worst = int(np.argmax(share))
-    if share[worst] > codec.max_clipped:
+    if share[worst] > limit:
+        bound = getattr(codec, "bound", codec.value_range)
         whose = "the server's model" if devices is None else f"device {devices[worst]}"
         raise LearningError(
             f"{share[worst]:.1%} of the values of {whose} lie beyond the codec's bound "
-            f"{codec.bound:g}, more than learning.{key}.max_clipped = {codec.max_clipped:g}; raise the bound, or "
-            "the limit"
+            f"{bound:g}, more than learning.{key}.max_clipped = {limit:g}; raise the bound, or the limit"
         )

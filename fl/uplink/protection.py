@@ -1,6 +1,6 @@
 """What privacy does to an upload on its way: noise on the numbers, flips and ciphers on the bits.
 
-One seam: `NoProtection`, `GaussianNoise`, `BitFlipping`, `FixedFlips`. A round asks them in this order:
+`Protection` is the seam: `GaussianNoise`, `BitFlipping`, `FixedFlips`. A round asks them in this order:
 `begin` (probe, decide), `perturb` (numbers), `cover` (bits, before the radio), `uncover` (bits, after it), `recover`
 (numbers).
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from phy.fading.block_taps import UplinkContext
 from phy.links.link import DigitalUplink
 from phy.numerics.random import Purpose, seed_sequence
 from privacy.ciphers import Cipher, build_cipher
-from privacy.config import BitFlippingBudget, BitFlippingConfig
+from privacy.config import FlippedBits
 from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS, aes_plaintext_rate, recovered_factor
 from privacy.mechanisms.flip_plans import plan_flips
 
@@ -51,79 +51,42 @@ class RoundPlan:
         )
 
 
-class Protection(Protocol):
-    """What stands between a device's numbers and what the server makes of them.
+class Protection:
+    """What stands between a device's numbers and what the server makes of them; this base changes nothing.
 
     `block_bits`: bits on the air that stand or fall together, 1 without a block cipher.
     """
 
-    block_bits: int
-
-    def air_bytes(self, num_bytes: int) -> int:
-        """Bytes on the air for a payload of `num_bytes`."""
-        ...
-
-    def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
-        """Decide for this round, from known bits over the channel that the payload will meet."""
-        ...
-
-    def perturb(
-        self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.float32]:
-        """Numbers `[K, M]` before they become bits."""
-        ...
-
-    def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
-        """Packed bits `[1, K, air_bytes]` to send in place of `[1, K, num_bytes]`."""
-        ...
-
-    def uncover(self, payload: NDArray[np.uint8], *, num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
-        """Packed bits `[1, K, num_bytes]` of what was received."""
-        ...
-
-    def recover(self, values: NDArray[Any], *, plan: RoundPlan) -> NDArray[Any]:
-        """Numbers `[K, M]` that the server works with."""
-        ...
-
-
-class NoProtection:
-    """The do-nothing protection."""
-
     block_bits = 1
 
     def air_bytes(self, num_bytes: int) -> int:
-        """See `Protection.air_bytes`."""
+        """Return the bytes on the air for a payload of `num_bytes`."""
         return num_bytes
 
     def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
-        """See `Protection.begin`."""
-        del uplink, context
+        """Decide for this round, from known bits over the channel that the payload will meet."""
         return RoundPlan()
 
     def perturb(
         self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
     ) -> NDArray[np.float32]:
-        """See `Protection.perturb`."""
-        del devices, context
+        """Return the numbers `[K, M]` that become bits."""
         return values
 
     def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
-        """See `Protection.cover`."""
-        del plan, context
+        """Return packed bits `[1, K, air_bytes]` to send in place of `[1, K, num_bytes]`."""
         return payload
 
     def uncover(self, payload: NDArray[np.uint8], *, num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
-        """See `Protection.uncover`."""
-        del num_bytes, context
+        """Return packed bits `[1, K, num_bytes]` of what was received."""
         return payload
 
     def recover(self, values: NDArray[Any], *, plan: RoundPlan) -> NDArray[Any]:
-        """See `Protection.recover`."""
-        del plan
+        """Return the numbers `[K, M]` that the server works with."""
         return values
 
 
-class GaussianNoise(NoProtection):
+class GaussianNoise(Protection):
     """The Gaussian mechanism: w~ = w + N(0, sigma_n^2 I) on every device, Li et al. 2025 (23).
 
     `sigma` `[num_devices]`: noise of every device; `by_round` `[num_rounds]`: what it is multiplied by, None: nothing.
@@ -150,7 +113,7 @@ class GaussianNoise(NoProtection):
         return noise
 
 
-class BitFlipping:
+class BitFlipping(Protection):
     """Bit-flipping DP, Li et al. 2025: devices add the flips that the channel does not surely make.
 
     `target` is the end-to-end bit error rate p of Theorem 1 on the numbers' own bits; a block cipher changes what that
@@ -162,7 +125,7 @@ class BitFlipping:
 
     def __init__(
         self,
-        config: BitFlippingConfig | BitFlippingBudget,
+        config: FlippedBits,
         *,
         target: float | NDArray[np.float64],
         probe_bits: int,
@@ -200,13 +163,6 @@ class BitFlipping:
         """Wrong bits of the numbers from flips on the air alone."""
         return aes_plaintext_rate(flip_probability) if self._config.cipher == "aes" else flip_probability
 
-    def perturb(
-        self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.float32]:
-        """See `Protection.perturb`."""
-        del devices, context
-        return values
-
     def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
         """See `Protection.cover`: encrypted, then flipped."""
         return flipped(self._cipher.encrypt(payload, keys=context.keys(Purpose.CIPHER)), plan=plan, context=context)
@@ -220,7 +176,7 @@ class BitFlipping:
         return values if plan.factor is None else np.asarray(values / plan.factor[:, None].astype(values.dtype))
 
 
-class RandomizedResponse(NoProtection):
+class RandomizedResponse(Protection):
     """Every bit is wrong with probability `target` = 1 / (1 + e^eps) in the end, Warner 1965; None: never on purpose.
 
     `channel`: `native` lets the bit errors that the channel surely makes count, (11) of Li et al. 2025 with the lower
@@ -270,7 +226,7 @@ class RandomizedResponse(NoProtection):
         return flipped(payload, plan=plan, context=context)
 
 
-class FixedFlips(NoProtection):
+class FixedFlips(Protection):
     """Every device flips its bits with one probability, whatever the channel does: to study flips themselves."""
 
     def __init__(self, probability: float, *, num_devices: int) -> None:
@@ -278,7 +234,6 @@ class FixedFlips(NoProtection):
 
     def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
         """See `Protection.begin`."""
-        del uplink, context
         return self._plan
 
     def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config import FedAvgConfig
 from fl.recorder import Recorder, link_columns
 from phy.config import LinkConfig
 from phy.links.link import Reception
+
+if TYPE_CHECKING:
+    from fl.learning.fedavg import FedAvgConfig
 
 _SILENT = {"airtime_s": 0.0, "energy_j": 0.0}
 """Counts of a device that did not send: it has no SNR, but it spent exactly nothing."""
@@ -109,4 +111,4 @@ def exchangeable(link: LinkConfig) -> bool:
     drawn = channel.fades or channel.selective or link.csi_error_variance > 0.0
     lasting = channel.coherence in ("run", "doppler") and drawn
     own_gain = isinstance(channel.gain, tuple) or channel.cell is not None
-    return not (lasting or own_gain or link.power.policy == "closed-loop" or link.access == "noma")
+    return not (lasting or own_gain or link.power.control.closed_loop or link.access == "noma")

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.codecs.base import Codec
-from fl.codecs.known_values import known_values
+from fl.codecs.bits.known_values import known_values
+from fl.config.codec import Codec
 from fl.uplink.bit_flips import count_differences
 from fl.uplink.protection import Protection, RoundPlan
 from phy.compile import compile_digital

@@ -10,6 +10,7 @@ import io
 from typing import Any, Literal, Protocol
 
 import numpy as np
+import tensorflow as tf
 
 from phy.coding.ldpc.code import FusedLdpc
 from phy.coding.plan import TURBO_MEMORY, Coding, PacketPlan, ldpc_mother_bits
@@ -62,25 +63,19 @@ class Convolutional:
     xla = True
 
     def __init__(self, coding: CodingConfig, plan: PacketPlan) -> None:
-        import tensorflow as tf
         from sionna.phy.fec.conv import ConvEncoder, ViterbiDecoder
 
         rate: Literal[2, 3] = 2 if coding.rate > 0.4 else 3
         encoder = ConvEncoder(rate=1 / rate, constraint_length=coding.constraint_length, terminate=True)
         self._encode = TrellisEncoder(encoder.gen_poly, recursive=False)
-        self._decode = tf.function(ViterbiDecoder(encoder=encoder, method="soft_llr").__call__)
+        self.decode = tf.function(ViterbiDecoder(encoder=encoder, method="soft_llr").__call__)
         states = 2 ** (coding.constraint_length - 1)
         # Branch metrics, path metrics and traceback of every step.
         self.decoder_floats = (2**rate + 2 * states) * (plan.coded_block_bits // rate)
 
     def encode(self, bits: Any) -> Any:
-        import tensorflow as tf
-
         coded = self._encode(bits)
         return tf.reshape(coded, [coded.shape[0], -1])
-
-    def decode(self, llrs: Any) -> Any:
-        return self._decode(llrs)
 
 
 class Turbo:
@@ -93,7 +88,6 @@ class Turbo:
     xla = True
 
     def __init__(self, coding: CodingConfig, plan: PacketPlan) -> None:
-        import tensorflow as tf
         from sionna.phy.fec.turbo import TurboDecoder, TurboEncoder
 
         outputs: Literal[2, 3] = 2 if coding.rate > 0.4 else 3
@@ -108,8 +102,6 @@ class Turbo:
         self.decoder_floats = 2 * (2**TURBO_MEMORY + 8) * steps
 
     def encode(self, bits: Any) -> Any:
-        import tensorflow as tf
-
         rows, length = bits.shape
         first, second = self._component(bits), self._component(self._interleaver(bits))
         body = tf.concat([first[:, :length], second[:, :length, 1:]], axis=2)
@@ -117,8 +109,6 @@ class Turbo:
         return tf.gather(tf.concat([tf.reshape(body, [rows, -1]), *tails], axis=1), self._sent, axis=1)
 
     def decode(self, llrs: Any) -> Any:
-        import tensorflow as tf
-
         # Sionna's decoder prints the type of its input whenever it is traced.
         with contextlib.redirect_stdout(io.StringIO()):
             return self._decoder(tf.clip_by_value(llrs, -_TURBO_LLR_MAX, _TURBO_LLR_MAX))
@@ -133,7 +123,6 @@ class Ldpc:
     xla = True
 
     def __init__(self, coding: CodingConfig, plan: PacketPlan, *, bits_per_symbol: int) -> None:
-        import tensorflow as tf
         from sionna.phy.fec.ldpc import LDPC5GDecoder, LDPC5GEncoder
 
         mother_bits = ldpc_mother_bits(plan.block_bits, plan.coded_block_bits, bits_per_symbol)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 _SEGMENT_BITS = 4096
@@ -34,8 +35,6 @@ class PacketCrc:
 
     def parity(self, message: Any) -> Any:
         """`[n, message_bits]` to `[n, degree]`, float32 in {0, 1}."""
-        import tensorflow as tf
-
         rows = message.shape[0]
         segments = tf.pad(message, [[0, 0], [self._front, 0]])
         segments = tf.reshape(segments, [rows * self._num_segments, -1])
@@ -47,14 +46,10 @@ class PacketCrc:
 
     def append(self, message: Any) -> Any:
         """`[n, message_bits]` to `[n, message_bits + degree]`."""
-        import tensorflow as tf
-
         return tf.concat([message, 1.0 - self.parity(message)], axis=1)
 
     def holds(self, protected: Any) -> Any:
         """True for each row of `[n, message_bits + degree]` whose last bits are the CRC of the others, `[n]` bool."""
-        import tensorflow as tf
-
         expected = 1.0 - self.parity(protected[:, : -self._degree])
         return tf.reduce_all(tf.equal(expected, protected[:, -self._degree :]), axis=1)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import tensorflow as tf
+
 from phy.config import BITS_PER_SYMBOL
 
 BITS_PER_BYTE = 8
@@ -37,8 +39,6 @@ class Modulator:
 
     def detect(self, symbols: Any) -> Any:
         """Nearest constellation point of each symbol `[..., n]` complex64, packed bits uint8 out."""
-        import tensorflow as tf
-
         if self.bits_per_symbol <= 2:
             # The nearest point of BPSK and QPSK is the quadrant: same decision, no search over points.
             parts = tf.math.real(symbols)[..., None]
@@ -58,8 +58,6 @@ def modulator(modulation: str) -> Modulator:
 
 def unpack_bits(payload: Any) -> Any:
     """`[..., num_bytes]` uint8 to `[..., 8 num_bytes]` int32 in {0, 1}, as `numpy.unpackbits`."""
-    import tensorflow as tf
-
     shifts = tf.range(BITS_PER_BYTE - 1, -1, -1, dtype=tf.int32)
     bits = tf.bitwise.bitwise_and(tf.bitwise.right_shift(tf.cast(payload, tf.int32)[..., None], shifts), 1)
     return tf.reshape(bits, [*payload.shape[:-1], payload.shape[-1] * BITS_PER_BYTE])
@@ -67,8 +65,6 @@ def unpack_bits(payload: Any) -> Any:
 
 def pack_bits(bits: Any) -> Any:
     """`[..., 8 num_bytes]` int32 in {0, 1} to `[..., num_bytes]` uint8, first bit highest."""
-    import tensorflow as tf
-
     weights = tf.constant([128, 64, 32, 16, 8, 4, 2, 1], tf.int32)
     grouped = tf.reshape(bits, [*bits.shape[:-1], bits.shape[-1] // BITS_PER_BYTE, BITS_PER_BYTE])
     return tf.cast(tf.reduce_sum(grouped * weights, axis=-1), tf.uint8)

@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from phy.coding.codes import block_code
 from phy.coding.crc import PacketCrc
@@ -25,8 +26,6 @@ def build_codec(
     that has them. Raises ValueError with problem and remedy for unsupported rates and block lengths; `coding_problem`
     checks the same without TensorFlow.
     """
-    import tensorflow as tf
-
     plan = plan_packet(coding, payload_bits=payload_bits, bits_per_symbol=bits_per_symbol, crc=crc)
     # Sionna's tables are tensors: they must outlive whatever function is being traced just now.
     with tf.init_scope():
@@ -41,8 +40,6 @@ class PacketCodec:
     """
 
     def __init__(self, coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, crc: str | None, fused: bool) -> None:
-        import tensorflow as tf
-
         self.plan = plan
         self.payload_bits = plan.payload_bits
         self.coded_bits = plan.coded_bits
@@ -70,8 +67,6 @@ class PacketCodec:
 
     def _information(self, bits: Any) -> Any:
         """Payload bits to blocks, `[n * num_blocks, block_bits]` float32."""
-        import tensorflow as tf
-
         plan, rows = self.plan, bits.shape[0]
         information = tf.cast(bits, tf.float32)
         if self._crc is not None:
@@ -81,8 +76,6 @@ class PacketCodec:
 
     def _packet(self, coded: Any) -> Any:
         """Coded blocks to packets on the air."""
-        import tensorflow as tf
-
         plan = self.plan
         coded = tf.reshape(coded, [coded.shape[0] // plan.num_blocks, plan.num_blocks * plan.coded_block_bits])
         if self._permutation is not None:
@@ -91,8 +84,6 @@ class PacketCodec:
 
     def _blocks(self, llrs: Any) -> Any:
         """LLRs of packets to those of coded blocks."""
-        import tensorflow as tf
-
         plan, rows = self.plan, llrs.shape[0]
         coded = llrs[:, : plan.num_blocks * plan.coded_block_bits]
         if self._permutation is not None:
@@ -101,8 +92,6 @@ class PacketCodec:
 
     def _payload(self, decided: Any) -> tuple[Any, Any]:
         """Decided blocks to payload bits, and whether the check sum holds."""
-        import tensorflow as tf
-
         plan = self.plan
         rows = decided.shape[0] // plan.num_blocks
         information = tf.reshape(decided, [rows, plan.num_blocks * plan.block_bits])

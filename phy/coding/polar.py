@@ -13,6 +13,7 @@ import io
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 _LLR_MAX = 30.0
@@ -44,7 +45,6 @@ class PolarCode:
     xla = True
 
     def __init__(self, block_bits: int, coded_bits: int, *, list_size: int, joint_bits: int = 4) -> None:
-        import tensorflow as tf
         from sionna.phy.fec.crc import CRCDecoder, CRCEncoder
         from sionna.phy.fec.polar import Polar5GEncoder
 
@@ -52,7 +52,7 @@ class PolarCode:
         with contextlib.redirect_stdout(io.StringIO()):
             encoder = Polar5GEncoder(block_bits, coded_bits)
         encoder._check_input = False
-        self._encoder = tf.function(encoder.__call__)
+        self.encode = tf.function(encoder.__call__)
         self._block_bits, self._length = block_bits, encoder.n_polar
         self._information = np.asarray(encoder.info_pos)
         self._channel_order = np.argsort(encoder.channel_interleaver(np.arange(coded_bits)))
@@ -60,19 +60,11 @@ class PolarCode:
         self._shortened = encoder.k_polar / coded_bits > 7 / 16
         self._check = CRCDecoder(CRCEncoder(encoder.enc_crc.crc_degree))
         self._list = SuccessiveCancellationList(encoder.frozen_pos, self._length, list_size, joint_bits=joint_bits)
-        self._decoder = tf.function(self._decode, autograph=False)
+        self.decode = tf.function(self._decode, autograph=False)
         self.decoder_floats = 4 * list_size * self._length
-
-    def encode(self, bits: Any) -> Any:
-        return self._encoder(bits)
-
-    def decode(self, llrs: Any) -> Any:
-        return self._decoder(llrs)
 
     def recover(self, llrs: Any) -> Any:
         """LLRs `[n, coded_bits]` to those of the mother code `[n, N]`, 0 where nothing was sent (5.4.1)."""
-        import tensorflow as tf
-
         sent = tf.gather(llrs, self._channel_order, axis=1)
         surplus = sent.shape[1] - self._length
         if surplus >= 0:
@@ -85,8 +77,6 @@ class PolarCode:
         return tf.gather(matched, self._sub_block_order, axis=1)
 
     def _decode(self, llrs: Any) -> Any:
-        import tensorflow as tf
-
         words, metric = self._list(-self.recover(llrs))
         candidates = tf.gather(words, self._information, axis=2)
         if candidates.shape[1] > 1:
@@ -113,16 +103,12 @@ class SuccessiveCancellationList:
 
     def __call__(self, llrs: Any) -> tuple[Any, Any]:
         """LLRs ln P(0)/P(1) `[n, N]` to (input words u `[n, L, N]` float32 in {0, 1}, metrics `[n, L]`)."""
-        import tensorflow as tf
-
         rows, length = llrs.shape
         paths = self._grow(llrs, tf.zeros([rows, 1]), self._free)
         words = transform(paths.signs)
         return tf.reshape((1.0 - words) / 2.0, [rows, -1, length]), paths.metric
 
     def _grow(self, llrs: Any, metric: Any, free: NDArray[np.bool_]) -> Paths:
-        import tensorflow as tf
-
         if free.sum() <= self._joint_bits:
             return self._choose(llrs, metric, free)
         half = free.size // 2
@@ -138,8 +124,6 @@ class SuccessiveCancellationList:
         return Paths(tf.concat([signs * right.signs, right.signs], axis=1), origin, right.metric)
 
     def _choose(self, llrs: Any, metric: Any, free: NDArray[np.bool_]) -> Paths:
-        import tensorflow as tf
-
         rows, paths = metric.shape
         size = llrs.shape[1]
         bounded = tf.clip_by_value(llrs, -_LLR_MAX, _LLR_MAX)
@@ -162,8 +146,6 @@ class SuccessiveCancellationList:
 
 def transform(signs: Any) -> Any:
     """x = u F, F the Kronecker power of [[1, 0], [1, 1]], on signs `[rows, N]`; its own inverse."""
-    import tensorflow as tf
-
     rows, length = signs.shape
     half = 1
     while half < length:
@@ -175,8 +157,6 @@ def transform(signs: Any) -> Any:
 
 def _check_node(first: Any, second: Any) -> Any:
     """ln (1 + e^(a+b)) / (e^a + e^b), as the smaller magnitude and its correction."""
-    import tensorflow as tf
-
     a = tf.clip_by_value(first, -_LLR_MAX, _LLR_MAX)
     b = tf.clip_by_value(second, -_LLR_MAX, _LLR_MAX)
     total, difference = tf.abs(a + b), tf.abs(a - b)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 
 class Repetition:
     """Bits repeated cyclically to any length; the LLRs of one bit add. Without repetition it is no code."""
@@ -16,14 +18,10 @@ class Repetition:
         self.decoder_floats = self._times * block_bits
 
     def encode(self, bits: Any) -> Any:
-        import tensorflow as tf
-
         return tf.tile(bits, [1, self._times])[:, : self._coded_bits]
 
     def combine(self, llrs: Any) -> Any:
         """`[n, coded_bits]` to the sums `[n, block_bits]` over all copies."""
-        import tensorflow as tf
-
         if self._times == 1:
             return llrs
         missing = self._times * self._block_bits - self._coded_bits
@@ -31,6 +29,4 @@ class Repetition:
         return tf.reduce_sum(tf.reshape(whole, [-1, self._times, self._block_bits]), axis=1)
 
     def decode(self, llrs: Any) -> Any:
-        import tensorflow as tf
-
         return tf.cast(self.combine(llrs) > 0.0, tf.float32)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 
 class TrellisEncoder:
@@ -33,8 +34,6 @@ class TrellisEncoder:
 
     def __call__(self, bits: Any) -> Any:
         """`[n, k]` float32 in {0, 1} to `[n, k + memory, v]` float32, static shapes."""
-        import tensorflow as tf
-
         rows, length = bits.shape
         steps = length + self._memory
         inputs = tf.transpose(tf.pad(tf.cast(bits, tf.int32), [[0, 0], [0, self._memory]]))

@@ -6,13 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from phy.config.base import SPEED_OF_LIGHT_M_S, AmplitudeGain, Decibels, Frozen, Watts
+from phy.config.base import SPEED_OF_LIGHT_M_S, AmplitudeGain, Frozen, Watts
+from phy.config.by_word import ByWord
+from phy.config.fading import FadingLaw, NakagamiShape, RicianK, fading_laws
 
 ChannelModel = Literal[
     "awgn", "flat", "tdl-a", "tdl-b", "tdl-c", "tdl-d", "tdl-e", "cdl-a", "cdl-b", "cdl-c", "cdl-d", "cdl-e"
 ]
-Fading = Literal["constant", "rayleigh", "rician", "nakagami"]
 Coherence = Literal["symbol", "packet", "round", "run", "doppler"]
+
+_LAW = ByWord(fading_laws, beside=("rician_k_db", "nakagami_m"))
 
 Metres = Annotated[float, Field(ge=-1e5, le=1e5, allow_inf_nan=False)]
 
@@ -56,14 +59,9 @@ class ChannelConfig(Frozen):
     """
 
     model: ChannelModel = "flat"
-    fading: Fading = "constant"
-    rician_k_db: Decibels = Field(
-        default=6.0,
-        description="Rician K-factor: power of the fixed path over that of the scattered ones [dB]",
-    )
-    nakagami_m: Annotated[float, Field(ge=0.5, le=100, allow_inf_nan=False)] = Field(
-        default=2.0, description="shape m of Nakagami fading: 1 is Rayleigh, 1/2 one-sided Gaussian"
-    )
+    fading: Annotated[str | FadingLaw, _LAW] = "constant"
+    rician_k_db: RicianK = 6.0
+    nakagami_m: NakagamiShape = 2.0
     coherence: Coherence = "round"
     delay_spread_s: Annotated[float, Field(ge=0, le=1e-4, allow_inf_nan=False)] = Field(
         default=100e-9, description="RMS delay spread of a tdl or cdl model [s]"
@@ -82,9 +80,9 @@ class ChannelConfig(Frozen):
 
     @model_validator(mode="after")
     def _awgn_does_not_fade(self) -> ChannelConfig:
-        if self.model != "flat" and self.fading != "constant":
+        if self.model != "flat" and self.law.fades:
             remedy = "write model: flat" if self.model == "awgn" else "leave fading out: the model has its own"
-            raise ValueError(f"fading {self.fading} belongs to model: flat, the model is {self.model}; {remedy}")
+            raise ValueError(f"fading {self.law.name} belongs to model: flat, the model is {self.model}; {remedy}")
         return self
 
     @model_validator(mode="after")
@@ -99,9 +97,19 @@ class ChannelConfig(Frozen):
             )
         if self.coherence == "symbol" and selective:
             raise ValueError(f"{self.model} has no coherence symbol; write packet, round, run or doppler")
-        if self.coherence == "doppler" and self.fading == "nakagami":
-            raise ValueError("Nakagami fading has no Doppler process here; write fading: rayleigh or rician")
+        if self.coherence == "doppler" and self.law.rician_k is None:
+            raise ValueError(f"{self.law.label} has no Doppler process here; write fading: rayleigh or rician")
         return self
+
+    @property
+    def law(self) -> FadingLaw:
+        """The fading law of a flat channel with its parameters; constant for other models."""
+        return _LAW.thing(self, self.fading)
+
+    @property
+    def small_scale(self) -> ChannelConfig:
+        """The channel without what only scales it: gain, cell and noise power at their defaults."""
+        return self.model_copy(update={"gain": 1.0, "cell": None, "noise_power": 1.0})
 
     @property
     def selective(self) -> bool:
@@ -116,7 +124,7 @@ class ChannelConfig(Frozen):
     @property
     def fades(self) -> bool:
         """True if two draws of the tap can differ."""
-        return self.fading != "constant" or self.selective
+        return self.law.fades or self.selective
 
     def gains(self, num_devices: int) -> tuple[float, ...]:
         """Amplitude gain of each device, `[num_devices]`; ValueError if the list has another length."""

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.config.channel import ChannelConfig
-
 
 def power_delay_profile(model: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(delays in units of the RMS delay spread, mean powers of sum 1) of `tdl-a` to `cdl-e`, each `[num_paths]`."""
@@ -24,13 +22,11 @@ def power_delay_profile(model: str) -> tuple[NDArray[np.float64], NDArray[np.flo
     return np.asarray(table["delays"], float), powers / powers.sum()
 
 
-def line_of_sight_k(channel: ChannelConfig) -> float:
-    """Rician K (linear) of the channel at one carrier: power of the fixed path over all others, 0 without one."""
-    if channel.fading == "rician":
-        return float(10.0 ** (channel.rician_k_db / 10.0))
-    if not channel.selective or not _table(channel.model)["los"]:
+def line_of_sight_k(model: str) -> float:
+    """Rician K (linear) of `tdl-a` to `cdl-e` at one carrier: power of the fixed path over all others, or 0."""
+    if not _table(model)["los"]:
         return 0.0
-    _, powers = power_delay_profile(channel.model)
+    _, powers = power_delay_profile(model)
     return float(powers[0] / (1.0 - powers[0]))
 
 

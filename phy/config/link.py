@@ -37,12 +37,10 @@ def _kind_of_csi(value: object) -> str:
 
 # The form is chosen before it is read, so that an error in one form is not reported as the other.
 Coding = Annotated[
-    Annotated[Literal["none"], Tag("word")] | Annotated[CodingConfig, Tag("mapping")],
-    Discriminator(_word_or_mapping),
+    Annotated[Literal["none"], Tag("word")] | Annotated[CodingConfig, Tag("mapping")], Discriminator(_word_or_mapping)
 ]
 Ofdm = Annotated[
-    Annotated[Literal["none"], Tag("word")] | Annotated[OfdmConfig, Tag("mapping")],
-    Discriminator(_word_or_mapping),
+    Annotated[Literal["none"], Tag("word")] | Annotated[OfdmConfig, Tag("mapping")], Discriminator(_word_or_mapping)
 ]
 Csi = Annotated[
     Annotated[Literal["perfect"], Tag("word")]
@@ -107,14 +105,17 @@ class LinkConfig(Frozen):
         return self
 
     def resolve_digital(self) -> LinkConfig:
-        """Return the link with access and modulation named: orthogonal QPSK where they are left to us."""
+        """Return the link with access and modulation named, orthogonal QPSK where they are `auto`."""
+        return self.resolve(access="orthogonal", modulation="qpsk")
+
+    def resolve(self, *, access: Access, modulation: Modulation) -> LinkConfig:
+        """Return the link with the modulation of `mcs`, and `access` and `modulation` in place of `auto`."""
         resolved = self.resolve_mcs()
-        return resolved.model_copy(
-            update={
-                "access": "orthogonal" if self.access == "auto" else self.access,
-                "modulation": "qpsk" if resolved.modulation == "auto" else resolved.modulation,
-            }
-        )
+        update = {
+            "access": access if self.access == "auto" else self.access,
+            "modulation": modulation if resolved.modulation == "auto" else resolved.modulation,
+        }
+        return resolved.model_copy(update=update)
 
     def resolve_mcs(self) -> LinkConfig:
         """Return the link with the modulation and code rate of `mcs` written out."""
@@ -141,18 +142,22 @@ class LinkConfig(Frozen):
             and not isinstance(self.csi, CsiEstimation)
             and self.receiver.num_antennas == 1
             and self.impairments.none
-            and self.power.policy != "closed-loop"
+            and not self.power.control.closed_loop
         )
 
     @property
     def fusible(self) -> bool:
         """True if engine `fused` has kernels for this link: for its symbols, or for its code alone."""
+        if self.error_model == "error_free" or (
+            self.power.control.kernel is None and (self.plain or self.access == "superposition")
+        ):
+            return False
         if self.access == "superposition":
-            return self.ofdm == "none" and self.impairments.none and self.error_model != "error_free"
+            return self.ofdm == "none" and self.impairments.none
         link = self.resolve_mcs()
         coded = isinstance(link.coding, CodingConfig) and link.coding.fusible
         has_any = self.plain or coded or self.fusible_packets
-        return has_any and link.modulation in BITS_PER_SYMBOL and self.error_model != "error_free"
+        return has_any and link.modulation in BITS_PER_SYMBOL
 
     @property
     def fusible_packets(self) -> bool:
@@ -168,7 +173,7 @@ class LinkConfig(Frozen):
             and link.modulation in BITS_PER_SYMBOL
             and (coding == "none" or (coding.fusible and (exact or coding.demapper == "maxlog")))
             and not channel.model.startswith("cdl")
-            and channel.fading != "nakagami"
+            and channel.law.rician_k is not None
             and (link.ofdm == "none" or link.ofdm.domain == "frequency")
             and link.impairments.none
         )

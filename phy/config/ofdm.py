@@ -68,6 +68,16 @@ class OfdmConfig(Frozen):
         return self.num_subcarriers - low - high - int(self.dc_null and dc_in_use)
 
     @property
+    def sample_s(self) -> float:
+        """Duration of a sample [s]: by Parseval, that of a resource element's energy."""
+        return 1.0 / (self.num_subcarriers * self.subcarrier_spacing_hz)
+
+    @property
+    def prefix_share(self) -> float:
+        """Energy of an OFDM symbol with its prefix over that without."""
+        return 1.0 + self.cyclic_prefix_length / self.num_subcarriers
+
+    @property
     def symbol_s(self) -> float:
         """Duration of one OFDM symbol with its prefix [s]."""
         samples = self.num_subcarriers + self.cyclic_prefix_length

@@ -2,13 +2,88 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from phy.config.base import Decibels, Frozen
+from phy.config.by_word import ByWord
+from phy.config.conflict import Conflict
+from phy.config.registry import Registry
 
-PowerPolicy = Literal["fixed", "inversion", "truncated-inversion", "closed-loop"]
+if TYPE_CHECKING:
+    from phy.config.link import LinkConfig
+
+Kernel = Literal["constant", "inverse"]
+"""Forms of |w| that engine `fused` has compiled: 1, and 1 / |h^|."""
+Cutoff = Annotated[
+    float,
+    Field(ge=-100, le=30, allow_inf_nan=False, description="truncation threshold on |h^|^2 relative to gain^2 [dB]"),
+]
+
+
+class PowerPolicy(Frozen):
+    """Shape of the transmit amplitude over the channel that a device knows.
+
+    A device multiplies its symbols by level * w, w = |w| conj(h^) / |h^|, with h^ its estimate of the channel. A policy
+    is a frozen class with its word as `name`, its parameters as fields, and |w| as `amplitude`; `phy.links.power` then
+    chooses the level of a trial, the largest that the power of every device and all caps admit.
+    """
+
+    kernel: ClassVar[Kernel | None] = None
+    """Form of |w| in engine `fused`; None for others, of which flat links without packets are computed by `sionna`."""
+    silences: ClassVar[bool] = False
+    """True if |w| can be 0."""
+    closed_loop: ClassVar[bool] = False
+    """True if a device's power follows the errors that the last round measured on it."""
+
+    if TYPE_CHECKING:  # a field of every subclass, with the word as its type
+        name: str
+
+    @property
+    def constant(self) -> bool:
+        """True if |w| is 1 in any round."""
+        return self.kernel == "constant" and not self.closed_loop
+
+    @property
+    def inverts(self) -> bool:
+        """True if all devices arrive with one amplitude."""
+        return self.kernel == "inverse" and not self.silences
+
+    @property
+    def compiled(self) -> PowerPolicy:
+        """The policy without parameters that compiled code is fed: the same code serves all cutoffs."""
+        return self if self.kernel is None else type(self).model_validate({})
+
+    @abstractmethod
+    def amplitude(self, gain: Any, mean_gain: Any, xp: Any) -> Any:
+        """|w| for amplitude gains |h^|, real, of the same shape; root mean squares `mean_gain` broadcast against them.
+
+        `xp` is `numpy` or `tensorflow`: use operators, and of functions `where`, `maximum`, `minimum`, `sqrt`, `exp`,
+        `ones_like` and `zeros_like`, which both have.
+        """
+
+    def conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
+        """Conflicts of the policy with the rest of `link`, keys relative to it: here with error models."""
+        packets = link.access != "superposition" and not link.plain
+        if self.silences and packets and link.error_model in ("iid", "analytic"):
+            yield Conflict(
+                "power.policy error_model",
+                f"{self.name} leaves out packets, which error model {link.error_model} does not know",
+                "write error_model: measured, or policy: inversion or fixed",
+            )
+        if link.error_model == "analytic" and self.kernel is None:
+            yield Conflict(
+                "power.policy error_model",
+                f"error model analytic has no closed form for policy {self.name}",
+                "write error_model: measured or iid, or policy: fixed",
+            )
+
+
+power_policies: Registry[PowerPolicy] = Registry("power policy", PowerPolicy, package="phy.links.policies")
+_POLICY = ByWord(power_policies, beside=("cutoff_db", "loop"))
 
 
 class LoopConfig(Frozen):
@@ -30,21 +105,11 @@ class LoopConfig(Frozen):
 
 
 class PowerConfig(Frozen):
-    """Power control.
+    """Power control: a policy of `phy.links.policies` under the limit P0. `flmc` is another name for `inversion`."""
 
-    - `fixed`: every device at full power, phase compensated;
-    - `inversion`: every device arrives with one common amplitude A, the largest that the weakest
-      device and the caps allow (`flmc` is another name for it: it is the policy of that paper);
-    - `truncated-inversion`: the same, but a device whose estimated power gain is more than
-      `cutoff_db` below its mean stays silent for that coherence block;
-    - `closed-loop`: each device's power follows the error rate measured on it in the last round (`loop`).
-    """
-
-    policy: PowerPolicy = "inversion"
+    policy: Annotated[str | PowerPolicy, _POLICY] = "inversion"
     snr_max_db: Decibels = Field(default=20.0, description="10 log10(P0 / N0) [dB]")
-    cutoff_db: Annotated[float, Field(ge=-100, le=30, allow_inf_nan=False)] = Field(
-        default=-10.0, description="truncation threshold on |h^|^2 relative to gain^2 [dB]"
-    )
+    cutoff_db: Cutoff = -10.0
     loop: LoopConfig = LoopConfig()
 
     @field_validator("policy", mode="before")
@@ -55,15 +120,21 @@ class PowerConfig(Frozen):
     @model_validator(mode="after")
     def _loop_has_room(self) -> PowerConfig:
         loop = self.loop
-        if self.policy != "closed-loop":
+        if not self.control.closed_loop:
             if loop != LoopConfig():
-                raise ValueError(f"loop belongs to policy closed-loop, the policy is {self.policy}; leave loop out")
+                name = self.control.name
+                raise ValueError(f"loop belongs to policy closed-loop, the policy is {name}; leave loop out")
             return self
         for name in ("min_snr_db", "initial_snr_db"):
             value = getattr(loop, name)
             if value is not None and value > self.snr_max_db:
                 raise ValueError(f"loop.{name} {value:g} is above snr_max_db {self.snr_max_db:g}; lower it")
         return self
+
+    @property
+    def control(self) -> PowerPolicy:
+        """The policy with its parameters."""
+        return _POLICY.thing(self, self.policy)
 
     @property
     def snr_max(self) -> float:

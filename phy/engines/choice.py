@@ -29,6 +29,11 @@ def engine_of(link: LinkConfig) -> Engine:
     return "fused" if link.fusible and not sees_gpu() and _vectors_or_say() else "sionna"
 
 
+def with_engine(link: LinkConfig) -> LinkConfig:
+    """Return the link with its engine named."""
+    return link.model_copy(update={"engine": engine_of(link)})
+
+
 @lru_cache(maxsize=1)
 def sees_gpu() -> bool:
     """True if TensorFlow can use a GPU: its CUDA libraries are installed, and a device is present and not hidden."""

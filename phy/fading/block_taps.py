@@ -1,7 +1,6 @@
 """Flat fading: one complex tap per device and coherence block, drawn by counter, known perfectly or not.
 
-    h   = gain * g,  g = 1 (constant), CN(0, 1) (Rayleigh),
-          sqrt(K/(K+1)) + sqrt(1/(K+1)) CN(0, 1) (Rician), or Nakagami (`phy.fading.nakagami`)
+    h   = gain * g,  g = 1, CN(0, 1), sqrt(K/(K+1)) + sqrt(1/(K+1)) CN(0, 1), or of `phy.fading.quantile_table`
     h^  = h + gain sqrt(v) CN(0, 1),  v the relative variance of the estimation error
 
 Sionna applies the taps (`ApplyFlatFadingChannel`); they are drawn here because Sionna's generator is one
@@ -13,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LinkConfig
+from phy.config.fading import FadingLaw
+from phy.config.power import PowerPolicy
 from phy.fading.gains import BlockGains, check_gains, device_gains
-from phy.fading.nakagami import amplitude_pieces, nakagami_taps
+from phy.fading.quantile_table import quantile_table, table_taps
 from phy.numerics.random import Purpose, complex_normal, round_keys, threefry
 from phy.numerics.streaming import pad_rows
 
@@ -48,13 +49,26 @@ class UplinkContext:
         return round_keys(self.seed, self.trials, purpose, 0 if same_every_round else self.round_index + 1)
 
 
+DrawKind = Literal["constant", "scattered", "fixed-and-scattered", "table"]
+"""Way to draw taps: g above, from left to right."""
+
+
+def draw_kind(law: FadingLaw) -> DrawKind:
+    """Return the way to draw taps of a law."""
+    if law.rician_k is None:
+        return "table"
+    if not law.fades:
+        return "constant"
+    return "fixed-and-scattered" if law.rician_k else "scattered"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fading:
-    """Compiled part of a channel: the law of the taps; `columns` taps per row (1: one per round)."""
+    """Compiled part of a channel: the way to draw taps; `columns` taps per row (1: one per round)."""
 
-    fading: str
+    kind: DrawKind
     perfect_csi: bool
-    policy: str
+    policy: PowerPolicy
     columns: int
 
 
@@ -63,21 +77,20 @@ class Numbers:
     """Scalars of a channel, fed to compiled code in this order, so that other values need no other code."""
 
     block_symbols: int
-    rician_k: float
+    law: FadingLaw
     csi_std: float
     cutoff: float
     noise_std: float
-    nakagami_m: float | None = None
 
     def feed(self) -> tuple[np.uint32, NDArray[np.float32]]:
-        """(block length, the rest, the amplitudes of Nakagami fading behind it where there is any)."""
-        rest = np.array([self.rician_k, self.csi_std, self.cutoff, self.noise_std], np.float32)
-        if self.nakagami_m is not None:
-            rest = np.concatenate([rest, amplitude_pieces(self.nakagami_m).ravel()])
+        """(block length, the rest with the table of the law, if it has one, behind it)."""
+        rest = np.array([self.law.rician_k or 0.0, self.csi_std, self.cutoff, self.noise_std], np.float32)
+        if self.law.rician_k is None:
+            rest = np.concatenate([rest, quantile_table(self.law).ravel()])
         return np.uint32(self.block_symbols), rest
 
 
-RICIAN_K, CSI_STD, CUTOFF, NOISE_STD, AMPLITUDES = range(5)
+RICIAN_K, CSI_STD, CUTOFF, NOISE_STD, TABLE = range(5)
 """Places in the second part of `Numbers.feed`."""
 
 
@@ -104,14 +117,14 @@ def draw_taps(
 
     position = (tf.cast(tf.range(spec.columns), tf.uint32) + start) // block
     scale = tf.cast(gain, tf.complex64)[:, None]
-    if spec.fading == "constant":
+    if spec.kind == "constant":
         taps = tf.repeat(scale, spec.columns, axis=1)
-    elif spec.fading == "nakagami":
-        pieces = tf.reshape(numbers[AMPLITUDES:], [-1, 4])
-        taps = scale * nakagami_taps(draw_words(channel_key, device, position), pieces)
+    elif spec.kind == "table":
+        table = tf.reshape(numbers[TABLE:], [-1, 4])
+        taps = scale * table_taps(draw_words(channel_key, device, position), table)
     else:
         scattered = draw_normals(channel_key, device, position)
-        if spec.fading == "rician":
+        if spec.kind == "fixed-and-scattered":
             k = numbers[RICIAN_K]
             scattered = root(k / (k + 1.0)) + scattered * root(1.0 / (k + 1.0))
         taps = scale * scattered
@@ -121,15 +134,18 @@ def draw_taps(
     return taps, taps + scale * tf.cast(numbers[CSI_STD], tf.complex64) * error
 
 
-def precoding_weights(estimate: Any, gain: Any, cutoff: Any, policy: str) -> Any:
+def precoding_weights(estimate: Any, gain: Any, cutoff: Any, policy: PowerPolicy) -> Any:
     """Weight w of `phy.links.power` for channel estimates `[rows, columns]` complex64, same shape (TensorFlow)."""
     import tensorflow as tf
 
     power = tf.maximum(tf.math.real(estimate) ** 2 + tf.math.imag(estimate) ** 2, np.float32(1e-30))
-    if policy == "fixed":
+    if policy.kernel is None:
+        amplitude = policy.amplitude(tf.sqrt(power), gain[:, None], tf)
+        return tf.math.conj(estimate) * tf.cast(amplitude * tf.math.rsqrt(power), tf.complex64)
+    if policy.kernel == "constant":
         return tf.math.conj(estimate) * tf.cast(tf.math.rsqrt(power), tf.complex64)
     inverse = tf.math.conj(estimate) * tf.cast(1.0 / power, tf.complex64)
-    if policy == "truncated-inversion":
+    if policy.silences:
         return tf.where(power >= cutoff * (gain**2)[:, None], inverse, tf.zeros_like(inverse))
     return inverse
 
@@ -162,14 +178,7 @@ def _gains_kernel(spec: Fading) -> Any:
 
     @tf.function(autograph=False)
     def kernel(
-        channel_key: Any,
-        csi_key: Any,
-        device: Any,
-        gain: Any,
-        start: Any,
-        block: Any,
-        numbers: Any,
-        valid: Any,
+        channel_key: Any, csi_key: Any, device: Any, gain: Any, start: Any, block: Any, numbers: Any, valid: Any
     ) -> Any:
         taps, estimate = draw(channel_key, csi_key, device, gain, start, block, numbers)
         return measure(taps, estimate, gain, numbers, valid)
@@ -202,18 +211,17 @@ class FlatChannel:
         self.varies = channel.coherence in ("symbol", "packet") and drawn
         self.same_every_round = channel.coherence == "run" or not drawn
         self.spec = Fading(
-            fading=channel.fading,
+            kind=draw_kind(channel.law),
             perfect_csi=perfect,
-            policy=config.power.policy,
+            policy=config.power.control.compiled,
             columns=self.columns if self.varies else 1,
         )
         self.numbers = Numbers(
             block_symbols={"symbol": 1, "packet": packet_symbols}.get(channel.coherence, 1 << 31),
-            rician_k=10.0 ** (channel.rician_k_db / 10.0),
+            law=channel.law,
             csi_std=config.csi_error_variance**0.5,
             cutoff=10.0 ** (config.power.cutoff_db / 10.0),
             noise_std=(2.0 * channel.noise_power) ** 0.5,
-            nakagami_m=channel.nakagami_m if channel.fading == "nakagami" else None,
         )
         self._channel = channel
         self._measure = measure or measure_gains

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from phy.config import ChannelConfig
+from phy.config.channel import ChannelConfig
 from phy.fading.cdl import clustered_delay_line
 from phy.fading.flat import FlatFading
 from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, flat_profile, tapped_delay_line, tdl_profile
@@ -22,15 +22,12 @@ def build_propagation(channel: ChannelConfig, *, num_antennas: int) -> Propagati
     Every random number of a row derives from its key alone. Calls that differ only in values without effect return the
     same object, and thus the same compiled code.
     """
-    keep = ("model", "fading", "rician_k_db", "nakagami_m", "coherence", "delay_spread_s", "carrier_frequency_hz")
-    part = {name: getattr(channel, name) for name in (*keep, "speed_m_s")}
-    return _build(ChannelConfig(**part), num_antennas)
+    return _build(channel.small_scale, num_antennas)
 
 
 @lru_cache(maxsize=64)
 def _build(channel: ChannelConfig, num_antennas: int) -> Propagation:
     doppler_hz = channel.max_doppler_hz
-    rician_k = 10.0 ** (channel.rician_k_db / 10.0) if channel.fading == "rician" else 0.0
     if channel.model.startswith("tdl"):
         return tapped_delay_line(
             tdl_profile(channel.model[-1].upper()),
@@ -49,13 +46,7 @@ def _build(channel: ChannelConfig, num_antennas: int) -> Propagation:
         )
     if channel.coherence == "doppler" and channel.fades:
         return tapped_delay_line(
-            flat_profile(rician_k), delay_spread_s=0.0, doppler_hz=doppler_hz, num_waves=FLAT_WAVES,
+            flat_profile(channel.law.rician_k or 0.0), delay_spread_s=0.0, doppler_hz=doppler_hz, num_waves=FLAT_WAVES,
             num_antennas=num_antennas,
         )  # fmt: skip
-    return FlatFading(
-        num_antennas=num_antennas,
-        fading=channel.fading,
-        per_instant=channel.coherence == "symbol",
-        rician_k=rician_k,
-        nakagami_m=channel.nakagami_m,
-    )
+    return FlatFading(num_antennas=num_antennas, law=channel.law, per_instant=channel.coherence == "symbol")

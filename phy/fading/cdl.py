@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.fading.waves import PlaneWaves
@@ -28,8 +29,6 @@ def clustered_delay_line(
     letter: str, *, delay_spread_s: float, carrier_frequency_hz: float, speed_m_s: float, num_antennas: int
 ) -> PlaneWaves:
     """CDL-`letter` with delays in ascending order, as Sionna returns them."""
-    import tensorflow as tf
-
     with tf.init_scope():
         model = _model(letter, delay_spread_s, carrier_frequency_hz, speed_m_s, num_antennas)
         delays = np.asarray(model.delays, float)
@@ -60,7 +59,6 @@ def _model(letter: str, delay_spread_s: float, carrier_frequency_hz: float, spee
 
 @lru_cache(maxsize=1)
 def _ray_generator() -> Any:
-    import tensorflow as tf
     from sionna.phy.channel.tr38901 import ChannelCoefficientsGenerator
 
     class RayGenerator(ChannelCoefficientsGenerator):  # type: ignore[misc]
@@ -99,8 +97,6 @@ def _one_more(rank: int) -> list[list[int]]:
 
 
 def _draw(model: Any, order: NDArray[np.intp]) -> Any:
-    import tensorflow as tf
-
     @tf.function(jit_compile=True, autograph=False)
     def draw(key: Any) -> tuple[Any, Any]:
         rows = key.shape[0]

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phy.config import CellConfig, ChannelConfig
 from phy.config.base import SPEED_OF_LIGHT_M_S
+from phy.config.channel import CellConfig, ChannelConfig
 from phy.numerics.random import Purpose, generator
 
 DEVICE_HEIGHT_M = 1.5
@@ -36,7 +36,7 @@ class Placement:
     """Devices of several trials, every array `[num_trials, num_devices]`.
 
     Horizontal `distance_m`, whether there is `line_of_sight`, `path_loss_db` without and `shadowing_db` on its own, and
-    the amplitude `gain` relative to the reference distance (float32).
+    the amplitude `gain` relative to the reference distance (float32), to be multiplied with `channel.gain`.
     """
 
     distance_m: NDArray[np.float64]
@@ -44,16 +44,6 @@ class Placement:
     path_loss_db: NDArray[np.float64]
     shadowing_db: NDArray[np.float64]
     gain: NDArray[np.float32]
-
-
-def large_scale_gains(
-    cell: CellConfig, channel: ChannelConfig, *, num_devices: int, trials: tuple[int, ...], seed: int
-) -> NDArray[np.float32]:
-    """Relative amplitude gains `[num_trials, num_devices]` float32, to be multiplied with `channel.gain`.
-
-    Raises ValueError as `place_devices` does.
-    """
-    return place_devices(cell, channel, num_devices=num_devices, trials=trials, seed=seed).gain
 
 
 def place_devices(

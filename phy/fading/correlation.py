@@ -1,7 +1,4 @@
-"""Second moments of channels over time and frequency: what estimators assume and tests expect.
-
-Both follow R(d) = E[h(x) conj(h(x + d))].
-"""
+"""Correlation of channels over time, R(d) = E[h(t) conj(h(t + d))], which estimators assume."""
 
 from __future__ import annotations
 
@@ -10,16 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 
 LOS_ANGLE_TURNS = 1.0 / 8.0
 """Angle between the direct path and the direction of motion, pi / 4 as Sionna's TDL has it."""
-
-
-def frequency_correlation(delays_s: ArrayLike, powers: ArrayLike, offset_hz: ArrayLike) -> NDArray[np.complex128]:
-    """E[H(f) conj(H(f + offset))] with H(f) = sum_p h_p exp(-2 pi i f tau_p) and uncorrelated paths, elementwise.
-
-    It is sum_p P_p exp(2 pi i offset tau_p), so R(0) is the total power.
-    """
-    delays, power = np.asarray(delays_s, float), np.asarray(powers, float)
-    turns = np.asarray(offset_hz, float)[..., None] * delays
-    return np.asarray((power * np.exp(2j * np.pi * turns)).sum(axis=-1), np.complex128)
 
 
 def clarke_correlation(lag_s: ArrayLike, *, doppler_hz: float, los_power: float) -> NDArray[np.complex128]:

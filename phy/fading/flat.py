@@ -1,11 +1,8 @@
 """Static path: a constant, or one independent draw per key or per instant.
 
-    h = 1                                              constant
-    h = CN(0, 1)                                       Rayleigh
-    h = sqrt(K/(K+1)) + sqrt(1/(K+1)) CN(0, 1)         Rician
-    |h|^2 ~ Gamma(m, 1/m), uniform phase               Nakagami
+    h = 1, CN(0, 1) or sqrt(K/(K+1)) + sqrt(1/(K+1)) CN(0, 1), or by `phy.fading.quantile_table` with uniform phase.
 
-Antennas scatter independently. The fixed path of Rician fading arrives with phase 0 at every antenna: broadside to the
+Antennas fade independently. A fixed path arrives with phase 0 at every antenna: broadside to the
 array, as in the link with one antenna.
 """
 
@@ -16,9 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
-from phy.fading.nakagami import amplitude_pieces, nakagami_taps
+from phy.config.fading import FadingLaw
+from phy.fading.quantile_table import quantile_table, table_taps
 from phy.numerics.random import complex_normal, threefry
 
 
@@ -30,10 +29,8 @@ class FlatFading:
     """
 
     num_antennas: int
-    fading: str
+    law: FadingLaw
     per_instant: bool
-    rician_k: float
-    nakagami_m: float
 
     @property
     def delays_s(self) -> NDArray[np.float64]:
@@ -47,10 +44,8 @@ class FlatFading:
 
     def taps(self, key: Any, instants_s: Any) -> Any:
         """`[n, antennas, 1, instants]` complex64 for keys `[n, 2]` uint32 and instants `[n, instants]`."""
-        import tensorflow as tf
-
         shape = tf.concat([[tf.shape(key)[0], self.num_antennas, 1], tf.shape(instants_s)[1:]], axis=0)
-        if self.fading == "constant":
+        if not self.law.fades:
             return tf.ones(shape, tf.complex64)
         columns = tf.shape(instants_s)[1] if self.per_instant else 1
         drawn = _draw_kernel(self)(key, tf.range(columns))
@@ -59,29 +54,28 @@ class FlatFading:
     def time_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
         """Ones; where every instant is a new draw, the power of the fixed path at any lag but 0."""
         lag = np.asarray(lag_s, float)
-        if self.fading == "constant" or not self.per_instant:
+        if not (self.law.fades and self.per_instant):
             return np.ones(lag.shape, np.complex128)
-        fixed = self.rician_k / (1.0 + self.rician_k) if self.fading == "rician" else 0.0
+        k = self.law.rician_k or 0.0
+        fixed = k / (1.0 + k)
         return np.where(lag == 0.0, 1.0, fixed).astype(np.complex128)
 
 
 @lru_cache(maxsize=64)
 def _draw_kernel(flat: FlatFading) -> Any:
-    import tensorflow as tf
-
     @tf.function(jit_compile=True, autograph=False)
     def kernel(key: Any, column: Any) -> Any:
         position = tf.cast(column, tf.uint32)[None, None, None, :]
         antenna = tf.cast(tf.range(flat.num_antennas), tf.uint32)[None, :, None, None]
         lane = (key[:, 0, None, None, None], key[:, 1, None, None, None])
         words = threefry(lane, (position, antenna), tf.bitwise)
-        if flat.fading == "nakagami":
-            return nakagami_taps(words, tf.constant(amplitude_pieces(flat.nakagami_m)))
+        k = flat.law.rician_k
+        if k is None:
+            return table_taps(words, tf.constant(quantile_table(flat.law)))
         scattered = complex_normal(words)
-        if flat.fading == "rayleigh":
+        if k == 0.0:
             return scattered
-        fixed = (flat.rician_k / (1.0 + flat.rician_k)) ** 0.5
-        spread = (1.0 / (1.0 + flat.rician_k)) ** 0.5
+        fixed, spread = (k / (1.0 + k)) ** 0.5, (1.0 / (1.0 + k)) ** 0.5
         return tf.complex(np.float32(fixed), np.float32(0.0)) + scattered * tf.constant(spread, tf.complex64)
 
     return kernel

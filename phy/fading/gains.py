@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.config import ChannelConfig
+from phy.config.channel import ChannelConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +34,10 @@ def device_gains(
     listed = np.broadcast_to(np.asarray(channel.gains(num_devices), np.float32), (len(trials), num_devices))
     if channel.cell is None:
         return np.ascontiguousarray(listed)
-    from phy.fading.cell import large_scale_gains
+    from phy.fading.cell import place_devices
 
-    relative = large_scale_gains(channel.cell, channel, num_devices=num_devices, trials=trials, seed=seed)
-    return np.asarray(listed * relative, np.float32)
+    placed = place_devices(channel.cell, channel, num_devices=num_devices, trials=trials, seed=seed)
+    return np.asarray(listed * placed.gain, np.float32)
 
 
 def check_gains(channel: ChannelConfig, *, num_devices: int) -> None:

@@ -20,6 +20,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.fading.correlation import LOS_ANGLE_TURNS, clarke_correlation
@@ -58,7 +59,6 @@ def flat_profile(rician_k: float) -> Profile:
 @lru_cache(maxsize=8)
 def tdl_profile(letter: str) -> Profile:
     """Table 7.7.2-1 to 7.7.2-5 as Sionna's `TDL` holds it, the order of the table kept."""
-    import tensorflow as tf
     from sionna.phy.channel.tr38901 import TDL
 
     with tf.init_scope():
@@ -86,8 +86,6 @@ def tapped_delay_line(
 
 
 def _draw(profile: Profile, *, doppler_hz: float, num_waves: int, num_antennas: int) -> Any:
-    import tensorflow as tf
-
     num_paths = len(profile.delays)
     amplitude = np.sqrt(profile.scattered / num_waves).astype(np.complex64)[None, None, :, None]
 

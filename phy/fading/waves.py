@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.numerics.random import cosine_and_sine
@@ -41,8 +42,6 @@ class PlaneWaves:
 
     def taps(self, key: Any, instants_s: Any) -> Any:
         """`[n, antennas, paths, instants]` complex64 for keys `[n, 2]` of static length and `[n, instants]` [s]."""
-        import tensorflow as tf
-
         weights, doppler_hz = self.draw(key)
         if self.moves:
             return sum_of_waves()(weights, doppler_hz, instants_s)
@@ -59,7 +58,6 @@ class PlaneWaves:
 def sum_of_waves() -> Any:
     """Compiled function of weights `[n, antennas, paths, waves]` complex64, Doppler shifts `[n, paths, waves]` float32
     and instants `[n, T]` float32 to the sum `[n, antennas, paths, T]` complex64, with memory of that order."""
-    import tensorflow as tf
 
     @tf.function(jit_compile=True, autograph=False)
     def kernel(weights: Any, doppler_hz: Any, instants_s: Any) -> Any:
@@ -86,8 +84,6 @@ def sum_of_waves() -> Any:
 
 def _turns(frequency: Any, time: Any) -> Any:
     """f t less its whole turns, in [-1/2, 1/2]."""
-    import tensorflow as tf
-
     f_high, t_high = _leading_bits(frequency), _leading_bits(time)
     f_low, t_low = frequency - f_high, time - t_high
     exact = f_high * t_high
@@ -98,7 +94,5 @@ def _turns(frequency: Any, time: Any) -> Any:
 
 def _leading_bits(value: Any) -> Any:
     """The 12 leading bits of a float32: the product of two such is exact."""
-    import tensorflow as tf
-
     kept = tf.bitwise.bitwise_and(tf.bitcast(value, tf.int32), np.int32(-4096))
     return tf.bitcast(kept, tf.float32)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+import tensorflow as tf
 
 from phy.config import ChannelConfig
 from phy.numerics.random import complex_normal, threefry
@@ -27,8 +28,6 @@ def motion(channel: ChannelConfig) -> Motion:
 
 def draw_normals(key: Any, *, rows: int, columns: int) -> Any:
     """CN(0, 1) `[..., rows, columns]` complex64 for keys `[..., 2]` (TensorFlow)."""
-    import tensorflow as tf
-
     row = tf.cast(tf.range(rows), tf.uint32)[:, None]
     column = tf.cast(tf.range(columns), tf.uint32)[None, :]
     words = threefry((key[..., 0, None, None], key[..., 1, None, None]), (column, row), tf.bitwise)
@@ -37,23 +36,17 @@ def draw_normals(key: Any, *, rows: int, columns: int) -> Any:
 
 def instants(start_s: Any, offsets_s: Any, *, num_users: int) -> Any:
     """Start of each row `[rows]` plus offsets `[n]` [s], for every user: `[rows * num_users, n]` float32."""
-    import tensorflow as tf
-
     at = start_s[:, None] + tf.constant(np.asarray(offsets_s, np.float32))[None, :]
     return tf.repeat(at, num_users, axis=0)
 
 
 def flat_keys(key: Any) -> Any:
     """Keys `[rows, users, 2]` as `[rows * users, 2]`."""
-    import tensorflow as tf
-
     return tf.reshape(key, [key.shape[0] * key.shape[1], 2])
 
 
 def power_of(value: Any) -> Any:
     """|v|^2, float32."""
-    import tensorflow as tf
-
     return tf.math.real(value) ** 2 + tf.math.imag(value) ** 2
 
 
@@ -62,22 +55,16 @@ def arrive(launch: Any, symbols: Any, channel: Any) -> Any:
 
     `symbols` `[rows, users, times, carriers]`, `channel` as the result with times or carriers possibly 1.
     """
-    import tensorflow as tf
-
     arrival = tf.cast(launch.amplitude * launch.gain, tf.complex64)[:, :, None, None, None]
     return (arrival * channel) * symbols[:, :, None]
 
 
 def add_noise(faded: Any, noise: Any, noise_power: Any) -> Any:
     """Sum over users, plus noise `[rows, antennas, times, carriers]` of unit power times `noise_power`."""
-    import tensorflow as tf
-
     return tf.reduce_sum(faded, axis=1) + tf.cast(tf.sqrt(noise_power), tf.complex64) * noise
 
 
 def mean_energy(value: Any, counted: Any) -> Any:
     """Energy over the channel uses marked in `counted` `[times, carriers]`, mean over antennas (axis -3)."""
-    import tensorflow as tf
-
     energy = tf.reduce_sum(power_of(value) * counted, axis=[-2, -1])
     return tf.reduce_mean(energy, axis=-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phy.config import CsiEstimation, LinkConfig
+from phy.fading.build import build_propagation
 from phy.frontends.ofdm import FrequencyDomain, OfdmFrontend
 from phy.frontends.ofdm_time import TimeDomain
 from phy.frontends.resource_grid import Grid
@@ -30,8 +31,6 @@ def build_frontend(
     if num_symbols < 1:
         raise ValueError(f"a packet of {num_symbols} symbols carries nothing; send at least one")
     if propagation is None:
-        from phy.fading.build import build_propagation
-
         propagation = build_propagation(config.channel, num_antennas=config.receiver.num_antennas)
     estimated = isinstance(config.csi, CsiEstimation)
     if config.ofdm == "none":

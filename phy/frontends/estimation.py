@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.frontends.resource_grid import Grid
@@ -70,8 +71,6 @@ class Lerp(NamedTuple):
 
     def apply(self, values: Any, axis: int) -> Any:
         """Interpolate complex values along an axis counted from the end (TensorFlow)."""
-        import tensorflow as tf
-
         if values.shape[axis] == 1:
             return tf.repeat(values, len(self.low), axis=axis)
         low, high = (tf.gather(values, index, axis=axis) for index in (self.low, self.high))
@@ -79,7 +78,7 @@ class Lerp(NamedTuple):
         return low + (high - low) * weight
 
 
-class LeastSquares:
+class LeastSquares(PilotEstimator):
     """LS with linear interpolation; see the module docstring."""
 
     def __init__(self, grid: Grid) -> None:
@@ -91,8 +90,6 @@ class LeastSquares:
 
     def estimate(self, received: Any, arrival: Any, noise_power: Any) -> tuple[Any, Any]:
         """See `PilotEstimator.estimate`; `arrival` is unused."""
-        import tensorflow as tf
-
         del arrival
         estimates, gains = [], []
         for user, frequency in enumerate(self._frequency):
@@ -138,7 +135,7 @@ class Modes:
         return np.abs(self.wanted.astype(np.complex128)) ** 2 / self.eigenvalues
 
 
-class LinearMmse:
+class LinearMmse(PilotEstimator):
     """LMMSE over time and frequency from the statistics of the channel model; see the module.
 
     `response` `[paths, carriers]` complex: what a unit path does to every carrier. `over_time` and `over_frequency`
@@ -160,9 +157,6 @@ class LinearMmse:
         ]
 
     def estimate(self, received: Any, arrival: Any, noise_power: Any) -> tuple[Any, Any]:
-        """See `PilotEstimator.estimate`."""
-        import tensorflow as tf
-
         over = self.over_time
         estimates, errors = [], []
         for user, along in enumerate(self.over_frequency):

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from phy.config import ImpairmentsConfig, OfdmConfig
 from phy.numerics.random import complex_normal, phasor, threefry
@@ -44,7 +45,6 @@ def draw_offsets(
     `sample_s` is the time between two samples, `carrier_hz` the distance between two carriers; `block` `[blocks]`
     uint32 numbers the coherence blocks, each with a residual phase of its own (left out: one).
     """
-    import tensorflow as tf
 
     def words(draw: int, position: Any) -> tuple[Any, Any]:
         wide = (key[..., 0, None], key[..., 1, None])
@@ -70,31 +70,6 @@ def draw_offsets(
 
 def impair_grid(
     grid: Any,
-    *,
-    key: Any,
-    config: ImpairmentsConfig,
-    ofdm: OfdmConfig,
-    symbol_index: Any = None,
-    sample_power: Any = None,
-) -> Any:
-    """The grid as badly timed, tuned and amplified transmitters send it, one draw per key (TensorFlow).
-
-    `grid` `[rows, users, ofdm_symbols, num_subcarriers]` complex64, carriers by rising frequency with DC at
-    `num_subcarriers // 2`, `key` `[rows, users, 2]` uint32; same shape out. `symbol_index` `[ofdm_symbols]` uint32 says
-    which symbols of the packet these are (left out: the first), `sample_power` `[rows, users]` float32 the mean power
-    of a sample above which the amplifier clips (left out: the mean over this grid).
-    """
-    offsets = draw_offsets(
-        key,
-        config=config,
-        sample_s=1.0 / (ofdm.num_subcarriers * ofdm.subcarrier_spacing_hz),
-        carrier_hz=ofdm.subcarrier_spacing_hz,
-    )
-    return impair_grid_by(grid, offsets, config=config, ofdm=ofdm, symbol_index=symbol_index, sample_power=sample_power)
-
-
-def impair_grid_by(
-    grid: Any,
     offsets: Offsets,
     *,
     config: ImpairmentsConfig,
@@ -102,9 +77,13 @@ def impair_grid_by(
     symbol_index: Any = None,
     sample_power: Any = None,
 ) -> Any:
-    """`impair_grid` with offsets drawn before: for a compiled call of their own."""
-    import tensorflow as tf
+    """Return the grid as badly timed, tuned and amplified transmitters send it (TensorFlow).
 
+    `grid` `[rows, users, ofdm_symbols, num_subcarriers]` complex64, carriers by rising frequency with DC at
+    `num_subcarriers // 2`; same shape out. `symbol_index` `[ofdm_symbols]` uint32: numbers of these symbols in the
+    packet (left out: the first), `sample_power` `[rows, users]` float32: mean power of a sample above which the
+    amplifier clips (left out: the mean over this grid). Draw `offsets` in a compiled call of their own.
+    """
     size = ofdm.num_subcarriers
     if config.clipping_db is not None or offsets.frequency is not None:
         # Samples of a grid with DC in the middle are those of the true waveform times a phasor of modulus one, which
@@ -131,32 +110,14 @@ def impair_grid_by(
 
 
 def impair_stream(
-    symbols: Any,
-    *,
-    key: Any,
-    config: ImpairmentsConfig,
-    symbol_s: float,
-    start: Any = None,
-    block: Any = None,
-    symbol_power: Any = None,
-) -> Any:
-    """Impair a single carrier, `symbols` `[rows, users, n]` complex64 of `symbol_s` seconds each (TensorFlow).
-
-    `start` uint32 is the number of the first symbol in its packet, `block` `[n]` uint32 the coherence block of each
-    symbol, which has a residual phase of its own, `symbol_power` `[rows, users]` float32 the mean power above which the
-    amplifier clips (left out: 0, one block, the mean over these symbols). A timing offset has no meaning here: symbols
-    are sampled where they arrive.
-    """
-    offsets = draw_offsets(key, config=config, sample_s=symbol_s, block=block)
-    return impair_stream_by(symbols, offsets, config=config, start=start, symbol_power=symbol_power)
-
-
-def impair_stream_by(
     symbols: Any, offsets: Offsets, *, config: ImpairmentsConfig, start: Any = None, symbol_power: Any = None
 ) -> Any:
-    """`impair_stream` with offsets drawn before: for a compiled call of their own."""
-    import tensorflow as tf
+    """Impair a single carrier, `symbols` `[rows, users, n]` complex64 (TensorFlow).
 
+    `start` uint32 is the number of the first symbol in its packet, `symbol_power` `[rows, users]` float32 the mean
+    power above which the amplifier clips (left out: 0, the mean over these symbols). A timing offset has no meaning
+    here: symbols are sampled where they arrive.
+    """
     if config.clipping_db is not None:
         power = _mean_power(symbols[..., None, :]) if symbol_power is None else symbol_power
         symbols = _clip(symbols, power[..., None], config.clipping_db)
@@ -170,28 +131,20 @@ def impair_stream_by(
 
 def _phasor(turns_each: Any, index: Any) -> Any:
     """exp(j 2 pi turns index) `[rows, users, n]` for turns `[rows, users]` in units of 2^-32 and indices `[n]`."""
-    import tensorflow as tf
-
     wrapped = tf.bitcast(turns_each[..., None] * index[None, None, :], tf.int32)
     return phasor(tf.cast(wrapped, tf.float32) * np.float32(1.0 / _TURN))
 
 
 def _wrapped_phasor(turns: Any) -> Any:
-    import tensorflow as tf
-
     return phasor(turns - tf.round(turns))
 
 
 def _mean_power(samples: Any) -> Any:
-    import tensorflow as tf
-
     return tf.reduce_mean(tf.math.real(samples) ** 2 + tf.math.imag(samples) ** 2, axis=(2, 3))
 
 
 def _clip(samples: Any, power: Any, clipping_db: float) -> Any:
     """Envelope limited to `clipping_db` above sqrt(power), phase kept."""
-    import tensorflow as tf
-
     limit = power * np.float32(10.0 ** (clipping_db / 10.0))
     present = tf.math.real(samples) ** 2 + tf.math.imag(samples) ** 2
     shrink = tf.sqrt(tf.minimum(limit / tf.maximum(present, np.float32(1e-30)), 1.0))

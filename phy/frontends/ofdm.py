@@ -11,13 +11,15 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.config import ChannelConfig, CsiEstimation, LinkConfig, OfdmConfig
 from phy.frontends import air
 from phy.frontends.estimation import LeastSquares, LinearMmse, PilotEstimator
+from phy.frontends.impairments import draw_offsets, impair_grid
 from phy.frontends.resource_grid import Grid
-from phy.stages import Launch, Observation, Propagation
+from phy.stages import Frontend, Launch, Observation, Propagation
 
 
 class Domain(Protocol):
@@ -41,7 +43,7 @@ class Domain(Protocol):
         ...
 
 
-class FrequencyDomain:
+class FrequencyDomain(Domain):
     """Multiplication of each carrier by H(f) = sum_p a_p exp(-j 2 pi f tau_p) per OFDM symbol; see `Domain`."""
 
     def __init__(self, ofdm: OfdmConfig, *, channel: ChannelConfig, grid: Grid, propagation: Propagation) -> None:
@@ -51,17 +53,14 @@ class FrequencyDomain:
         self._grid = grid
 
     def carry(self, launch: Launch, grid: Any, taps: Any) -> tuple[Any, Any]:
-        """See `Domain.carry`."""
-        import tensorflow as tf
-
         rows, users = launch.amplitude.shape
         at = self.at_carriers(taps)
         faded = air.arrive(launch, self._grid.select(grid), tf.reshape(at, [rows, users, *at.shape[1:]]))
-        share = 1.0 + self._ofdm.cyclic_prefix_length / self._ofdm.num_subcarriers
-        return faded, launch.amplitude**2 * np.float32(share) * tf.reduce_sum(air.power_of(grid), axis=[2, 3])
+        return faded, launch.amplitude**2 * np.float32(self._ofdm.prefix_share) * tf.reduce_sum(
+            air.power_of(grid), axis=[2, 3]
+        )
 
     def at_carriers(self, taps: Any) -> Any:
-        """See `Domain.at_carriers`."""
         return respond(taps, self.response)
 
 
@@ -70,18 +69,16 @@ def respond(taps: Any, response: NDArray[np.complex128]) -> Any:
 
     One path without delay is the same on all carriers and stays one value.
     """
-    import tensorflow as tf
-
     if np.all(response == 1.0):
         return tf.reduce_sum(taps, axis=2)[..., None]
     return tf.einsum("napt,pc->natc", taps, tf.constant(response.astype(np.complex64)))
 
 
-class OfdmFrontend:
+class OfdmFrontend(Frontend):
     """Packets of whole slots over an OFDM grid; see `phy.stages.Frontend`.
 
     `channel_uses` counts the resource elements of the device and the samples of the prefixes; one of them lasts
-    `sample_s` = 1 / (num_subcarriers * subcarrier_spacing_hz), so that energies times `sample_s` are in joule. Under
+    `OfdmConfig.sample_s`, so that energies times it are in joule. Under
     OFDMA all devices send at the same time, each on fewer carriers for more OFDM symbols: `airtime_s` is that of one
     packet, and packets of different devices overlap.
 
@@ -91,13 +88,10 @@ class OfdmFrontend:
     """
 
     def __init__(self, config: LinkConfig, *, grid: Grid, propagation: Propagation, domain: Domain) -> None:
-        import tensorflow as tf
-
         ofdm = grid.ofdm
         self.num_symbols = grid.num_symbols
         self.channel_uses = grid.num_ofdm_symbols * (grid.num_carriers + ofdm.cyclic_prefix_length)
         self.airtime_s = grid.num_ofdm_symbols * ofdm.symbol_s
-        self.sample_s = 1.0 / (ofdm.num_subcarriers * ofdm.subcarrier_spacing_hz)
         self._config = config
         self._grid = grid
         self._propagation = propagation
@@ -113,7 +107,6 @@ class OfdmFrontend:
         self._average = tf.function(self._average_taps, jit_compile=True, autograph=False)
 
     def observe(self, launch: Launch) -> Observation:
-        """See `Frontend.observe`."""
         config = self._config
         grid = self._place(launch.symbols)
         if not config.impairments.none:
@@ -123,9 +116,6 @@ class OfdmFrontend:
         return Observation(*self._receive(launch, grid, taps, self._draw_noise(launch.noise_key), error))
 
     def mean_power(self, channel_key: Any, start_s: Any) -> Any:
-        """See `Frontend.mean_power`."""
-        import tensorflow as tf
-
         still = air.motion(self._config.channel) == "still"
         taps = self._taps(channel_key, start_s, self._grid.middles_s[: 1 if still else None])
         return tf.reshape(self._average(taps), channel_key.shape[:2])
@@ -136,8 +126,6 @@ class OfdmFrontend:
 
     def _average_taps(self, taps: Any) -> Any:
         """Mean over carriers of |sum_p a_p r_p|^2 = sum_pq a_p conj(a_q) mean(r_p conj(r_q)), then over the rest."""
-        import tensorflow as tf
-
         if len(self._mean_response) == 1:
             power = air.power_of(taps) * float(np.real(self._mean_response[0, 0]))
         else:
@@ -149,27 +137,19 @@ class OfdmFrontend:
         return self._grid.place(symbols)
 
     def _offsets_of(self, key: Any) -> Any:
-        from phy.frontends.impairments import draw_offsets
-
-        spacing_hz = self._grid.ofdm.subcarrier_spacing_hz
-        return draw_offsets(key, config=self._config.impairments, sample_s=self.sample_s, carrier_hz=spacing_hz)
+        ofdm, config = self._grid.ofdm, self._config.impairments
+        return draw_offsets(key, config=config, sample_s=ofdm.sample_s, carrier_hz=ofdm.subcarrier_spacing_hz)
 
     def _impair_grid(self, grid: Any, offsets: Any) -> Any:
-        from phy.frontends.impairments import impair_grid_by
-
-        return impair_grid_by(self._grid.spread(grid), offsets, config=self._config.impairments, ofdm=self._grid.ofdm)
+        return impair_grid(self._grid.spread(grid), offsets, config=self._config.impairments, ofdm=self._grid.ofdm)
 
     def _noise_of(self, key: Any) -> Any:
-        import tensorflow as tf
-
         times, carriers = self._grid.num_ofdm_symbols, self._grid.num_carriers
         antennas = self._propagation.num_antennas
         drawn = air.draw_normals(key, rows=antennas, columns=times * carriers)
         return tf.reshape(drawn, [key.shape[0], antennas, times, carriers])
 
     def _error_of(self, key: Any) -> Any:
-        import tensorflow as tf
-
         channel, antennas = self._config.channel, self._propagation.num_antennas
         times = self._grid.num_ofdm_symbols if channel.coherence == "symbol" else 1
         carriers = self._grid.num_carriers if len(self._propagation.delays_s) > 1 else 1
@@ -177,8 +157,6 @@ class OfdmFrontend:
         return tf.reshape(drawn, [*key.shape[:2], antennas, times, carriers])
 
     def _receive_grid(self, launch: Launch, grid: Any, taps: Any, noise: Any, error: Any) -> tuple[Any, ...]:
-        import tensorflow as tf
-
         where, data = self._grid, self._grid.data_rows
         faded, transmit_energy = self._domain.carry(launch, grid, taps)
         received = air.add_noise(faded, noise, launch.noise_power)
@@ -199,8 +177,6 @@ class OfdmFrontend:
 
     def _channel_estimate(self, launch: Launch, received: Any, taps: Any, error: Any) -> tuple[Any, Any]:
         """(G^ `[rows, users, antennas, slots, data symbols, carriers]`, its error variance), with axes of length 1."""
-        import tensorflow as tf
-
         where, arrival = self._grid, launch.amplitude * launch.gain
         if self._estimator is not None:
             pilots = where.take(received, where.pilot_rows)

@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.config import ChannelConfig, OfdmConfig
 from phy.frontends import air
-from phy.frontends.ofdm import respond
+from phy.frontends.ofdm import Domain, respond
 from phy.frontends.resource_grid import Grid
 from phy.stages import Launch, Propagation
 
@@ -37,7 +38,7 @@ def pulse(delays_s: NDArray[np.float64], *, bandwidth_hz: float) -> tuple[NDArra
     return shape[:, used[0] : used[-1] + 1], int(lags[used[0]])
 
 
-class TimeDomain:
+class TimeDomain(Domain):
     """Samples of the whole packet; see `phy.frontends.ofdm.Domain`.
 
     The receiver opens its window `advance` samples before the end of the prefix: half of what the prefix has left over
@@ -65,9 +66,6 @@ class TimeDomain:
             self.offsets_s = grid.middles_s[: 1 if self._motion == "still" else None]
 
     def carry(self, launch: Launch, grid: Any, taps: Any) -> tuple[Any, Any]:
-        """See `Domain.carry`."""
-        import tensorflow as tf
-
         ofdm, (rows, users) = self._grid.ofdm, launch.amplitude.shape
         size, prefix, times = ofdm.num_subcarriers, ofdm.cyclic_prefix_length, self._grid.num_ofdm_symbols
         level = tf.cast(launch.amplitude, tf.complex64)[:, :, None, None]
@@ -86,8 +84,6 @@ class TimeDomain:
 
     def _convolve(self, samples: Any, taps: Any) -> Any:
         """Samples `[n, 1, num]` through the delay line, from `advance` before the first: `[n, antennas, num]`."""
-        import tensorflow as tf
-
         num, lags = samples.shape[-1], self._pulse.shape[1]
         # Sample n - advance - lag for n = 0 .. num - 1 and every lag.
         latest = self._first_lag + lags - 1 + self.advance
@@ -106,8 +102,6 @@ class TimeDomain:
 
         Of a moving channel at most `advance` samples late, a time in which it does not move.
         """
-        import tensorflow as tf
-
         ofdm, times = self._grid.ofdm, self._grid.num_ofdm_symbols
         each = ofdm.num_subcarriers + ofdm.cyclic_prefix_length
         shape = tf.constant(self._pulse.astype(np.complex64))
@@ -122,5 +116,4 @@ class TimeDomain:
         return start + (end - start) * weight
 
     def at_carriers(self, taps: Any) -> Any:
-        """See `Domain.at_carriers`."""
         return respond(taps[..., : self._grid.num_ofdm_symbols], self.response)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.config import OfdmConfig
@@ -110,8 +111,6 @@ class Grid:
 
     def place(self, symbols: Any) -> Any:
         """`[rows, users, num_symbols]` and pilots and filler, to `[rows, users, num_ofdm_symbols, num_carriers]`."""
-        import tensorflow as tf
-
         rows, slots, data, pilots = symbols.shape[0], self.num_slots, self.data_rows, self.pilot_rows
         padding = slots * len(data) * self.num_carriers - self.num_symbols
         filler = tf.broadcast_to(tf.constant(_qpsk((padding,), stream=1)), [rows, self.num_users, padding])
@@ -129,8 +128,6 @@ class Grid:
 
         A grid of all carriers is returned unchanged.
         """
-        import tensorflow as tf
-
         size = self.ofdm.num_subcarriers
         if grid.shape[-1] == size:
             return grid
@@ -140,14 +137,10 @@ class Grid:
 
     def select(self, grid: Any) -> Any:
         """Inverse of `spread`."""
-        import tensorflow as tf
-
         return grid if grid.shape[-1] == self.num_carriers else tf.gather(grid, self.carriers, axis=-1)
 
     def take(self, values: Any, slot_rows: list[int]) -> Any:
         """Select OFDM symbols of every slot: `[..., num_ofdm_symbols, n]` to `[..., num_slots, rows, n]`."""
-        import tensorflow as tf
-
         lead, width = values.shape[:-2], values.shape[-1]
         slots = tf.reshape(values, [*lead, self.num_slots, self.ofdm.num_symbols, width])
         return tf.gather(slots, slot_rows, axis=-2)
@@ -157,8 +150,6 @@ class Grid:
 
         An axis of the planes may have length 1 where all its values are the same.
         """
-        import tensorflow as tf
-
         full = [self.num_slots, len(self.data_rows), self.num_carriers]
         lead = planes.shape[:-3]
         spread = tf.broadcast_to(planes, [*lead, *full])

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from phy.config import LinkConfig
 from phy.frontends import air
-from phy.stages import Launch, Observation, Propagation
+from phy.frontends.impairments import draw_offsets, impair_stream
+from phy.stages import Frontend, Launch, Observation, Propagation
 
 
-class SingleCarrier:
+class SingleCarrier(Frontend):
     """y_k = a g h(t_k) x_k + noise per antenna at t_k = start + k / bandwidth; see `phy.stages.Frontend`.
 
     The receiver knows h, or h^ = h + sqrt(v) e with e ~ CN(0, 1) per antenna, one e for every value of a block-fading
@@ -19,8 +21,6 @@ class SingleCarrier:
     """
 
     def __init__(self, config: LinkConfig, *, num_users: int, num_symbols: int, propagation: Propagation) -> None:
-        import tensorflow as tf
-
         self.num_symbols = num_symbols
         self.channel_uses = num_symbols
         self.airtime_s = num_symbols * config.symbol_s
@@ -40,7 +40,6 @@ class SingleCarrier:
         )
 
     def observe(self, launch: Launch) -> Observation:
-        """See `Frontend.observe`."""
         config = self._config
         if not config.impairments.none:
             offsets = self._draw_offsets(launch.impairment_key)
@@ -50,9 +49,6 @@ class SingleCarrier:
         return Observation(*self._carry(launch, self._taps(launch.channel_key, launch.start_s), noise, error))
 
     def mean_power(self, channel_key: Any, start_s: Any) -> Any:
-        """See `Frontend.mean_power`."""
-        import tensorflow as tf
-
         taps = self._taps(channel_key, start_s)
         return tf.reshape(self._average(taps), channel_key.shape[:2])
 
@@ -61,18 +57,12 @@ class SingleCarrier:
         return self._propagation.taps(air.flat_keys(channel_key), at)
 
     def _offsets_of(self, key: Any) -> Any:
-        import tensorflow as tf
-
-        from phy.frontends.impairments import draw_offsets
-
         blocks = tf.range(self.num_symbols if self._motion == "symbol" else 1, dtype=tf.int32)
         config = self._config
         return draw_offsets(key, config=config.impairments, sample_s=config.symbol_s, block=tf.cast(blocks, tf.uint32))
 
     def _impair_stream(self, symbols: Any, offsets: Any) -> Any:
-        from phy.frontends.impairments import impair_stream_by
-
-        return impair_stream_by(symbols, offsets, config=self._config.impairments)
+        return impair_stream(symbols, offsets, config=self._config.impairments)
 
     def _noise_of(self, key: Any) -> Any:
         return air.draw_normals(key, rows=self._propagation.num_antennas, columns=self.num_symbols)
@@ -82,8 +72,6 @@ class SingleCarrier:
         return air.draw_normals(key, rows=self._propagation.num_antennas, columns=columns)
 
     def _carry_symbols(self, launch: Launch, taps: Any, noise: Any, error: Any) -> tuple[Any, ...]:
-        import tensorflow as tf
-
         rows, antennas, variance = launch.symbols.shape[0], self._propagation.num_antennas, 0.0
         channel = tf.reshape(taps, [rows, self._users, antennas, 1, taps.shape[-1]])
         counted = tf.ones([1, self.num_symbols])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from phy.config.access import CsiEstimation
 from phy.config.base import BITS_PER_SYMBOL
 from phy.config.coding import CodingConfig
+from phy.config.conflict import Conflict
 from phy.config.delays import interference_share, power_delay_profile
 from phy.config.link import LinkConfig
 
@@ -17,18 +17,19 @@ MAX_LAGS = 1024
 """Longest filter that the time domain unrolls."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinkConflict:
-    """Dotted `keys` under `link` that exclude each other, most specific first; `problem` and `remedy` are clauses."""
-
-    keys: tuple[str, ...]
-    problem: str
-    remedy: str
-
-
-def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> Iterator[LinkConflict]:
+def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> Iterator[Conflict]:
     """Yield all conflicts of a link; `access` and `modulation` may still be `auto`."""
+    gain = link.channel.gain
+    if isinstance(gain, tuple) and len(gain) != num_devices:
+        yield Conflict(
+            "channel.gain",
+            f"gain lists {len(gain)} devices, the scenario has {num_devices}",
+            "list one gain per device, or write one number for all",
+        )
+        return
     yield from _cell(link, num_devices)
+    yield from _error_model(link)
+    yield from _silence(link)
     yield from _needs_ofdm(link)
     yield from _waveform(link)
     yield from _sharing(link, num_devices)
@@ -41,16 +42,62 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
     yield from _policies(link)
 
 
-def engine_conflicts(link: LinkConfig) -> Iterator[LinkConflict]:
+def _error_model(link: LinkConfig) -> Iterator[Conflict]:
+    """Error models `iid` and `analytic` flip detected bits; closed forms have limits."""
+    if link.error_model not in ("iid", "analytic"):
+        return
+    if link.access == "superposition":
+        yield Conflict(
+            "error_model access",
+            f"error model {link.error_model} flips detected bits, but superposition detects none per device",
+            "write error_model: measured, or access: orthogonal",
+        )
+    elif link.error_model == "analytic":
+        if link.csi_error_variance > 0 or isinstance(link.csi, CsiEstimation):
+            yield Conflict(
+                "error_model csi",
+                "the closed form of error model analytic holds for perfect csi only",
+                "write error_model: iid or measured, or csi: perfect",
+            )
+        if link.channel.fades and not link.power.control.constant:
+            yield Conflict(
+                "error_model power.policy channel.fading",
+                "the closed form of error model analytic holds in fading for power policy fixed only, the policy is "
+                f"{link.power.control.name}",
+                "write error_model: iid or measured, or power policy: fixed",
+            )
+
+
+def _silence(link: LinkConfig) -> Iterator[Conflict]:
+    """A power policy that silences every device, or that changes within a transmission of a plain link."""
+    if not link.power.control.silences:
+        return
+    varies = link.channel.fades or link.csi_error_variance > 0
+    if not varies and link.power.cutoff_db > 0:
+        yield Conflict(
+            "power.cutoff_db power.policy",
+            "the channel never rises above its mean, so that every device is silent",
+            "write a cutoff_db of 0 or less",
+        )
+    if varies and link.channel.coherence in ("symbol", "packet") and link.plain:
+        yield Conflict(
+            "channel.coherence power.policy",
+            f"on orthogonal access {link.power.control.name.replace('-', ' ')} silences a device for a whole "
+            f"transmission, but the channel's coherence is {link.channel.coherence}",
+            "write coherence: round or run, or another power policy",
+        )
+
+
+def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
     """Yield a conflict if the requested engine does not support the link."""
     open_yet = link.access == "auto" or link.modulation == "auto"
     if link.engine == "fused" and not link.fusible and not open_yet:
-        yield LinkConflict(
-            keys=("engine",),
-            problem="engine fused has superposition over flat fading, and orthogonal access over flat fading or "
+        yield Conflict(
+            "engine",
+            "engine fused has superposition over flat fading, and orthogonal access over flat fading or "
             "frequency-domain OFDM with tdl models, uncoded or with code ldpc5g and check_update boxplus, both with "
             "ideal transmitters; this link only engine sionna has",
-            remedy="write engine: sionna, or leave it at auto",
+            "write engine: sionna, or leave it at auto",
         )
 
 
@@ -92,7 +139,7 @@ def link_warnings(link: LinkConfig) -> Iterator[str]:
     )
 
 
-def _cell(link: LinkConfig, num_devices: int) -> Iterator[LinkConflict]:
+def _cell(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
     if link.channel.cell is None:
         return
     from phy.fading.cell import check_cell
@@ -108,145 +155,140 @@ def _cell(link: LinkConfig, num_devices: int) -> Iterator[LinkConflict]:
             "channel.cell",
             "channel.carrier_frequency_hz",
         )
-        yield LinkConflict(keys=_named_first(keys, problem), problem=problem, remedy=remedy)
+        yield Conflict(" ".join(_named_first(keys, problem)), problem, remedy)
 
 
-def _needs_ofdm(link: LinkConfig) -> Iterator[LinkConflict]:
+def _needs_ofdm(link: LinkConfig) -> Iterator[Conflict]:
     if isinstance(link.csi, CsiEstimation) and link.channel.coherence == "symbol" and link.channel.fades:
-        yield LinkConflict(
-            keys=("channel.coherence", "csi.estimator", "access"),
-            problem="pilots tell nothing about the symbols around them on a channel of coherence symbol",
-            remedy="write coherence: packet or round, or csi: perfect",
+        yield Conflict(
+            "channel.coherence csi.estimator access",
+            "pilots tell nothing about the symbols around them on a channel of coherence symbol",
+            "write coherence: packet or round, or csi: perfect",
         )
     if link.ofdm != "none":
         if isinstance(link.csi, CsiEstimation) and not link.ofdm.pilot_symbols:
-            yield LinkConflict(
-                keys=("csi.estimator", "ofdm.pilot_symbols"),
-                problem=f"estimator {link.csi.estimator} needs pilots, ofdm.pilot_symbols is empty",
-                remedy="name pilot symbols, or write csi: perfect",
+            yield Conflict(
+                "csi.estimator ofdm.pilot_symbols",
+                f"estimator {link.csi.estimator} needs pilots, ofdm.pilot_symbols is empty",
+                "name pilot symbols, or write csi: perfect",
             )
         return
     if link.channel.selective:
-        yield LinkConflict(
-            keys=("channel.model", "ofdm"),
-            problem=f"{link.channel.model} spreads every symbol over several delays, which a single carrier without "
+        yield Conflict(
+            "channel.model ofdm",
+            f"{link.channel.model} spreads every symbol over several delays, which a single carrier without "
             "OFDM cannot undo",
-            remedy="add an ofdm: section, or write model: flat",
+            "add an ofdm: section, or write model: flat",
         )
     if isinstance(link.csi, CsiEstimation):
-        yield LinkConflict(
-            keys=("csi.estimator", "ofdm"),
-            problem=f"estimator {link.csi.estimator} works on the pilots of an OFDM grid, the link has none",
-            remedy="add an ofdm: section, or write csi: perfect or csi: {error_variance: ...}",
+        yield Conflict(
+            "csi.estimator ofdm",
+            f"estimator {link.csi.estimator} works on the pilots of an OFDM grid, the link has none",
+            "add an ofdm: section, or write csi: perfect or csi: {error_variance: ...}",
         )
     if link.impairments.timing_offset_s > 0:
-        yield LinkConflict(
-            keys=("impairments.timing_offset_s", "ofdm"),
-            problem="a timing offset acts on the carriers of an OFDM grid, the link has none",
-            remedy="add an ofdm: section, or leave timing_offset_s out",
+        yield Conflict(
+            "impairments.timing_offset_s ofdm",
+            "a timing offset acts on the carriers of an OFDM grid, the link has none",
+            "add an ofdm: section, or leave timing_offset_s out",
         )
     if link.multiplexing == "ofdma":
-        yield LinkConflict(
-            keys=("multiplexing", "ofdm"),
-            problem="ofdma splits the carriers of an OFDM grid, the link has none",
-            remedy="add an ofdm: section, or write multiplexing: tdma",
+        yield Conflict(
+            "multiplexing ofdm",
+            "ofdma splits the carriers of an OFDM grid, the link has none",
+            "add an ofdm: section, or write multiplexing: tdma",
         )
 
 
-def _waveform(link: LinkConfig) -> Iterator[LinkConflict]:
+def _waveform(link: LinkConfig) -> Iterator[Conflict]:
     channel, ofdm = link.channel, link.ofdm
     if ofdm == "none":
         return
     if link.bandwidth_hz != LinkConfig.model_fields["bandwidth_hz"].default:
-        yield LinkConflict(
-            keys=("bandwidth_hz", "ofdm"),
-            problem="bandwidth_hz is that of a single carrier, and OFDM has its own: num_subcarriers x spacing",
-            remedy="leave bandwidth_hz out",
+        yield Conflict(
+            "bandwidth_hz ofdm",
+            "bandwidth_hz is that of a single carrier, and OFDM has its own: num_subcarriers x spacing",
+            "leave bandwidth_hz out",
         )
     doppler_hz = channel.max_doppler_hz
     if doppler_hz > 0.5 * ofdm.subcarrier_spacing_hz:
-        yield LinkConflict(
-            keys=("channel.speed_m_s", "channel.carrier_frequency_hz", "ofdm.subcarrier_spacing_hz"),
-            problem=f"the Doppler shift of {doppler_hz:.3g} Hz is more than half the subcarrier spacing of "
+        yield Conflict(
+            "channel.speed_m_s channel.carrier_frequency_hz ofdm.subcarrier_spacing_hz",
+            f"the Doppler shift of {doppler_hz:.3g} Hz is more than half the subcarrier spacing of "
             f"{ofdm.subcarrier_spacing_hz:.3g} Hz, so no carrier stays where it is",
-            remedy="lower speed_m_s, or widen ofdm.subcarrier_spacing_hz",
+            "lower speed_m_s, or widen ofdm.subcarrier_spacing_hz",
         )
     if ofdm.domain == "time" and channel.selective:
         delays, _ = power_delay_profile(channel.model)
         lags = delays.max() * channel.delay_spread_s * ofdm.num_subcarriers * ofdm.subcarrier_spacing_hz
         if lags > MAX_LAGS:
-            yield LinkConflict(
-                keys=("channel.delay_spread_s", "ofdm.domain", "ofdm.num_subcarriers"),
-                problem=f"in the time domain {channel.model} is a filter of {lags:.0f} samples, at most {MAX_LAGS}",
-                remedy="write domain: frequency, or lower delay_spread_s or the sampling rate",
+            yield Conflict(
+                "channel.delay_spread_s ofdm.domain ofdm.num_subcarriers",
+                f"in the time domain {channel.model} is a filter of {lags:.0f} samples, at most {MAX_LAGS}",
+                "write domain: frequency, or lower delay_spread_s or the sampling rate",
             )
 
 
-def _sharing(link: LinkConfig, num_devices: int) -> Iterator[LinkConflict]:
+def _sharing(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
     if link.multiplexing != "ofdma" or link.ofdm == "none":
         return
     if link.access in ("superposition", "noma"):
-        yield LinkConflict(
-            keys=("multiplexing", "access"),
-            problem=f"ofdma is a way of orthogonal access, the access is {link.access}",
-            remedy="leave multiplexing out, or write access: orthogonal",
+        yield Conflict(
+            "multiplexing access",
+            f"ofdma is a way of orthogonal access, the access is {link.access}",
+            "leave multiplexing out, or write access: orthogonal",
         )
     elif num_devices > link.ofdm.num_carriers:
-        yield LinkConflict(
-            keys=("multiplexing", "ofdm.num_subcarriers", "ofdm"),
-            problem=f"{num_devices} devices cannot share {link.ofdm.num_carriers} carriers under ofdma",
-            remedy="raise ofdm.num_subcarriers, or write multiplexing: tdma",
+        yield Conflict(
+            "multiplexing ofdm.num_subcarriers ofdm",
+            f"{num_devices} devices cannot share {link.ofdm.num_carriers} carriers under ofdma",
+            "raise ofdm.num_subcarriers, or write multiplexing: tdma",
         )
 
 
-def _superposition(link: LinkConfig) -> Iterator[LinkConflict]:
+def _superposition(link: LinkConfig) -> Iterator[Conflict]:
     if isinstance(link.coding, CodingConfig) or link.mcs is not None:
-        yield LinkConflict(
-            keys=("coding", "mcs", "access"),
-            problem="symbols that add up in the air cannot be decoded, so superposition carries no code",
-            remedy="write coding: none and leave mcs out, or access: orthogonal",
+        yield Conflict(
+            "coding mcs access",
+            "symbols that add up in the air cannot be decoded, so superposition carries no code",
+            "write coding: none and leave mcs out, or access: orthogonal",
         )
     if link.packets.policy != "accept" or link.packets.crc not in ("auto", "none"):
-        yield LinkConflict(
-            keys=("packets.policy", "packets.crc", "access"),
-            problem="a sum of devices has no packets to check or send again",
-            remedy="leave packets out, or write access: orthogonal",
+        yield Conflict(
+            "packets.policy packets.crc access",
+            "a sum of devices has no packets to check or send again",
+            "leave packets out, or write access: orthogonal",
         )
     if link.receiver.num_antennas > 1:
-        yield LinkConflict(
-            keys=("receiver.num_antennas", "access"),
-            problem=f"superposition aligns the phases at one antenna, the receiver has {link.receiver.num_antennas}",
-            remedy="write num_antennas: 1, or access: orthogonal",
+        yield Conflict(
+            "receiver.num_antennas access",
+            f"superposition aligns the phases at one antenna, the receiver has {link.receiver.num_antennas}",
+            "write num_antennas: 1, or access: orthogonal",
         )
-    if link.power.policy == "closed-loop":
-        yield LinkConflict(
-            keys=("power.policy", "access"),
-            problem="closed-loop follows the error rate of each device, which superposition does not measure",
-            remedy="write policy: inversion, or access: orthogonal",
-        )
+    yield from link.power.control.conflicts(link)
     if link.ofdm != "none" and link.ofdm.domain == "time":
-        yield LinkConflict(
-            keys=("ofdm.domain", "access"),
-            problem="superposition over OFDM is simulated carrier by carrier",
-            remedy="write domain: frequency, or access: orthogonal",
+        yield Conflict(
+            "ofdm.domain access",
+            "superposition over OFDM is simulated carrier by carrier",
+            "write domain: frequency, or access: orthogonal",
         )
     if link.ofdm == "none" and link.channel.coherence == "doppler":
-        yield LinkConflict(
-            keys=("channel.coherence", "access"),
-            problem="superposition on a single carrier has block fading only",
-            remedy="write coherence: symbol, packet, round or run, or add an ofdm: section",
+        yield Conflict(
+            "channel.coherence access",
+            "superposition on a single carrier has block fading only",
+            "write coherence: symbol, packet, round or run, or add an ofdm: section",
         )
 
 
-def _noma(link: LinkConfig, num_devices: int) -> Iterator[LinkConflict]:
+def _noma(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
     if link.access != "noma":
         return
     group = link.noma.group_size
     if num_devices % group:
-        yield LinkConflict(
-            keys=("noma.group_size", "access"),
-            problem=f"{num_devices} devices cannot form groups of {group}",
-            remedy="use a multiple of group_size devices, or another group_size",
+        yield Conflict(
+            "noma.group_size access",
+            f"{num_devices} devices cannot form groups of {group}",
+            "use a multiple of group_size devices, or another group_size",
         )
     if link.modulation == "auto" and link.mcs is None:
         return
@@ -256,10 +298,10 @@ def _noma(link: LinkConfig, num_devices: int) -> Iterator[LinkConflict]:
     if found is not None:
         problem, remedy = found
         keys = ("noma.detector", "noma.group_size", "noma.ladder_db", "noma", "receiver.num_antennas", "access")
-        yield LinkConflict(keys=_named_first(keys, f"{problem} {remedy}"), problem=problem, remedy=remedy)
+        yield Conflict(" ".join(_named_first(keys, f"{problem} {remedy}")), problem, remedy)
 
 
-def _coding(link: LinkConfig, payload_bits: int) -> Iterator[LinkConflict]:
+def _coding(link: LinkConfig, payload_bits: int) -> Iterator[Conflict]:
     link = link.resolve_mcs()
     if not isinstance(link.coding, CodingConfig):
         return
@@ -275,46 +317,23 @@ def _coding(link: LinkConfig, payload_bits: int) -> Iterator[LinkConflict]:
         )
         if found is not None:
             problem, remedy = found
-            yield LinkConflict(
-                keys=("coding.block_length", "coding.rate", "coding.code", "coding", "mcs"),
-                problem=problem,
-                remedy=remedy,
-            )
+            yield Conflict("coding.block_length coding.rate coding.code coding mcs", problem, remedy)
             return
 
 
-def _policies(link: LinkConfig) -> Iterator[LinkConflict]:
+def _policies(link: LinkConfig) -> Iterator[Conflict]:
     if link.error_model in ("iid", "analytic") and link.packets.policy != "accept":
-        yield LinkConflict(
-            keys=("packets.policy", "error_model"),
-            problem=f"error model {link.error_model} has no packets, which policy {link.packets.policy} needs",
-            remedy="write error_model: measured, or leave packets.policy out",
+        yield Conflict(
+            "packets.policy error_model",
+            f"error model {link.error_model} has no packets, which policy {link.packets.policy} needs",
+            "write error_model: measured, or leave packets.policy out",
         )
-    if link.error_model in ("iid", "analytic") and link.power.policy == "closed-loop":
-        yield LinkConflict(
-            keys=("power.policy", "error_model"),
-            problem="the closed form of error model analytic knows no closed loop"
-            if link.error_model == "analytic"
-            else "the flips of error model iid are no measurement for a closed loop to follow",
-            remedy="write error_model: measured, or policy: fixed",
-        )
-    if link.error_model in ("iid", "analytic") and link.power.policy == "truncated-inversion" and not link.plain:
-        yield LinkConflict(
-            keys=("power.policy", "error_model"),
-            problem=f"truncated-inversion leaves out packets, which error model {link.error_model} does not know",
-            remedy="write error_model: measured, or policy: inversion or fixed",
-        )
+    yield from link.power.control.conflicts(link)
     if link.error_model == "analytic" and link.access == "noma":
-        yield LinkConflict(
-            keys=("error_model", "access"),
-            problem="error model analytic has no closed form for noma",
-            remedy="write error_model: measured or iid, or access: orthogonal",
-        )
-    if link.power.policy == "closed-loop" and link.power.loop.target == "ber" and link.packets.policy != "accept":
-        yield LinkConflict(
-            keys=("power.loop.target", "packets.policy"),
-            problem=f"under packets.policy {link.packets.policy} ber is measured on intact packets only",
-            remedy="write loop.target: bler, or packets.policy: accept",
+        yield Conflict(
+            "error_model access",
+            "error model analytic has no closed form for noma",
+            "write error_model: measured or iid, or access: orthogonal",
         )
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,12 +19,16 @@ from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.config.delays import line_of_sight_k
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import device_gains
-from phy.links.link import DigitalUplink, Forgetful, LinkError, Reception, Superposition, check_part, check_payload
+from phy.links.link import Forgetful, LinkError, Reception, Superposition, check_part, check_payload
 from phy.links.power import AmplitudeDecision
 from phy.measure import theory
 from phy.measure.burstiness import measure_bursts
 from phy.measure.counts import LinkCounts, count_errors, empty_counts, mask_padding
 from phy.numerics.random import Purpose, uniform_words
+
+if TYPE_CHECKING:
+    from phy.links.orthogonal import OrthogonalLink
+    from phy.links.packets.link import PacketLink
 
 _FLIPS_PER_CALL = 1 << 22
 
@@ -113,14 +118,6 @@ class NoiselessAir:
         )
 
 
-class _MeasuredLink(DigitalUplink, Protocol):
-    """An uplink that offers its power control decision."""
-
-    config: LinkConfig
-
-    def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision: ...
-
-
 class IndependentFlips:
     """Orthogonal access whose bits flip independently, at the probed (`iid`) or closed-form (`analytic`) rate.
 
@@ -129,7 +126,7 @@ class IndependentFlips:
     as in papers; it includes neither coding nor OFDM.
     """
 
-    def __init__(self, link: _MeasuredLink) -> None:
+    def __init__(self, link: OrthogonalLink | PacketLink) -> None:
         self.parted = False
         self.num_devices = link.num_devices
         self.num_bits = link.num_bits
@@ -189,21 +186,20 @@ class IndependentFlips:
         config = self._link.config
         channel = config.channel
         complex_noise_power = 2.0 * channel.noise_power
-        if config.power.policy == "fixed":
+        if config.power.control.constant:
             gains = device_gains(channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
             arriving = decision.level[:, None] * gains.astype(float)
         else:
             arriving = np.repeat(decision.level[:, None], self.num_devices, axis=1)
         esno = arriving**2 / complex_noise_power
         antennas = config.receiver.num_antennas
-        if not channel.fades or config.power.policy != "fixed":
+        if not channel.fades or not config.power.control.constant:
             return theory.awgn_bit_error_rate(esno * antennas, bits_per_symbol=self._bits_per_symbol)
         distinct, where = np.unique(esno, return_inverse=True)
         rates = theory.fading_bit_error_rate(
             distinct,
             bits_per_symbol=self._bits_per_symbol,
-            rician_k=line_of_sight_k(channel),
-            nakagami_m=channel.nakagami_m if channel.fading == "nakagami" else None,
+            mgf=partial(theory.rician_mgf, k=line_of_sight_k(channel.model)) if channel.selective else channel.law.mgf,
             num_antennas=antennas,
         )
         return rates[where].reshape(esno.shape)

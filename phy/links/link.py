@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from phy.fading.block_taps import UplinkContext
 from phy.links.power import AmplitudeDecision
-from phy.measure.burstiness import Burstiness, join_bursts
-from phy.measure.counts import LinkCounts, join_counts
+from phy.measure.burstiness import Burstiness
+from phy.measure.counts import LinkCounts
 
 
 class LinkError(Exception):
@@ -199,14 +199,14 @@ def join_receptions(parts: Sequence[Reception], *, one_after_another: bool) -> R
 
     `one_after_another` as in `round_airtime`.
     """
-    first, counts = parts[0], join_counts([part.counts for part in parts])
+    first, counts = parts[0], LinkCounts.join([part.counts for part in parts])
     decided = np.concatenate([part.decision.active for part in parts], axis=1)
     bursts = [part.bursts for part in parts if part.bursts is not None]
     return Reception(
         payload=np.zeros((len(first.payload), 0, first.payload.shape[-1]), np.uint8),
         counts=counts,
         decision=replace(first.decision, active=decided),
-        bursts=join_bursts(bursts) if bursts else None,
+        bursts=Burstiness.join(bursts) if bursts else None,
         round_airtime_s=None
         if first.round_airtime_s is None
         else round_airtime(counts.airtime_s, one_after_another=one_after_another),

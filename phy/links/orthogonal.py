@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.fading.block_taps import FlatChannel, UplinkContext
-from phy.fading.gains import BlockGains
 from phy.links.flat_chain import FlatChain, Load
 from phy.links.link import LinkError, Reception, check_part
-from phy.links.power import AmplitudeDecision, decide_amplitude
-from phy.measure.counts import LinkCounts, empty_counts, join_counts
+from phy.links.power import AmplitudeDecision, PowerControl
+from phy.measure.counts import LinkCounts, empty_counts
 
 _Probed = tuple[int, int, tuple[int, ...], tuple[tuple[str, bytes], ...]]
 """Bits, seed, trials and caps of a probe."""
@@ -42,7 +41,7 @@ class OrthogonalLink:
         self._probed: tuple[int, FlatChannel] | None = None
         self._load = Load(channel=self._channel_for(num_bits), num_bits=num_bits)
         self._last_probe: tuple[_Probed, LinkCounts] | None = None
-        self._last_decision: tuple[BlockGains, tuple[tuple[str, bytes], ...], AmplitudeDecision] | None = None
+        self._decide = PowerControl(max_power=config.max_power)
 
     def _channel_for(self, num_bits: int) -> FlatChannel:
         return FlatChannel(
@@ -55,14 +54,7 @@ class OrthogonalLink:
 
     def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
         """Power control of this round, for all devices."""
-        # The same object as long as the channel does not change.
-        gains, values = self._load.channel.block_gains(context), _values(caps)
-        last = self._last_decision
-        if last is not None and last[0] is gains and last[1] == values:
-            return last[2]
-        decision = decide_amplitude(gains, max_power=self.config.max_power, payload_power=1.0, caps=caps)
-        self._last_decision = (gains, values, decision)
-        return decision
+        return self._decide(self._load.channel.block_gains(context), caps)
 
     def send(
         self,
@@ -86,12 +78,7 @@ class OrthogonalLink:
         """
         if again or not self._load.channel.same_every_round:
             return self._probe(num_bits, context, caps)
-        which = (
-            num_bits,
-            context.seed,
-            context.trials,
-            _values(caps),
-        )
+        which = (num_bits, context.seed, context.trials, _values(caps))
         if self._last_probe is None or self._last_probe[0] != which:
             self._last_probe = (which, self._probe(num_bits, context, caps))
         return self._last_probe[1]
@@ -143,7 +130,7 @@ class OrthogonalLink:
             decision = whole.of(slice(first, first + step))
             bits = self._chain.random_bits(context, load, num_devices=decision.active.shape[1])
             counts.append(self._chain.carry(bits, load, context=context, decision=decision).counts)
-        return counts[0] if len(counts) == 1 else join_counts(counts)
+        return counts[0] if len(counts) == 1 else LinkCounts.join(counts)
 
 
 def _values(caps: Mapping[str, ArrayLike]) -> tuple[tuple[str, bytes], ...]:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phy.fading.gains import BlockGains
+from phy.numerics.cache import constant
 
 POWER = "power"
 """Name under which the power constraint itself is reported as the active limit."""
@@ -85,4 +86,28 @@ def decide_amplitude(
         limit=np.where(any_active, stacked.argmin(axis=0), -1),
         limit_names=(POWER, *caps),
         active=active,
+    )
+
+
+class PowerControl:
+    """`decide_amplitude` of one link; keeps its last decision while neither gains (by identity) nor caps change."""
+
+    def __init__(self, *, max_power: float, payload_power: float = 1.0) -> None:
+        self._max_power, self._payload_power = max_power, payload_power
+        self._last: tuple[BlockGains, Mapping[str, NDArray[np.float64]], AmplitudeDecision] | None = None
+
+    def __call__(self, gains: BlockGains, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
+        values = {name: constant(cap) for name, cap in caps.items()}
+        if self._last is None or self._last[0] is not gains or not _same(self._last[1], values):
+            decision = decide_amplitude(
+                gains, max_power=self._max_power, payload_power=self._payload_power, caps=values
+            )
+            self._last = (gains, values, decision)
+        return self._last[2]
+
+
+def _same(first: Mapping[str, NDArray[np.float64]], second: Mapping[str, NDArray[np.float64]]) -> bool:
+    """Return True if names, their order and all values agree."""
+    return list(first) == list(second) and all(
+        first[name] is second[name] or np.array_equal(first[name], second[name]) for name in first
     )

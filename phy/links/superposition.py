@@ -15,8 +15,8 @@ from phy.fading.gains import BlockGains
 from phy.links.air_chain import AirChain, OnAir
 from phy.links.jamming import jamming_amplitude, on_air
 from phy.links.link import Superposition, check_payload
-from phy.links.power import AmplitudeDecision, decide_amplitude
-from phy.numerics.cache import LastResult, constant
+from phy.links.power import AmplitudeDecision, PowerControl
+from phy.numerics.cache import LastResult
 
 
 class SuperpositionLink:
@@ -27,18 +27,11 @@ class SuperpositionLink:
     """
 
     def __init__(
-        self,
-        config: LinkConfig,
-        *,
-        num_devices: int,
-        num_symbols: int,
-        chain: AirChain,
-        payload_bound: float = 1.0,
+        self, config: LinkConfig, *, num_devices: int, num_symbols: int, chain: AirChain, payload_bound: float = 1.0
     ) -> None:
         self.num_devices = num_devices
         self.num_symbols = num_symbols
         self.config = config
-        self._payload_bound = payload_bound
         self._chain = chain
         self._channel = FlatChannel(
             config,
@@ -47,7 +40,7 @@ class SuperpositionLink:
             packet_symbols=8 * config.packet_size_bytes,
             measure=chain.measure_gains,
         )
-        self._last: tuple[BlockGains, Mapping[str, NDArray[np.float64]], AmplitudeDecision] | None = None
+        self._decide = PowerControl(max_power=config.max_power, payload_power=payload_bound**2)
         # Not a bound method: the link would keep itself and its arrays alive.
         self._airtime_s = LastResult(partial(_airtime, each_s=num_symbols * config.symbol_s))
 
@@ -78,35 +71,13 @@ class SuperpositionLink:
             received=arrivals.received,
             num_active=arrivals.num_active,
             decision=decision,
-            airtime_s=self._airtime_s(decision.active if jammers is None else on_air(decision, jammers)),
+            airtime_s=self._airtime_s(on_air(decision, jammers)),
             energy_j=arrivals.energy_j,
         )
-
-    def _decide(self, gains: BlockGains, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
-        """Power control of this round; the last decision if channel and caps have not changed."""
-        values = {name: constant(cap) for name, cap in caps.items()}
-        last = self._last
-        if last is not None and last[0] is gains and _same(last[1], values):
-            return last[2]
-        decision = decide_amplitude(
-            gains,
-            max_power=self.config.max_power,
-            payload_power=self._payload_bound**2,
-            caps=values,
-        )
-        self._last = (gains, values, decision)
-        return decision
 
 
 def _airtime(sending: NDArray[np.bool_], *, each_s: float) -> NDArray[np.float64]:
     return sending.astype(float) * each_s
-
-
-def _same(first: Mapping[str, NDArray[np.float64]], second: Mapping[str, NDArray[np.float64]]) -> bool:
-    """Return True if names, their order and all values agree."""
-    return list(first) == list(second) and all(
-        first[name] is second[name] or np.array_equal(first[name], second[name]) for name in first
-    )
 
 
 def clipping_reference(

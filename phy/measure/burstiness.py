@@ -7,7 +7,7 @@ every rate is derived from them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import prod
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.measure.counts import mask_padding
+from phy.measure.counts import Counts, mask_padding
 
 MAX_RUN = 8
 """From starts of 1..8 errors in a row follow the runs of exactly 1..6 and of 7 or more."""
@@ -27,7 +27,7 @@ _ONE = np.uint64(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Burstiness:
+class Burstiness(Counts):
     """Sums over bits that the receiver holds, int64, per trial and device `[num_trials, num_devices]`.
 
     - `packets`: packets of full length; `packet_bits`, `packet_errors`: bits in them, and wrong ones; and
@@ -56,7 +56,7 @@ class Burstiness:
                 f"symbols of {self.label_bits.shape[-1]} and of {other.label_bits.shape[-1]} bits have no label in "
                 "common; add counts of one modulation"
             )
-        return Burstiness(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+        return super().__add__(other)
 
     def over_trials(self) -> Burstiness:
         """Counts per device, summed over all axes before it, `[num_devices]`."""
@@ -124,16 +124,6 @@ class Burstiness:
         return _ratio(_ratio(self.in_a_row[..., 1], self.pairs) - p * p, p * (1.0 - p))
 
     @property
-    def mean_run_length(self) -> NDArray[np.float64]:
-        """Wrong bits per run. Runs start at wrong bits that follow none: S_1 / (S_1 - S_2) with S = `in_a_row`."""
-        return _ratio(self.bit_errors, self.bit_errors - self.in_a_row[..., 1])
-
-    @property
-    def independent_run_length(self) -> NDArray[np.float64]:
-        """The mean run of independent flips at the same rate: geometric, 1 / (1 - p)."""
-        return _ratio(np.ones_like(self.bit_error_rate), 1.0 - self.bit_error_rate)
-
-    @property
     def run_counts(self) -> NDArray[np.int64]:
         """Number of runs of exactly 1, 2, .. 6 wrong bits, then of 7 or more, `[..., 7]`.
 
@@ -142,18 +132,6 @@ class Burstiness:
         """
         at_least = -np.diff(self.in_a_row, axis=-1)
         return np.concatenate([-np.diff(at_least, axis=-1), at_least[..., -1:]], axis=-1)
-
-    @property
-    def label_error_rate(self) -> NDArray[np.float64]:
-        """Error rate per bit of the symbol's label, `[..., bits_per_symbol]`."""
-        return _ratio(self.label_errors, self.label_bits)
-
-
-def join_bursts(parts: Sequence[Burstiness]) -> Burstiness:
-    """Join the counts of consecutive devices."""
-    return Burstiness(
-        **{f.name: np.concatenate([getattr(part, f.name) for part in parts], axis=1) for f in fields(Burstiness)}
-    )
 
 
 def _ratio(
@@ -179,7 +157,6 @@ def measure_bursts(
     packet_bits: int,
     bits_per_symbol: int,
     present: NDArray[np.bool_] | None = None,
-    symbols_start_with_packets: bool = False,
     label_counts: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
 ) -> Burstiness:
     """Count between packed payloads `[..., num_bytes]` uint8, first bit highest, of `num_bits` bits each.
@@ -187,8 +164,7 @@ def measure_bursts(
     - `packet_bits`: bits of a packet, a multiple of 8; the last packet may be shorter, and a payload shorter than
       one packet is a packet of its own. Runs and pairs end with their packet;
     - `present` `[...]` or `[..., num_packets]` bool: payloads (or packets) that the receiver holds; only these count;
-    - `bits_per_symbol`: bit i of the payload is bit i mod m of a label, or bit i of the packet is, where
-      `symbols_start_with_packets`;
+    - `bits_per_symbol`: bit i of the payload is bit i mod m of a label;
     - `label_counts`: (bits, wrong bits) `[..., bits_per_symbol]` of the hard decisions before the decoder, for
       a coded link.
 
@@ -207,9 +183,7 @@ def measure_bursts(
     if present is not None:
         held &= present if present.ndim == sent.ndim else present[..., None]
     held = held.reshape(rows, num_packets)
-    first_label = (
-        np.zeros(num_packets, np.int64) if symbols_start_with_packets else np.arange(num_packets) * packet_bits
-    )
+    first_label = np.arange(num_packets) * packet_bits
     counted = BurstSums.zeros(rows, bits_per_symbol)
     packet_bytes = -(-packet_bits // 8)
     packets_at_once = min(max(_SLICE_BYTES // packet_bytes, 1), max(num_packets, 1))
@@ -349,11 +323,7 @@ def _of_packets(
     """Of each packet its length, whether it is full `[packets]`, and its bits at each place of a label."""
     lengths = np.minimum(num_bits - np.arange(len(first_label)) * packet_bits, packet_bits)
     place = (np.arange(places) - np.array(first_label, np.int64)[:, None]) % places
-    return (
-        lengths,
-        (lengths == packet_bits).astype(np.int64),
-        np.maximum(-(-(lengths[:, None] - place) // places), 0),
-    )
+    return (lengths, (lengths == packet_bits).astype(np.int64), np.maximum(-(-(lengths[:, None] - place) // places), 0))
 
 
 def _popcount(words: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
+class Counts:
+    """Dataclass whose fields add up."""
+
+    def __add__(self, other: Self) -> Self:
+        """Counts of both observations together."""
+        return type(self)(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(cast(Any, self))})
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Join arrays `[num_trials, num_devices, ...]` of consecutive devices."""
+        names = [f.name for f in fields(cast(Any, cls))]
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts], axis=1) for name in names})
+
+
 @dataclass(frozen=True, kw_only=True)
-class LinkCounts:
+class LinkCounts(Counts):
     """Counts and energies measured on the air, per trial and device, `[num_trials, num_devices]` each.
 
     Counts are int64; energies are float64 sums over symbols (1 W during one symbol is 1). Rates are
@@ -39,10 +54,6 @@ class LinkCounts:
     airtime_s: NDArray[np.float64]
     energy_j: NDArray[np.float64]
 
-    def __add__(self, other: LinkCounts) -> LinkCounts:
-        """Counts of both observations together."""
-        return LinkCounts(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
-
     @property
     def bit_error_rate(self) -> NDArray[np.float64]:
         """Share of wrong bits, NaN where no bit was observed."""
@@ -68,31 +79,9 @@ def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.floa
 
 def empty_counts(num_trials: int, num_devices: int) -> LinkCounts:
     """Counts of zero."""
-    none = np.zeros((num_trials, num_devices), np.int64)
-    silence = np.zeros((num_trials, num_devices))
-    return LinkCounts(
-        bits=none,
-        bit_errors=none,
-        packets=none,
-        packet_errors=none,
-        symbols=none,
-        transmit_energy=silence,
-        signal_energy=silence,
-        noise_energy=silence,
-        dropped=none,
-        retransmissions=none,
-        raw_bits=none,
-        raw_bit_errors=none,
-        airtime_s=silence,
-        energy_j=silence,
-    )
-
-
-def join_counts(parts: Sequence[LinkCounts]) -> LinkCounts:
-    """Join the counts of consecutive devices."""
-    return LinkCounts(
-        **{f.name: np.concatenate([getattr(part, f.name) for part in parts], axis=1) for f in fields(LinkCounts)}
-    )
+    whole, real = np.zeros((num_trials, num_devices), np.int64), np.zeros((num_trials, num_devices))
+    zeros: dict[str, Any] = {f.name: real if "float64" in str(f.type) else whole for f in fields(LinkCounts)}
+    return LinkCounts(**zeros)
 
 
 def count_errors(

@@ -8,13 +8,13 @@ noise and payload, all devices together); errors inside a cluster may depend on 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.measure.counts import rate_interval
+from phy.measure.counts import Counts, rate_interval
 
 StopReason = Literal["bit_errors", "packet_errors", "relative_width", "max_bits", "time"]
 Independent = Literal["bits", "packets", "transmissions"]
@@ -25,7 +25,7 @@ WORST_BIT_ERROR_RATE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusteredCounts:
+class ClusteredCounts(Counts):
     """Errors among observations, and the sums over clusters that tell how bursty they are; adds up exactly.
 
     With e and n the errors and observations of one cluster, `squared_errors`, `squared_observations` and `products` are
@@ -53,13 +53,9 @@ class ClusteredCounts:
             products=int((e * n).sum()),
         )
 
-    def __add__(self, other: ClusteredCounts) -> ClusteredCounts:
-        """Counts of both together."""
-        return ClusteredCounts(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
-
 
 @dataclass(frozen=True, kw_only=True)
-class LinkTally:
+class LinkTally(Counts):
     """Counts of several batches: payload bits that the receiver holds, packets offered.
 
     `sent_bits` counts payload bits offered by all devices, also those that were dropped or never sent.
@@ -69,15 +65,6 @@ class LinkTally:
     packets: ClusteredCounts = ClusteredCounts()
     sent_bits: int = 0
     batches: int = 0
-
-    def __add__(self, other: LinkTally) -> LinkTally:
-        """Tally of both together."""
-        return LinkTally(
-            bits=self.bits + other.bits,
-            packets=self.packets + other.packets,
-            sent_bits=self.sent_bits + other.sent_bits,
-            batches=self.batches + other.batches,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,12 +219,7 @@ def unbiased_rate(*, errors: int, observations: int, last_batch: int, target: in
 
 
 def estimate_rates(
-    tally: LinkTally,
-    *,
-    last: LinkTally,
-    stop: Stop | None,
-    confidence: float = 0.95,
-    independent: Independent = "bits",
+    tally: LinkTally, *, last: LinkTally, stop: Stop | None, confidence: float = 0.95, independent: Independent = "bits"
 ) -> tuple[RateEstimate | None, RateEstimate | None]:
     """Bit and packet error rate of a point that ended with the batch `last` for the reason `stop`.
 

@@ -3,17 +3,20 @@
 Square M-QAM (and BPSK as its one-dimensional case) with ideal coherent detection. On each axis sits a
 Gray-labelled PAM of sqrt(M) levels, whose bit error rate is an exact finite sum of Gaussian tails
 (Cho and Yoon, "On the general BER expression of one- and two-dimensional amplitude modulations",
-IEEE Trans. Commun. 2002, (9), (10), (14), (16)). Over Rayleigh, Rician and Nakagami fading each tail is averaged
+IEEE Trans. Commun. 2002, (9), (10), (14), (16)). Over fading each tail is averaged
 by the moment generating function of the power gain, and maximum-ratio combining of independent antennas takes the
 product of theirs (Simon and Alouini, "Digital communication over fading channels", 5.1 and 9.2.3).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+Mgf = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 @lru_cache(maxsize=8)
@@ -49,39 +52,29 @@ def awgn_bit_error_rate(esno: ArrayLike, *, bits_per_symbol: int, num_antennas: 
     return np.asarray(sum(weight * special.ndtr(-distance * root) for weight, distance in tails))
 
 
+def rician_mgf(x: NDArray[np.float64], k: float = 0.0) -> NDArray[np.float64]:
+    """E[exp(-x |h|^2)] of Rician fading with K-factor `k` (linear), Rayleigh at 0: the default."""
+    return np.asarray((1.0 + k) / (1.0 + k + x) * np.exp(-k * x / (1.0 + k + x)))
+
+
 def fading_bit_error_rate(
-    mean_esno: ArrayLike,
-    *,
-    bits_per_symbol: int,
-    rician_k: float = 0.0,
-    nakagami_m: float | None = None,
-    num_antennas: int = 1,
+    mean_esno: ArrayLike, *, bits_per_symbol: int, mgf: Mgf = rician_mgf, num_antennas: int = 1
 ) -> NDArray[np.float64]:
     """BER averaged over fading at mean `mean_esno` (linear) per antenna, elementwise.
 
-    Rayleigh (`rician_k` = 0), Rician, or Nakagami where `nakagami_m` is given; `num_antennas` fade independently and
-    are combined by maximum ratio. Each tail becomes (1/pi) int_0^{pi/2} M(-s / sin^2 t)^L dt with M the moment
-    generating function of |h|^2,
-
-        M(-x) = (1+K)/(1+K+x) exp(-K x / (1+K+x))   or   (1 + x/m)^(-m);
-
-    the integral is taken by Gauss-Legendre with 200 nodes (relative error below 1e-9 for mean Es/N0 up to 60 dB, K up
-    to 30 dB, m from 1/2). A fixed path may have any phase at each antenna: the combiner sees powers. Raises ValueError
-    where both a K-factor and m are given, and for a constellation without closed form.
+    `mgf` is E[exp(-x |h|^2)] as a function of x (`FadingLaw.mgf`), here M(-x); left out: Rayleigh. `num_antennas` fade
+    independently and are combined by maximum ratio. Each tail becomes (1/pi) int_0^{pi/2} M(-s / sin^2 t)^L dt, which
+    is taken by Gauss-Legendre with 200 nodes (relative error below 1e-9 for mean Es/N0 up to 60 dB, Rician K up to
+    30 dB, Nakagami m from 1/2). A fixed path may have any phase at each antenna: the combiner sees powers. Raises
+    ValueError for a constellation without closed form.
     """
-    if nakagami_m is not None and rician_k:
-        raise ValueError(f"fading is Rician (K {rician_k:g}) or Nakagami (m {nakagami_m:g}), not both; leave one out")
     nodes, node_weights = np.polynomial.legendre.leggauss(200)
     angle = (nodes + 1.0) * np.pi / 4.0
     esno = np.asarray(mean_esno, float)[..., None]
     total = np.zeros(esno.shape[:-1])
     for weight, distance in _tails(bits_per_symbol):
         x = distance**2 * esno / np.sin(angle) ** 2
-        if nakagami_m is None:
-            mean = (1.0 + rician_k) / (1.0 + rician_k + x) * np.exp(-rician_k * x / (1.0 + rician_k + x))
-        else:
-            mean = (1.0 + x / nakagami_m) ** -nakagami_m
-        total = total + weight * (mean**num_antennas * node_weights).sum(axis=-1) / 4.0
+        total = total + weight * (mgf(x) ** num_antennas * node_weights).sum(axis=-1) / 4.0
     return total
 
 

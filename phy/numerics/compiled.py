@@ -1,4 +1,4 @@
-"""How a kernel is compiled: by numba, at its first call, kept on disk.
+"""Compilation of kernels: by numba, at the first call, kept on disk.
 
 Kernels hold the interpreter's lock no longer than the call itself, so that `phy.numerics.workers` can run several at
 once in plain threads: no threading layer to configure, and none that a fork could break.
@@ -25,7 +25,7 @@ _FASTMATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
 
 
 def _writable_folder() -> Path:
-    """Where machine code is kept: the user's cache, or a folder of this user's own where there is no home.
+    """Return the folder of machine code: in the user's cache, or a folder of the user where there is no home.
 
     Sources have a part in its name, because numba looks at the file of a kernel alone, not at what it calls.
     """
@@ -171,7 +171,7 @@ def spliced(function: Callable[..., Any]) -> Any:
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """A contiguous view that no kernel can write to: one type for all, since another is compiled, and rounded, anew.
 
-    An array that is all that is answered itself.
+    An array that is read-only and contiguous already is returned itself.
     """
     flags = array.flags
     if flags.c_contiguous and not flags.writeable:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from phy.numerics.random import complex_normal, threefry
 
@@ -29,8 +30,6 @@ class CounterGenerator:
 
     def uniform(self, shape: Any, minval: Any = 0.0, maxval: Any = 1.0, dtype: Any = None) -> Any:
         """Uniform on [minval, maxval), float32 `shape`."""
-        import tensorflow as tf
-
         words, sizes = self._words(shape)
         unit = tf.cast(tf.bitwise.right_shift(words[0], np.uint32(8)), tf.float32) * np.float32(2.0**-24)
         low, high = tf.cast(minval, tf.float32), tf.cast(maxval, tf.float32)
@@ -38,16 +37,12 @@ class CounterGenerator:
 
     def normal(self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None) -> Any:
         """Gaussian, float32 `shape`."""
-        import tensorflow as tf
-
         words, sizes = self._words(shape)
         # One of the two independent parts of CN(0, 1), brought back to variance one.
         drawn = tf.math.real(complex_normal(words)) * np.float32(np.sqrt(2.0))
         return tf.cast(tf.reshape(drawn, sizes) * stddev + mean, dtype or tf.float32)
 
     def _words(self, shape: Any) -> tuple[Any, list[int]]:
-        import tensorflow as tf
-
         sizes = _static_shape(shape)
         rows = self._keys.shape[0]
         if not sizes or sizes[0] != rows:
@@ -61,8 +56,6 @@ class CounterGenerator:
 
 
 def _static_shape(shape: Any) -> list[int]:
-    import tensorflow as tf
-
     if isinstance(shape, Sequence):
         return [int(tf.get_static_value(n) if tf.is_tensor(n) else n) for n in shape]
     return [int(n) for n in tf.get_static_value(shape)]

@@ -91,17 +91,13 @@ def generator(seed: int, trial: int, purpose: Purpose) -> np.random.Generator:
 
 
 @lru_cache(maxsize=64)
-def _trial_keys(seed: int, trials: tuple[int, ...], purpose: Purpose) -> NDArray[np.uint32]:
+def trial_keys(seed: int, trials: tuple[int, ...], purpose: Purpose) -> NDArray[np.uint32]:
+    """Return the key of each trial for one purpose, `[num_trials, 2]` uint32, read-only."""
     keys = np.empty((len(trials), 2), np.uint32)
     for row, trial in enumerate(trials):
         keys[row] = seed_sequence(seed, trial, purpose).generate_state(2, np.uint32)
     keys.setflags(write=False)
     return keys
-
-
-def trial_keys(seed: int, trials: Sequence[int], purpose: Purpose) -> NDArray[np.uint32]:
-    """Key of each trial for one purpose, `[num_trials, 2]` uint32, read-only."""
-    return _trial_keys(seed, tuple(trials), purpose)
 
 
 def threefry(key: tuple[Any, Any], counter: tuple[Any, Any], ops: Any = np) -> tuple[Any, Any]:
@@ -137,7 +133,7 @@ def round_keys(seed: int, trials: Sequence[int], purpose: Purpose, round_index: 
 @lru_cache(maxsize=32)
 def _keys_of_rounds(seed: int, trials: tuple[int, ...], purpose: Purpose, first: int, count: int) -> NDArray[np.uint32]:
     """Keys of `count` rounds, `[count, num_trials, 2]`; one call costs about as much for many rounds as for one."""
-    key = _trial_keys(seed, trials, purpose)
+    key = trial_keys(seed, trials, purpose)
     if len(key) >= _MANY_TRIALS:
         # Imported here, because numba takes a while to import.
         from phy.numerics.threefry import keys_of_rounds

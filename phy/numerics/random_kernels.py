@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.numerics.compiled import inlined, lean_kernel, stage
-from phy.numerics.threefry import draw_lanes, positions, threefry
+from phy.numerics.threefry import draw_lanes, threefry
 from phy.numerics.workers import run_tasks
 
 _STEP = np.float32(2.0**-32)
@@ -108,14 +108,6 @@ def _fill_words(keys: Any, devices: Any, words: Any, pairs_of_task: Any, first: 
         draw_words(keys[row], devices[row], start, words[row, 2 * start :], count)
 
 
-@lean_kernel
-def _fill_normals(keys: Any, devices: Any, out: Any, num_values: Any, start: Any, first: Any, last: Any) -> None:
-    """Rows `first` to `last` of the flat `out`, for each its real parts, then its imaginary ones."""
-    for row in range(first, last):
-        real_at = 2 * row * num_values
-        draw_normals(keys[row], positions(devices[row], start, 1), out, real_at, real_at + num_values, num_values)
-
-
 def random_bits(
     keys: NDArray[np.uint32], *, num_devices: int, num_bits: int, threads: int, first_device: int = 0
 ) -> NDArray[np.uint8]:
@@ -133,16 +125,3 @@ def random_bits(
     if num_bits % 8:
         out[..., -1] &= np.uint8((0xFF << (8 - num_bits % 8)) & 0xFF)
     return out
-
-
-def complex_normals(
-    keys: NDArray[np.uint32], devices: NDArray[np.uint32], *, num_values: int, first: int = 0, threads: int
-) -> NDArray[np.complex64]:
-    """CN(0, 1) draws `[rows, num_values]` from position `first` on; row r is of `keys[r]` `[2]` and `devices[r]`."""
-    parts = np.empty((len(keys), 2, num_values), np.float32)
-    run_tasks(
-        lambda start, stop: _fill_normals(keys, devices, parts.reshape(-1), num_values, first, start, stop),
-        num_tasks=len(keys),
-        threads=threads,
-    )
-    return np.asarray(parts[:, 0] + 1j * parts[:, 1], np.complex64)

@@ -127,10 +127,7 @@ def stream(program: Program) -> Any:
             return program.run(payload[index], start[index], valid[index], mine, block, numbers)
 
         return tf.map_fn(
-            step,
-            tf.range(tf.shape(start)[0]),
-            fn_output_signature=program.outputs,
-            parallel_iterations=_CHUNKS_AT_ONCE,
+            step, tf.range(tf.shape(start)[0]), fn_output_signature=program.outputs, parallel_iterations=_CHUNKS_AT_ONCE
         )
 
     return many

@@ -119,7 +119,7 @@ def threefry_of_four(key0: Any, key1: Any, counters0: Any, counters1: Any) -> An
 
 @inlined
 def quarter(count: Any) -> Any:
-    """How far apart four runs lie that a loop over `count` numbers takes at once; what is left follows singly."""
+    """Distance of the four runs that a loop over `count` numbers takes at once; the rest follows singly."""
     return count // (4 * _VECTOR) * _VECTOR
 
 

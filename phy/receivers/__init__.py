@@ -3,8 +3,3 @@
 Every detector describes a symbol by two numbers (`SoftSymbols`): its signal-to-noise ratio and the matched-filter
 output that goes with it. A silent user has both zero, and nothing is ever divided by its channel.
 """
-
-from phy.receivers.build import build_receiver, label_errors
-from phy.receivers.capability import receiver_problem
-
-__all__ = ["build_receiver", "label_errors", "receiver_problem"]

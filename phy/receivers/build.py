@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+
 from phy.config import LinkConfig
 from phy.receivers.capability import receiver_problem
 from phy.receivers.codeword import CodewordCancellation
-from phy.receivers.detectors import Detector, DetectorSpec, alone, linear, successive
+from phy.receivers.detectors import Detector, DetectorSpec, linear, successive
 from phy.receivers.joint import joint
 from phy.stages import Codec, Decoded, Observation, Receiver
 
@@ -21,8 +23,6 @@ class DetectThenDecode:
 
     def receive(self, observation: Observation, *, codec: Codec, earlier_llrs: Any) -> Decoded:
         """See `Receiver.receive`; to be called inside a graph, whose parts are compiled here."""
-        import tensorflow as tf
-
         llrs = self.detect(observation)
         total = llrs if earlier_llrs is None else llrs + earlier_llrs
         rows, users, num_bits = llrs.shape
@@ -47,7 +47,7 @@ def build_receiver(config: LinkConfig, *, num_users: int) -> Receiver:
         num_users=num_users,
     )
     if num_users == 1:
-        return DetectThenDecode(alone(spec))
+        return DetectThenDecode(linear(spec))
     if config.noma.detector == "sic-codeword":
         return CodewordCancellation(spec)
     return DetectThenDecode({"sic": successive, "ml": joint, "lmmse": linear}[config.noma.detector](spec))
@@ -58,8 +58,6 @@ def label_errors(llrs: Any, coded_bits: Any, *, bits_per_symbol: int) -> Any:
 
     `llrs` as `Decoded.llrs`, `coded_bits` the bits sent in the same shape, int32 in {0, 1}. Pure TensorFlow.
     """
-    import tensorflow as tf
-
     rows, users, num_bits = llrs.shape
     wrong = tf.cast(llrs > 0.0, tf.int32) != coded_bits
     by_label = tf.reshape(wrong, [rows, users, num_bits // bits_per_symbol, bits_per_symbol])

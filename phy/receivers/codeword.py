@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import tensorflow as tf
+
+from phy.coding.modulation import modulator
 from phy.receivers.demapping import SoftSymbols
 from phy.receivers.detectors import DetectorSpec, cancel, demap_kernel, in_user_order, sorted_layers
 from phy.stages import Codec, Decoded, Observation
@@ -13,10 +16,6 @@ from phy.stages import Codec, Decoded, Observation
 
 @lru_cache(maxsize=32)
 def _kernels(spec: DetectorSpec) -> tuple[Any, Any]:
-    import tensorflow as tf
-
-    from phy.coding.modulation import modulator
-
     @tf.function(jit_compile=True, autograph=False)
     def clean(soft: SoftSymbols, leakage: tuple[Any, ...], symbols: list[Any]) -> SoftSymbols:
         return cancel(soft, leakage, symbols)
@@ -45,8 +44,6 @@ class CodewordCancellation:
 
     def receive(self, observation: Observation, *, codec: Codec, earlier_llrs: Any) -> Decoded:
         """See `Receiver.receive`; to be called inside a graph, since a codec may not compile."""
-        import tensorflow as tf
-
         stage, remap = _kernels(self.spec)
         turn, layers = sorted_layers(self.spec.equalizer)(observation)
         earlier = None if earlier_llrs is None else tf.gather(earlier_llrs, turn, axis=1, batch_dims=1)

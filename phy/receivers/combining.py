@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from phy.receivers.demapping import SoftSymbols
 from phy.stages import Observation
@@ -42,8 +43,6 @@ def noise_variance(observation: Observation, *, trusting: bool) -> Any:
 
     An estimation error of variance e acts like noise of variance e E|x|^2 = e; that of a silent user carries nothing.
     """
-    import tensorflow as tf
-
     noise = tf.maximum(observation.noise_power, _FAINTEST)
     if trusting:
         rows, num_symbols = observation.received.shape[0], observation.received.shape[-1]
@@ -58,8 +57,6 @@ def combine_alone(observation: Observation, *, trusting: bool) -> SoftSymbols:
     The LMMSE filter against white noise differs from it by a real factor, which unbiasing takes out: both have the
     same x^, and the same SNR where `trusting` makes no difference, that is with perfect channel knowledge.
     """
-    import tensorflow as tf
-
     channel, received = observation.channel[:, 0], observation.received
     weight = tf.math.reciprocal(noise_variance(observation, trusting=trusting))
     matched = tf.reduce_sum(tf.math.conj(channel) * received, axis=1) * tf.cast(weight, tf.complex64)
@@ -73,8 +70,6 @@ def filter_together(observation: Observation) -> SoftSymbols:
     With B = (G + I)^-1: SINR_k = 1 / B_kk - 1 and x^_k SINR_k = (B z)_k / B_kk (Kay, "Fundamentals of statistical
     signal processing", 12.5), B by Gauss-Jordan elimination.
     """
-    import tensorflow as tf
-
     matched, gram = _correlations(observation, trusting=False, precise=True)
     users = range(len(matched))
     table = [[*_plus_identity(gram, k), z] for k, z in enumerate(matched)]
@@ -106,8 +101,6 @@ def filter_in_turn(observation: Observation, *, equalizer: str) -> Layers:
 
 
 def _matched_layers(observation: Observation, *, trusting: bool) -> Layers:
-    import tensorflow as tf
-
     matched, gram = _correlations(observation, trusting=trusting, precise=False)
     soft, leakage = [], []
     for k, z in enumerate(matched):
@@ -122,8 +115,6 @@ def _matched_layers(observation: Observation, *, trusting: bool) -> Layers:
 
 
 def _eliminated_layers(observation: Observation) -> Layers:
-    import tensorflow as tf
-
     matched, gram = _correlations(observation, trusting=False, precise=True)
     table = [_plus_identity(gram, k) for k in range(len(gram))]
     for p in reversed(range(1, len(table))):
@@ -142,8 +133,6 @@ def _eliminated_layers(observation: Observation) -> Layers:
 
 def _correlations(observation: Observation, *, trusting: bool, precise: bool) -> tuple[list[Any], list[list[Any]]]:
     """z_k and G_kj, each `[rows, num_symbols]` complex64, or complex128 where `precise`."""
-    import tensorflow as tf
-
     kind, real = (tf.complex128, tf.float64) if precise else (tf.complex64, tf.float32)
     channel, received = tf.cast(observation.channel, kind), tf.cast(observation.received, kind)
     noise = tf.cast(noise_variance(observation, trusting=trusting), real)
@@ -161,13 +150,9 @@ def _correlations(observation: Observation, *, trusting: bool, precise: bool) ->
 
 def _plus_identity(gram: list[list[Any]], k: int) -> list[Any]:
     """Row k of G + I."""
-    import tensorflow as tf
-
     return [g + tf.ones_like(g) if j == k else g for j, g in enumerate(gram[k])]
 
 
 def _real_reciprocal(value: Any) -> Any:
     """1 / Re(value) as complex: pivots of a Hermitian matrix are real."""
-    import tensorflow as tf
-
     return tf.cast(tf.math.reciprocal(tf.math.real(value)), value.dtype)

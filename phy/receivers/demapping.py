@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.config import BITS_PER_SYMBOL
@@ -30,7 +31,6 @@ class SoftSymbols(NamedTuple):
 @lru_cache(maxsize=8)
 def constellation_points(bits_per_symbol: int) -> NDArray[np.complex64]:
     """Points of unit mean energy, `[2^bits_per_symbol]`, each at the index that is its label."""
-    import tensorflow as tf
     from sionna.phy.mapping import Constellation
 
     with tf.init_scope():
@@ -51,8 +51,6 @@ def _axis_levels(bits_per_symbol: int) -> NDArray[np.float32]:
 
 def _axes(soft: SoftSymbols, bits_per_symbol: int) -> Any:
     """Real parts of the axes in use, `[..., num_symbols, 1 or 2]` float32."""
-    import tensorflow as tf
-
     parts = [tf.math.real(soft.matched)] + [tf.math.imag(soft.matched)] * (bits_per_symbol > 1)
     return tf.stack(parts, axis=-1)
 
@@ -65,8 +63,6 @@ def bit_llrs(soft: SoftSymbols, *, modulation: str, demapper: str) -> Any:
 
     with -|x^ - x|^2 / v = 2 Re(conj(x) matched) - |x|^2 snr up to a term that cancels. Pure TensorFlow.
     """
-    import tensorflow as tf
-
     bits_per_symbol = BITS_PER_SYMBOL[modulation]
     levels = _axis_levels(bits_per_symbol)
     axes = _axes(soft, bits_per_symbol)
@@ -86,8 +82,6 @@ def bit_llrs(soft: SoftSymbols, *, modulation: str, demapper: str) -> Any:
 
 
 def _log_sum(exponents: list[Any], demapper: str) -> Any:
-    import tensorflow as tf
-
     largest = exponents[0]
     for exponent in exponents[1:]:
         largest = tf.maximum(largest, exponent)
@@ -98,8 +92,6 @@ def _log_sum(exponents: list[Any], demapper: str) -> Any:
 
 def nearest_points(soft: SoftSymbols, *, modulation: str) -> Any:
     """The constellation point nearest to x^, `[..., num_symbols]` complex64; any point for a silent user."""
-    import tensorflow as tf
-
     bits_per_symbol = BITS_PER_SYMBOL[modulation]
     levels = _axis_levels(bits_per_symbol)
     largest = np.float32(len(levels) - 1)

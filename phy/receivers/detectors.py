@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
+
+import tensorflow as tf
 
 from phy.receivers.combining import Layers, combine_alone, filter_in_turn, filter_together
 from phy.receivers.demapping import SoftSymbols, bit_llrs, nearest_points
@@ -31,7 +33,6 @@ class DetectorSpec:
 @lru_cache(maxsize=32)
 def demap_kernel(modulation: str, demapper: str) -> Any:
     """Compiled `bit_llrs`."""
-    import tensorflow as tf
 
     @tf.function(jit_compile=True, autograph=False)
     def demap(soft: SoftSymbols) -> Any:
@@ -41,34 +42,16 @@ def demap_kernel(modulation: str, demapper: str) -> Any:
 
 
 @lru_cache(maxsize=32)
-def alone(spec: DetectorSpec) -> Detector:
-    """Detector of one user per resource: maximum-ratio combining.
-
-    `lmmse` counts the variance of the channel estimate as noise and `zf` takes the estimate as true, so that they
-    weigh soft bits differently; decisions of single symbols, and everything under perfect channel knowledge, coincide.
-    """
-    import tensorflow as tf
-
-    demap = demap_kernel(spec.modulation, spec.demapper)
-    trusting = spec.equalizer == "zf"
-
-    @tf.function(jit_compile=True, autograph=False)
-    def combine(observation: Observation) -> SoftSymbols:
-        return combine_alone(observation, trusting=trusting)
-
-    def detect(observation: Observation) -> Any:
-        return demap(combine(observation))
-
-    return detect
-
-
-@lru_cache(maxsize=32)
 def linear(spec: DetectorSpec) -> Detector:
-    """All users at once, each behind its LMMSE filter against the others."""
-    import tensorflow as tf
+    """Maximum-ratio combining of a single user, or all users at once, each behind its LMMSE filter against the others.
 
+    Alone, `lmmse` counts the variance of the channel estimate as noise and `zf` takes the estimate as true, so that
+    they weigh soft bits differently; decisions of single symbols, and everything under perfect channel knowledge,
+    coincide.
+    """
+    alone = partial(combine_alone, trusting=spec.equalizer == "zf")
+    combine = tf.function(alone if spec.num_users == 1 else filter_together, jit_compile=True, autograph=False)
     demap = demap_kernel(spec.modulation, spec.demapper)
-    combine = tf.function(filter_together, jit_compile=True, autograph=False)
 
     def detect(observation: Observation) -> Any:
         return demap(combine(observation))
@@ -82,7 +65,6 @@ def sorted_layers(equalizer: str) -> Any:
 
     Strongest first by |h|^2 summed over the packet's symbols and antennas, equal powers by the user's number.
     """
-    import tensorflow as tf
 
     @tf.function(jit_compile=True, autograph=False)
     def order(channel: Any) -> Any:
@@ -119,7 +101,6 @@ def cancel(soft: SoftSymbols, leakage: tuple[Any, ...], symbols: list[Any]) -> S
 @lru_cache(maxsize=32)
 def in_user_order() -> Any:
     """Compiled: values `[rows, users, ...]` in the order of detection back to the order of the users."""
-    import tensorflow as tf
 
     @tf.function(jit_compile=True, autograph=False)
     def restore(values: Any, turn: Any) -> Any:
@@ -135,8 +116,6 @@ def successive(spec: DetectorSpec) -> Detector:
     A user's symbol is decided to the nearest point behind its filter and subtracted as decided, right or wrong, before
     the next user is looked at; its LLRs are those of this stage, users not yet cancelled counted as noise.
     """
-    import tensorflow as tf
-
     demap = demap_kernel(spec.modulation, spec.demapper)
     filters = sorted_layers(spec.equalizer)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import tensorflow as tf
+
 from phy.config import BITS_PER_SYMBOL
 from phy.receivers.combining import noise_variance
 from phy.receivers.demapping import constellation_points
@@ -23,8 +25,6 @@ def joint(spec: DetectorSpec) -> Detector:
     `MaximumLikelihoodDetector`, the oracle of the tests, with the symbols innermost: 4 to 10 times faster on a CPU,
     and in memory that does not grow with the packet.
     """
-    import tensorflow as tf
-
     bits = BITS_PER_SYMBOL[spec.modulation]
     users = spec.num_users
     points = constellation_points(bits)

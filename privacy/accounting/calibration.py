@@ -133,12 +133,7 @@ def schedule_weights(schedule: Schedule, *, num_rounds: int, ratio: float = RATI
 
 
 def calibrated(
-    kind: Kind,
-    *,
-    budget: RunBudget,
-    coordinates: int,
-    weights: Floats,
-    facts: Mapping[str, float] = _NO_FACTS,
+    kind: Kind, *, budget: RunBudget, coordinates: int, weights: Floats, facts: Mapping[str, float] = _NO_FACTS
 ) -> Floats:
     """The ledger parameter of every round that spends the budget, `[num_rounds]` float64.
 

@@ -63,10 +63,7 @@ def pld_epsilon(spent: Sequence[Spending], *, delta: float) -> float:
             f"{rounding:.1g}; give at least ten times that, or use renyi."
         )
     # A coarse grid may exceed the sum of all losses, or the Renyi bound of the same distribution.
-    largest = min(
-        math.fsum(one.count * one.event.pure_epsilon() for one in left),
-        renyi_epsilon(left, delta=delta),
-    )
+    largest = min(math.fsum(one.count * one.event.pure_epsilon() for one in left), renyi_epsilon(left, delta=delta))
 
     def smallest(pmf: PLDPmf) -> float:
         return min(_smallest_epsilon(pmf, delta=delta - rounding), largest)

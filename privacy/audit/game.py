@@ -112,14 +112,7 @@ def judge(
 
 
 def _bound(
-    wrong: ArrayLike,
-    missed: ArrayLike,
-    num_null: int,
-    num_other: int,
-    *,
-    delta: float,
-    confidence: float,
-    form: Form,
+    wrong: ArrayLike, missed: ArrayLike, num_null: int, num_other: int, *, delta: float, confidence: float, form: Form
 ) -> NDArray[np.float64]:
     """The bound that selects a threshold; epsilon of the Gaussian form grows with mu."""
     if form == "gaussian":

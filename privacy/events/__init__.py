@@ -1,1 +1,1 @@
-"""What every round released, and what that adds up to: events, the ledger of a run, and the claims made from it."""
+"""Releases of every round and their sum: events, the ledger of a run, and the claims made from it."""

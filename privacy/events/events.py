@@ -53,45 +53,37 @@ class Event(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoRelease:
+class NoRelease(Event):
     """Nothing was sent, or nothing that depends on the data."""
 
     def pure_epsilon(self) -> float:
-        """See `Event.pure_epsilon`."""
         return 0.0
 
     def delta(self, epsilon: Floats) -> Floats:
-        """See `Event.delta`."""
         return np.zeros_like(np.asarray(epsilon, np.float64))
 
     def renyi(self, order: Floats) -> Floats:
-        """See `Event.renyi`."""
         return np.zeros_like(np.asarray(order, np.float64))
 
     def repeated(self, count: int) -> Event:
-        """See `Event.repeated`."""
         del count
         return self
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unprotected:
+class Unprotected(Event):
     """Sent without any guaranteed noise: no epsilon holds."""
 
     def pure_epsilon(self) -> float:
-        """See `Event.pure_epsilon`."""
         return math.inf
 
     def delta(self, epsilon: Floats) -> Floats:
-        """See `Event.delta`."""
         return np.ones_like(np.asarray(epsilon, np.float64))
 
     def renyi(self, order: Floats) -> Floats:
-        """See `Event.renyi`."""
         return np.full_like(np.asarray(order, np.float64), math.inf)
 
     def repeated(self, count: int) -> Event:
-        """See `Event.repeated`."""
         return self if count else NoRelease()
 
 

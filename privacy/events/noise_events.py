@@ -18,7 +18,7 @@ _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianNoise:
+class GaussianNoise(Event):
     """N(0, sigma^2 I) on a vector; `noise_multiplier` is sigma over the l2 distance of neighbours.
 
     With mu = 1 / noise_multiplier: delta = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), Balle and Wang 2018, Theorem
@@ -33,11 +33,9 @@ class GaussianNoise:
         require_positive(noise_multiplier=self.noise_multiplier)
 
     def pure_epsilon(self) -> float:
-        """See `Event.pure_epsilon`."""
         return math.inf
 
     def delta(self, epsilon: Floats) -> Floats:
-        """See `Event.delta`."""
         epsilon, mu = np.asarray(epsilon, np.float64), 1.0 / self.noise_multiplier
         near, far = mu / 2.0 - epsilon / mu, -mu / 2.0 - epsilon / mu
         # e^eps phi(far) = phi(near), and Phi = phi times Mills' ratio: nothing overflows, and tails stay exact.
@@ -50,17 +48,15 @@ class GaussianNoise:
         return np.asarray(np.clip(kept * (1.0 + _ROUNDING) - lost, 0.0, 1.0))
 
     def renyi(self, order: Floats) -> Floats:
-        """See `Event.renyi`."""
         with np.errstate(over="ignore"):
             return np.asarray(np.asarray(order, np.float64) / self.noise_multiplier / self.noise_multiplier / 2.0)
 
     def repeated(self, count: int) -> Event:
-        """See `Event.repeated`."""
         return _none_or_one(self, count) or GaussianNoise(noise_multiplier=self.noise_multiplier / math.sqrt(count))
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceNoise:
+class LaplaceNoise(Event):
     """Laplace noise on one number; `epsilon` is the distance of neighbours over the scale.
 
     delta = 1 - e^((x - eps) / 2) at x <= eps; Renyi by Mironov 2017, Proposition 6. Raises PrivacyError unless epsilon
@@ -74,15 +70,12 @@ class LaplaceNoise:
         _require_epsilon(self.epsilon)
 
     def pure_epsilon(self) -> float:
-        """See `Event.pure_epsilon`."""
         return self.epsilon
 
     def delta(self, epsilon: Floats) -> Floats:
-        """See `Event.delta`."""
         return np.asarray(-np.expm1(np.minimum(np.asarray(epsilon, np.float64) - self.epsilon, 0.0) / 2.0))
 
     def renyi(self, order: Floats) -> Floats:
-        """See `Event.renyi`."""
         a = np.asarray(order, np.float64)
         inside = (a - 1.0) * np.expm1(self.epsilon * (1.0 - 2.0 * a)) / (2.0 * a - 1.0)
         return np.asarray(np.minimum(self.epsilon * (1.0 + _ROUNDING) + np.log1p(inside) / (a - 1.0), self.epsilon))
@@ -93,7 +86,7 @@ class LaplaceNoise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PureEpsilon:
+class PureEpsilon(Event):
     """A release of unknown law whose privacy loss is at most `epsilon`.
 
     Randomised response with keep probability e^eps / (1 + e^eps) dominates it, alone and in any composition (Kairouz,
@@ -108,24 +101,20 @@ class PureEpsilon:
         _require_epsilon(self.epsilon)
 
     def pure_epsilon(self) -> float:
-        """See `Event.pure_epsilon`."""
         return self.epsilon
 
     def delta(self, epsilon: Floats) -> Floats:
-        """See `Event.delta`."""
         return _response_delta(epsilon, self.epsilon)
 
     def renyi(self, order: Floats) -> Floats:
-        """See `Event.renyi`."""
         return _response_renyi(order, self.epsilon)
 
     def repeated(self, count: int) -> Event | None:
-        """See `Event.repeated`."""
         return _repeated_flips(self, count)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlippedBit:
+class FlippedBit(Event):
     """One bit that is wrong with `flip_probability` p, independent of all others: epsilon = |ln((1 - p) / p)|.
 
     p and 1 - p give the same epsilon. Raises PrivacyError unless 0 < p < 1.
@@ -142,24 +131,20 @@ class FlippedBit:
             )
 
     def pure_epsilon(self) -> float:
-        """See `Event.pure_epsilon`."""
         return abs(math.log1p(-self.flip_probability) - math.log(self.flip_probability))
 
     def delta(self, epsilon: Floats) -> Floats:
-        """See `Event.delta`."""
         return _response_delta(epsilon, self.pure_epsilon())
 
     def renyi(self, order: Floats) -> Floats:
-        """See `Event.renyi`."""
         return _response_renyi(order, self.pure_epsilon())
 
     def repeated(self, count: int) -> Event | None:
-        """See `Event.repeated`."""
         return _repeated_flips(self, count)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepeatedFlips:
+class RepeatedFlips(Event):
     """`count` randomised responses of `epsilon_each`: the loss is eps (n - 2 Binomial(n, 1 / (1 + e^eps))), exactly.
 
     Raises PrivacyError unless epsilon is finite and above 0 and the count a whole number up to 2e11.
@@ -179,21 +164,17 @@ class RepeatedFlips:
             )
 
     def pure_epsilon(self) -> float:
-        """See `Event.pure_epsilon`."""
         return self.count * self.epsilon_each
 
     def delta(self, epsilon: Floats) -> Floats:
-        """See `Event.delta`."""
         from privacy.events._binomial_tails import flip_delta
 
         return flip_delta(epsilon, epsilon_each=self.epsilon_each, count=self.count)
 
     def renyi(self, order: Floats) -> Floats:
-        """See `Event.renyi`."""
         return np.asarray(self.count * _response_renyi(order, self.epsilon_each))
 
     def repeated(self, count: int) -> Event | None:
-        """See `Event.repeated`."""
         return _repeated_flips(self, count)
 
 

@@ -17,7 +17,7 @@ _LARGEST_ORDER = 300.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampledRelease:
+class SampledRelease(Event):
     """`event` with probability `rate`, otherwise the release of another unit in its place.
 
     delta'(ln(1 + q (e^x - 1))) = q delta(x), Balle, Barthe and Gaboardi 2018: Theorem 8, each unit by its own coin, for
@@ -38,18 +38,15 @@ class SampledRelease:
             )
 
     def pure_epsilon(self) -> float:
-        """See `Event.pure_epsilon`."""
         return float(_mixed(np.float64(self.event.pure_epsilon()), self.rate))
 
     def delta(self, epsilon: Floats) -> Floats:
-        """See `Event.delta`."""
         mixed, q = np.asarray(epsilon, np.float64), self.rate
         small = np.log1p(np.expm1(np.minimum(mixed, 1.0)) / q)
         large = mixed - np.log(q) + np.log1p(-(1.0 - q) * np.exp(-np.maximum(mixed, 1.0)))
         return np.asarray(q * self.event.delta(np.where(mixed < 1.0, small, large)))
 
     def renyi(self, order: Floats) -> Floats:
-        """See `Event.renyi`."""
         order = np.asarray(order, np.float64)
         convex = np.minimum(self._convex(order), self.pure_epsilon())
         # Beyond the last bend of the profile both bounds are equal, and larger exponents overflow.
@@ -59,8 +56,7 @@ class SampledRelease:
             one = float(order[tuple(place)])
             beyond = float(self._convex(np.float64(2.0 * one)))
             found[tuple(place)] = min(
-                found[tuple(place)],
-                renyi_of_profile(self.delta, one, largest=self.pure_epsilon(), at_twice=beyond),
+                found[tuple(place)], renyi_of_profile(self.delta, one, largest=self.pure_epsilon(), at_twice=beyond)
             )
         return np.asarray(found)
 

@@ -36,7 +36,7 @@ _ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuperposedBit:
+class SuperposedBit(Event):
     """P against Q of the module's head: +-1, with log odds of at most `entry_bound` b, at received amplitude A.
 
     `amplitude` A >= 0 in the unit of sqrt(noise power), math.inf without noise: then it is randomized response with

@@ -87,9 +87,7 @@ class RoundPrivacy:
             raise PrivacyError(f"kind is {self.kind!r}, but it must be 'digital' or 'analog'; choose one.")
         require_count(dimension=self.dimension, num_devices=self.num_devices)
         require_positive(
-            gradient_bound=self.gradient_bound,
-            quantizer_slope=self.quantizer_slope,
-            noise_power=self.noise_power,
+            gradient_bound=self.gradient_bound, quantizer_slope=self.quantizer_slope, noise_power=self.noise_power
         )
 
     def amplitude_cap(self) -> float:
@@ -156,9 +154,7 @@ class RoundPrivacy:
         if self.kind == "analog":
             return math.inf
         return digital_loss_bound(
-            dimension=self.dimension,
-            gradient_bound=self.gradient_bound,
-            quantizer_slope=self.quantizer_slope,
+            dimension=self.dimension, gradient_bound=self.gradient_bound, quantizer_slope=self.quantizer_slope
         )
 
 

@@ -17,79 +17,13 @@ noise_power N0 share a unit (A^2 and N0 are powers at the receiver); epsilon and
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from privacy.errors import (
-    PrivacyError,
-    require_amplitude,
-    require_count,
-    require_positive,
-    require_probability,
-)
-from privacy.mechanisms._digital_tail import DELTA_RESOLUTION, entry_loss, exceedance
-from privacy.rate_limits import rate_limit
+from privacy.errors import PrivacyError, require_amplitude, require_count, require_positive, require_probability
+from privacy.mechanisms._digital_tail import DELTA_RESOLUTION, exceedance
 
 # Tolerance for an epsilon that equals the bound m a l up to rounding.
 _BOUND_SLACK = 1e-12
-_MONTE_CARLO_CHUNK = 1 << 18
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeltaEstimate:
-    """Counted Pr(L* > epsilon) with its Clopper-Pearson interval at the given confidence."""
-
-    num_samples: int
-    num_exceeding: int
-    lower: float
-    upper: float
-    confidence: float
-
-    @property
-    def delta(self) -> float:
-        """The estimate num_exceeding / num_samples."""
-        return self.num_exceeding / self.num_samples
-
-    @property
-    def standard_error(self) -> float:
-        """Binomial standard error, with one count added on each side so that it is never 0."""
-        smoothed = (self.num_exceeding + 1) / (self.num_samples + 2)
-        return math.sqrt(smoothed * (1 - smoothed) / self.num_samples)
-
-
-def digital_loss(
-    z: ArrayLike,
-    *,
-    amplitude: float,
-    gradient_bound: float,
-    quantizer_slope: float,
-    num_devices: int,
-    noise_power: float,
-) -> NDArray[np.float64]:
-    """L*(z) of Zhang et al. 2022 (16), see the module's head, for z [..., m] float -> [...] float64, in nats.
-
-    z is noise at the receiver, of power noise_power per entry. The result never exceeds
-    `digital_loss_bound`. Raises PrivacyError for arguments out of range or a z without entries.
-    """
-    _check(gradient_bound, quantizer_slope, num_devices, noise_power)
-    require_amplitude(amplitude)
-    samples = np.asarray(z, dtype=np.float64)
-    if samples.ndim == 0 or samples.shape[-1] == 0:
-        raise PrivacyError(
-            f"z has shape {samples.shape}, but it needs at least one entry on its last axis; give z [..., m]."
-        )
-    relative = _relative(amplitude, noise_power)
-    entry_bound = quantizer_slope * gradient_bound
-    w, shift = samples / math.sqrt(noise_power), relative * (num_devices - 1)
-    above = entry_loss(w + shift, relative=relative, entry_bound=entry_bound).sum(axis=-1)
-    below = entry_loss(w - shift, relative=relative, entry_bound=entry_bound).sum(axis=-1)
-    # A sum of m rounded terms may exceed the exact bound by an ulp.
-    bound = samples.shape[-1] * entry_bound
-    loss: NDArray[np.float64] = np.minimum(np.maximum(np.abs(above), np.abs(below)), bound)
-    return loss
 
 
 def digital_loss_bound(*, dimension: int, gradient_bound: float, quantizer_slope: float) -> float:
@@ -100,49 +34,6 @@ def digital_loss_bound(*, dimension: int, gradient_bound: float, quantizer_slope
     require_count(dimension=dimension)
     require_positive(gradient_bound=gradient_bound, quantizer_slope=quantizer_slope)
     return dimension * quantizer_slope * gradient_bound
-
-
-def digital_delta_monte_carlo(
-    epsilon: float,
-    *,
-    amplitude: float,
-    dimension: int,
-    gradient_bound: float,
-    quantizer_slope: float,
-    num_devices: int,
-    noise_power: float,
-    num_samples: int,
-    rng: np.random.Generator,
-    confidence: float = 0.95,
-) -> DeltaEstimate:
-    """Pr(L*(z) > epsilon) counted over num_samples draws of z: the paper's own way, Zhang et al. 2022 (16).
-
-    The interval is Clopper-Pearson, two-sided. Raises PrivacyError for arguments out of range.
-    """
-    require_positive(epsilon=epsilon)
-    require_count(num_samples=num_samples, dimension=dimension)
-    require_probability(confidence=confidence)
-    chunk = max(1, _MONTE_CARLO_CHUNK // dimension)
-    exceeding = 0
-    for start in range(0, num_samples, chunk):
-        rows = min(chunk, num_samples - start)
-        loss = digital_loss(
-            rng.normal(scale=math.sqrt(noise_power), size=(rows, dimension)),
-            amplitude=amplitude,
-            gradient_bound=gradient_bound,
-            quantizer_slope=quantizer_slope,
-            num_devices=num_devices,
-            noise_power=noise_power,
-        )
-        exceeding += int(np.count_nonzero(loss > epsilon))
-    half = (1 - confidence) / 2
-    return DeltaEstimate(
-        num_samples=num_samples,
-        num_exceeding=exceeding,
-        lower=float(rate_limit(exceeding, num_samples, level=half)),
-        upper=float(rate_limit(exceeding + 1, num_samples, level=1 - half)),
-        confidence=confidence,
-    )
 
 
 def digital_delta(

@@ -168,9 +168,7 @@ class _Program:
         prices = result.eqlin.marginals[num_inputs:]
         slope = (table * (2.0 * (symbols - x[:, None]) - prices[:, None])).sum(axis=0)
         return _Solved(
-            cost=float(result.fun),
-            gradient=slope[num_symbols // 2 :] - slope[: num_symbols // 2][::-1],
-            table=table,
+            cost=float(result.fun), gradient=slope[num_symbols // 2 :] - slope[: num_symbols // 2][::-1], table=table
         )
 
 

@@ -23,9 +23,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from privacy.errors import PrivacyError, require_count, require_positive, require_probability
 from privacy.events.claims import Claim, Scope, Standing
 from privacy.events.published import WEIGHED_BITS, theorem_1_claim
@@ -34,44 +31,6 @@ from privacy.mechanisms.bit_flipping import aes_plaintext_rate, blocks_touched, 
 Norm = Literal["l1", "l2", "linf"]
 
 _MOST_BITS = 52
-
-
-def reachable_distance(steps: int, *, bits: int) -> int:
-    """The most bits in which two B-bit codes differ that are at most `steps` apart: 0 for 0, else all B.
-
-    Raises PrivacyError for numbers that are not whole, steps below 0, or bits outside 1..52.
-    """
-    return _bits(bits) if _steps(steps) else 0
-
-
-def distance_law(steps: int, *, bits: int) -> NDArray[np.float64]:
-    """Probability `[bits + 1]` that codes c and c + `steps` differ in 0, 1, .., B bits, c uniform where both exist.
-
-    Exact: the 2^B - d pairs are counted from the last bit to the first, by carry and by bits that changed so far.
-    Raises PrivacyError as `reachable_distance` does, and for steps that no two codes are apart.
-    """
-    width, apart = _bits(bits), _steps(steps)
-    if apart >= 1 << width:
-        raise PrivacyError(f"steps is {apart}, but codes of {width} bits are at most {2**width - 1} apart; give less.")
-    counts = [[1] + [0] * width, [0] * (width + 1)]
-    for place in range(width):
-        added = (apart >> place) & 1
-        following = [[0] * (width + 1), [0] * (width + 1)]
-        for carry in (0, 1):
-            changes = added ^ carry
-            for one in (0, 1):
-                into = following[(one + added + carry) >> 1]
-                for changed in range(place + 1):
-                    into[changed + changes] += counts[carry][changed]
-        counts = following
-    # A carry out of the first bit would be a code beyond the last.
-    return np.array(counts[0], dtype=np.float64) / float((1 << width) - apart)
-
-
-def mean_distance(steps: int, *, bits: int) -> float:
-    """The mean of `distance_law`, about 2 for one step: typical, and no guarantee."""
-    law = distance_law(steps, bits=bits)
-    return float(law @ np.arange(law.size))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +81,7 @@ class StatedSensitivity:
 
 def reachable_bits(sensitivity: StatedSensitivity, *, num_numbers: int, bits: int) -> int:
     """The most bits of one upload in which neighbours differ: all B of every number that can differ."""
-    return sensitivity.numbers(num_numbers) * reachable_distance(1, bits=bits)
+    return sensitivity.numbers(num_numbers) * _bits(bits)
 
 
 def composed_epsilon(flip_probability: float, *, num_bits: int, delta: float) -> float:
@@ -308,9 +267,3 @@ def _bits(bits: int) -> int:
     if bits != int(bits) or not 1 <= bits <= _MOST_BITS:
         raise PrivacyError(f"bits is {bits}, but must be 1..{_MOST_BITS}; 23 is that of binary32.")
     return int(bits)
-
-
-def _steps(steps: int) -> int:
-    if steps != int(steps) or steps < 0:
-        raise PrivacyError(f"steps is {steps}, but codes are a whole number of steps apart; give 0 or more.")
-    return int(steps)

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import errno
 import sqlite3
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from scenarios.cli.options import (
+    AllowCodeOption,
+    DebugOption,
+    FolderArgument,
+    Level,
+    LevelOption,
+    MemoryOption,
+    OutOption,
+    ScenarioArgument,
+    SeedOption,
+    SetOption,
+    TrialsOption,
+    named,
+)
 from scenarios.engine.interruption import interruptible, listen
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.database import REMEDY, is_damage
+from scenarios.schema.permission import code_allowed
 
 INTERRUPTED = 130
-
-
-class Level(StrEnum):
-    """The words of --log-level: keys of `scenarios.files.log.LEVELS`."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
 
 
 app = typer.Typer(
@@ -37,54 +40,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def named(text: str) -> Path:
-    """Path of a named folder or file; empty text, as of a shell variable that is not set, is refused."""
-    if not text:
-        raise typer.BadParameter("no text names no folder; name one, or leave the option out")
-    try:
-        (Path(text) / "results.sqlite-journal").lstat()  # as long as any name in a run folder
-    except OSError as error:  # the caller that uses the path reports other errors
-        if error.errno == errno.ENAMETOOLONG:
-            raise typer.BadParameter(f"{len(text)} characters are more than a name may have; name another") from error
-    return Path(text)
-
-
-ScenarioArgument = Annotated[
-    str, typer.Argument(metavar="SCENARIO", help="A YAML file, or the name of a library scenario.")
-]
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", parser=named, help="The folder of a run.")]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        parser=named,
-        help="Folder for the results [default: runs/NAME, runs/NAME-audit for an audit].",
-    ),
-]
-TrialsOption = Annotated[int | None, typer.Option("--trials", metavar="N", help="Trials per point.")]
-SeedOption = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of every random draw.")]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Override one key, e.g. link.power.snr_max_db=20; repeatable."),
-]
-AllowCodeOption = Annotated[
-    bool, typer.Option("--allow-code", help="Run a model of your own, module:function: it has all your rights.")
-]
-MemoryOption = Annotated[
-    str | None,
-    typer.Option("--memory-limit", metavar="SIZE", help="Memory of all processes, e.g. 4GB [default: what is free]."),
-]
-LevelOption = Annotated[
-    Level,
-    typer.Option(
-        "--log-level",
-        help="What log.jsonl keeps and standard error shows: debug all, warning no progress, error no warnings.",
-    ),
-]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
 @app.command()
@@ -132,16 +87,16 @@ def run(
         scheduler=scheduler,
         checkpoint_rounds=checkpoint_rounds,
         checkpoint_minutes=checkpoint_minutes,
-        allow_code=allow_code,
         memory_limit=memory_limit,
     )
     changes = {"overrides": overrides or (), "trials": trials, "seed": seed}
-    code = carry_out(
-        lambda: studies.learning(scenario, out=out, options=options, **changes),
-        log_level=log_level,
-        debug=debug,
-        retry_failed=retry_failed,
-    )
+    with code_allowed(allow_code):
+        code = carry_out(
+            lambda: studies.learning(scenario, out=out, options=options, **changes),
+            log_level=log_level,
+            debug=debug,
+            retry_failed=retry_failed,
+        )
     raise typer.Exit(code)
 
 
@@ -155,6 +110,7 @@ def link(
         float | None,
         typer.Option("--max-seconds", metavar="S", min=0.001, help="Computing time per point at most [s]."),
     ] = None,
+    allow_code: AllowCodeOption = False,
     log_level: LevelOption = Level.INFO,
     debug: DebugOption = False,
 ) -> None:
@@ -163,9 +119,12 @@ def link(
     from scenarios.cli.command import carry_out
 
     changes = {"overrides": overrides or (), "seed": seed}
-    code = carry_out(
-        lambda: studies.link(scenario, out=out, max_seconds=max_seconds, **changes), log_level=log_level, debug=debug
-    )
+    with code_allowed(allow_code):
+        code = carry_out(
+            lambda: studies.link(scenario, out=out, max_seconds=max_seconds, **changes),
+            log_level=log_level,
+            debug=debug,
+        )
     raise typer.Exit(code)
 
 
@@ -198,15 +157,17 @@ def audit(
     """Attack what the server receives: lower bounds on epsilon beside the claimed ones, for every point."""
     from scenarios.cli import studies
     from scenarios.cli.command import carry_out
-    from scenarios.studies.audit.plan import audit_options
+    from scenarios.studies.audit.plan import AuditOptions
 
-    options = audit_options(games=games, delta=delta, confidence=confidence, attack=attack, rounds=rounds)
+    # Other words for an attack are refused there.
+    options = AuditOptions(games=games, delta=delta, confidence=confidence, attack=attack, rounds=rounds)  # type: ignore[arg-type]
     changes = {"overrides": overrides or (), "seed": seed}
-    code = carry_out(
-        lambda: studies.audit(scenario, out=out, options=options, allow_code=allow_code, **changes),
-        debug=debug,
-        retry_failed=True,
-    )
+    with code_allowed(allow_code):
+        code = carry_out(
+            lambda: studies.audit(scenario, out=out, options=options, **changes),
+            debug=debug,
+            retry_failed=True,
+        )
     raise typer.Exit(code)
 
 
@@ -247,11 +208,13 @@ def check(
     overrides: SetOption = None,
     seed: SeedOption = None,
     memory_limit: MemoryOption = None,
+    allow_code: AllowCodeOption = False,
 ) -> None:
     """Validate a scenario and show its cost and the limits that will bind, without running it."""
     from scenarios.cli.check import check_scenario
 
-    check_scenario(scenario, overrides=overrides or (), trials=trials, seed=seed, memory_limit=memory_limit)
+    with code_allowed(allow_code):
+        check_scenario(scenario, overrides=overrides or (), trials=trials, seed=seed, memory_limit=memory_limit)
 
 
 @app.command(name="list")
@@ -260,6 +223,40 @@ def list_scenarios() -> None:
     from scenarios.cli.check import list_library
 
     list_library()
+
+
+@app.command()
+def show(
+    what: Annotated[
+        str | None, typer.Argument(metavar="WHAT", help="A kind, such as scheme, or a name, such as cpa.")
+    ] = None,
+) -> None:
+    """Show what a scenario may name: schemes, codecs, fading laws and so on, with their parameters."""
+    from scenarios.cli.show import show as show_registry
+
+    show_registry(what)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the scenario or plug-in, and of its files.")],
+    kind: Annotated[str, typer.Option("--kind", help="fedavg, flmc, link, or plugin.")] = "fedavg",
+) -> None:
+    """Write a commented scenario, or a plug-in with a test, that runs as it stands."""
+    from scenarios.cli.new import print_new
+
+    print_new(name, kind=kind)
+
+
+@app.command(name="check-plugin")
+def check_plugin(
+    file: Annotated[Path, typer.Argument(metavar="FILE", parser=named, help="The Python file of the plug-in.")],
+) -> None:
+    """Import a plug-in, and check what it registers against the contract of its kind."""
+    from scenarios.cli.new import print_checks
+
+    if not print_checks(file):
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -274,13 +271,14 @@ def status(
 
 
 @app.command()
-def report(folder: FolderArgument) -> None:
+def report(folder: FolderArgument, allow_code: AllowCodeOption = False) -> None:
     """Draw the figures and the report page of a run again."""
     from scenarios.cli.command import print_paths
     from scenarios.engine.study import ReportPaths
     from scenarios.studies.folders import study_in, write_report_of
 
-    paths = write_report_of(study_in(folder), folder)
+    with code_allowed(allow_code):
+        paths = write_report_of(study_in(folder), folder)
     print_paths(paths if paths.html is None else ReportPaths(html=paths.html))
 
 
@@ -300,25 +298,29 @@ def privacy(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every accountant, not the strongest alone.")] = False,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write all claims to a CSV file.")] = None,
+    allow_code: AllowCodeOption = False,
 ) -> None:
     """Compute the epsilon of all rounds of a run from its ledgers; nothing is run again."""
     from scenarios.cli.claims import account_run
 
-    account_run(
-        folder, delta=delta, accountants=accountant or (), relation=relation, everything=everything, csv_file=csv
-    )
+    with code_allowed(allow_code):
+        account_run(
+            folder, delta=delta, accountants=accountant or (), relation=relation, everything=everything, csv_file=csv
+        )
 
 
 @app.command()
 def export(
     folder: FolderArgument,
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", parser=named, help="Where the CSV files go.")],
+    allow_code: AllowCodeOption = False,
 ) -> None:
     """Write the tables of a run as CSV files."""
     from scenarios.studies import folders
 
-    for path in folders.export(folders.study_in(folder), folder, out):
-        print(path)
+    with code_allowed(allow_code):
+        for path in folders.export(folders.study_in(folder), folder, out):
+            print(path)
 
 
 @app.command()
@@ -341,6 +343,8 @@ def main() -> None:
         print(f"phyloop: {error}", file=sys.stderr)
         sys.exit(2)
     except (sqlite3.Error, UnicodeDecodeError) as error:
+        from scenarios.store.database import REMEDY, is_damage  # brings NumPy
+
         what = f"is damaged ({error}); {REMEDY}" if is_damage(error) else f"cannot be used ({error}); run again"
         print(f"phyloop: results.sqlite {what}.", file=sys.stderr)
         sys.exit(2)
@@ -356,8 +360,13 @@ def main() -> None:
         if type(error).__module__.split(".")[0] in ("phy", "fl", "privacy"):
             print(f"phyloop: {error}.", file=sys.stderr)
             sys.exit(1)
+        from scenarios.schema.plugins import has_plugins
+
+        remedy = (
+            "phyloop check-plugin tests the plug-ins" if has_plugins() else "run again with --debug for the traceback"
+        )
         print(
-            f"phyloop: unexpected {type(error).__name__}: {error}; run again with --debug for the traceback.",
+            f"phyloop: unexpected {type(error).__name__}: {error}; {remedy}.",
             file=sys.stderr,
         )
         sys.exit(1)

@@ -10,10 +10,9 @@ from rich.table import Table
 from scenarios.engine.limits import room
 from scenarios.engine.study import default_folder
 from scenarios.plan.plan import expand
+from scenarios.report.check import check_figures, check_tables
 from scenarios.report.computed_by import computed_by, links_on_air
-from scenarios.report.figures.check import check_figures
-from scenarios.report.tables.table_check import check_tables
-from scenarios.report.terminal import print_table
+from scenarios.report.tables.table import Table as TextTable
 from scenarios.schema.labels.units import byte_size
 from scenarios.schema.loader import LoadedScenario, library_names, load_scenario
 from scenarios.studies.learning import learning_warnings
@@ -23,7 +22,7 @@ def check_scenario(
     source: str, *, overrides: Sequence[str], trials: int | None, seed: int | None, memory_limit: str | None = None
 ) -> None:
     """`phyloop check`."""
-    from scenarios.cli.describe import describe, listings
+    from scenarios.cli.describe.learning import describe, listings
     from scenarios.engine.limits import estimate, refuse_disk, refuse_memory
     from scenarios.plan.own_code import functions_of
 
@@ -66,18 +65,17 @@ def check_scenario(
         console.print(f"warning: {sentence}", highlight=False, markup=False)
     for listing in listings(plan):
         console.print(f"\n{listing.title}", highlight=False)
-        print_table(listing.heads, [head not in listing.left for head in listing.heads], listing.rows)
+        TextTable(columns=listing.heads, rows=listing.rows, left=listing.left).print()
 
 
 def check_study(loaded: LoadedScenario) -> None:
     """`phyloop check` of the `measure:` part."""
-    from scenarios.studies.link.check import check_study_figures
     from scenarios.studies.link.closed_form import has_closed_form
     from scenarios.studies.link.plan import expand_link, study_warnings
     from scenarios.studies.link.words import axis_sentence, stop_sentence
 
     plan = expand_link(loaded)
-    check_study_figures(loaded, plan)
+    check_figures(loaded)
     console = Console()
 
     def say(text: str) -> None:

@@ -19,8 +19,7 @@ from scenarios.report.claims.bit_flipping import FlippingTable, flipping_tables
 from scenarios.report.claims.gather import ACCOUNTANTS, PointClaims, gather_claims, strongest
 from scenarios.report.claims.table import claim_table
 from scenarios.report.settings import setting_in_words
-from scenarios.report.tables.cells import csv_row
-from scenarios.report.terminal import print_table
+from scenarios.report.tables.table import Table, csv_row
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.folder import identity_of
 from scenarios.store.store import Store
@@ -117,7 +116,7 @@ def _known(folder: Path, names: Sequence[str]) -> tuple[Accountant, ...]:
 def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool, asked: bool) -> None:
     """`asked`: accountants were named, so that what one of them could not say is missed."""
     shown = found if everything else [_shortened(one) for one in found]
-    table = claim_table(plan, shown)
+    table, footnotes = claim_table(plan, shown)
     console = Console()
     most = max(one.trials for one in found)
     console.print(
@@ -125,8 +124,8 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool, asked: 
         f"trial{'s' if most != 1 else ''}, all rounds together where the scope is run",
         highlight=False,
     )
-    print_table(table.heads, table.numeric, table.rows)
-    for number, sentence in enumerate(table.footnotes, start=1):
+    table.print()
+    for number, sentence in enumerate(footnotes, start=1):
         console.print(f"\\[{number}] {sentence}.", highlight=False)
     if any(math.isinf(claim.epsilon) for one in shown for claim in one.claims):
         console.print("ε none: ε = ∞, no guarantee at this δ.", highlight=False)
@@ -149,8 +148,7 @@ def _show_flipping(plan: Plan, one: FlippingTable) -> None:
         f"\n{escape(setting) + ': ' if setting else ''}bits wrong with probability {one.flip_probability:.4g} at least",
         highlight=False,
     )
-    heads = ("what is counted", "ε", "δ", "standing", "worth")
-    rows = [
+    rows = tuple(
         (
             row.what,
             "none" if math.isinf(row.claim.epsilon) else f"{row.claim.epsilon:.4g}",
@@ -159,8 +157,9 @@ def _show_flipping(plan: Plan, one: FlippingTable) -> None:
             row.worth,
         )
         for row in one.rows
-    ]
-    print_table(heads, [head in "εδ" for head in heads], rows)
+    )
+    heads = ("what is counted", "ε", "δ", "standing", "worth")
+    Table(columns=heads, rows=rows, left=[head for head in heads if head not in "εδ"]).print()
 
 
 def _shortened(one: PointClaims) -> PointClaims:

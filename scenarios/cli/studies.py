@@ -16,8 +16,7 @@ from scenarios.engine.study import default_folder
 from scenarios.files.log import logger
 from scenarios.plan.own_code import with_own_code
 from scenarios.plan.plan import expand
-from scenarios.report.figures.check import check_figures
-from scenarios.report.tables.table_check import check_tables
+from scenarios.report.check import check_figures, check_tables
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.studies.learning import LearningStudy, choose_engine, learning_warnings
@@ -27,7 +26,7 @@ def learning(source: str, *, out: Path | None, options: RunOptions, **changes: A
     """Study and folder of `phyloop run`; `changes` are those of `load_scenario`."""
     refuse_impossible(options)
     loaded = _load_learning(source, changes)
-    loaded, plan = with_own_code(loaded, expand(loaded), allowed=options.allow_code)
+    loaded, plan = with_own_code(loaded, expand(loaded))
     check_figures(loaded)
     check_tables(loaded, plan)
     space = room(options.memory_limit, workers=options.workers or 1, elsewhere=options.scheduler is not None)
@@ -40,24 +39,23 @@ def learning(source: str, *, out: Path | None, options: RunOptions, **changes: A
 
 def link(source: str, *, out: Path | None, max_seconds: float | None, **changes: Any) -> tuple[Any, Path]:
     """Study and folder of `phyloop link`."""
-    from scenarios.studies.link.check import check_study_figures
     from scenarios.studies.link.plan import study_warnings
     from scenarios.studies.link.study import LinkStudy
 
     loaded = load_scenario(source, **changes)
     study = LinkStudy(loaded, max_seconds=max_seconds)
-    check_study_figures(loaded, study.plan)
+    check_figures(loaded)
     for sentence in study_warnings(study.plan):
         logger("scenario").warning(sentence)
     return study, out or default_folder(loaded, "link")
 
 
-def audit(source: str, *, out: Path | None, options: Any, allow_code: bool, **changes: Any) -> tuple[Any, Path]:
+def audit(source: str, *, out: Path | None, options: Any, **changes: Any) -> tuple[Any, Path]:
     """Study and folder of `phyloop audit`; `options` are `AuditOptions`."""
     from scenarios.studies.audit.study import AuditStudy
 
     loaded = _load_learning(source, changes)
-    loaded, plan = with_own_code(loaded, expand(loaded), allowed=allow_code)
+    loaded, plan = with_own_code(loaded, expand(loaded))
     study = AuditStudy(loaded, plan, options=options)
     for reason in study.left_out:
         print(f"phyloop: {reason}: not audited.", file=sys.stderr)
@@ -67,7 +65,7 @@ def audit(source: str, *, out: Path | None, options: Any, allow_code: bool, **ch
 def verify(
     *, only: Sequence[str], fast: bool, seed: int | None, out: Path | None, debug: bool
 ) -> tuple[Any, Path | None]:
-    """Study and folder of `phyloop verify`; the cards named by `only`, all for none."""
+    """Study and folder of `phyloop verify`; the reference checks named by `only`, all for none."""
     from scenarios.studies.verify.cards import card_names, load_card
     from scenarios.studies.verify.study import VerifyStudy
 

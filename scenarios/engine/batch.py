@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fl.checkpoints import NO_CHECKPOINTS
-from fl.footprint import bytes_per_trial, dimension, trials_side_by_side
 from fl.results import TrialResult
 from scenarios.engine.failures import Incident, results_or_failures
 from scenarios.engine.interruption import stop_if_asked
@@ -74,7 +73,7 @@ class Engine(Protocol):
 
 def trial_bytes(scenario: Scenario) -> int:
     """Memory of one trial at this point beside the libraries [B]."""
-    return bytes_per_trial(scenario.learning, scenario.link)
+    return scenario.learning.bytes_per_trial(scenario.link)
 
 
 def batch_size(scenario: Scenario, *, batch_bytes: int = BATCH_BYTES) -> int:
@@ -83,8 +82,8 @@ def batch_size(scenario: Scenario, *, batch_bytes: int = BATCH_BYTES) -> int:
     No number depends on `batch_bytes`: a trial has the same result alone.
     """
     learning = scenario.learning
-    by_memory = batch_bytes // trial_bytes(scenario) if trials_side_by_side(learning) else _LARGEST_BATCH
-    by_work = _BATCH_ENTRIES // (learning.rounds * learning.num_devices * (dimension(learning) or 1))
+    by_memory = batch_bytes // trial_bytes(scenario) if learning.side_by_side else _LARGEST_BATCH
+    by_work = _BATCH_ENTRIES // (learning.rounds * learning.num_devices * (learning.num_values() or 1))
     return int(max(min(by_memory, by_work, _LARGEST_BATCH), 1))
 
 
@@ -177,7 +176,7 @@ def compute(
 
 def computed_together(job: Job) -> list[tuple[int, ...]]:
     """Trials of a job that share their work, and their checkpoints: all of them, or each on its own."""
-    return [job.trials] if trials_side_by_side(job.point.scenario.learning) else [(trial,) for trial in job.trials]
+    return [job.trials] if job.point.scenario.learning.side_by_side else [(trial,) for trial in job.trials]
 
 
 def start_tensorflow() -> None:

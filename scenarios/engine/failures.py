@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fl.results import TrialResult
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.files.short_paths import short_path
+from scenarios.schema.plugins import has_plugins, is_plugin_file
 
 Attempt = Callable[[tuple[int, ...]], Sequence[TrialResult]]
 """Computes trials side by side; each one's numbers are those it has alone."""
@@ -55,30 +56,18 @@ def results_or_failures(attempt: Attempt, trials: Sequence[int]) -> tuple[list[T
     waiting: list[tuple[_Broken | None, list[tuple[int, ...]]]] = [(None, [tuple(trials)])]
     while waiting:
         together, parts = waiting.pop(0)
-        tried: list[list[TrialResult] | _Broken] = []
-        for part in parts:
-            try:
-                tried.append(list(attempt(part)))
-            except Exception as error:
-                stop_if_asked()
-                if is_of_the_run(error):
-                    raise
-                tried.append(_broken(error, part))
-            if isinstance(tried[-1], _Broken):
-                # Not in the handler: until it ends, the frames of the exception hold the arrays to give back.
-                gc.collect()
-        kinds = {one.kind if isinstance(one, _Broken) else None for one in tried}
+        tried = [_try(attempt, part) for part in parts]
+        kinds = {broken and broken.kind for _, broken in tried}
         if together is not None and not together.memory and kinds == {together.kind}:
             incidents.append(together.incident)
             continue
-        for part, outcome in zip(parts, tried, strict=True):
-            if not isinstance(outcome, _Broken):
-                results += outcome
-            elif len(part) == 1:
-                incidents.append(outcome.incident)
-            else:
+        for part, (found, broken) in zip(parts, tried, strict=True):
+            results += found
+            if broken is not None and len(part) == 1:
+                incidents.append(broken.incident)
+            elif broken is not None:
                 middle = len(part) // 2
-                waiting.append((outcome, [part[:middle], part[middle:]]))
+                waiting.append((broken, [part[:middle], part[middle:]]))
     results += [
         TrialResult(trial=one, metrics={}, rounds={}, failure=incident.reason)
         for incident in incidents
@@ -88,16 +77,37 @@ def results_or_failures(attempt: Attempt, trials: Sequence[int]) -> tuple[list[T
     return sorted(results, key=lambda one: place[one.trial]), incidents
 
 
+def _try(attempt: Attempt, part: tuple[int, ...]) -> tuple[Sequence[TrialResult], _Broken | None]:
+    """Return the results of some trials, or none and the exception that ended them."""
+    try:
+        return attempt(part), None
+    except Exception as error:
+        stop_if_asked()
+        if is_of_the_run(error):
+            raise
+        broken = _broken(error, part)
+    # Not in the handler: until it ends, the frames of the exception hold the arrays to give back.
+    gc.collect()
+    return (), broken
+
+
 def is_of_the_run(error: Exception) -> bool:
     """Tell an exception about the scenario or the machine, which other tasks meet too, from one of a task."""
-    if isinstance(error, OSError):
-        return error.errno != errno.ENOMEM
-    return isinstance(error, ImportError) or type(error).__module__.split(".")[0] in PACKAGES
+    if getattr(error, "errno", None) == errno.ENOMEM or _is_of_a_plugin(error):
+        return False
+    return isinstance(error, OSError | ImportError) or type(error).__module__.split(".")[0] in PACKAGES
+
+
+def _is_of_a_plugin(error: Exception) -> bool:
+    """Tell whether a plug-in may be the cause: its code was running, or the link refuses the bits that it made."""
+    if not has_plugins() or type(error).__module__.split(".")[0] == "phy":
+        return has_plugins()
+    return any(is_plugin_file(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
 
 
 def is_out_of_memory(error: Exception) -> bool:
     """Tell whether memory was refused, by Python, NumPy, TensorFlow, XLA or the system."""
-    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True
     return type(error).__name__ == "ResourceExhaustedError" or any(words in str(error) for words in _OUT_OF_MEMORY)
 
@@ -114,14 +124,15 @@ def _reason(error: Exception, *, memory: bool) -> str:
     if len(message) > _MESSAGE_LENGTH:
         message = message[: _MESSAGE_LENGTH - 1] + "…"
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    return f"{'out of memory' if memory else 'unexpected'} {text} (at {_place(error)})"
+    remedy = "; phyloop check-plugin tests the plug-ins" if has_plugins() and not memory else ""
+    return f"{'out of memory' if memory else 'unexpected'} {text} (at {_place(error)}){remedy}"
 
 
 def _place(error: Exception) -> str:
-    """The innermost line of our packages that the exception passed, else of any."""
+    """The innermost line of a plug-in or of our packages that the exception passed, else of any."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if short_path(frame.filename).split("/")[0] in PACKAGES]
-    last = (ours or frames)[-1]
+    last = ([frame for frame in frames if is_plugin_file(frame.filename)] or ours or frames)[-1]
     return f"{short_path(last.filename)}:{last.lineno}"
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fl.config import FedAvgConfig, FlmcConfig, ReconstructionConfig
-from fl.footprint import held_at_once, trials_side_by_side
+from fl.config.learning import COMPILED_LINK_BYTES
 from scenarios.engine.batch import BATCH_BYTES, batch_size, trial_bytes
 from scenarios.engine.memory import OPTION, MemoryLimit, read_memory_limit
 from scenarios.plan.points import Plan
@@ -20,11 +19,6 @@ LIBRARIES_BYTES = 720 << 20
 """Resident memory of a process before its first batch, most of it TensorFlow."""
 MAIN_PROCESS_BYTES = 400 << 20
 """Resident memory of the process that hands tasks to workers, stores them and draws figures."""
-
-COMPILED_BYTES = 220 << 20
-_COMPILED_TRAINING_BYTES = 100 << 20
-_COMPILED_ATTACK_BYTES = 190 << 20
-"""Memory of compiled code: packets and probed links, local training, the attack on uploads."""
 
 _BYTES_STORED_PER_NUMBER = 6
 _DISK_KEPT_FREE = 16 << 20
@@ -48,7 +42,7 @@ def estimate(plan: Plan, *, batch_bytes: int = BATCH_BYTES) -> Cost:
     """
     scenarios = [point.scenario for point in plan.points]
     together = [
-        min(batch_size(one, batch_bytes=batch_bytes), plan.trials) if trials_side_by_side(one.learning) else 1
+        min(batch_size(one, batch_bytes=batch_bytes), plan.trials) if one.learning.side_by_side else 1
         for one in scenarios
     ]
     stored = [disk_bytes_of_task(one) for one in scenarios]
@@ -63,11 +57,7 @@ def estimate(plan: Plan, *, batch_bytes: int = BATCH_BYTES) -> Cost:
 def disk_bytes_of_task(scenario: Scenario) -> int:
     """Disk that one stored trial takes [B]."""
     learning = scenario.learning
-    if isinstance(learning, FlmcConfig):
-        per_round = 4 + (5 * learning.num_devices if learning.scheme == "digital-orthogonal" else 0)
-    else:
-        per_round = 10 + 8 * learning.num_devices if learning.uses_radio else 0
-    return learning.rounds * per_round * _BYTES_STORED_PER_NUMBER
+    return learning.rounds * learning.numbers_stored_per_round() * _BYTES_STORED_PER_NUMBER
 
 
 def process_bytes(scenario: Scenario, *, trials: int = 1) -> int:
@@ -75,17 +65,7 @@ def process_bytes(scenario: Scenario, *, trials: int = 1) -> int:
 
     For ten scenarios of the library the estimate was 0.9 to 1.6 times the measured peak.
     """
-    learning, link = scenario.learning, scenario.link
-    # Bits of every device are detected on packets, or on OFDM: code is compiled for them.
-    detects = learning.uses_radio and not learning.superposes
-    compiled = COMPILED_BYTES if detects and (link.ofdm != "none" or not link.plain) else 0
-    if isinstance(learning, FlmcConfig):
-        compiled = max(compiled, COMPILED_BYTES * (learning.scheme == "digital-orthogonal"))
-    elif isinstance(learning, ReconstructionConfig):
-        compiled += _COMPILED_ATTACK_BYTES
-    elif isinstance(learning, FedAvgConfig):
-        compiled += _COMPILED_TRAINING_BYTES
-    return LIBRARIES_BYTES + compiled + trials * trial_bytes(scenario)
+    return LIBRARIES_BYTES + scenario.learning.bytes_compiled(scenario.link) + trials * trial_bytes(scenario)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +85,7 @@ class Room:
     @property
     def batch_bytes(self) -> int:
         """Memory of the trials side by side in one process."""
-        return max(min(BATCH_BYTES, self.process_bytes - LIBRARIES_BYTES - COMPILED_BYTES), 1)
+        return max(min(BATCH_BYTES, self.process_bytes - LIBRARIES_BYTES - COMPILED_LINK_BYTES), 1)
 
 
 def room(memory_limit: str | None = None, *, workers: int = 1, elsewhere: bool = False) -> Room:
@@ -131,7 +111,7 @@ def refuse_memory(scenarios: Iterable[Scenario], room: Room, *, file: Path) -> N
             f"{byte_size(room.process_bytes)}"
         )
         total, remedy = MAIN_PROCESS_BYTES + room.workers * needed, ", take fewer --workers"
-    why = None if largest is None else held_at_once(largest.learning)
+    why = None if largest is None else largest.learning.held_at_once()
     raise ScenarioError(
         problem=f"one trial needs about {byte_size(needed)} of memory, {limit}{'' if why is None else f': {why}'}",
         remedy=f"make the model or the number of devices smaller{remedy}, or give it {OPTION} "

@@ -23,7 +23,6 @@ class RunOptions:
       scheduler, whose workers compute instead.
     - `checkpoint_rounds`, `checkpoint_minutes`: how often tasks under way are kept, see
       `scenarios.store.checkpoints.CheckpointPolicy`.
-    - `allow_code`: models may be functions of the user's own.
     - `memory_limit`: memory of all processes together, as written (`4GB`); None: what is free.
     """
 
@@ -31,7 +30,6 @@ class RunOptions:
     scheduler: str | None = None
     checkpoint_rounds: int | None = None
     checkpoint_minutes: float = 1.0
-    allow_code: bool = False
     memory_limit: str | None = None
 
 

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
-from scenarios.engine.run_log import log_end, log_report, log_start
+from scenarios.engine.failures import short_trace
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.heartbeat import Heartbeat
-from scenarios.files.log import USUAL, logged
+from scenarios.files.log import USUAL, event, logged, logger
 from scenarios.files.plain_files import DATABASE, RESOLVED, refuse_replaced
 from scenarios.files.provenance import PACKAGES, collect_provenance, find_version
 from scenarios.files.replacement import replace_text
 from scenarios.schema.errors import ScenarioError
+from scenarios.schema.plugins import keep_plugins
 from scenarios.store.database import STORE_VERSION, DamagedStoreError
-from scenarios.store.records import Planned, ReportNote, below
+from scenarios.store.rows import REPORT, Planned
 from scenarios.store.store import Store
 
-_Given = TypeVar("_Given")
+_log = logger("run")
 
 
 def run_study(
@@ -57,6 +59,8 @@ def run_study(
         study.refuse_too_large(folder, done=done)
         store.save_scenario(yaml=text, root=root)
         replace_text(folder / RESOLVED, text)
+        if words := root.get("plugins"):
+            keep_plugins(words, folder)
         with _recorded(store, study, done=done, retry_failed=retry_failed) as record:
             both = _both(progress, record.heart)
             batches, units = study.batches(store, done=done, progress=both)
@@ -72,8 +76,10 @@ def run_study(
             record.note_skipped(store, study.skipped)
         failed = sum(status == "failed" for status in store.statuses(study.ids).values())
         report = study.write_report(folder, store)
-        store.note_report(ReportNote(made_from=_digest(study, store, text), files=below(folder, report.files)))
-        log_report(report)
+        files = [file.relative_to(folder).as_posix() for file in report.files]
+        store.add(records={REPORT: {"made_from": _digest(study, store, text), "files": files}})
+        counts = event("report-written", figures=len(report.figures), tables=len(report.tables))
+        _log.info("report written", extra=counts)
         notices = study.notices(store)
     return Outcome(
         planned=len(study.ids), computed=record.computed, found=len(done), failed=failed, report=report, notices=notices
@@ -98,15 +104,25 @@ class _Record:
 @contextmanager
 def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed: bool) -> Iterator[_Record]:
     """Record the block as a run with a number, and how it ended."""
-    provenance = collect_provenance()
-    record = _Record(
-        run=store.record_run(provenance),
-        planned=_planned(study, store, done=done),
-        heart=Heartbeat(unit=study.units),
+    provenance, missing = collect_provenance(), len(study.ids) - len(done)
+    planned = _planned(study, store, done=done)
+    run = store.record_run(provenance, planned)
+    record = _Record(run=run, planned=planned, heart=Heartbeat(unit=study.units))
+    begun = event(
+        "run-started",
+        run=run,
+        command=provenance.command,
+        pid=os.getpid(),
+        versions=provenance.versions,
+        commit=provenance.commit,
+        platform=provenance.platform,
+        planned=planned.tasks,
+        found=planned.found,
+        missing=missing,
+        retry_failed=retry_failed,
     )
-    store.note_plan(record.run, record.planned)
-    log_start(record.run, provenance, record.planned, missing=len(study.ids) - len(done), retry_failed=retry_failed)
-    record.heart.open(store.folder, record.run)
+    _log.info("%d of %d tasks to compute", missing, planned.tasks, extra=begun)
+    record.heart.open(store.folder, run)
     started, why = time.monotonic(), None
     try:
         yield record
@@ -115,16 +131,23 @@ def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed
         raise
     finally:
         status = "done" if why is None else "interrupted" if isinstance(why, KeyboardInterrupt) else "failed"
-        log_end(record.run, status, why=why, computed=record.computed, seconds=time.monotonic() - started)
+        seconds = round(time.monotonic() - started, 3)
+        ended: dict[str, Any] = {"run": run, "status": status, "computed": record.computed, "seconds": seconds}
+        if status == "failed" and why is not None:
+            trace = short_trace(why)
+            # Quiet: the caller that catches the error shows it to the user.
+            _log.error("%s: %s", type(why).__name__, why, extra=event("run-ended", **ended, quiet=True, trace=trace))
+        else:
+            _log.info("%s after %d tasks", status, record.computed, extra=event("run-ended", **ended, quiet=True))
         record.heart.end(status)
         # This write fails on a full disk, too; keep the first error.
         with nullcontext() if why is None else suppress(ScenarioError, sqlite3.Error):
-            store.finish_run(record.run, status=status)
+            store.finish_run(run, status=status)
 
 
 def _planned(study: Study, store: Store, *, done: Collection[str]) -> Planned:
     ours = store.statuses(study.ids)
-    others = store.statuses([one for one in store.task_ids() if one not in ours])
+    others = store.statuses([one for one in store.tasks if one not in ours])
     finished = [status for status in others.values() if status != "part"]
     return Planned(
         tasks=len(study.ids),
@@ -137,27 +160,18 @@ def _planned(study: Study, store: Store, *, done: Collection[str]) -> Planned:
 
 def _both(progress: Progress, heart: Heartbeat) -> Progress:
     """Return the same progress, which `heart` keeps as well, for `phyloop status`."""
+    kept = Progress(
+        start=heart.begin, advance=heart.advance, restored=heart.restore, taken=heart.take, settled=heart.put_down
+    )
 
-    def each(first: Callable[[_Given], None], second: Callable[[_Given], None]) -> Callable[[_Given], None]:
-        def call(given: _Given) -> None:
-            first(given)
-            second(given)
+    def each(name: str) -> Callable[..., None]:
+        def call(*given: Any) -> None:
+            getattr(progress, name)(*given)
+            getattr(kept, name)(*given)
 
         return call
 
-    def taken(key: object, text: str) -> None:
-        progress.taken(key, text)
-        heart.take(key, text)
-
-    return Progress(
-        start=each(progress.start, heart.begin),
-        advance=each(progress.advance, heart.advance),
-        restored=each(progress.restored, heart.restore),
-        stored=progress.stored,
-        taken=taken,
-        settled=each(progress.settled, heart.put_down),
-        row=progress.row,
-    )
+    return Progress(**{one.name: each(one.name) for one in fields(Progress)})
 
 
 def _digest(study: Study, store: Store, text: str) -> str:
@@ -172,15 +186,15 @@ def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool
         return None
     try:
         with study.store.open_existing(folder) as store:
-            note = store.last_report()
-            if note is None or store.count_tasks() < len(study.ids) or store.scenario_name != study.name:
+            note = store.record(REPORT)
+            if note is None or len(store.tasks) < len(study.ids) or store.scenario_name != study.name:
                 return None
             statuses = list(store.statuses(study.ids).values())
             failed = statuses.count("failed")
             finished = statuses.count("done") + failed == len(study.ids)
-            if not finished or (failed and retry_failed) or note.made_from != _digest(study, store, text):
+            if not finished or (failed and retry_failed) or note["made_from"] != _digest(study, store, text):
                 return None
-            files = [folder / name for name in note.files]
+            files = [folder / name for name in note["files"]]
             if not all(file.is_file() for file in files):
                 return None
             # Reads the metrics of every task, and so verifies the arrays of each batch.

@@ -17,11 +17,20 @@ from typing import Any
 
 from scenarios.files.clock import utc_now
 from scenarios.files.plain_files import open_plain
+from scenarios.files.plain_json import fits
+from scenarios.files.replacement import replace_text
 
 PROGRESS = "progress.json"
 EVERY_S = 2.0
 IN_HAND_SHOWN = 8
 """Jobs in hand that are named; their number is told whatever it is."""
+
+
+_SHAPE: dict[str, Any] = dict.fromkeys(("run", "pid", "total", "restored", "done", "num_in_hand"), int)
+_SHAPE |= dict.fromkeys(("host", "started_at", "updated_at", "state", "unit"), str) | {
+    "seconds": float,
+    "in_hand": [str],
+}
 
 
 class Heartbeat:
@@ -102,13 +111,8 @@ class Heartbeat:
             "num_in_hand": len(self._in_hand),
             "in_hand": list(self._in_hand.values())[:IN_HAND_SHOWN],
         }
-        temporary = self._path.with_name(f".{PROGRESS}.{os.getpid()}.tmp")
         with suppress(OSError):
-            try:
-                temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
-                temporary.replace(self._path)
-            finally:
-                temporary.unlink(missing_ok=True)
+            replace_text(self._path, json.dumps(content) + "\n")
 
 
 def read_heartbeat(folder: Path) -> Mapping[str, Any] | None:
@@ -118,20 +122,4 @@ def read_heartbeat(folder: Path) -> Mapping[str, Any] | None:
             content = json.loads(file.read(1 << 20))
     except (OSError, ValueError, RecursionError):
         return None
-    kinds: dict[str, type | tuple[type, ...]] = {
-        "run": int,
-        "pid": int,
-        "host": str,
-        "started_at": str,
-        "updated_at": str,
-        "state": str,
-        "unit": str,
-        "total": int,
-        "restored": int,
-        "done": int,
-        "seconds": (int, float),
-        "num_in_hand": int,
-        "in_hand": list,
-    }
-    whole = isinstance(content, dict) and all(isinstance(content.get(key), kind) for key, kind in kinds.items())
-    return content if whole else None
+    return content if fits(content, _SHAPE) else None

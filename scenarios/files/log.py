@@ -14,6 +14,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from io import TextIOWrapper
+from logging.handlers import MemoryHandler, RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,9 @@ _MISUSED = (TypeError, ValueError, KeyError)
 _FIELDS = "phyloop_fields"
 _LONGEST = 20_000
 """Characters of one text: a line is to be read, and a whole file is never one exception."""
+
+_EARLY = 1000
+"""Records that wait for a folder to be known."""
 
 ALIKE_SHOWN = 5
 """Failures of tasks that standard error shows; all of them are in the file and in the report."""
@@ -66,14 +71,15 @@ def logged(folder: Path, *, level: str = USUAL) -> Iterator[None]:
 
     What `telling` heard before goes in first. A disk that refuses the log stops nothing.
     """
-    file = LogFile(folder)
+    file = LogFile(folder, level=LEVELS[level])
     ours, root = our_logger(), logging.getLogger()
     before = ours.level
-    file.setLevel(LEVELS[level])
     ours.setLevel(min(LEVELS[level], before or logging.CRITICAL))
     root.addHandler(file)
-    for early in [one for one in root.handlers if isinstance(one, Early)]:
-        early.hand_over(file)
+    for early in [one for one in root.handlers if type(one) is MemoryHandler]:
+        early.setTarget(file)
+        early.flush()
+        root.removeHandler(early)
     try:
         yield
     finally:
@@ -90,7 +96,7 @@ def telling(*, level: str = USUAL, traces: bool = False) -> Iterator[None]:
     traceback of what failed. What is told before `logged` knows its folder goes there later.
     """
     root, ours = logging.getLogger(), our_logger()
-    told, early = StandardError(traces=traces), Early()
+    told, early = StandardError(traces=traces), MemoryHandler(_EARLY, flushLevel=sys.maxsize, flushOnClose=False)
     told.setLevel(logging.DEBUG if level == "debug" else max(LEVELS[level], logging.WARNING))
     before, form = ours.level, warnings.formatwarning
     ours.setLevel(LEVELS[level])
@@ -108,53 +114,34 @@ def telling(*, level: str = USUAL, traces: bool = False) -> Iterator[None]:
         ours.setLevel(before)
 
 
-class LogFile(logging.Handler):
-    """Appends a line per record in one write each, so that whatever kills the process leaves whole lines."""
+class LogFile(RotatingFileHandler):
+    """Appends a line per record and flushes it, so that whatever kills the process leaves whole lines."""
 
-    def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES) -> None:
-        super().__init__()
-        self._path, self._max_bytes = folder / LOG, max_bytes
-        self._descriptor: int | None = None
-        self._torn = False
+    def __init__(self, folder: Path, *, level: int = logging.NOTSET, max_bytes: int = MAX_BYTES) -> None:
+        super().__init__(
+            folder / LOG, maxBytes=max_bytes, backupCount=1, encoding="utf-8", errors="replace", delay=True
+        )
+        self.addFilter(lambda record: record.levelno >= level and is_told(record))
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; a full or lost disk is no reason to stop a run."""
-        if not is_told(record):
-            return
-        with suppress(OSError, *_MISUSED):
-            self._write(
-                (json.dumps(as_fields(record), ensure_ascii=False, default=str) + "\n").encode(errors="replace")
-            )
+    def _open(self) -> TextIOWrapper:
+        number = open_plain(Path(self.baseFilename), os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        size = os.fstat(number).st_size
+        file = os.fdopen(number, "a", encoding=self.encoding, errors=self.errors)
+        if size and os.pread(number, 1, size - 1) != b"\n":
+            file.write("\n")  # after a line that a full disk cut short
+        return file
 
-    def _write(self, line: bytes) -> None:
-        if self._descriptor is None:
-            self._descriptor = open_plain(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            self._torn = self._ends_torn()
-        if os.fstat(self._descriptor).st_size + len(line) > self._max_bytes:
-            self._path.replace(self._path.with_name(OLDER))
-            os.close(self._descriptor)
-            self._descriptor, self._torn = None, False
-            self._write(line)
-            return
-        # After a line that a full disk cut short: what follows is a line of its own again.
-        data = b"\n" + line if self._torn else line
-        self._torn = True
-        self._torn = os.write(self._descriptor, data) != len(data)
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        return json.dumps(as_fields(record), ensure_ascii=False, default=str)
 
-    def _ends_torn(self) -> bool:
-        with self._path.open("rb") as file:
-            if file.seek(0, os.SEEK_END) == 0:
-                return False
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) != b"\n"
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Pass over a full or lost disk, and a message whose values do not fit its text: no reason to stop a run."""
 
     def close(self) -> None:
         """Let go of the file."""
-        if self._descriptor is not None:
-            with suppress(OSError):
-                os.close(self._descriptor)
-            self._descriptor = None
-        super().close()
+        with suppress(OSError):
+            super().close()
 
 
 class StandardError(logging.Handler):
@@ -183,29 +170,6 @@ class StandardError(logging.Handler):
             print(f"phyloop: {word}{text}{'' if text.endswith('.') else '.'}", file=sys.stderr, flush=True)
             if self._traces and "trace" in fields:
                 print(fields["trace"], file=sys.stderr, flush=True)
-
-
-class Early(logging.Handler):
-    """Keeps records until there is a file for them."""
-
-    MOST = 1000
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._kept: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record."""
-        if len(self._kept) < self.MOST and is_told(record):
-            self._kept.append(record)
-
-    def hand_over(self, handler: logging.Handler) -> None:
-        """Let `handler` have what was kept, and keep no more."""
-        for record in self._kept:
-            if record.levelno >= handler.level:
-                handler.handle(record)
-        self._kept.clear()
-        logging.getLogger().removeHandler(self)
 
 
 def is_told(record: logging.LogRecord) -> bool:

@@ -8,10 +8,9 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from scenarios.files.clock import utc_now
 
@@ -40,10 +39,6 @@ class Provenance:
     platform: str
     cpu_model: str
     cpu_count: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON."""
-        return asdict(self)
 
 
 def collect_provenance(*, argv: Sequence[str] | None = None) -> Provenance:

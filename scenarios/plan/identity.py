@@ -27,6 +27,8 @@ def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict
     _leave_out_later_keys(parts["learning"])
     if parts["privacy"] != "none":
         _leave_out_later_privacy(parts["privacy"])
+    if scenario.plugins:
+        parts["plugins"] = sorted(scenario.code[word] for word in scenario.plugins)
     return {
         "schema_version": SCHEMA_VERSION,
         "execution_mode": execution_mode,
@@ -46,9 +48,9 @@ def _leave_out_later_keys(learning: dict[str, Any]) -> None:
         leave_out_sionna(downlink)
     if learning["algorithm"] == "flmc" and learning["attack"] is None:
         del learning["attack"]
-    if (model := learning.get("model")) is not None and model["digest"] is None:
+    if (model := learning.get("model")) is not None and model.get("digest", "") is None:
         del model["digest"]
-    if (attack := learning.get("attack")) is not None and attack["signal"] == "random":
+    if (attack := learning.get("attack")) is not None and attack.get("signal") == "random":
         del attack["signal"]
 
 
@@ -63,6 +65,11 @@ def _leave_out_later_privacy(privacy: dict[str, Any]) -> None:
 def canonical_json(value: Any) -> str:
     """Sorted keys, no spaces, ASCII: one text per value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def identity_of(value: Any) -> str:
+    """Return the SHA-256, in hex, of the canonical JSON of plain data."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def physics_json(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> str:
@@ -89,8 +96,11 @@ def task_ids(physics_json: str, *, trials: Iterable[int]) -> tuple[str, ...]:
 
 def without_minus_zero(value: Any) -> Any:
     """Replace -0.0 by 0.0, which is equal and has another text, in plain data."""
-    if isinstance(value, dict):
-        return {key: without_minus_zero(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [without_minus_zero(item) for item in value]
-    return value + 0.0 if isinstance(value, float) else value  # -0.0 + 0.0 is 0.0
+    match value:
+        case dict():
+            return {key: without_minus_zero(item) for key, item in value.items()}
+        case list():
+            return [without_minus_zero(item) for item in value]
+        case float():
+            return value + 0.0  # -0.0 + 0.0 is 0.0
+    return value

@@ -6,32 +6,31 @@ from dataclasses import replace
 
 from fl.models.code import code_digest
 from fl.tasks.base import LearningError
+from phy.config.conflict import problem_and_remedy
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
-from scenarios.schema.consistency.resolve import own_model
-from scenarios.schema.errors import ScenarioError, listing, mark_of, problem_and_remedy
+from scenarios.schema.consistency.resolve import own_function
+from scenarios.schema.errors import ScenarioError, listing, mark_of
 from scenarios.schema.loader import LoadedScenario, validate
-
-ALLOW = "--allow-code"
+from scenarios.schema.permission import ALLOW, is_code_allowed
 
 
 def functions_of(plan: Plan) -> tuple[str, ...]:
     """The user's own models in a plan, as `module:function`."""
-    found = (own_model(point.scenario) for point in plan.points)
-    return tuple(dict.fromkeys(model.function for model in found if model is not None and model.function is not None))
+    return tuple(dict.fromkeys(filter(None, (own_function(point.scenario) for point in plan.points))))
 
 
-def with_own_code(loaded: LoadedScenario, plan: Plan, *, allowed: bool) -> tuple[LoadedScenario, Plan]:
+def with_own_code(loaded: LoadedScenario, plan: Plan) -> tuple[LoadedScenario, Plan]:
     """Add the digest of every file with a model of the user to a scenario and its plan.
 
-    Nothing is imported here. ScenarioError for code that is not `allowed`, that cannot be found, or that has changed
+    Nothing is imported here. ScenarioError for code without permission, that cannot be found, or that has changed
     since `code` of the scenario was written.
     """
     functions = functions_of(plan)
     if not functions:
         return loaded, plan
     file, line = mark_of(("learning", "model"), loaded.marks)
-    if not allowed:
+    if not is_code_allowed():
         raise ScenarioError(
             problem=f"the scenario names {listing(functions, last='and')}, Python code that runs with your rights",
             remedy=f"read it, and if you trust it and all that it imports, add {ALLOW}",
@@ -55,6 +54,6 @@ def with_own_code(loaded: LoadedScenario, plan: Plan, *, allowed: bool) -> tuple
                 file=file or loaded.source,
                 key=f"code.{module}",
             )
-    document = {**loaded.document, "code": digests}
+    document = {**loaded.document, "code": {**loaded.scenario.code, **digests}}
     pinned = replace(loaded, document=document, scenario=validate(document, marks=loaded.marks))
     return pinned, expand(pinned)

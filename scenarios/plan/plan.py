@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from scenarios.plan.identity import canonical_json, physics_json
 from scenarios.plan.points import Plan, Point
 from scenarios.schema.consistency import Conflict, check_consistency, find_conflicts, resolve_auto
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mark_of, shorten
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mark_of, names_of, shorten
 from scenarios.schema.explain import explain
 from scenarios.schema.loader import LoadedScenario, validate_quickly
 from scenarios.schema.overrides import set_path
@@ -110,7 +110,7 @@ def _error(
     value: Any = None,
 ) -> ScenarioError:
     file, line = mark_of(at, loaded.marks)
-    key = key or ".".join(str(part) for part in at if isinstance(part, str))
+    key = key or names_of(at)
     return ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key=key, value=value)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 if TYPE_CHECKING:
     from scenarios.schema.errors import KeyPath
@@ -39,26 +39,31 @@ def value_of(point: Point, path: str) -> Any:
     """The resolved value at a dotted path as plain data, None if this sweep point has no such key."""
     value: Any = point.scenario
     for part in path.split("."):
-        if not isinstance(value, BaseModel) or part not in type(value).model_fields:
+        if part not in getattr(type(value), "model_fields", ()):
             return None
         value = getattr(value, part)
-    return _plain(value)
+    return to_jsonable_python(value)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+def listed(value: Any) -> list[Any]:
+    """A value that may be a list, as a list."""
+    return value if isinstance(value, list) else [value]
+
+
+def is_number(value: Any) -> bool:
+    """Return True for a number; a boolean is none."""
+    return type(value) in (int, float)
 
 
 def swept_keys(node: object, at: KeyPath = ("sweep",)) -> Iterator[KeyPath]:
     """Yield the key path of every swept path below `node`, with the swept path last."""
-    if isinstance(node, list):
-        for number, block in enumerate(node):
-            yield from swept_keys(block, (*at, number))
-    elif isinstance(node, dict):
-        for key, value in node.items():
-            if key == "zip":
-                yield from swept_keys(value, (*at, key))
-            else:
-                yield (*at, key)
+    match node:
+        case list():
+            for number, block in enumerate(node):
+                yield from swept_keys(block, (*at, number))
+        case dict():
+            for key, value in node.items():
+                if key == "zip":
+                    yield from swept_keys(value, (*at, key))
+                else:
+                    yield (*at, key)

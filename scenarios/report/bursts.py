@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from phy.measure.burstiness import Burstiness
 from phy.measure.independence import Independence, assess, verdict
-from scenarios.report.figures.layout import legend_layout
-from scenarios.report.figures.style import COLOURS, MARKERS, STYLE, render
+from scenarios.report.figures.curves import Curve, Drawing, Spot
+from scenarios.report.figures.draw import draw
+from scenarios.report.figures.style import render
 from scenarios.report.settings import setting_in_words
-from scenarios.report.tables.tables import TRIALS_AT_ONCE
+from scenarios.report.tables.tables import done_series
+from scenarios.schema.schema import FigureConfig
 
 if TYPE_CHECKING:
     from scenarios.plan.points import Plan, Point
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from scenarios.store.store import Store
 
 MOST_CURVES = 6
-RUNS = ("1", "2", "3", "4", "5", "6", "7 or more")
+LONGEST = 7
+"""Runs of so many wrong bits or more are counted together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,18 +50,14 @@ def read_bursts(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[PointBu
 
 def _point_counts(store: Store, task_ids: Sequence[str]) -> Burstiness | None:
     total: Burstiness | None = None
-    done = [task_id for task_id, record in store.read_tasks(task_ids).items() if record.status == "done"]
-    for start in range(0, len(done), TRIALS_AT_ONCE):
-        for arrays in store.read_series(done[start : start + TRIALS_AT_ONCE], "bursts").values():
-            if arrays:
-                one = Burstiness(**{f.name: arrays[f.name] for f in fields(Burstiness)})
-                total = one if total is None else total + one
+    for arrays in filter(None, done_series(store, task_ids, "bursts")):
+        one = Burstiness(**{f.name: arrays[f.name] for f in fields(Burstiness)})
+        total = one if total is None else total + one
     return total
 
 
-def burst_cells(bursts: PointBursts) -> tuple[str | None, ...]:
+def burst_cells(found: Independence) -> tuple[str | None, ...]:
     """Cells of a row: packets, variance ratio, lag-1 correlation, run length against geometric, label rates."""
-    found = bursts.found
     if not found.errors:
         return (f"{found.packets:,}", None, None, None, None)
     ratio = None
@@ -72,6 +71,11 @@ def burst_cells(bursts: PointBursts) -> tuple[str | None, ...]:
         " ".join(f"{rate:.2g}" for rate in found.label_rates),
     )
 
+
+INDEPENDENT = (
+    "Their errors per packet are binomial (ratio 1), neighbours do not correlate (0), runs are geometric, and all bits "
+    "of a symbol err alike."
+)
 
 BURST_HEADS = (
     "full packets",
@@ -87,37 +91,22 @@ def draw_runs(plan: Plan, bursts: Sequence[PointBursts]) -> bytes | None:
 
     None if no point has two errors in a row to show.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     shown = [b for b in bursts if np.isfinite(b.found.run_length) and b.counts.in_a_row[..., 1].any()]
-    if not shown:
-        return None
     shown = sorted(shown, key=lambda b: b.found.run_length / b.found.independent_run_length, reverse=True)
-    shown = sorted(shown[:MOST_CURVES], key=lambda b: b.point.index)
-    with rc_context(STYLE):
-        labels = [setting_in_words(plan, one.point) or "measured" for one in shown]
-        columns, labels, legend_height = legend_layout(labels, width=6.4)
-        figure = Figure(figsize=(6.4, 3.4 + legend_height), layout="constrained")
-        axes = figure.subplots()
-        at = np.arange(1, len(RUNS) + 1)
-        lowest = 1.0
-        for number, (one, label) in enumerate(zip(shown, labels, strict=True)):
-            colour = COLOURS[number % len(COLOURS)]
-            runs = one.counts.over_trials().run_counts.sum(axis=0)
-            share = runs / runs.sum()
-            lowest = min(lowest, float(share[share > 0].min()))
-            marker = MARKERS[number % len(MARKERS)]
-            axes.plot(at, np.where(share > 0, share, np.nan), linestyle="", marker=marker, color=colour, label=label)
-            axes.plot(at, geometric_shares(one.counts), color=colour, linewidth=1.2)
-        axes.set_yscale("log")
-        axes.set_ylim(lowest / 3, 1.6)
-        axes.set_xticks(at, RUNS)
-        axes.set_xlabel("wrong bits in a row")
-        axes.set_ylabel("share of runs")
-        axes.grid(visible=True, which="major", color="#d9d9d9", linewidth=0.7)
-        figure.legend(loc="outside lower center", ncols=columns)
-        return render(figure, "svg")
+    curves = []
+    for number, one in enumerate(sorted(shown[:MOST_CURVES], key=lambda b: b.point.index)):
+        runs = one.counts.over_trials().run_counts.sum(axis=0)
+        lengths = range(1, LONGEST + 1)
+        curves.append(
+            Curve(
+                label=setting_in_words(plan, one.point) or "measured",
+                series=number,
+                spots=tuple(Spot(x=k, y=s) for k, s in zip(lengths, runs / runs.sum(), strict=True) if s > 0),
+                theory=tuple(Spot(x=k, y=s) for k, s in zip(lengths, geometric_shares(one.counts), strict=True)),
+            )
+        )
+    config = FigureConfig(x="run_length", y="share_of_runs", y_scale="log")
+    return render(draw(Drawing(config=config, panels=(("", tuple(curves)),), caption="")), "svg") if curves else None
 
 
 def geometric_shares(counts: Burstiness) -> NDArray[np.float64]:
@@ -127,7 +116,7 @@ def geometric_shares(counts: Burstiness) -> NDArray[np.float64]:
     """
     one = counts.over_trials()
     p = np.nan_to_num(one.bit_error_rate)[:, None]
-    k = np.arange(1, len(RUNS))
+    k = np.arange(1, LONGEST)
     exactly = np.concatenate([(1.0 - p) * p ** (k - 1), p ** len(k)], axis=1)
     weight = one.bits[:, None] * p * (1.0 - p)
     return np.asarray((exactly * weight).sum(axis=0) / weight.sum())

@@ -1,41 +1,91 @@
-"""Parts of every report page: template, provenance, pictures inside the page, and the file itself."""
+"""The report page: its parts, and the file itself."""
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import replace_text, writing
 from scenarios.report.computed_by import computed_by
+from scenarios.report.tables.table import Table
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from markupsafe import Markup
 
     from phy.config import LinkConfig
     from scenarios.report.figures.style import FigureFiles
-    from scenarios.store.records import RunRecord
+    from scenarios.schema.schema import Scenario
+    from scenarios.store.rows import RunRecord
+    from scenarios.store.store import Store
 
 PAGE = "report.html"
-
-
 FIGURES = "figures"
 
 
-def write_page(folder: Path, html: str, *, figures: Sequence[FigureFiles]) -> ReportPaths:
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of a section, in this order: heading, text, small text, list, table, lines of code; or a picture.
+
+    In text, `word` is code and **word** is bold. `items` begin with bold words, or none. With `fold` the part is closed
+    behind these words.
+    """
+
+    head: str = ""
+    text: str = ""
+    soft: str = ""
+    items: Sequence[tuple[str, str]] = ()
+    numbered: bool = False
+    table: Table | None = None
+    code: str = ""
+    image: str = ""
+    fold: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """What a page says of one study: facts in a line, warnings, and sections by their title; empty ones are left out.
+
+    `command` computes the numbers again, to the same numbers as far as `same` says, over `links`.
+    """
+
+    scenario: Scenario
+    facts: Sequence[str]
+    sections: Mapping[str, Sequence[Part]]
+    command: str
+    same: str
+    links: Iterable[LinkConfig]
+    about: str = ""
+    warnings: Sequence[str] = ()
+
+
+def pictures(figures: Sequence[FigureFiles], *, numbered: bool = False) -> list[Part]:
+    """Figures with their captions, inside the page."""
+    return [
+        Part(
+            head=figure.title,
+            soft=f"Figure {number}. {figure.caption}" if numbered else figure.caption,
+            image=data_uri(figure.svg.read_bytes()),
+        )
+        for number, figure in enumerate(figures, start=1)
+    ]
+
+
+def counted(number: int, noun: str) -> str:
+    """`**2** trials`."""
+    return f"**{number}** {noun}{'s' if number != 1 else ''}"
+
+
+def write_page(folder: Path, page: Page, *, store: Store, figures: Sequence[FigureFiles]) -> ReportPaths:
     """Write `report.html` whole or not; ScenarioError if it cannot be written."""
-    with writing(folder, "the report"):
-        path = replace_text(folder / PAGE, html)
-    return ReportPaths(html=path, figures=tuple(p for f in figures for p in (f.png, f.svg)))
-
-
-def template(name: str) -> Template:
-    """A page of this folder; all text put into it is escaped, and what it names must be given."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    # All text put into the page is escaped, and what the template names must be given.
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -43,7 +93,45 @@ def template(name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(name)
+    environment.filters.update(marked=marked, reflow=reflow)
+    sections = {**page.sections, **_closing(folder, page, store)}
+    html = environment.get_template("page.html.j2").render(page=page, scenario=page.scenario, sections=sections)
+    with writing(folder, "the report"):
+        path = replace_text(folder / PAGE, html)
+    return ReportPaths(html=path, figures=tuple(p for f in figures for p in (f.png, f.svg)))
+
+
+def _closing(folder: Path, page: Page, store: Store) -> dict[str, Sequence[Part]]:
+    name, runs = shlex.quote(str(folder)), store.read_runs()
+    commands = (
+        f"phyloop {page.command} {name}/scenario.yaml --out {name}",
+        f"phyloop report {name}",
+        f"phyloop export {name} --out csv",
+    )
+    resolved = f"`scenario.yaml` in this folder is the resolved scenario: it names every default, and {page.same}"
+    provenance = [Part(text="No run was recorded.")]
+    if runs:
+        rows = provenance_rows(runs[-1], links=page.links)
+        provenance = [Part(table=Table(columns=("", " "), rows=rows, left=("", " "), wrapped=(" ",)))]
+    if len(runs) > 1:
+        lines = "\n".join(f"{one.started_at}  {one.status}  {one.command}" for one in runs)
+        provenance.append(Part(code=lines, fold=f"All {len(runs)} runs into this folder"))
+    return {
+        "How to get these numbers again": [
+            Part(text=resolved),
+            Part(code="\n".join(commands)),
+            Part(code=store.read_scenario().yaml, fold="Resolved scenario"),
+        ],
+        "Provenance": provenance,
+    }
+
+
+def marked(text: str) -> Markup:
+    """Text as HTML: `word` as code, **word** bold, all else escaped."""
+    from markupsafe import Markup, escape
+
+    html = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", html))
 
 
 def reflow(text: str) -> str:

@@ -1,36 +1,44 @@
-"""What the report page says: everything is computed here, the template only lays it out."""
+"""The report page of a learning run."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from scenarios.files.replacement import writing
-from scenarios.report.bursts import draw_runs, read_bursts
-from scenarios.report.claims.section import claim_section
-from scenarios.report.classification import draw_partitions, read_privacy
+from scenarios.report.bursts import INDEPENDENT, draw_runs, read_bursts
+from scenarios.report.claims.section import claim_parts
 from scenarios.report.computed_by import links_on_air
+from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import write_figures
+from scenarios.report.figures.partition import draw_partitions
+from scenarios.report.figures.reconstruction import draw_attacks
 from scenarios.report.figures.round_curves import over_rounds
-from scenarios.report.html import FIGURES, data_uri, provenance_rows, reflow, template, write_page
-from scenarios.report.published import PublishedTable, read_published, shown, write_published
-from scenarios.report.reconstructions import draw_attacks
-from scenarios.report.rows import bursts_rows, metrics_rows, privacy_table, rates_rows
+from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
+from scenarios.report.published import read_published, shown, write_published
+from scenarios.report.rows import bursts_rows, metrics_rows, privacy_table, rates_rows, read_privacy
 from scenarios.report.settings import setting_in_words, settings_cells
 from scenarios.report.silence import silent_trials
+from scenarios.report.tables.table import Table
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
+from scenarios.schema.schema import Axis
 
 if TYPE_CHECKING:
     from scenarios.engine.study import ReportPaths
     from scenarios.plan.points import Plan
-    from scenarios.report.figures.style import FigureFiles
     from scenarios.store.store import Store
 
 TABLES = "tables"
-FAILURES_SHOWN = 50
+MOST_LINES = 50
+"""Failures and silent trials that the page names."""
+MISSING = "missing: this run is not complete."
+FAILED = "failed: they count in no mean, rate or interval."
+MOST_VERDICTS = 8
+"""Sentences on bursts that are not folded."""
 
 
 def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -> ReportPaths:
@@ -41,106 +49,116 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
     """
     summaries = summarise(store, plan, task_ids=task_ids)
     scenario = plan.points[0].scenario
-    figures = write_figures(
-        folder / FIGURES,
-        plan,
-        summaries=summaries,
-        figures=scenario.report.figures,
-        along=lambda config: over_rounds(store, plan, task_ids=task_ids, config=config),
-    )
+    along = partial(over_rounds, store, plan, task_ids)
+    own = [config for config in scenario.report.figures if config.x not in get_args(Axis)]  # others are a link study's
+    figures = write_figures(folder / FIGURES, (arrange(config, plan, summaries, along=along) for config in own))
     with writing(folder / FIGURES, "figures"):
         partitions = draw_partitions(folder / FIGURES, plan)
         attacks = draw_attacks(folder / FIGURES, plan, task_ids=task_ids, store=store)
     published = read_published(plan, summaries)
     tables = write_published(folder / TABLES, published)
-    html = render_page(
-        folder,
-        plan,
-        task_ids=task_ids,
-        store=store,
-        summaries=summaries,
-        figures=figures,
-        partitions=partitions,
-        attacks=attacks,
-        published=published,
-    )
-    return replace(write_page(folder, html, figures=(*figures, *partitions, *attacks)), tables=tables)
-
-
-def render_page(
-    folder: Path,
-    plan: Plan,
-    *,
-    task_ids: TaskIds,
-    store: Store,
-    summaries: Sequence[PointSummary],
-    figures: Sequence[FigureFiles],
-    partitions: Sequence[FigureFiles] = (),
-    attacks: Sequence[FigureFiles] = (),
-    published: Sequence[PublishedTable] = (),
-) -> str:
-    """The page as HTML."""
-    scenario = plan.points[0].scenario
     planned = len(plan.points) * plan.trials
     done, failed = sum(s.done for s in summaries), sum(s.failed for s in summaries)
-    runs = store.read_runs()
-    bursts = read_bursts(store, plan, task_ids=task_ids)
-    run_lengths = draw_runs(plan, bursts)
-    return template("page.html.j2").render(
-        name=scenario.name,
-        description=reflow(scenario.description),
-        notes=reflow(scenario.report.notes),
-        seed=plan.seed,
-        trials=plan.trials,
-        num_points=len(plan.points),
-        planned=planned,
-        done=done,
-        failed=failed,
-        missing=planned - done - failed,
-        figures=[(figure, data_uri(figure.svg.read_bytes())) for figure in figures],
-        partitions=[(figure, data_uri(figure.svg.read_bytes())) for figure in partitions],
-        attacks=[(figure, data_uri(figure.svg.read_bytes())) for figure in attacks],
-        published=[shown(one) for one in published],
-        metrics=metrics_rows(plan, summaries),
-        privacy=privacy_table(plan, summaries, tuple(read_privacy(store, plan, task_ids=task_ids))),
-        claims=claim_section(store, plan, task_ids=task_ids),
-        rates=rates_rows(plan, summaries),
-        bursts=bursts_rows(plan, bursts),
-        verdicts=[(setting_in_words(plan, one.point), one.sentence) for one in bursts],
-        run_lengths=None if run_lengths is None else data_uri(run_lengths),
-        failures=_failures(plan, task_ids=task_ids, store=store, summaries=summaries),
-        failures_shown=FAILURES_SHOWN,
-        silent=silent_trials(store, plan, task_ids=task_ids),
-        yaml=store.read_scenario().yaml,
-        run=provenance_rows(runs[-1], links=links_on_air(point.scenario for point in plan.points)) if runs else (),
-        runs=runs,
-        folder=shlex.quote(str(folder)),
+    missing = planned - done - failed
+    silent = silent_trials(store, plan, task_ids=task_ids)
+    sections: dict[str, Sequence[Part]] = {
+        "Rounds in which nothing arrived or was sent": list(_lines([("", f"{one}.") for one in silent])),
+        "Figures": pictures(figures, numbered=True),
+        "What an attacker makes of uploads": _after(
+            "One simple attack. Where it fails, a better one may not: a failure is no proof of privacy.",
+            pictures(attacks),
+        ),
+        "Beside the published numbers": [
+            part
+            for one in map(shown, published)
+            for part in (Part(head=one.title, table=one.table), Part(soft=one.caption), Part(soft=one.note))
+        ],
+        "Who holds which samples": pictures(partitions),
+        "Results per point": _table(
+            "Mean over whole trials [95 % t interval of the mean]; without brackets a single trial. "
+            "Empty: not measured.",
+            metrics_rows(plan, summaries),
+        )
+        or [Part(text="No trial is finished yet.")],
+        "What the radio measured": _table(
+            "Counts over all devices, rounds and whole trials; rate [95 % Clopper-Pearson interval, which takes errors "
+            "as independent]; without an error only its upper limit.",
+            rates_rows(plan, summaries),
+        ),
+        "What privacy asked for": _table(
+            "Per device, over all rounds of a trial. Every ε stands beside the accountant it comes from: Theorem 1 of "
+            "Li et al. 2025 weighs bits by their significance and averages over neighbours, which is no worst case. "
+            "κ measured by (26) stands beside a given one.",
+            privacy_table(plan, summaries, tuple(read_privacy(store, plan, task_ids=task_ids))),
+        ),
+        "Privacy: published and proved claims": claim_parts(
+            store, plan, task_ids=task_ids, folder=shlex.quote(str(folder))
+        ),
+        "How errors lie together": list(_bursts(store, plan, task_ids)),
+        "Failed trials": list(_failures(store, plan, task_ids, summaries)),
+    }
+    page = Page(
+        scenario=scenario,
+        facts=(
+            f"**{done + failed}** of **{planned}** trials finished",
+            f"{counted(len(plan.points), 'point')} × {counted(plan.trials, 'trial')}",
+            f"seed **{plan.seed}**",
+        ),
+        warnings=[
+            f"{counted(number, 'trial')} {words}" for number, words in ((missing, MISSING), (failed, FAILED)) if number
+        ],
+        sections=sections,
+        command="run",
+        same="the same seed gives the same numbers on the same versions.",
+        links=links_on_air(point.scenario for point in plan.points),
     )
+    return replace(write_page(folder, page, store=store, figures=(*figures, *partitions, *attacks)), tables=tables)
 
 
-# --- failures and provenance ----------------------------------------------------------------------
+def _after(soft: str, parts: list[Part]) -> list[Part]:
+    return [Part(soft=soft), *parts] if parts else []
 
 
-@dataclass(frozen=True, kw_only=True)
-class Failure:
-    """A failed trial: where, which, why."""
-
-    setting: str
-    trial: int
-    reason: str
+def _table(soft: str, table: Table) -> list[Part]:
+    return [Part(soft=soft, table=table)] if table.rows else []
 
 
-def _failures(plan: Plan, *, task_ids: TaskIds, store: Store, summaries: Sequence[PointSummary]) -> tuple[Failure, ...]:
-    """The failed trials, at most `FAILURES_SHOWN` of them."""
-    found: list[Failure] = []
+def _lines(items: Sequence[tuple[str, str]]) -> Iterator[Part]:
+    if items:
+        yield Part(items=items[:MOST_LINES])
+    if len(items) > MOST_LINES:
+        yield Part(soft=f"The first {MOST_LINES} of {len(items)} trials.")
+
+
+def _bursts(store: Store, plan: Plan, task_ids: TaskIds) -> Iterator[Part]:
+    bursts = read_bursts(store, plan, task_ids=task_ids)
+    if not bursts:
+        return
+    verdicts = [(setting_in_words(plan, one.point), one.sentence) for one in bursts]
+    yield Part(soft=f"Against independent flips at each device's mean rate over all rounds and trials. {INDEPENDENT}")
+    yield Part(items=verdicts, fold="In words, point by point" if len(verdicts) > MOST_VERDICTS else "")
+    yield Part(table=bursts_rows(plan, bursts))
+    if (svg := draw_runs(plan, bursts)) is not None:
+        yield Part(
+            head="Wrong bits in a row",
+            soft="Marks: share of runs by their length, as measured. Dashed: independent flips at the same rates. At "
+            "most six points, those whose runs exceed independent ones most.",
+            image=data_uri(svg),
+        )
+
+
+def _failures(store: Store, plan: Plan, task_ids: TaskIds, summaries: Sequence[PointSummary]) -> Iterator[Part]:
+    """The failed trials: where, which, why."""
+    rows: list[tuple[str, ...]] = []
     for summary in summaries:
-        if summary.failed and len(found) < FAILURES_SHOWN:
+        if summary.failed and len(rows) < MOST_LINES:
             cells = zip(plan.swept_paths, settings_cells(plan, summary.point), strict=True)
             setting = ", ".join(f"{path}: {cell}" for path, cell in cells if cell is not None)
             records = store.read_tasks(task_ids[plan.points.index(summary.point)]).values()
-            found += [
-                Failure(setting=setting, trial=record.trial, reason=record.failure or "")
-                for record in records
-                if record.status == "failed"
-            ]
-    return tuple(found[:FAILURES_SHOWN])
+            rows += [(setting, str(one.trial), one.failure or "") for one in records if one.status == "failed"]
+    failed = sum(summary.failed for summary in summaries)
+    if failed > MOST_LINES:
+        yield Part(soft=f"The first {MOST_LINES} of {failed}.")
+    if rows:
+        heads, words = ("setting", "trial", "reason"), ("setting", "reason")
+        yield Part(table=Table(columns=heads, rows=tuple(rows[:MOST_LINES]), left=words, wrapped=words))

@@ -1,38 +1,167 @@
-"""Tables of published numbers beside ours, on the page and as Markdown and CSV in the run folder."""
+"""Published numbers beside ours: each finds its sweep point by its settings. Tables on the page and as files."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from scenarios.files.replacement import file_name, replace_text, writing
-from scenarios.report.comparison import Comparison, compare, told_apart_by, verdict
-from scenarios.report.tables.cells import csv_row
-from scenarios.report.tables.text import Table, format_mean
+from scenarios.plan.identity import canonical_json
+from scenarios.plan.points import Plan, Point, is_number, value_of
+from scenarios.report.tables.table import Table, csv_text, escape_markdown
 from scenarios.schema.labels.labels import plain_label, plain_setting, setting_cell
+from scenarios.schema.schema import PublishedConfig, Scenario, TableConfig
 
 if TYPE_CHECKING:
-    from scenarios.plan.points import Plan
+    from scenarios.report.tables.intervals import Mean
     from scenarios.report.tables.tables import PointSummary
-    from scenarios.schema.schema import TableConfig
+    from scenarios.schema.errors import KeyPath
 
-_FIELDS = (
-    "metric",
-    "unit",
-    "trials",
-    "mean",
-    "low",
-    "high",
-    "published",
-    "rounded_to",
-    "difference",
-    "verdict",
-    "source",
-)
+Verdict = Literal["in our interval", "within its rounding", "outside"]
+
+Absent = Literal["not simulated", "every trial failed", "not measured"]
+
+_EXACT = 1e-9
+"""Relative: 0.57 in percent is 56.99999999999999."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """One number of a paper, the settings it belongs to, and where in the list `published` it stands."""
+
+    at: Mapping[str, Any]
+    value: float
+    place: KeyPath
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A published number beside ours, both in the unit of the table; `ours` None: `absent` says why."""
+
+    published: Published
+    ours: Mean | None
+    absent: Absent | None = None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the published number."""
+        return None if self.ours is None else self.ours.mean - self.published.value
+
+
+def lists_in(at: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The settings along which the numbers of a row walk."""
+    return {path: value for path, value in at.items() if isinstance(value, list)}
+
+
+def numbers(config: TableConfig) -> Iterator[Published]:
+    """Every published number of a table with its own settings; ValueError for lists that do not walk together."""
+    for entry, row in enumerate(config.published):
+        at = {**row.at, **{path: value for path, value in config.at.items() if path not in row.at}}
+        walking = lists_in(at)
+        if not isinstance(row.values, tuple):
+            if walking:
+                raise ValueError(f"{next(iter(walking))} is a list, and the number is one")
+            yield Published(at=at, value=row.values, place=(entry,))
+            continue
+        for place, (value, *steps) in enumerate(zip(row.values, *walking.values(), strict=True)):
+            yield Published(at={**at, **dict(zip(walking, steps, strict=True))}, value=value, place=(entry, place))
+
+
+def of_plan(config: TableConfig, plan: Plan) -> Iterator[Published]:
+    """The numbers whose words are all known to the plan: those of a rival that it leaves out are another sweep's."""
+    for published in numbers(config):
+        if all(not isinstance(value, str) or value in words_at(plan, path) for path, value in published.at.items()):
+            yield published
+
+
+def words_at(plan: Plan, path: str) -> tuple[str, ...]:
+    """The words that the points of a plan have at a path, each once."""
+    return tuple(dict.fromkeys(word for p in plan.points if isinstance(word := value_of(p, path), str)))
+
+
+def without_others(scenario: Scenario, plan: Plan) -> Scenario:
+    """The scenario with the numbers of its own plan only, to be read again without the file of the others."""
+    tables = []
+    for config in scenario.report.tables:
+        kept = tuple(of_plan(config, plan))
+        if len(kept) == sum(1 for _ in numbers(config)):
+            tables.append(config)
+        elif kept:
+            rows = tuple(PublishedConfig(at=dict(one.at), values=one.value) for one in kept)
+            tables.append(config.model_copy(update={"published": rows, "at": {}}))
+    return scenario.model_copy(update={"report": scenario.report.model_copy(update={"tables": tuple(tables)})})
+
+
+def points_at(plan: Plan, at: Mapping[str, Any]) -> tuple[Point, ...]:
+    """The points of a plan that have all of these settings."""
+    return tuple(p for p in plan.points if all(is_set(value_of(p, path), value) for path, value in at.items()))
+
+
+def is_set(value: Any, wanted: Any) -> bool:
+    """Whether a setting has the value written: numbers by size, so that 1 is 1.0, all else by its text."""
+    if is_number(value) and is_number(wanted):
+        return bool(value == wanted)
+    return canonical_json(value) == canonical_json(wanted)
+
+
+def compare(config: TableConfig, plan: Plan, summaries: Sequence[PointSummary]) -> tuple[Comparison, ...]:
+    """A row per published number of this plan, in order; one without a whole trial says so."""
+    found = {summary.point.index: summary for summary in summaries}
+    rows = []
+    for published in of_plan(config, plan):
+        known = [found[point.index] for point in points_at(plan, published.at) if point.index in found]
+        done = [summary for summary in known if summary.done]
+        for summary in done:
+            ours = summary.metrics.get(config.metric)
+            if ours is None:
+                rows.append(Comparison(published=published, ours=None, absent="not measured"))
+            else:
+                rows.append(Comparison(published=published, ours=in_unit(ours, config)))
+        if not done:
+            absent: Absent = "every trial failed" if known else "not simulated"
+            rows.append(Comparison(published=published, ours=None, absent=absent))
+    return tuple(rows)
+
+
+def in_unit(mean: Mean, config: TableConfig) -> Mean:
+    """A mean in the unit of the table, its interval no wider than what the quantity can be."""
+    mean = mean.within(config.metric)
+    low, high, factor = mean.low, mean.high, 100.0 if config.unit == "percent" else 1.0
+    return replace(
+        mean,
+        mean=factor * mean.mean,
+        low=None if low is None else factor * low,
+        high=None if high is None else factor * high,
+    )
+
+
+def verdict(row: Comparison, *, rounded_to: float | None) -> Verdict | None:
+    """Where the published number lies; None without an interval of ours.
+
+    A number printed to multiples of `rounded_to` stands for all that round to it: `within its rounding` are those
+    outside our interval of which some lie in it.
+    """
+    if row.ours is None or row.ours.low is None or row.ours.high is None:
+        return None
+    value = row.published.value
+    exact, half = _EXACT * abs(value), (rounded_to or 0.0) / 2
+    if row.ours.low - exact <= value <= row.ours.high + exact:
+        return "in our interval"
+    return "within its rounding" if row.ours.low - half <= value <= row.ours.high + half else "outside"
+
+
+def told_apart_by(rows: Sequence[Comparison]) -> tuple[str, ...]:
+    """Settings in which the numbers of a table differ, in the order they are first named; of a single one, all."""
+    paths = tuple(dict.fromkeys(path for row in rows for path in row.published.at))
+    if len(rows) == 1:
+        return paths
+    return tuple(path for path in paths if len({canonical_json(row.published.at.get(path)) for row in rows}) > 1)
+
+
+# --- tables ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,21 +194,21 @@ def shown(one: PublishedTable) -> ShownTable:
     config = one.config
     paths = told_apart_by(one.rows)
     heads = ("trials", f"ours{' [%]' if config.unit == 'percent' else ''}", "published")
-    compared = ("ours − published", "published lies") if config.comparable else ()
+    compared = ("ours − published", "published value") if config.comparable else ()
     return ShownTable(
         title=config.title or f"{_capital(plain_label(config.metric))}, {config.source}",
         caption=_caption(one, paths),
         note=config.note,
         table=Table(
             columns=(*map(plain_label, paths), *heads, *compared),
-            numeric=(*(False for _ in paths), True, True, True, *(True, False)[: len(compared)]),
             rows=tuple(_cells(row, config, paths) for row in one.rows),
+            left=(*map(plain_label, paths), *compared[1:]),
         ),
     )
 
 
 def _cells(row: Comparison, config: TableConfig, paths: Sequence[str]) -> tuple[str | None, ...]:
-    ours = row.absent if row.ours is None else format_mean(row.ours)
+    ours = row.absent if row.ours is None else str(row.ours)
     trials = None if row.ours is None else str(row.ours.trials)
     compared = (_difference(row, config), verdict(row, rounded_to=config.rounded_to)) if config.comparable else ()
     return (
@@ -101,8 +230,8 @@ def _difference(row: Comparison, config: TableConfig) -> str | None:
 def _caption(one: PublishedTable, paths: Sequence[str]) -> str:
     """Whose numbers, at which settings that all rows share, and what the last columns say."""
     config = one.config
-    common = {path: value for path, value in config.at.items() if path not in paths and not isinstance(value, list)}
-    at = ", ".join(filter(None, (plain_setting(path, value) for path, value in common.items())))
+    common = config.at.keys() - lists_in(config.at).keys() - set(paths)
+    at = ", ".join(filter(None, (plain_setting(path, config.at[path]) for path in config.at if path in common)))
     text = f"{_capital(plain_label(config.metric))}. Published: {config.source}{f' ({at})' if at else ''}."
     text += " Ours: mean [95 % t interval of the mean over trials]; without brackets a single trial."
     if not config.comparable:
@@ -137,34 +266,26 @@ def write_published(folder: Path, tables: Sequence[PublishedTable]) -> tuple[Pat
 
 def markdown(one: ShownTable) -> str:
     """A table as Markdown, to be read as it is or pasted into a note."""
-    ruler = ("---:" if numeric else "---" for numeric in one.table.numeric)
-    lines = [_line(one.table.columns), f"| {' | '.join(ruler)} |", *map(_line, one.table.rows)]
-    parts = (f"**{_escaped(one.title)}**", "\n".join(lines), _escaped(one.caption), _escaped(one.note))
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _line(cells: Sequence[str | None]) -> str:
-    return f"| {' | '.join(_escaped(cell or '') for cell in cells)} |"
-
-
-def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    return re.sub(r"([\\|<>*_`\[\]])", r"\\\1", " ".join(text.split()))
+    parts = (f"**{escape_markdown(one.title)}**", one.table.markdown(), escape_markdown(one.caption))
+    return "\n\n".join(filter(None, (*parts, escape_markdown(one.note)))) + "\n"
 
 
 def tidy(one: PublishedTable) -> str:
     """A table as CSV with all digits: settings, ours, published; what is not known is an empty cell."""
     paths = tuple(dict.fromkeys(path for row in one.rows for path in row.published.at))
-    rows = ((*(row.published.at.get(path) for path in paths), *_values(row, one.config)) for row in one.rows)
-    return "".join(map(csv_row, [(*paths, *_FIELDS), *rows]))
+    rows = [{path: row.published.at.get(path) for path in paths} | _fields(row, one.config) for row in one.rows]
+    return csv_text(list(rows[0]), rows)
 
 
-def _values(row: Comparison, config: TableConfig) -> Iterator[object]:
-    """One row from `_FIELDS`; csv writes None as an empty cell."""
-    ours = row.ours
-    yield from (config.metric, config.unit)
-    yield from (None, None, None, None) if ours is None else (ours.trials, ours.mean, ours.low, ours.high)
-    yield from (row.published.value, config.rounded_to)
-    yield row.difference if config.comparable else None
-    yield row.absent or (verdict(row, rounded_to=config.rounded_to) if config.comparable else None)
-    yield config.source
+def _fields(row: Comparison, config: TableConfig) -> dict[str, object]:
+    ours, compared = row.ours, config.comparable
+    return {
+        "metric": config.metric,
+        "unit": config.unit,
+        **{name: getattr(ours, name, None) for name in ("trials", "mean", "low", "high")},
+        "published": row.published.value,
+        "rounded_to": config.rounded_to,
+        "difference": row.difference if compared else None,
+        "verdict": row.absent or (verdict(row, rounded_to=config.rounded_to) if compared else None),
+        "source": config.source,
+    }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
-from scenarios.schema.labels.labels import setting_cell, setting_label
+from scenarios.report.tables.table import Table
+from scenarios.schema.labels.labels import plain_label, setting_cell, setting_label
 
 
 def plain(label: str) -> str:
@@ -18,12 +19,28 @@ def plain(label: str) -> str:
 def setting_in_words(plan: Plan, point: Point) -> str:
     """What the sweep set at this point, as plain text; empty without a sweep."""
     words = (setting_label(path, value_of(point, path)) for path in plan.swept_paths)
-    return ", ".join(filter(None, words)).replace("_0", "₀").replace(r"\ell", "ℓ").replace("$", "")
+    return plain(", ".join(filter(None, words)))
 
 
 def settings_cells(plan: Plan, point: Point) -> tuple[str | None, ...]:
     """What the sweep set at a point, a cell per swept path."""
     return tuple(setting_cell(path, value_of(point, path)) or None for path in plan.swept_paths)
+
+
+def point_table(
+    plan: Plan,
+    heads: Sequence[str],
+    rows: Iterable[tuple[Point, Sequence[str | None]]],
+    *,
+    left: Sequence[str] = (),
+) -> Table:
+    """Rows of points behind what the sweep set at them; columns in `left` are words."""
+    settings = tuple(map(plain_label, plan.swept_paths))
+    return Table(
+        columns=(*settings, *heads),
+        rows=tuple((*settings_cells(plan, point), *cells) for point, cells in rows),
+        left=(*settings, *left),
+    )
 
 
 def swept_values(plan: Plan, point: Point) -> tuple[Any, ...]:
@@ -34,3 +51,17 @@ def swept_values(plan: Plan, point: Point) -> tuple[Any, ...]:
 def csv_value(value: Any) -> Any:
     """A setting as a cell of a CSV file: mappings and lists as compact JSON text."""
     return canonical_json(value) if isinstance(value, (Mapping, list, tuple)) else value
+
+
+def said(point: Point, path: str) -> str:
+    """A setting of a point in words; of a mapping of the link what the sweep wrote, without the defaults beside it."""
+    written = point.settings.get(path)
+    if path == "link.mcs" and written is not None:
+        return f"MCS {written}"
+    as_written = path.startswith("link.") and isinstance(written, Mapping)
+    return setting_label(path, written if as_written else value_of(point, path))
+
+
+def setting_of(point: Point, path: str) -> Any:
+    """The value of a path; an MCS index as it was swept, though the link has its modulation and rate instead."""
+    return point.settings.get(path) if path == "link.mcs" else value_of(point, path)

@@ -66,12 +66,6 @@ def printable(text: str) -> str:
     )
 
 
-def problem_and_remedy(sentence: object, *, usual: str = "change one of them") -> tuple[str, str]:
-    """The two parts of a sentence `problem; remedy`; `usual` is the remedy of a sentence without one."""
-    problem, _, remedy = str(sentence).partition("; ")
-    return problem, remedy.removesuffix(".") or usual
-
-
 def listing(words: Iterable[object], *, last: str = "or") -> str:
     """`a, b or c`."""
     items = [str(word) for word in words]
@@ -88,15 +82,21 @@ def dotted(path: Iterable[str | int]) -> str:
 
 def flow(value: object) -> str:
     """A value in one line of YAML."""
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False) if needs_quotes(value) else value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {flow(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(flow(item) for item in value) + "]"
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False) if needs_quotes(value) else value
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return "{" + ", ".join(f"{key}: {flow(item)}" for key, item in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(flow(item) for item in value) + "]"
     return repr(value)
+
+
+def names_of(path: Iterable[str | int]) -> str:
+    """The keys of a path without the numbers of list items: `link.channel.gain`."""
+    return ".".join(part for part in path if type(part) is str)
 
 
 def needs_quotes(text: str) -> bool:

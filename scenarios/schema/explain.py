@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from phy.config.conflict import problem_and_remedy
 from scenarios.schema.errors import (
     KeyPath,
     Mark,
@@ -18,8 +19,8 @@ from scenarios.schema.errors import (
     flow,
     listing,
     mark_of,
+    names_of,
     needs_quotes,
-    problem_and_remedy,
     value_at,
 )
 from scenarios.schema.schema_keys import SECTIONS, TAGS, schema_keys, unknown_key
@@ -119,7 +120,7 @@ def explain(
         found.setdefault(_without_union_tags(item["loc"], document, item["type"]), {**item})
     around = {path[:length] for path in found for length in range(len(path))}
     # The error of the intended member of a union says more than that of the union.
-    paths = [path for path in found if not (path in around and _name(path) in _FORMS)]
+    paths = [path for path in found if not (path in around and names_of(path) in _FORMS)]
     paths.sort(key=lambda path: _place(mark_of(path, marks)))
     errors = [
         _as_error(path, found[path], document=document, marks=marks, prefer=prefer) for path in paths[:_ERRORS_COMPARED]
@@ -134,19 +135,14 @@ def _place(mark: tuple[Path | str | None, int | None]) -> tuple[str, int]:
     return str(mark[0]), mark[1] or 0
 
 
-def _name(path: KeyPath) -> str:
-    return ".".join(part for part in path if isinstance(part, str))
-
-
 def _without_union_tags(loc: tuple[str | int, ...], document: Any, kind: str) -> KeyPath:
     """Drop the members of unions that pydantic puts into a path: they are no keys of the document."""
     path: list[str | int] = []
     for number, part in enumerate(loc):
-        inside = (isinstance(document, dict) and part in document) or (
-            isinstance(document, list) and isinstance(part, int) and part < len(document)
-        )
+        found = value_at(document, (part,)) if type(document) in (dict, list) else None
+        inside = found is not None
         if inside:
-            document = document[part]
+            document = found
         if inside or (kind == "missing" and number == len(loc) - 1):
             path.append(part)
     return tuple(path)
@@ -168,7 +164,8 @@ def _as_error(
         written = [key for word in words if (key := (*path, *word.split("."))) in marks]
         path = min(written, key=lambda one: one not in prefer, default=path)
     elif kind == "union_tag_invalid":
-        path = next((tag for name in TAGS if (tag := (*path, name)) in marks), path)
+        named = item["ctx"]["discriminator"].strip("'")
+        path = next((tag for name in (*TAGS, named) if (tag := (*path, name)) in marks), path)
         problem, remedy = _choice(item["ctx"]["expected_tags"], item["ctx"]["tag"])
     else:
         problem, remedy = _sentence(kind, path, item, document)
@@ -205,7 +202,7 @@ def _choice(expected: str, given: object) -> tuple[str, str]:
 
 def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str, Any]) -> tuple[str, str]:
     """Problem and remedy of an error that pydantic reports by its kind."""
-    name, value, leaf = _name(path), item["input"], path[-1] if path else ""
+    name, value, leaf = names_of(path), item["input"], path[-1] if path else ""
     owner, variant = _owner(path, document), _variant(path, document)
     if kind == "extra_forbidden":
         if isinstance(leaf, str) and "." in leaf:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing, value_at
 from scenarios.schema.explain import explain
 from scenarios.schema.overrides import OVERRIDE, override, parse_override, unsweep
+from scenarios.schema.plugins import pin_plugins
 from scenarios.schema.schema import Scenario
 from scenarios.schema.shorthand import SECTIONS, is_another, named_section, normalise
 from scenarios.schema.yaml_marks import read_yaml
@@ -55,6 +56,7 @@ def load_scenario(
         if number is not None:
             override(document, marks, path=name, value=number, name=f"--{name}", lines=((),))
     normalise(document)
+    pin_plugins(document, marks, folder=path.parent)
     scenario = validate(document, marks=marks)
     return LoadedScenario(scenario=scenario, document=document, marks=marks, source=path)
 
@@ -112,9 +114,12 @@ def resolved_data(scenario: Scenario) -> dict[str, Any]:
 
 def _without_null(value: Any) -> Any:
     """Plain data without null values; pydantic's `exclude_none` also drops keys that write None as a word."""
-    if isinstance(value, dict):
-        return {key: _without_null(item) for key, item in value.items() if item is not None}
-    return [_without_null(item) for item in value] if isinstance(value, list) else value
+    match value:
+        case dict():
+            return {key: _without_null(item) for key, item in value.items() if item is not None}
+        case list():
+            return [_without_null(item) for item in value]
+    return value
 
 
 def library_names() -> list[tuple[str, str]]:

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from fl.config import FlmcConfig, LearningConfig
+from fl.config import LearningConfig
+from fl.learning.flmc import FlmcConfig
 from phy.config import Frozen, LinkConfig
 from phy.measure.monte_carlo import StopRule
 from privacy.config import AnyPrivacyConfig
@@ -168,6 +169,11 @@ class FigureConfig(Frozen):
     y_scale: Literal["linear", "log"] = "linear"
     title: Line = ""
 
+    @property
+    def series_paths(self) -> tuple[str, ...]:
+        """`series` as a tuple."""
+        return (self.series,) if isinstance(self.series, str) else self.series
+
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -221,8 +227,11 @@ class Scenario(Frozen):
     card: dict[str, Any] | None = Field(
         default=None, description="what phyloop verify expects of this scenario; changes no number"
     )
+    plugins: Annotated[tuple[Word, ...], Field(max_length=20)] = Field(
+        default=(), description="own code that registers schemes, codecs, ...: files beside this one, or module names"
+    )
     code: dict[str, Digest] = Field(
-        default_factory=dict, description="SHA-256 of the file of each module of own models; written by phyloop run"
+        default_factory=dict, description="SHA-256 of each plug-in and of own models; written by phyloop run"
     )
     sweep: SweepBlock | list[SweepBlock] = Field(default_factory=dict)
     report: ReportConfig = ReportConfig()

@@ -11,7 +11,9 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from fl.config import FlmcConfig
+from fl.config.learning import UNNAMED as UNNAMED_ALGORITHM
+from phy.config.by_word import ByWord
+from phy.config.registry import registry_of
 from privacy.config import AmplitudeBudget, PrivacyConfig
 from scenarios.schema.errors import listing
 from scenarios.schema.schema import Scenario
@@ -20,9 +22,9 @@ OWNERS = ("algorithm", "mechanism")
 """Keys that select the algorithm or mechanism of a whole section."""
 
 TAGS = (*OWNERS, "name")
-UNNAMED: dict[type[BaseModel], str] = {FlmcConfig: "flmc", PrivacyConfig: "amplitude", AmplitudeBudget: "amplitude"}
+UNNAMED: dict[type[BaseModel], str] = {PrivacyConfig: "amplitude", AmplitudeBudget: "amplitude"}
 """Members of a union for a section that names none."""
-SECTIONS = {"learning": ("algorithm", UNNAMED[FlmcConfig]), "privacy": ("mechanism", UNNAMED[PrivacyConfig])}
+SECTIONS = {"learning": ("algorithm", UNNAMED_ALGORITHM), "privacy": ("mechanism", UNNAMED[PrivacyConfig])}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +62,13 @@ def schema_keys() -> dict[str, SchemaKey]:
             for word in words:
                 variants.setdefault(word, field)
             keys[path] = SchemaKey(indexed=indexed, variants=variants, fields=fields)
-            inside = list(_models_in(field.annotation))
+            by_word = [one for one in field.metadata if isinstance(one, ByWord)]
+            own = [(child, False) for one in by_word for child in one.classes()]
+            inside = own if by_word else list(_models_in(field.annotation))
             for child, in_list in inside:
-                own = _words_of(child, alone=len(inside) == 1)
+                words_of_child = _words_of(child, alone=len(inside) == 1)
                 named = any(tag in child.model_fields for tag in OWNERS) or child in UNNAMED
-                walk(child, path + ".", indexed or in_list, own, own[0] if named else owner)
+                walk(child, path + ".", indexed or in_list, words_of_child, words_of_child[0] if named else owner)
 
     walk(Scenario, "", False, (), "")
     return keys
@@ -86,7 +90,9 @@ def _words_of(model: type[BaseModel], *, alone: bool) -> tuple[str, ...]:
 
 def _models_in(annotation: Any, in_list: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation, in_list
+        registry = registry_of(annotation)
+        for model in (annotation,) if registry is None else registry.classes():
+            yield model, in_list
     for argument in get_args(annotation):
         yield from _models_in(argument, in_list or get_origin(annotation) in (tuple, list))
 

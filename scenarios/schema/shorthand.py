@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl.config import FlipMomentsConfig, FlmcConfig
+from fl.config import GaussianLinearConfig
+from fl.config.learning import UNNAMED
+from fl.learning.codec_studies import FlipMomentsConfig
 
 Path = tuple[str | int, ...]
 
@@ -71,7 +73,7 @@ def is_another(path: Path, *, old: Any, new: Any) -> bool:
 
 
 _UNNAMED: dict[Path, str] = {
-    ("learning",): FlmcConfig().algorithm,
+    ("learning",): UNNAMED,
     ("learning", "partition"): "iid",
     ("learning", "model"): "linear",
     ("learning", "aggregation"): "mean",
@@ -82,7 +84,7 @@ _UNNAMED: dict[Path, str] = {
 def _usual(path: Path, algorithm: Any) -> str:
     """The kind to write out, because members of a union are distinguished by it; empty if none is needed."""
     if path == ("learning", "task"):
-        return FlmcConfig().task.name
+        return GaussianLinearConfig().name
     if path == ("learning", "aggregation"):
         return "mean"
     if path[-1] in ("codec", "downlink_codec"):

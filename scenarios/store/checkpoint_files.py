@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
-from io import BufferedReader
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
@@ -15,12 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.store.blobs import Blob, BlobError, about_of, front_size, pack_parts, unpack
+from scenarios.files.plain_files import open_plain
+from scenarios.files.plain_json import fits
+from scenarios.files.replacement import Replacement
+from scenarios.store.blobs import Blob, BlobError, about_of, pack_parts, unpack
 
-VERSION = 2
+VERSION = 3
 
 _MOST_DEPTH = 16
-_FRONT = 44
 _ARRAY = "\0array"
 """Key of the place of an array; no name of a state begins with NUL."""
 
@@ -34,91 +33,67 @@ class Checkpoint:
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write the file so that it is there whole or not at all, also after a power cut.
+    """Write the file whole or not at all; one that a power cut tears does not verify, and the older one is taken.
 
     Raises OSError; TypeError or ValueError for a state that no blob holds.
     """
     arrays: dict[str, NDArray[Any]] = {}
     tree = _laid_out(checkpoint.state, arrays)
     about = {"version": VERSION, "about": dict(checkpoint.about), "state": tree}
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        with temporary.open("wb") as file:
-            # Not deflated: weights hardly shrink, and a checkpoint must not hold up the rounds.
-            for part in pack_parts(arrays, about=about, compress=False):
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    # Not deflated: weights hardly shrink, and a checkpoint must not hold up the rounds.
+    parts = pack_parts(arrays, about=about, compress=False)
+    with Replacement(path) as file:
+        file.writelines(parts)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Return the checkpoint in a file. Raises BlobError for whatever is not one, OSError where it cannot be read."""
-    with _opened(path) as file:
-        if not os.fstat(file.fileno()).st_size:
-            raise BlobError("it is empty")
-        # Mapped: a file that claims terabytes takes no memory before its SHA-256 fails.
-        blob = unpack(mmap(file.fileno(), 0, access=ACCESS_READ))
+    blob = unpack(_mapped(path))
     about = _checked(blob.about)
-    state = _rebuilt(about["state"], blob, depth=0)
-    if not isinstance(state, dict):
-        raise BlobError("its state has no names")
-    return Checkpoint(about=about["about"], state=state)
+    return Checkpoint(about=about["about"], state={name: _rebuilt(one, blob) for name, one in about["state"].items()})
 
 
 def read_about(path: Path) -> Mapping[str, Any]:
-    """Return what a file says it is a checkpoint of, its SHA-256 unseen. Raises as `read_checkpoint` does."""
-    with _opened(path) as file:
-        front = file.read(_FRONT)
-        return dict(_checked(about_of(front + file.read(front_size(front) - _FRONT)))["about"])
+    """Return what a file says it is a checkpoint of, its arrays unread. Raises as `read_checkpoint` does."""
+    about: Mapping[str, Any] = _checked(about_of(_mapped(path)))["about"]
+    return about
+
+
+def _mapped(path: Path) -> mmap:
+    """Map a file: one that claims terabytes takes no memory before its SHA-256 fails."""
+    with os.fdopen(open_plain(path), "rb") as file:
+        try:
+            return mmap(file.fileno(), 0, access=ACCESS_READ)
+        except ValueError as error:
+            raise BlobError("it is empty") from error
 
 
 def _checked(about: Mapping[str, Any]) -> Mapping[str, Any]:
     if about.get("version") != VERSION:
         raise BlobError(f"it is of version {about.get('version')}, and this phyloop writes version {VERSION}")
-    if not isinstance(about.get("about"), dict) or "state" not in about:
+    if not fits(about, {"about": {}, "state": {}}):
         raise BlobError("its header lacks what it is about")
     return about
 
 
 def _laid_out(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     """Return the state as JSON, its arrays taken out."""
-    if isinstance(value, Mapping):
-        return {str(name): _laid_out(part, arrays) for name, part in value.items()}
-    if isinstance(value, np.ndarray):
-        name = str(len(arrays))
-        arrays[name] = value
-        return {_ARRAY: name}
-    if value is None or isinstance(value, int | float | str):
-        return value
+    match value:
+        case Mapping():
+            return {str(name): _laid_out(part, arrays) for name, part in value.items()}
+        case np.ndarray():
+            arrays[name := str(len(arrays))] = value
+            return {_ARRAY: name}
+        case None | int() | float() | str():
+            return value
     raise TypeError(f"a checkpoint holds no {type(value).__name__}")
 
 
-def _rebuilt(value: Any, blob: Blob, *, depth: int) -> Any:
-    if depth > _MOST_DEPTH:
-        raise BlobError(f"nested deeper than {_MOST_DEPTH}")
-    if isinstance(value, dict):
-        if _ARRAY in value:
-            return blob.array(str(value[_ARRAY]))
-        return {name: _rebuilt(part, blob, depth=depth + 1) for name, part in value.items()}
-    if isinstance(value, list):
-        raise BlobError("a list where a name, a number or an array belongs")
-    return value
-
-
-def _opened(path: Path) -> BufferedReader:
-    # A link could lead anywhere, and a pipe would be waited for.
-    number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
-        raise BlobError("it is no file")
-    return os.fdopen(number, "rb")
+def _rebuilt(value: Any, blob: Blob, depth: int = 1) -> Any:
+    if depth > _MOST_DEPTH or fits(value, list):
+        raise BlobError(f"a list, or nested deeper than {_MOST_DEPTH}, where a name, a number or an array belongs")
+    if not fits(value, {}):
+        return value
+    if _ARRAY in value:
+        return blob.array(str(value[_ARRAY]))
+    return {name: _rebuilt(part, blob, depth + 1) for name, part in value.items()}

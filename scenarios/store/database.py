@@ -1,57 +1,54 @@
-"""The SQLite file of a run folder: its schema, the checks before anything of it is read, and connections to it.
+"""The SQLite file of a run folder: its two tables, and the checks before anything of it is read.
 
-Three plain tables. A batch of tasks has a `head` (JSON: which tasks, how they ended) with a SHA-256, and its arrays as
-one blob (`scenarios.store.blobs`), whose SHA-256 the head holds. Everything else a folder knows is a `record`: a key,
-JSON, and a SHA-256 over both. Batches are numbered from 1 without a gap, and the record `seal` counts batches and
-records: nothing can be lost in silence.
+A row of `fronts` is the front of a blob (see `scenarios.store.blobs`): what the row is about, with a SHA-256. The
+arrays of the blob are the rows of `parts` with this number, cut where SQLite takes no more. Rows are only ever added,
+from 1 without a gap, and row 0, the seal, has their number: nothing can be lost in silence.
 
 The file is born complete and uses a rollback journal, so that between two writes all of a store is in one file.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
 import os
 import sqlite3
-import struct
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from scenarios.files.plain_files import DATABASE, JOURNAL, LOCK
 from scenarios.schema.errors import ScenarioError
+from scenarios.store.blobs import Part, about_of, pack, pack_parts
 
-STORE_VERSION = 4
+STORE_VERSION = 5
 PAGE = 8192
 APPLICATION_ID = 0x7068796C  # "phyl": tells our file from any other SQLite database
 MOST_ROW = 1 << 28
-"""Bytes of a row or a blob; SQLite refuses to read a larger one."""
-IDENTITY, SEAL = "store", "seal"
-"""Records that every store has."""
+"""Bytes of a row; SQLite refuses to read a larger one."""
+MOST_PART = 1 << 27
+"""Bytes of a row of `parts`: the counts of a million devices are more than SQLite takes in one."""
+PART_BITS = 16
+"""A row of `parts` is numbered by its row of `fronts` and its place, in these last bits."""
+SEAL = 0
 
 REMEDY = "run the scenario into this folder again: what still verifies is kept, the rest is computed again"
 _NEW_FOLDER = "run the scenario into a new folder"
-_TABLES = (
-    "CREATE TABLE batches (id INTEGER PRIMARY KEY, head BLOB NOT NULL, sha256 BLOB NOT NULL)",
-    "CREATE TABLE blobs (id INTEGER PRIMARY KEY, data BLOB NOT NULL)",
-    "CREATE TABLE records (key TEXT PRIMARY KEY, value BLOB NOT NULL, sha256 BLOB NOT NULL) WITHOUT ROWID",
-)
-_HEADER = struct.Struct(">16sH2B40xI4xI28x")
-"""First 100 bytes of a SQLite file: magic, page size, write and read version, user version, application id."""
+_TABLES = frozenset(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, data BLOB NOT NULL)" for name in ("fronts", "parts"))
 _SIGNS = ("decode", "malformed", "no such table", "no such column", "disk I/O", "file format")
 """Words of SQLite's operational errors that mean damage."""
+READ_ERRORS = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+"""Errors of code that reads what nobody wrote."""
 
 
 class DamagedStoreError(ScenarioError):
     """A damaged store; the next run keeps the batches that verify."""
 
 
-def damaged(path: Path, what: str) -> DamagedStoreError:
+def damaged(path: Path, what: object) -> DamagedStoreError:
     """Return the error for a damaged store at `path`."""
-    return DamagedStoreError(file=path, problem=f"is damaged ({' '.join(what.split())})", remedy=REMEDY)
+    return DamagedStoreError(file=path, problem=f"is damaged ({' '.join(str(what).split())})", remedy=REMEDY)
 
 
 def is_damage(error: BaseException) -> bool:
@@ -66,12 +63,10 @@ def telling_damage(path: Path) -> Iterator[None]:
     """Raise DamagedStoreError where the block meets damaged bytes, in SQLite or in what it decodes."""
     try:
         yield
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        if is_damage(error):
-            raise damaged(path, str(error)) from error
+    except (sqlite3.Error, *READ_ERRORS) as error:
+        if isinstance(error, READ_ERRORS) or is_damage(error):
+            raise damaged(path, error) from error
         raise
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise damaged(path, str(error)) from error
 
 
 def unwritable(path: Path, error: Exception) -> ScenarioError:
@@ -83,39 +78,24 @@ def unwritable(path: Path, error: Exception) -> ScenarioError:
     )
 
 
-def digest(*parts: bytes) -> bytes:
-    """SHA-256 over the parts, a NUL between them."""
-    return hashlib.sha256(b"\0".join(parts)).digest()
-
-
-def as_json(value: object) -> bytes:
-    """Compact JSON, for heads and records."""
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
 def create(path: Path, identity: Mapping[str, Any]) -> None:
-    """Write an empty store beside `path`, then rename it there: no reader meets half a schema."""
+    """Write a store with one row beside `path`, then rename it there: no reader meets half a schema."""
     new = path.with_name(f"{DATABASE}.new")
     new.unlink(missing_ok=True)  # of a killed process; we hold the lock
-    with contextlib.closing(_connect(new, mode="rwc")) as database:
+    with closing(_connect(new, mode="rwc")) as database:
         database.execute(f"PRAGMA page_size = {PAGE}")
         database.execute("BEGIN")
-        for statement in _TABLES:
+        for statement in (
+            *_TABLES,
+            f"PRAGMA application_id = {APPLICATION_ID}",
+            f"PRAGMA user_version = {STORE_VERSION}",
+        ):
             database.execute(statement)
-        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        database.execute(f"PRAGMA user_version = {STORE_VERSION}")
-        put_record(database, IDENTITY, identity)
-        put_record(database, SEAL, {"batches": 0, "records": 2})
+        put(database, 1, {"records": {"store": identity}})
         database.execute("COMMIT")
     if path.name == DATABASE:
         path.with_name(JOURNAL).unlink(missing_ok=True)  # of a database that was moved away
     new.replace(path)
-
-
-def put_record(database: sqlite3.Connection, key: str, value: object) -> None:
-    """Write a record within a transaction of the caller's."""
-    raw = as_json(value)
-    database.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?)", (key, raw, digest(key.encode(), raw)))
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
@@ -123,17 +103,38 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
     Raises ScenarioError for a file that is no store of this version, DamagedStoreError for a damaged one.
     """
-    _check_header(path)
     free = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-    connection = _checked(path, mode="rw" if free else "ro")
+    connection = open_to_write(path, mode="rw" if free else "ro")
     connection.execute("PRAGMA query_only = ON")
     return connection
 
 
-def open_to_write(path: Path) -> sqlite3.Connection:
+def open_to_write(path: Path, *, mode: str = "rw") -> sqlite3.Connection:
     """Open a checked store to write to it; the caller holds the lock. Raises as `open_to_read` does."""
     _check_header(path)
-    return _checked(path, mode="rw")
+    with telling_damage(path):
+        connection = _connect(path, mode=mode)
+    try:
+        # A schema that is not exactly ours is refused before any row is read: rows might be computed.
+        with telling_damage(path):
+            found = {sql for (sql,) in connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_master")}
+        ours = {statement.encode() for statement in _TABLES}
+        if not found >= ours:
+            raise damaged(path, "its tables are not those that phyloop writes")
+        if found > ours:
+            raise ScenarioError(
+                file=path,
+                problem="holds tables, views or triggers that phyloop did not write",
+                remedy=f"ask for the folder again, or {_NEW_FOLDER}",
+            )
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.OperationalError):
+            raise ScenarioError(
+                file=path, problem=f"cannot be read ({error})", remedy="copy the folder to a disk you can write to"
+            ) from error
+        raise
+    return connection
 
 
 def _connect(path: Path, *, mode: str) -> sqlite3.Connection:
@@ -149,11 +150,10 @@ def _connect(path: Path, *, mode: str) -> sqlite3.Connection:
 
 def _check_header(path: Path) -> None:
     with path.open("rb") as file:
-        front = file.read(_HEADER.size)
-    once_ours = path.with_name(LOCK).exists()
-    magic, _, write, read, version, application = _HEADER.unpack(front.ljust(_HEADER.size, b"\0"))
-    if magic != b"SQLite format 3\0" or application != APPLICATION_ID:
-        if once_ours:
+        front = file.read(72)
+    version = int.from_bytes(front[60:64])
+    if front[:16] != b"SQLite format 3\0" or front[68:72] != APPLICATION_ID.to_bytes(4):
+        if path.with_name(LOCK).exists():
             raise damaged(path, "it does not begin as a store")
         raise ScenarioError(file=path, problem="is not a phyloop result store", remedy="choose another folder")
     if version != STORE_VERSION:
@@ -163,32 +163,45 @@ def _check_header(path: Path) -> None:
             problem=f"was written by {age} phyloop (store version {version}, not {STORE_VERSION})",
             remedy=f"{remedy}, or read this folder with the phyloop that wrote it",
         )
-    if (write, read) != (1, 1):
+    if front[18:20] != b"\1\1":
         raise damaged(path, "its header names a journal that phyloop does not use")
 
 
-def _checked(path: Path, *, mode: str) -> sqlite3.Connection:
-    """Connect, and refuse a schema that is not exactly ours before any row is read: it might be computed."""
-    with telling_damage(path):
-        connection = _connect(path, mode=mode)
-    try:
-        with telling_damage(path):
-            found = {sql for (sql,) in connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_master")}
-    except sqlite3.OperationalError as error:
-        connection.close()
-        raise ScenarioError(
-            file=path, problem=f"cannot be read ({error})", remedy="copy the folder to a disk you can write to"
-        ) from error
-    except BaseException:
-        connection.close()
-        raise
-    if found == {statement.encode() for statement in _TABLES}:
-        return connection
-    connection.close()
-    if found > {statement.encode() for statement in _TABLES}:
-        raise ScenarioError(
-            file=path,
-            problem="holds tables, views or triggers that phyloop did not write",
-            remedy=f"ask for the folder again, or {_NEW_FOLDER}",
-        )
-    raise damaged(path, "its tables are not those that phyloop writes")
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def put(
+    database: sqlite3.Connection,
+    number: int,
+    about: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]] | None = None,
+) -> None:
+    """Write a row and the seal, within a transaction of the caller's. ValueError for what no blob can hold."""
+    front, *parts = pack_parts(arrays or {}, about=about)
+    put_packed(database, number, front, b"".join(parts))
+
+
+def put_packed(database: sqlite3.Connection, number: int, front: Part, data: bytes) -> None:
+    """Write a row from the bytes of its blob, and the seal."""
+    database.execute("INSERT INTO fronts VALUES (?, ?)", (number, front))
+    for part, start in enumerate(range(0, len(data), MOST_PART)):
+        row = (number << PART_BITS) + part, data[start : start + MOST_PART]
+        database.execute("INSERT INTO parts VALUES (?, ?)", row)
+    database.execute("INSERT OR REPLACE INTO fronts VALUES (?, ?)", (SEAL, pack({}, about={"rows": number})))
+
+
+def read_abouts(database: sqlite3.Connection) -> list[Mapping[str, Any]]:
+    """Return what each row is about, from row 1 on. Raises ValueError for what is not as it was written."""
+    rows = database.execute("SELECT id, data FROM fronts ORDER BY id").fetchall()
+    seal, *abouts = [about_of(data) for _, data in rows]
+    if [number for number, _ in rows] != list(range(len(rows))) or seal != {"rows": len(abouts)}:
+        raise ValueError("rows are missing")
+    return abouts
+
+
+def read_bytes(database: sqlite3.Connection, number: int) -> tuple[bytes, bytes]:
+    """Return the front and the parts of a row, for `scenarios.store.blobs.unpack`. TypeError where there is no row."""
+    (front,) = database.execute("SELECT data FROM fronts WHERE id = ?", (number,)).fetchone()
+    first = number << PART_BITS
+    query = "SELECT data FROM parts WHERE id >= ? AND id < ? ORDER BY id"
+    return front, b"".join(data for (data,) in database.execute(query, (first, first + (1 << PART_BITS))))

@@ -19,9 +19,9 @@ from scenarios.files.heartbeat import read_heartbeat
 from scenarios.files.lock import holder
 from scenarios.files.log import LOG, OLDER
 from scenarios.files.plain_files import DATABASE, JOURNAL, open_plain
+from scenarios.files.plain_json import fits
 from scenarios.store.folder import RunFolder
-from scenarios.store.records import Planned
-from scenarios.store.store import read_runs
+from scenarios.store.rows import Planned
 
 RECENT_S = 300.0
 """The rate is that of the last so many seconds of a run that goes on."""
@@ -88,20 +88,19 @@ def read_status(folder: Path, *, now: datetime | None = None) -> Status:
 
 
 def _status(store: RunFolder, *, held: bool, pid: int | None, now: datetime) -> Status:
-    folder, runs = store.folder, read_runs(store)
+    folder, runs = store.folder, store.read_runs()
     last = runs[-1] if runs else None
     heart = read_heartbeat(folder)
-    if heart is not None and (last is None or heart["run"] != last.run):
+    if heart is not None and (last is None or heart["run"] != len(runs)):
         heart = None  # of an earlier run
     noted = "not begun" if last is None else last.status
     state: State = "running" if held else "killed" if noted == "running" else cast("State", noted)
     started_at = None if last is None else last.started_at
     planned = None if last is None else last.planned
-    tally = _count(store, planned, since=started_at if held else None)
-    elapsed = None if started_at is None else (now - _time(started_at)).total_seconds()
+    done, failed, left = _count(store, planned, since=started_at if held else None)
     rate = None
-    if held and elapsed is not None:
-        window = max(min(RECENT_S, elapsed), 1.0)
+    if held and started_at is not None:
+        window = max(min(RECENT_S, (now - _time(started_at)).total_seconds()), 1.0)
         rate = 60.0 / window * _stored_since(store, now - timedelta(seconds=window))
     live = heart if held else None
     return Status(
@@ -113,16 +112,16 @@ def _status(store: RunFolder, *, held: bool, pid: int | None, now: datetime) -> 
         host=None if live is None else live["host"],
         sign_of_life_s=None if heart is None else max((now - _time(heart["updated_at"])).total_seconds(), 0.0),
         planned=None if planned is None else planned.tasks,
-        done=tally.done,
-        failed=tally.failed,
-        left=tally.left,
+        done=done,
+        failed=failed,
+        left=left,
         skipped=0 if planned is None else planned.skipped,
         elsewhere=0 if planned is None else planned.others,
         num_in_hand=0 if live is None else live["num_in_hand"],
-        in_hand=() if live is None else tuple(map(str, live["in_hand"])),
+        in_hand=() if live is None else tuple(live["in_hand"]),
         rate_per_minute=rate,
-        left_s=_time_left(live, tally.left, rate),
-        last_error=tally.last_error if state != "failed" else _error_of_run(folder) or tally.last_error,
+        left_s=_time_left(live, left, rate),
+        last_error=(_error_of_run(folder) if state == "failed" else None) or _last_failure(store),
         runs=len(runs),
         started_at=started_at,
         finished_at=None if last is None else last.finished_at,
@@ -132,40 +131,33 @@ def _status(store: RunFolder, *, held: bool, pid: int | None, now: datetime) -> 
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Tally:
-    done: int
-    failed: int
-    left: int | None
-    last_error: LastError | None
-
-
-def _count(store: RunFolder, planned: Planned | None, *, since: str | None) -> _Tally:
-    statuses = store.statuses(store.task_ids())
-    numbers = Counter(statuses.values())
+def _count(store: RunFolder, planned: Planned | None, *, since: str | None) -> tuple[int, int, int | None]:
+    """Return how many tasks of the plan are done, failed and left."""
+    numbers = Counter(task.status for task in store.tasks.values())
     done, failed = numbers["done"], numbers["failed"]
-    error = None
-    if failed:
-        tasks = store.read_tasks(task_id for task_id, status in statuses.items() if status == "failed").values()
-        last = max(tasks, key=lambda task: (task.batch, task.row))
-        error = LastError(at=last.finished_at, says=last.failure or "", task=last.task_id, trial=last.trial)
     if planned is None:
-        return _Tally(done=done, failed=failed, left=None, last_error=error)
+        return done, failed, None
     done -= planned.others - planned.others_failed
     failed -= planned.others_failed
     if since is not None and planned.again:
         # Failed tasks that wait to be computed again count as left.
         failed -= max(planned.again - sum(at >= since for _, at in store.failed_before()), 0)
     done, failed = max(done, 0), max(failed, 0)
-    return _Tally(
-        done=done, failed=failed, left=max(planned.tasks - done - failed - planned.skipped, 0), last_error=error
-    )
+    return done, failed, max(planned.tasks - done - failed - planned.skipped, 0)
+
+
+def _last_failure(store: RunFolder) -> LastError | None:
+    failed = (task for task in store.tasks.values() if task.status == "failed")
+    last = max(failed, key=lambda task: (task.batch, task.row), default=None)
+    if last is None:
+        return None
+    return LastError(at=last.finished_at, says=last.failure or "", task=last.task_id, trial=last.trial)
 
 
 def _stored_since(store: RunFolder, since: datetime) -> int:
     # All times are written by `utc_now`: their order as text is theirs in time.
     text = since.isoformat(timespec="seconds")
-    return sum(len(head.ids) for head in store.heads() if head.status == "done" and head.finished_at >= text)
+    return sum(task.status != "part" and task.finished_at >= text for task in store.history)
 
 
 def _time_left(heart: Mapping[str, Any] | None, left: int | None, rate: float | None) -> float | None:
@@ -197,8 +189,8 @@ def _error_of_run(folder: Path) -> LastError | None:
             told = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(told, dict) and told.get("event") == "run-ended":
-            return LastError(at=str(told.get("time")), says=str(told.get("says")))
+        if fits(told, {"event": str, "time": str, "says": str}) and told["event"] == "run-ended":
+            return LastError(at=told["time"], says=told["says"])
     return None
 
 

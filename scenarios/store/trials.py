@@ -1,26 +1,31 @@
 """Trials of learning as blobs, for the store and for what workers send: many results in a few large arrays.
 
-The arrays of a blob, one row per trial unless said otherwise: `trial`; `metrics/NAME`; `TABLE/NAME` for each table of
-`fl.results.TrialResult`; `ledger/NAME`, the columns of the privacy ledger. `accounts` holds the texts of all different
-accounts, one per line, and `account` says which is whose. Why trials failed is in `about`, by row.
+The arrays of a blob, one row per trial: `metrics/NAME`; `TABLE/NAME` for each table of `fl.results.TrialResult`;
+`ledger/NAME`, the columns of the privacy ledger. `account` says which of `accounts`, texts in `about`, is whose.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import pickle
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.results import PrivacyAccount, TrialResult
-from scenarios.store.accounts import account_arrays, account_from, account_text
-from scenarios.store.blobs import Blob, BlobError, pack, rows_of
+from privacy.events.claims import Claim
+from privacy.events.events import Ledger
+from scenarios.store.blobs import Blob, BlobError, pack, unpack
 
 SeriesTable = Literal["rounds", "link", "privacy", "bursts", "devices", "pictures"]
 SERIES_TABLES: tuple[SeriesTable, ...] = ("rounds", "link", "privacy", "bursts", "devices", "pictures")
-METRICS, LEDGER, ACCOUNT, ACCOUNTS, TRIAL, FAILURES = "metrics", "ledger", "account", "accounts", "trial", "failures"
+METRICS = "metrics"
 
+_LEDGER, _ACCOUNT, _ACCOUNTS = "ledger", "account", "accounts"
 _MOST_ROWS = 1000
 _MOST_BYTES = 1 << 26
 """Bytes of the arrays of a blob, before they are deflated, unless one trial has more."""
@@ -30,93 +35,134 @@ Tables = dict[str, Mapping[str, NDArray[Any]]]
 
 
 def alike(results: Iterable[TrialResult]) -> list[list[TrialResult]]:
-    """Group trials whose arrays have the same names and shapes, so that each group makes one blob."""
+    """Group trials whose arrays have the same names and shapes, each group of a size that a reader can hold."""
     groups: dict[object, list[TrialResult]] = {}
     for one in results:
-        shape = tuple(
-            [
-                (table, name, array.dtype, array.shape)
-                for table, some in _tables(one).items()
-                for name, array in some.items()
-            ]
-        )
-        groups.setdefault((tuple(one.metrics), one.account is None, shape), []).append(one)
-    return [some for group in groups.values() for some in _cut(group)]
+        tables = [(table, name, a.dtype, a.shape) for table, some in _tables(one).items() for name, a in some.items()]
+        groups.setdefault((tuple(one.metrics), one.account is None, tuple(tables)), []).append(one)
+    pieces = []
+    for group in groups.values():
+        each = sum(array.nbytes for arrays in _tables(group[0]).values() for array in arrays.values())
+        size = max(1, min(_MOST_ROWS, _MOST_BYTES // max(each, 1)))
+        pieces += [group[start : start + size] for start in range(0, len(group), size)]
+    return pieces
 
 
-def pack_trials(results: Sequence[TrialResult], *, about: Mapping[str, Any] | None = None) -> bytes:
-    """Return the blob of trials that are alike; `about` is kept with it.
+Packing = tuple[dict[str, Any], dict[str, NDArray[Any] | Sequence[NDArray[Any]]]]
+
+
+def arrays_of(results: Sequence[TrialResult]) -> Packing:
+    """Return the texts of accounts and the arrays of trials that are alike, for `scenarios.store.blobs.pack`.
 
     Raises ValueError for an array that is neither int64 nor float64, or a metric that is no number.
     """
     tables = [_tables(one) for one in results]
-    arrays: dict[str, NDArray[Any] | Sequence[NDArray[Any]]] = {TRIAL: np.array([one.trial for one in results])}
-    for name in results[0].metrics:
-        # Without minus zero, as tables show numbers.
-        arrays[f"{METRICS}/{name}"] = np.array([float(one.metrics[name]) + 0.0 for one in results])
+    # Plus zero: without minus zero, as tables show numbers.
+    arrays: dict[str, NDArray[Any] | Sequence[NDArray[Any]]] = {
+        f"{METRICS}/{name}": np.array([float(one.metrics[name]) + 0.0 for one in results])
+        for name in results[0].metrics
+    }
     for table, first in tables[0].items():
         for name, array in first.items():
             if array.dtype not in _KINDS:
                 raise ValueError(f"{name} has type {array.dtype}; int64 and float64 can be stored")
             arrays[f"{table}/{name}"] = [one[table][name] for one in tables]
-    if accounts := {id(one.account): one.account for one in results if one.account is not None}:
-        texts = {number: account_text(account) for number, account in accounts.items()}
-        lines = list(dict.fromkeys(texts.values()))
-        order = {line: number for number, line in enumerate(lines)}
-        arrays[ACCOUNT] = np.array([order[texts[id(one.account)]] for one in results])
-        arrays[ACCOUNTS] = np.frombuffer("\n".join(lines).encode(), np.uint8)
-    failures = {str(row): one.failure for row, one in enumerate(results) if one.failure is not None}
-    return pack(arrays, about={**(about or {}), FAILURES: failures})
+    accounts = {id(one.account): one.account for one in results if one.account is not None}
+    texts = {number: account_text(account) for number, account in accounts.items()}
+    lines = list(dict.fromkeys(texts.values()))
+    if lines:
+        arrays[_ACCOUNT] = np.array([lines.index(texts[id(one.account)]) for one in results])
+    return {_ACCOUNTS: lines}, arrays
 
 
-def unpack_trials(blob: Blob) -> list[TrialResult]:
-    """Return the trials of a blob, without what is not stored (`on_air`). Raises BlobError for any other blob."""
-    trials = blob.array(TRIAL).tolist()
-    tables: dict[str, Any] = {table: table_of(blob, table, rows=len(trials)) for table in SERIES_TABLES}
-    accounts = accounts_of(blob, rows=len(trials))
-    failures = blob.about.get(FAILURES, {})
-    metrics = {name: values.tolist() for name, values in table_of(blob, METRICS, rows=len(trials)).items()}
+def pack_trials(results: Iterable[TrialResult]) -> list[bytes]:
+    """Return the blobs of trials for who has no store, without what is not stored; raises as `arrays_of` does."""
+    blobs = []
+    for some in alike(results):
+        about, arrays = arrays_of(some)
+        blobs.append(pack(arrays, about={**about, "trials": [(one.trial, one.failure) for one in some]}))
+    return blobs
+
+
+def unpack_trials(blobs: Iterable[bytes]) -> list[TrialResult]:
+    """Return the trials of `pack_trials`, in the order of their numbers. Raises BlobError for other bytes."""
     results = []
-    for row, trial in enumerate(trials):
-        of_trial: dict[str, Any] = {
-            table: {name: array[row] for name, array in arrays.items()} for table, arrays in tables.items()
-        }
-        numbers = {name: values[row] for name, values in metrics.items()}
-        why = failures.get(str(row))
-        results.append(TrialResult(trial=trial, metrics=numbers, account=accounts[row], failure=why, **of_trial))
-    return results
+    for blob in map(unpack, blobs):
+        trials = blob.about["trials"]
+        tables = {table: table_of(blob, table, rows=len(trials)) for table in SERIES_TABLES}
+        accounts, metrics = accounts_of(blob, len(trials)), metrics_of(blob, len(trials))
+        for row, (trial, failure) in enumerate(trials):
+            series: dict[str, Any] = {
+                table: {name: rows[row] for name, rows in arrays.items()} for table, arrays in tables.items()
+            }
+            numbers = {name: values[row] for name, values in metrics.items()}
+            results.append(TrialResult(trial=trial, metrics=numbers, account=accounts[row], failure=failure, **series))
+    return sorted(results, key=lambda one: one.trial)
 
 
 def table_of(blob: Blob, table: str, *, rows: int) -> dict[str, NDArray[Any]]:
     """Return the arrays of a table by name, one row per trial. Raises BlobError for any other blob."""
-    arrays = rows_of(blob, f"{table}/", rows=rows)
+    arrays = blob.rows_of(f"{table}/", rows=rows)
     for name, array in arrays.items():
         if array.dtype not in _KINDS:
             raise BlobError(f"{table} {name} has type {array.dtype}")
     return arrays
 
 
-def accounts_of(blob: Blob, *, rows: int) -> list[PrivacyAccount | None]:
+def metrics_of(blob: Blob, rows: int) -> dict[str, list[float]]:
+    """Return the metrics by name, one number per trial. Raises BlobError for any other blob."""
+    return {name: values.tolist() for name, values in table_of(blob, METRICS, rows=rows).items()}
+
+
+def accounts_of(blob: Blob, rows: int) -> list[PrivacyAccount | None]:
     """Return the privacy account of each trial. Raises ValueError, LookupError or TypeError for any other blob."""
-    if ACCOUNT not in blob.names:
+    if _ACCOUNT not in blob.names:
         return [None] * rows
-    lines = blob.array(ACCOUNTS).tobytes().decode().split("\n")
-    ledger = table_of(blob, LEDGER, rows=rows)
-    which = blob.array(ACCOUNT).tolist()
-    return [
-        account_from(lines[which[row]], {name: array[row] for name, array in ledger.items()}) for row in range(rows)
+    lines, ledger = blob.about[_ACCOUNTS], table_of(blob, _LEDGER, rows=rows)
+    found: list[PrivacyAccount | None] = []
+    for row, which in enumerate(blob.array(_ACCOUNT).tolist()):
+        about, published = _parsed(lines[which])
+        columns = {name: array[row] for name, array in ledger.items()}
+        found.append(PrivacyAccount(ledger=Ledger.from_dict(about, **columns), published=published))
+    return found
+
+
+def account_text(account: PrivacyAccount) -> str:
+    """Return all of an account but the columns of its ledger, as JSON; infinity is a word, as JSON has no such number.
+
+    Equal for equal accounts, so that trials of a sweep point share one text.
+    """
+    # Not `asdict`, which copies every value, deeply: claims hold plain ones.
+    claims = [
+        {**vars(claim), "epsilon": claim.epsilon if math.isfinite(claim.epsilon) else "inf"}
+        for claim in account.published
     ]
+    # Pickled, because 1, 1.0 and True are equal and have other texts.
+    return _text(pickle.dumps({"ledger": account.ledger.to_dict(), "published": claims}))
+
+
+@lru_cache(maxsize=16)
+def _text(pickled: bytes) -> str:
+    return json.dumps(pickle.loads(pickled), sort_keys=True, allow_nan=False)
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> tuple[dict[str, Any], tuple[Claim, ...]]:
+    plain = json.loads(text)
+    published = (
+        Claim(**{**one, "epsilon": float(one["epsilon"]), "assumptions": tuple(one["assumptions"])})
+        for one in plain["published"]
+    )
+    return plain["ledger"], tuple(published)
+
+
+def ledger_columns(account: PrivacyAccount | None) -> dict[str, NDArray[np.float64]]:
+    """Return the columns of the ledger by name."""
+    if account is None:
+        return {}
+    columns = {"parameter": account.ledger.parameter, "uncredited": account.ledger.uncredited}
+    return {name: array for name, array in columns.items() if array is not None}
 
 
 def _tables(result: TrialResult) -> Tables:
-    return {
-        **{table: getattr(result, table) for table in SERIES_TABLES},
-        LEDGER: account_arrays(result.account),
-    }
-
-
-def _cut(group: list[TrialResult]) -> list[list[TrialResult]]:
-    """Cut a group into pieces of a size that a reader can hold."""
-    each = sum(array.nbytes for arrays in _tables(group[0]).values() for array in arrays.values())
-    size = max(1, min(_MOST_ROWS, _MOST_BYTES // max(each, 1)))
-    return [group[start : start + size] for start in range(0, len(group), size)]
+    return {**{table: getattr(result, table) for table in SERIES_TABLES}, _LEDGER: ledger_columns(result.account)}

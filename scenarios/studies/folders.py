@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scenarios.files.replacement import Replacement, writing
-from scenarios.report.tables.cells import csv_row
+from scenarios.report.tables.table import csv_row
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.folder import identity_of
 from scenarios.store.store import Store
@@ -15,27 +16,25 @@ if TYPE_CHECKING:
     from scenarios.engine.study import ReportPaths, Study
 
 
+_STUDIES = {
+    "run": ("scenarios.studies.learning", "LearningStudy"),
+    "link": ("scenarios.studies.link.study", "LinkStudy"),
+    "audit": ("scenarios.studies.audit.study", "AuditStudy"),
+    "verify": ("scenarios.studies.verify.study", "VerifyStudy"),
+}
+"""Module and class of each kind of study, loaded where a folder holds one."""
+
+
 def study_in(folder: Path) -> Study:
-    """The study that a run folder holds. ScenarioError if it holds none."""
+    """Return the study that a run folder holds. ScenarioError if it holds none."""
     kind = identity_of(folder)["study"]
+    if kind not in _STUDIES:
+        problem = f"holds a study of an unknown kind ({kind})"
+        raise ScenarioError(file=folder, problem=problem, remedy="upgrade phyloop")
+    module, name = _STUDIES[kind]
     with Store.open_existing(folder) as store:
-        if kind == "run":
-            from scenarios.studies.learning import LearningStudy
-
-            return LearningStudy.reload(store)
-        if kind == "link":
-            from scenarios.studies.link.study import LinkStudy
-
-            return LinkStudy.reload(store)
-        if kind == "audit":
-            from scenarios.studies.audit.study import AuditStudy
-
-            return AuditStudy.reload(store)
-        if kind == "verify":
-            from scenarios.studies.verify.study import VerifyStudy
-
-            return VerifyStudy.reload(store)
-    raise ScenarioError(file=folder, problem=f"holds a study of an unknown kind ({kind})", remedy="upgrade phyloop")
+        study: Study = getattr(import_module(module), name).reload(store)
+    return study
 
 
 def write_report_of(study: Study, folder: Path) -> ReportPaths:
@@ -66,7 +65,7 @@ def export(study: Study, folder: Path, out: Path) -> tuple[Path, ...]:
 
 def _refuse_foreign(study: Study, store: Store) -> None:
     """Raise ScenarioError where tasks are stored and none is of the study: no empty figure replaces the others."""
-    stored = store.count_tasks()
+    stored = len(store.tasks)
     if stored and not store.statuses(study.ids):
         raise ScenarioError(
             file=store.folder,

@@ -19,15 +19,14 @@ from scenarios.files.log import event, logger
 from scenarios.plan.identity import physics, physics_json, task_ids
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
-from scenarios.report.comparison import without_others
 from scenarios.report.page import write_report
+from scenarios.report.published import without_others
 from scenarios.report.settings import setting_in_words
 from scenarios.report.silence import silent_trials
-from scenarios.report.tables.export import rows_of
-from scenarios.report.tables.tables import KEYS, columns_of
+from scenarios.report.tables.tables import KEYS, columns_of, rows_of
 from scenarios.schema.consistency import find_warnings
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
-from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, digest_of, discard, sweep
+from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, digest_of, discard
 from scenarios.store.store import Store
 from scenarios.studies.stored import stored_scenario
 
@@ -57,7 +56,7 @@ class LearningStudy(Study):
 
     @classmethod
     def reload(cls, store: Store) -> Self:
-        """The study of a run folder. ScenarioError if it holds no scenario."""
+        """Return the study of a run folder. ScenarioError if it holds no scenario."""
         loaded = stored_scenario(store)
         return cls(loaded, expand(loaded))
 
@@ -85,16 +84,15 @@ class LearningStudy(Study):
 
     def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[Job], int]:
         """See `Study`; drops checkpoints of tasks that are done."""
-        sweep(store.folder / CHECKPOINTS, finished=lambda some: set(done).intersection(some))
+        discard(store.folder / CHECKPOINTS, tasks=done, torn=True)
         jobs = missing_jobs(self.plan, self.task_ids, set(done), batch_bytes=self.room.batch_bytes)
         rounds = sum(len(job.trials) * job.point.scenario.learning.rounds for job in jobs)
         return self._taken(jobs, progress) if jobs else (), rounds
 
     def compute(self, batches: Iterable[Job], *, progress: Progress) -> Generator[Finished, None, None]:
         """See `Study`. Without a job no engine is started: TensorFlow takes seconds to load."""
-        if batches == ():
-            return _nothing()
-        return self._engine.run(batches, on_progress=progress.advance, on_restored=progress.restored)
+        if batches != ():
+            yield from self._engine.run(batches, on_progress=progress.advance, on_restored=progress.restored)
 
     def keep(self, store: Store, results: Finished, *, progress: Progress) -> int:
         """See `Study`; deletes the checkpoints of the job."""
@@ -157,7 +155,7 @@ class LearningStudy(Study):
             yield job
 
     def _log_stored(self, finished: Finished) -> None:
-        """Each exception with all that it failed, each other failure, and the job."""
+        """Log each exception with all that it failed, each other failure, and the job."""
         point, trials = finished.job.point, finished.job.trials
         setting = setting_in_words(self.plan, point)
         where = f"{setting}, " if setting else ""
@@ -181,7 +179,7 @@ class LearningStudy(Study):
 
 
 def choose_engine(options: RunOptions, *, folder: Path, worker_bytes: int) -> Engine:
-    """This process, processes of its own, or the workers of a scheduler; loads dask only where it is needed.
+    """Return the engine: this process, processes of its own, or workers of a scheduler; only these load dask.
 
     `worker_bytes`: memory that a process of ours may take where `options.memory_limit` says so.
     """
@@ -201,7 +199,7 @@ def choose_engine(options: RunOptions, *, folder: Path, worker_bytes: int) -> En
 
 
 def learning_warnings(plan: Plan) -> list[str]:
-    """Each warning about a point of the plan once."""
+    """Return each warning about a sweep point of the plan once."""
     return list(dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario)))
 
 
@@ -236,10 +234,6 @@ def ranges(trials: Sequence[int]) -> str:
         else:
             parts.append([trial])
     return ", ".join("-".join(map(str, part)) for part in parts)
-
-
-def _nothing() -> Generator[Finished, None, None]:
-    yield from ()
 
 
 def _key(job: Job) -> tuple[int, int]:

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from phy.coding import PacketCodec, build_codec, plan_packet
-from phy.coding.plan import Coding
+from phy.coding.packet import PacketCodec, build_codec
+from phy.coding.plan import Coding, plan_packet
 from phy.config import CodingConfig
 
 CODES: dict[str, Coding] = {

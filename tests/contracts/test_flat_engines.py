@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from phy.compile import compile_digital
 from phy.config import BITS_PER_SYMBOL, ChannelConfig, LinkConfig, PowerConfig
+from phy.config.fading import fading_laws
 from phy.engines.fused.flat.bursts import count_bursts
 from phy.engines.fused.flat.carry import _carry
 from phy.engines.fused.flat.link import FusedChain
@@ -26,10 +27,10 @@ NUM_BITS = 5003
 
 CHANNELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "awgn": ({"model": "awgn"}, {}),
+    **{f"{word} per symbol": ({"fading": word, "coherence": "symbol"}, {}) for word in fading_laws.words()},
     "rayleigh per packet": ({"fading": "rayleigh", "coherence": "packet"}, {}),
     "rayleigh per symbol": ({"fading": "rayleigh", "coherence": "symbol"}, {"csi": {"error_variance": 0.05}}),
     "rician per round": ({"fading": "rician"}, {"csi": {"error_variance": 0.05}, "power": {"policy": "inversion"}}),
-    "nakagami per symbol": ({"fading": "nakagami", "coherence": "symbol"}, {}),
     "rayleigh, some silent": (
         {"fading": "rayleigh"},
         {"power": {"policy": "truncated-inversion", "cutoff_db": -3.0, "snr_max_db": 3.0}},

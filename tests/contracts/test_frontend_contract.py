@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from phy.config import ChannelConfig, CsiError, CsiEstimation, LinkConfig, OfdmConfig, ReceiverConfig
-from phy.frontends import build_frontend
+from phy.frontends.build import build_frontend
 from phy.stages import Frontend, Launch, Observation
 
 ROWS, USERS, ANTENNAS, NUM_SYMBOLS = 64, 2, 2, 70

@@ -8,25 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from radio import frequency_correlation
 
 from phy.config import ChannelConfig
+from phy.config.fading import fading_laws
 from phy.fading.build import build_propagation
-from phy.fading.correlation import frequency_correlation
 from phy.numerics.random import threefry
 from phy.stages import Propagation
 
 MOVING: dict[str, Any] = {"speed_m_s": 30.0}
 CHANNELS: dict[str, dict[str, Any]] = {
     "awgn": {"model": "awgn"},
-    "constant": {},
+    **{f"{word}, symbol": {"fading": word, "coherence": "symbol"} for word in fading_laws.words()},
     "rayleigh, round": {"fading": "rayleigh"},
-    "rayleigh, symbol": {"fading": "rayleigh", "coherence": "symbol"},
     "rayleigh, doppler": {"fading": "rayleigh", "coherence": "doppler", **MOVING},
     "rician, packet": {"fading": "rician", "rician_k_db": 3.0, "coherence": "packet"},
-    "rician, symbol": {"fading": "rician", "rician_k_db": 3.0, "coherence": "symbol"},
     "rician, doppler": {"fading": "rician", "rician_k_db": 3.0, "coherence": "doppler", **MOVING},
     "nakagami, run": {"fading": "nakagami", "nakagami_m": 0.7, "coherence": "run"},
-    "nakagami, symbol": {"fading": "nakagami", "nakagami_m": 3.0, "coherence": "symbol"},
     "tdl-a": {"model": "tdl-a", **MOVING},
     "tdl-c, still": {"model": "tdl-c"},
     "tdl-e": {"model": "tdl-e", **MOVING},

@@ -148,8 +148,8 @@ def stored(run: Path) -> dict[str, tuple[Any, ...]]:
     if not (run / DATABASE).exists():
         return {}
     with RunFolder.open_existing(run) as store:
-        tasks = store.read_tasks(store.task_ids())
-        assert sum(len(head.ids) for head in store.heads()) == len(tasks), "a task is stored twice"
+        tasks = dict(store.tasks)
+        assert len(store.history) == len(tasks), "a task is stored twice"
     return {task_id: (task.status, task.seconds, task.finished_at) for task_id, task in tasks.items()}
 
 

@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,12 +26,11 @@ from scenarios.files.provenance import collect_provenance
 from scenarios.schema.errors import ScenarioError
 from scenarios.store import database
 from scenarios.store.database import DamagedStoreError
-from scenarios.store.records import Planned
+from scenarios.store.rows import Planned
 from scenarios.store.status import read_status
 from scenarios.store.store import Store
 from scenarios.store.trials import SERIES_TABLES
-from scenarios.studies.link.batches import AMOUNTS, COUNTS, Batch
-from scenarios.studies.link.plan import BatchShape
+from scenarios.studies.link.batches import AMOUNTS, COUNTS, Measured
 from scenarios.studies.link.results import LinkStore, read_point, write_point
 
 POINTS, TRIALS = 3, 3
@@ -56,7 +56,7 @@ def fill(folder: Path) -> None:
     with Store.open(folder, scenario_name="demo") as store:
         store.save_scenario(yaml="name: demo", root={"name": "demo", "trials": TRIALS})
         run = store.record_run(PROVENANCE)
-        there = store.finished(IDS)
+        there = set(store.statuses(IDS))
         store.note_plan(run, Planned(tasks=len(IDS), found=len(there)))
         for point in range(POINTS):
             some = {f"task{point}-{trial}": a_trial(point, trial) for trial in range(TRIALS)}
@@ -68,8 +68,13 @@ def fill(folder: Path) -> None:
 def numbers(folder: Path) -> list[str]:
     """Everything that a table, a figure or the status could show, but for the times of runs."""
     with Store.open_existing(folder) as store:
-        read: list[Any] = [store.scenario_name, store.read_scenario(), sorted(store.finished(IDS)), store.count_tasks()]
-        read += [store.read_metrics(IDS), store.statuses(IDS), len(store.read_runs()) > 0, store.read_attempts()]
+        read: list[Any] = [
+            store.scenario_name,
+            store.read_scenario(),
+            sorted(set(store.statuses(IDS))),
+            len(store.tasks),
+        ]
+        read += [store.read_metrics(IDS), store.statuses(IDS), len(store.read_runs()) > 0, store.failed_before()]
         read += [(one.task_id, one.trial, one.status, one.failure) for one in store.read_tasks(IDS).values()]
         for table in SERIES_TABLES:
             arrays = store.read_series(IDS, table)
@@ -213,19 +218,16 @@ def test_a_garbled_lock_is_as_good_as_any(sound: Path, tmp_path: Path, content: 
 
 # --- link studies -----------------------------------------------------------------------------------
 
-SHAPE = BatchShape(transmissions=2, num_bits=64)
 BATCHES = 5
 
 
-def a_batch(point: int, number: int) -> Batch:
+def a_batch(point: int, number: int) -> Measured:
     draw = np.random.default_rng([point, number])
-    return Batch(
-        number=number,
-        seconds=0.25,
-        counts=draw.integers(50, size=(len(COUNTS), 2, 1)),
-        amounts=draw.uniform(size=(len(AMOUNTS), 1)),
-        bursts=None,
+    counts: Any = SimpleNamespace(
+        **{name: draw.integers(50, size=(2, 1)) for name in COUNTS},
+        **{name: draw.uniform(size=(2, 1)) for name in AMOUNTS},
     )
+    return Measured.of(counts, bursts=None, num_bits=64, seconds=0.25)
 
 
 CURVE: Any = SimpleNamespace(num_devices=1)
@@ -237,18 +239,19 @@ def measure(folder: Path) -> None:
     with LinkStore.open(folder, scenario_name="demo") as store:
         store.save_scenario(yaml="name: demo", root={"name": "demo"})
         for number, point in enumerate(LINK_POINTS):
-            measured, stop = read_point(store, CURVE, point)
-            for batch in range(measured.tally.batches, BATCHES):
-                measured = measured.with_batch(a_batch(number, batch), SHAPE)
-                write_point(store, point, measured, None)
-            if stop is None:
-                write_point(store, point, measured, Stop(reason="max_bits", target=None))
+            found = read_point(store, CURVE, point)
+            for batch in range(found.measured.tally.batches, BATCHES):
+                found = replace(found, measured=found.measured + a_batch(number, batch))
+                write_point(store, found)
+            if found.stop is None:
+                write_point(store, replace(found, stop=Stop(reason="max_bits", target=None)))
 
 
 def counted(folder: Path) -> str:
     with LinkStore.open_existing(folder) as store:
         points = [read_point(store, CURVE, point) for point in LINK_POINTS]
-    return str([(m.counts.tolist(), m.amounts.tolist(), m.seconds, m.tally, stop) for m, stop in points])
+    kept = [(one.measured, one.stop) for one in points]
+    return str([(m.counts.tolist(), m.amounts.tolist(), m.seconds, m.tally, stop) for m, stop in kept])
 
 
 def test_a_damaged_link_study_is_said_and_ends_as_if_undisturbed(

@@ -9,14 +9,12 @@ from pathlib import Path
 
 from pace import OwnTime
 
-from scenarios.cli.describe import describe, listings
+from scenarios.cli.describe.learning import describe, listings
 from scenarios.engine.limits import estimate
 from scenarios.plan.plan import expand
-from scenarios.report.figures.check import check_figures
-from scenarios.report.tables.table_check import check_tables
+from scenarios.report.check import check_figures, check_tables
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
-from scenarios.studies.link.check import check_study_figures
 from scenarios.studies.link.plan import expand_link
 
 SECONDS = 1.0
@@ -50,7 +48,7 @@ def read_scenario(path: Path, overrides: Sequence[str] = ()) -> int:
     points = 0
     if loaded.scenario.measure is not None:
         study = expand_link(loaded)
-        check_study_figures(loaded, study)
+        check_figures(loaded)
         points += study.num_points
         if "learning" not in loaded.document:
             return points

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fl.models.federated import Piece
-from fl.schemes.values.value_scheme import ValueCode, ValueScheme
+from fl.schemes.values.value_coder import ValueCode, ValueCoder
 from phy.fading.block_taps import UplinkContext
 
 PIECES = (Piece(name="kernel", shape=(31, 3), offset=0), Piece(name="bias", shape=(8,), offset=93))
@@ -24,7 +24,7 @@ def updates(num_devices: int, *, seed: int = 1, num_values: int = NUM_VALUES) ->
 
 def there_and_back(code: ValueCode, values: np.ndarray, *, context: UplinkContext | None = None) -> np.ndarray:
     """What the server reads of values `[K, M]`, without scaling and with every bit right."""
-    scheme = ValueScheme(code, num_values=values.shape[1])
+    scheme = ValueCoder(code, num_values=values.shape[1])
     devices, where = np.arange(len(values)), context or round_of()
     payload = scheme.encode(values.astype(np.float32), devices=devices, context=where)
     return scheme.decode(payload, devices=devices, context=where)

@@ -12,7 +12,8 @@ import numpy as np
 from fl.results import TrialResult
 from fl.tasks.base import LearningError
 from scenarios.engine.cluster.task import Told
-from scenarios.engine.cluster.wire import Answer, Order, packed, scenario_from
+from scenarios.engine.cluster.wire import Answer, Order, scenario_from
+from scenarios.store.trials import pack_trials
 
 MARK = "PHYLOOP_TEST_MARK"
 """Environment variable of workers: a file that says that something has happened already."""
@@ -30,7 +31,7 @@ def draw(order: Order) -> Answer:
         metrics = {"mse": float(numbers.mean()), "nothing": float("nan")}
         results.append(TrialResult(trial=trial, metrics=metrics, rounds={"amplitude": numbers}))
     return {
-        "results": packed(results),
+        "results": pack_trials(results),
         "seconds": 0.0,
         "left": [],
         "computed": told.computed,

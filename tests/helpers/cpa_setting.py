@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fl.config.scheme import CpaScheme
-from fl.schemes.base import Senders
+from fl.config.scheme import flip_target
+from fl.schemes.coders.coder import Senders
 from fl.schemes.cpa.cpa import Cpa
-from fl.schemes.cpa.cpa_build import build_cpa
+from fl.schemes.cpa.scheme import CpaScheme
 from fl.uplink.bit_flips import flip_bits
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
@@ -35,7 +35,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 def build(num_values: int, **settings: Any) -> Cpa:
-    return build_cpa(CpaScheme(name="cpa", **settings), num_values=num_values)
+    return Cpa(CpaScheme(name="cpa", **settings), num_values=num_values)
 
 
 def quantised(scheme: Cpa, updates: np.ndarray) -> np.ndarray:
@@ -56,7 +56,7 @@ def through(
     count = len(updates)
     devices = np.arange(count)
     payload = scheme.encode(updates, devices=devices, context=context)
-    kept = (1 - 2 * (scheme.flip_target or 0.0)) * (1 - 2 * channel_ber)
+    kept = (1 - 2 * (flip_target(scheme.config.epsilon) or 0.0)) * (1 - 2 * channel_ber)
     flipped = flip_bits(
         payload,
         probability=np.full((1, count), (1 - kept) / 2),

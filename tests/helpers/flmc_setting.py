@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from fl.algorithms.flmc import build_flmc
-from fl.config import FlmcConfig
+from fl.learning.flmc import FlmcConfig
 from fl.results import TrialResult
 from fl.run import run_trials
 from fl.tasks import build_task
 from phy.config import ChannelConfig, LinkConfig, PowerConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, generator
-from privacy import PrivacyConfig
+from privacy.config import PrivacyConfig
 
 SEED = 2022
 PAPER_PARAMETER = np.array([0.418, -0.289, 0.3982, 0.8231, 0.5251])

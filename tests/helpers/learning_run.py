@@ -56,7 +56,7 @@ def run_scenario(
 
 def audit_scenario(source: str, *, out: Path, options: AuditOptions, **changes: Any) -> int:
     """`phyloop audit`; returns the exit code."""
-    return carry_out(lambda: studies.audit(source, out=out, options=options, allow_code=False, **changes))
+    return carry_out(lambda: studies.audit(source, out=out, options=options, **changes))
 
 
 def link_scenario(source: str, *, out: Path, max_seconds: float | None = None, **changes: Any) -> int:

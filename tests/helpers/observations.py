@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from phy.coding.modulation import modulator
 from phy.config import BITS_PER_SYMBOL, ChannelConfig, CodingConfig, LinkConfig, NomaConfig, ReceiverConfig
-from phy.receivers import build_receiver
+from phy.receivers.build import build_receiver
 from phy.stages import Decoded, Observation
 
 

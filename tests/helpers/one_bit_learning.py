@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fl.config import FedAvgConfig
+from fl.learning.fedavg import FedAvgConfig
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.schema.loader import load_scenario, validate_quickly

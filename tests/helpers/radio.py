@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from phy.config import BITS_PER_SYMBOL, ChannelConfig, CsiError, LinkConfig, PowerConfig
 from phy.fading.block_taps import UplinkContext
@@ -71,3 +71,13 @@ def standard_errors_apart(first: NDArray[np.floating], second: NDArray[np.floati
 def unpacked(payload: NDArray[np.uint8], num_bits: int) -> NDArray[np.uint8]:
     """`[..., num_bytes]` to `[..., num_bits]` in {0, 1}."""
     return np.unpackbits(payload, axis=-1, count=num_bits)
+
+
+def frequency_correlation(delays_s: ArrayLike, powers: ArrayLike, offset_hz: ArrayLike) -> NDArray[np.complex128]:
+    """E[H(f) conj(H(f + offset))] with H(f) = sum_p h_p exp(-2 pi i f tau_p) and uncorrelated paths, elementwise.
+
+    It is sum_p P_p exp(2 pi i offset tau_p), so R(0) is the total power.
+    """
+    delays, power = np.asarray(delays_s, float), np.asarray(powers, float)
+    turns = np.asarray(offset_hz, float)[..., None] * delays
+    return np.asarray((power * np.exp(2j * np.pi * turns)).sum(axis=-1), np.complex128)

@@ -14,8 +14,7 @@ from scenarios.engine.batch import Finished, InProcess, Job
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Point
 from scenarios.schema.loader import load_scenario
-from scenarios.store.accounts import account_arrays, account_text
-from scenarios.store.trials import SERIES_TABLES
+from scenarios.store.trials import SERIES_TABLES, account_text, ledger_columns
 
 _FLMC = ("learning.rounds=20", "learning.burn_in=10")
 _OFDM = ("learning.rounds=3", "learning.burn_in=1")
@@ -77,7 +76,7 @@ def digests(finished: Iterable[Finished]) -> dict[str, dict[str, str]]:
             for table in SERIES_TABLES:
                 told[task] |= {f"{table} {name}": _digest(array) for name, array in getattr(result, table).items()}
             if result.account is not None:
-                told[task] |= {f"ledger {name}": _digest(a) for name, a in account_arrays(result.account).items()}
+                told[task] |= {f"ledger {name}": _digest(a) for name, a in ledger_columns(result.account).items()}
                 told[task]["account"] = account_text(result.account)
     return told
 

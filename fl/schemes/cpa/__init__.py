@@ -1,1 +1,5 @@
-"""Compressed private aggregation (CPA), Lang et al. 2023."""
+"""CPA: codebooks, quantised updates, histograms at the server."""
+
+from fl.schemes.cpa.scheme import CpaScheme
+
+__all__ = ["CpaScheme"]

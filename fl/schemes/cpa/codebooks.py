@@ -20,8 +20,8 @@ from fl.tasks.base import LearningError
 from phy.numerics.random import threefry
 
 if TYPE_CHECKING:
+    from fl.schemes.coders.quantizers import ScalarQuantizer
     from fl.schemes.cpa.codeword_kernels import Law
-    from fl.schemes.quantizers import ScalarQuantizer
 
 UNHEARD = 2
 """Stands for a bit that did not arrive."""

@@ -179,7 +179,7 @@ def _copy(source: Any, target: Any) -> None:
 # A level must not depend on whether it was found in a kernel. What is called takes after its caller, so both are exact.
 @exact_kernel
 def _quantise(updates: Any, radius: Any, spacing: Any, half: Any, most: Any, round_to_nearest: Any, levels: Any) -> Any:
-    """`fl.schemes.quantizers.ScalarQuantizer.indices` of updates over radii, to the last bit.
+    """`fl.schemes.coders.quantizers.ScalarQuantizer.indices` of updates over radii, to the last bit.
 
     Returns how many are NaN or infinite.
     """

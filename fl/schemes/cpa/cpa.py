@@ -2,65 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
-from fl.schemes.base import Senders, checked_updates, joined_parts, refuse_infinite, shaped_updates
+from fl.checkpoints import State, kept_array
+from fl.config.scheme import keep_factor
+from fl.schemes.coders.coder import (
+    Coder,
+    Known,
+    Senders,
+    checked_updates,
+    refuse_infinite,
+    shaped_updates,
+)
+from fl.schemes.coders.quantizers import Quantizer, ScalarQuantizer, Vectors, build_quantizer
+from fl.schemes.coders.stochastic_bits import received_signs
 from fl.schemes.cpa.codebooks import (
+    MOST_POINTS,
     MOST_SCALAR_POINTS,
     UNHEARD,
     Codebook,
     add_signed_histograms,
     codeword_bits,
+    codewords,
     encode_scalar,
     shared_uniforms,
     signed_histogram,
 )
-from fl.schemes.cpa.cpa_theory import Decode, decode_scale, flip_target, gain, keep_factor
-from fl.schemes.quantizers import Quantizer, ScalarQuantizer, Vectors
+from fl.schemes.cpa.cpa_theory import anonymity, decode_scale, gain
+from fl.schemes.cpa.gathering import CpaGathering, Histogram, Sums
+from fl.schemes.cpa.radius import Placed, first_scales, next_scales, radius_of
 from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
+
+if TYPE_CHECKING:
+    from fl.schemes.cpa.scheme import CpaScheme
 
 _CELLS_IN_A_ROW = 1 << 20
 _MOST_ROWS = 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class Histogram:
-    """What the server makes of the bits before it becomes an update.
-
-    - `bins` per stage `[n, num_blocks]` float64: shares of the points, as the decode has them, zeros where asked for;
-    - `dither` `[num_blocks, L]`: the weighted mean of the heard devices' dither, in radii; zeros without;
-    - `heard` `[stages, num_blocks]`: the weight of those whose bit arrived;
-    - `power` `[num_blocks]`: unbiased estimate of the weighted mean of ||q||^2 over devices, first stage, in squared
-      radii, whatever the decode is; its standard deviation is at most `power_std`.
-    """
-
-    bins: tuple[NDArray[np.float64], ...]
-    dither: NDArray[np.float64]
-    heard: NDArray[np.float64]
-    power: NDArray[np.float64]
-    power_std: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sums:
-    """`Histogram` while bits come in: sums over devices, not yet divided by who was heard."""
-
-    bins: NDArray[np.float64]
-    dither: NDArray[np.float64]
-    heard: NDArray[np.float64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cpa:
-    """A `fl.schemes.base.Scheme`. Numbers are quantised in units of `radius` `[M]`; points lie within 1.
+class Cpa(Coder):
+    """The coder of CPA. Numbers are quantised in units of `radius` `[M]`; points lie within 1.
 
     Stage s + 1 quantises what stage s left over, within half the spacing of s (the lattice shrinks as it is: nested and
     self-similar): for L = 1 the cell itself, for the hexagon all but its corners at spacing / sqrt(3), which go to the
@@ -69,20 +57,48 @@ class Cpa:
 
     Dither is one vector per device and block, uniform over the cell of the last stage; the device adds it before it
     quantises, the server takes off its weighted mean times the gain. Both draw it from the shared seed.
+
+    `scales` `[len(pieces)]` of a scaled radius are public: the server finds them by `radius.next_scales` from what it
+    received and sends them down with the model; no device sends any. Raises LearningError as `radius.radius_of`, the
+    quantisers and the codebook do.
     """
 
-    quantizers: tuple[Quantizer, ...]
-    codebook: Codebook
-    radius: NDArray[np.float32]
-    epsilon: float | None
-    decode: Decode
-    negative_bins: Literal["keep", "zero"]
-    dither: bool
+    def __init__(
+        self,
+        config: CpaScheme,
+        *,
+        num_values: int,
+        pieces: Sequence[Placed] = (),
+        round_index: int = 0,
+        scales: NDArray[np.float64] | None = None,
+    ) -> None:
+        self.config, self.num_values, self._pieces = config, num_values, pieces
+        self._scales = first_scales(len(pieces)) if scales is None and config.radius == "scaled" else scales
+        self.radius = self._radius(round_index)
+        quantizers: list[Quantizer] = []
+        reach = 1.0
+        for _ in range(config.stages):
+            quantizers.append(
+                build_quantizer(gamma=reach, rate_bits=config.rate_bits, form=config.form, dimension=config.dimension)
+            )
+            reach = quantizers[-1].spacing / 2.0
+        num_points = len(quantizers[0].points)
+        if num_points > MOST_POINTS:
+            raise LearningError(
+                f"a hexagonal lattice of rate_bits {config.rate_bits} has {num_points} points in its ball, and "
+                f"codewords have at most {MOST_POINTS} entries; write rate_bits: 4 or less, or dimension: 1"
+            )
+        self.quantizers = tuple(quantizers)
+        self.codebook = Codebook(num_points=num_points, balanced=config.codewords == "balanced")
 
-    @property
-    def num_values(self) -> int:
-        """M."""
-        return len(self.radius)
+    def _radius(self, round_index: int) -> NDArray[np.float32]:
+        return radius_of(
+            self.config,
+            num_values=self.num_values,
+            pieces=self._pieces,
+            round_index=round_index,
+            scales=self._scales,
+        )
 
     @property
     def dimension(self) -> int:
@@ -96,33 +112,38 @@ class Cpa:
 
     @property
     def num_bits(self) -> int:
-        """See `Scheme`: one bit per block and stage."""
+        """One bit per block and stage."""
         return len(self.quantizers) * self.num_blocks
-
-    @property
-    def in_blocks(self) -> bool:
-        """See `Scheme`."""
-        return True
-
-    @property
-    def flip_target(self) -> float | None:
-        """See `Scheme`."""
-        return flip_target(self.epsilon)
 
     @property
     def gain(self) -> float:
         """What the update is of the mean of quantised updates, in expectation: see `fl.schemes.cpa.cpa_theory.gain`."""
-        return gain(self.codebook, decode=self.decode, epsilon=self.epsilon)
+        return gain(self.codebook, decode=self.config.decode, epsilon=self.config.epsilon)
+
+    @property
+    def facts(self) -> Mapping[str, float]:
+        """See `Coder.facts`: how many points a bit leaves possible for its block, `cpa.cpa_theory`."""
+        found = anonymity(self.codebook, stages=len(self.quantizers))
+        return {
+            "k_anonymity": float(found.least),
+            "anonymity": found.expected,
+            "anonymity_printed": found.printed,
+        }
+
+    def begin(self, context: UplinkContext, *, devices: NDArray[np.int64], flip_rate: NDArray[np.float64]) -> None:
+        """See `Coder.begin`: the radius of this round."""
+        if self.config.radius != "fixed":
+            self.radius = self._radius(context.round_index)
 
     def encode(
         self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
     ) -> NDArray[np.uint8]:
-        """See `Scheme.encode`."""
+        """See `Coder.encode`."""
         updates = shaped_updates(updates, devices=devices, num_values=self.num_values)
         key, blocks = context.keys(Purpose.CODEBOOK)[0], self.num_blocks
         only = self.quantizers[0]
         few = self.codebook.num_points <= MOST_SCALAR_POINTS
-        if few and isinstance(only, ScalarQuantizer) and len(self.quantizers) == 1 and not self.dither:
+        if few and isinstance(only, ScalarQuantizer) and len(self.quantizers) == 1 and not self.config.dither:
             packed, finite = encode_scalar(only, self.codebook, updates, radius=self.radius, key=key, devices=devices)
             refuse_infinite(finite, devices=devices)
             return packed[None]
@@ -142,7 +163,7 @@ class Cpa:
     ) -> Iterator[NDArray[np.uint16]]:
         """Numbers of the points, `[K, num_blocks]`, that updates `[K, M]` go to, stage by stage."""
         rest = self._blocks(updates)
-        if self.dither:
+        if self.config.dither:
             rest += self._dither(key=key, devices=devices)
         for quantizer in self.quantizers:
             levels = quantizer.indices(rest)
@@ -150,35 +171,73 @@ class Cpa:
             if quantizer is not self.quantizers[-1]:
                 rest -= np.take(quantizer.points.astype(np.float32), levels, axis=0)
 
-    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
-        """See `Scheme.aggregate`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR` times tanh(eps/2).
+    def gather(self, senders: Senders) -> CpaGathering:
+        """See `Coder.gather`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR` times tanh(eps/2).
 
         The decode as coded does not undo randomized response, but does undo what `factor` holds beyond tanh(eps/2).
+        The scales of the next round follow from the histogram.
         """
-        return self.update(self.histogram(payload, senders))
+        return CpaGathering(self, senders)
 
-    def histogram(self, payload: NDArray[np.uint8], senders: Senders) -> Histogram:
-        """Lang et al. 2023 (12) and (13), over the devices heard; arguments as in `aggregate`."""
+    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
+        """See `Coder.aggregate`."""
         self._check(payload, senders)
-        aggregator = self.aggregator(senders)
-        aggregator.add(payload, known=senders.known)
-        return aggregator.histogram()
+        return super().aggregate(payload, senders)
 
-    def aggregator(self, senders: Senders) -> CpaAggregator:
-        """See `Scheme.aggregator`."""
-        return CpaAggregator(self, senders)
+    def read(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
+        """See `Coder.read`: points of the codewords with their signs, Lang et al. 2023 (13), (14) and (17)."""
+        signs, known = received_signs(payload, senders, num_bits=self.num_bits), senders.known
+        devices, blocks = senders.devices, self.num_blocks
+        key = senders.context.keys(Purpose.CODEBOOK)[0]
+        scale = self._decode_scale
+        total = np.zeros((len(devices), blocks, self.dimension))
+        for stage, quantizer in enumerate(self.quantizers):
+            mine = slice(stage * blocks, (stage + 1) * blocks)
+            words = codewords(self.codebook, key=key, devices=devices, num_blocks=blocks, stage=stage)
+            bins = scale * signs[:, mine, None] * words
+            if self.config.decode == "unbiased":
+                bins -= scale * self.codebook.correlation
+            if self.config.negative_bins == "zero":
+                np.maximum(bins, 0.0, out=bins)
+            if known is not None:
+                bins *= known[:, mine, None]
+            total += bins @ quantizer.points
+        if self.config.dither:
+            drawn = self._dither(key=key, devices=devices)
+            total -= self.gain * (drawn if known is None else drawn * known[:, -blocks:, None])
+        return np.asarray(total.reshape(len(devices), -1)[:, : self.num_values] * self.radius, np.float32)
+
+    def learn(self, histogram: Histogram) -> None:
+        """Find the scales of the next round."""
+        if self.config.radius == "scaled" and self._scales is not None:
+            self._scales = next_scales(
+                histogram, cpa=self, pieces=self._pieces, scales=self._scales, gamma=self.config.gamma
+            )
+
+    def state(self) -> State:
+        """See `Coder.state`: the scales of the next round."""
+        return {} if self._scales is None else {"scales": self._scales}
+
+    def restore(self, state: State) -> None:
+        """See `Coder.restore`."""
+        if self._scales is not None:
+            self._scales = kept_array(state, "scales", like=self._scales)
+
+    @property
+    def _decode_scale(self) -> float:
+        return decode_scale(self.codebook, decode=self.config.decode, epsilon=self.config.epsilon)
 
     def finished(self, sums: Sums, senders: Senders) -> Histogram:
         """The histogram of the sums over all senders."""
-        scale = decode_scale(self.codebook, decode=self.decode, epsilon=self.epsilon)
+        scale = self._decode_scale
         heard = sums.heard
         bins = sums.bins / np.where(heard > 0.0, heard, 1.0)[:, None]
         dither = sums.dither / np.where(heard[-1] > 0.0, heard[-1], 1.0)[:, None]
         power, power_std = self._power(bins[0], weights=senders.weights, factor=senders.factor)
-        if self.decode == "unbiased":
+        if self.config.decode == "unbiased":
             # A bit adds rho to every other bin; points sum to 0, so only thresholds see it.
             bins -= scale * self.codebook.correlation
-        if self.negative_bins == "zero":
+        if self.config.negative_bins == "zero":
             np.maximum(bins, 0.0, out=bins)
         bins *= (heard > 0.0)[:, None]
         return Histogram(bins=tuple(bins), dither=dither, heard=heard, power=power, power_std=power_std)
@@ -202,7 +261,7 @@ class Cpa:
         return power, float(worth * np.sqrt(moment) / (1.0 - rho))
 
     def _divisor(self, factor: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.maximum(factor, SMALLEST_DEBIAS_FACTOR * keep_factor(self.epsilon))
+        return np.maximum(factor, SMALLEST_DEBIAS_FACTOR * keep_factor(self.config.epsilon))
 
     def _blocks(self, updates: NDArray[np.float32]) -> NDArray[np.float32]:
         """`[K, num_blocks, L]` in units of the radius."""
@@ -227,7 +286,7 @@ class Cpa:
 
     def worth(self, senders: Senders) -> NDArray[np.float32]:
         """What a bit of each sender adds to a bin, `[K]`."""
-        scale = decode_scale(self.codebook, decode=self.decode, epsilon=self.epsilon)
+        scale = self._decode_scale
         return (senders.weights * scale / self._divisor(senders.factor)).astype(np.float32)
 
     def add(
@@ -238,12 +297,12 @@ class Cpa:
         devices: NDArray[np.int64],
         share: NDArray[np.float64],
         worth: NDArray[np.float32],
-        known: NDArray[np.bool_] | None,
+        known: Known,
         key: NDArray[np.uint32],
     ) -> None:
         """Add packed bits `[K, num_bytes]` to the sums, `rows_at_once` devices at a time."""
         known = None if known is None or known.all() else known
-        if known is None and len(self.quantizers) == 1 and not self.dither:
+        if known is None and len(self.quantizers) == 1 and not self.config.dither:
             add_signed_histograms(
                 self.codebook, payload, worth=worth, key=key, devices=devices, step=self.rows_at_once, out=sums.bins[0]
             )
@@ -269,7 +328,7 @@ class Cpa:
         devices: NDArray[np.int64],
         share: NDArray[np.float64],
         worth: NDArray[np.float32],
-        known: NDArray[np.bool_] | None,
+        known: Known,
         key: NDArray[np.uint32],
     ) -> None:
         """`add` for bits `[K, num_bits]`, of any stages and dither, with those that did not arrive."""
@@ -289,7 +348,7 @@ class Cpa:
                 devices=devices,
                 stage=stage,
             )
-        if self.dither:
+        if self.config.dither:
             drawn = self._dither(key=key, devices=devices)
             here = np.broadcast_to(share[:, None], drawn.shape[:2])
             here = here if known is None else here * known[:, (stages - 1) * blocks :]
@@ -308,56 +367,3 @@ class Cpa:
             raise LearningError(
                 f"what is known of the bits has shape {known.shape}; it must be {(count, self.num_bits)}"
             )
-
-
-class CpaAggregator:
-    """A `fl.schemes.base.Aggregator`. Sums run over groups of devices that blocks do not cut: the rest waits."""
-
-    def __init__(self, cpa: Cpa, senders: Senders) -> None:
-        self._cpa, self._senders = cpa, senders
-        self._worth, self._key = cpa.worth(senders), senders.context.keys(Purpose.CODEBOOK)[0]
-        self._done = 0
-        self._waiting: list[tuple[NDArray[np.uint8], NDArray[np.bool_] | None]] = []
-        stages, blocks = len(cpa.quantizers), cpa.num_blocks
-        self._sums = Sums(
-            bins=np.zeros((stages, cpa.codebook.num_points, blocks)),
-            dither=np.zeros((blocks, cpa.dimension)),
-            heard=np.zeros((stages, blocks)),
-        )
-
-    def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
-        """See `Aggregator.add`."""
-        self._waiting.append((payload, known))
-        if sum(part.shape[1] for part, _ in self._waiting) >= self._cpa.rows_at_once:
-            self._add_waiting(self._cpa.rows_at_once)
-
-    def update(self) -> NDArray[np.float32]:
-        """See `Aggregator.update`."""
-        return self._cpa.update(self.histogram())
-
-    def histogram(self) -> Histogram:
-        """What the server has once all have been added."""
-        if self._waiting:
-            self._add_waiting(1)
-        return self._cpa.finished(self._sums, self._senders)
-
-    def _add_waiting(self, multiple: int) -> None:
-        """Add as many as there are whole multiples of."""
-        payload, known = joined_parts(self._waiting, num_bits=self._cpa.num_bits)
-        there = payload.shape[1]
-        take = there // multiple * multiple
-        mine = slice(self._done, self._done + take)
-        self._cpa.add(
-            self._sums,
-            payload[0, :take],
-            devices=self._senders.devices[mine],
-            share=self._senders.weights[mine],
-            worth=self._worth[mine],
-            known=None if known is None else known[:take],
-            key=self._key,
-        )
-        self._done = mine.stop
-        rest = slice(take, there)
-        self._waiting = (
-            [(payload[:, rest].copy(), None if known is None else known[rest].copy())] if take < there else []
-        )

@@ -1,4 +1,4 @@
-"""What CPA gives in closed form: gain, second moment, mean-squared error, anonymity, and its aggregation SNR.
+"""CPA in closed form: gain, anonymity, and aggregation SNR.
 
 The decoder adds b v_j q_j over the n points q_j, with b = +-v_l the received bit and l the point that was meant. Points
 sum to 0 and E[v_j v_l] = rho for j != l, so that, before the decoder's own factor, one user's decoded value has mean
@@ -15,20 +15,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.config.scheme import keep_factor
 from fl.schemes.cpa.codebooks import Codebook
 from fl.tasks.base import LearningError
 
 Decode = Literal["coded", "printed", "unbiased"]
-
-
-def keep_factor(epsilon: float | None) -> float:
-    """2 p - 1 = tanh(epsilon / 2) of randomized response that keeps a bit with p = e^eps / (1 + e^eps); 1 for None."""
-    return 1.0 if epsilon is None else math.tanh(epsilon / 2.0)
-
-
-def flip_target(epsilon: float | None) -> float | None:
-    """1 - p = 1 / (1 + e^epsilon), or None where no bit is flipped."""
-    return None if epsilon is None else (1.0 - keep_factor(epsilon)) / 2.0
 
 
 def decode_scale(codebook: Codebook, *, decode: Decode, epsilon: float | None) -> float:
@@ -45,53 +36,6 @@ def gain(codebook: Codebook, *, decode: Decode, epsilon: float | None) -> float:
     epsilon 0.5); 1 unbiased.
     """
     return (1.0 - codebook.correlation) * decode_scale(codebook, decode=decode, epsilon=epsilon)
-
-
-def second_moment(
-    points: NDArray[np.float64], *, codebook: Codebook, decode: Decode, epsilon: float | None, channel_ber: float = 0.0
-) -> float:
-    """E||decoded||^2 of one user and block: the same for every update, dither aside.
-
-    As coded, n = 3 and no channel errors: 8/3 D^2. Where the decoder divides by 1 - 2 p_C it grows by the square.
-    """
-    scale = decode_scale(codebook, decode=decode, epsilon=epsilon)
-    scale /= keep_factor(epsilon) * (1.0 - 2.0 * channel_ber)
-    return float(scale**2 * (1.0 - codebook.correlation) * (points**2).sum())
-
-
-def mean_squared_error(
-    updates: NDArray[np.float64],
-    quantised: NDArray[np.float64],
-    *,
-    points: NDArray[np.float64],
-    codebook: Codebook,
-    decode: Decode,
-    epsilon: float | None,
-    channel_ber: float = 0.0,
-) -> float:
-    """E||w_CPA - w_FA||^2 over codewords and flips for given updates and their points, `[K, num_blocks, L]`.
-
-    Exact, one stage without dither, bins kept: the squared bias of the mean, and per user and block the second moment
-    less the squared mean, over K^2. Bounded by `theorem_bound` only for independent codewords, or the unbiased decode.
-    """
-    slope = gain(codebook, decode=decode, epsilon=epsilon)
-    moment = second_moment(points, codebook=codebook, decode=decode, epsilon=epsilon, channel_ber=channel_ber)
-    users, blocks = quantised.shape[:2]
-    bias = (slope * quantised - updates).mean(axis=0)
-    variance = (users * blocks * moment - ((slope * quantised) ** 2).sum()) / users**2
-    return float((bias**2).sum() + variance)
-
-
-def theorem_bound(
-    points: NDArray[np.float64], *, cell_moment: float, epsilon: float | None, num_users: int, num_blocks: int
-) -> float:
-    """Lang et al. 2023 (20): M/K (sum_l ||q_l||^2 / (2p-1)^2 + sigma^2), with M blocks and K users.
-
-    `cell_moment` E||u||^2 of the dither stands for sigma^2, which (19) normalises by the cell's volume and which then
-    is no squared length. It holds for dithered quantisation that is not overloaded, decoded without bias: as printed,
-    balanced codewords have a gain above 1, which the theorem does not know of.
-    """
-    return float(num_blocks / num_users * ((points**2).sum() / keep_factor(epsilon) ** 2 + cell_moment))
 
 
 @dataclass(frozen=True, kw_only=True)

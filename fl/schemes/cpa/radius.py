@@ -13,15 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from fl.schemes.cpa.cpa import Cpa, Histogram
-from fl.schemes.cpa.cpa_build import Placed
+from fl.tasks.base import LearningError
+
+if TYPE_CHECKING:
+    from fl.schemes.cpa.cpa import Cpa
+    from fl.schemes.cpa.gathering import Histogram
+    from fl.schemes.cpa.scheme import CpaScheme
 
 FIRST_SCALE = 1e-3
 """Where scales start. Too small costs a few rounds of growth; too large would throw the model about."""
@@ -30,6 +34,51 @@ _MOST_CHANGE = 4.0
 _STANDARD_ERRORS = 2.0
 _RATIOS = np.geomspace(1e-3, 1e3, 241)
 _LOG2_SAMPLES = 12
+
+
+class Placed(Protocol):
+    """A tensor of the model, such as `fl.models.federated.Piece`."""
+
+    @property
+    def place(self) -> slice:
+        """Where it lies in the flat vector."""
+        ...
+
+
+def radius_of(
+    config: CpaScheme,
+    *,
+    num_values: int,
+    pieces: Sequence[Placed],
+    round_index: int,
+    scales: NDArray[np.float64] | None,
+) -> NDArray[np.float32]:
+    """Radius `[num_values]` of a round: gamma, gamma gamma_decay^round (`decaying`), or gamma times the tensor's scale.
+
+    Raises LearningError for `scales` that are missing, not positive, or do not fit `pieces`, and for a radius that
+    binary32 does not hold.
+    """
+    gamma = config.gamma * (config.gamma_decay**round_index if config.radius == "decaying" else 1.0)
+    radius = np.full(num_values, gamma, np.float32)
+    if config.radius == "scaled":
+        if config.form == "printed" and config.rate_bits == 1 and config.dimension == 1:
+            raise LearningError(
+                "a scaled radius is found from how large quantised numbers are, and the printed form with rate_bits 1 "
+                "has two levels of one size; use form coded, or rate_bits 2"
+            )
+        if scales is None or len(scales) != len(pieces) or not (np.isfinite(scales) & (scales > 0.0)).all():
+            raise LearningError(
+                f"a scaled radius needs one positive scale for each of {len(pieces)} tensors, and got {scales}; start "
+                "with fl.schemes.cpa.radius.first_scales"
+            )
+        for piece, scale in zip(pieces, scales, strict=True):
+            radius[piece.place] *= np.float32(scale)
+    if not (radius >= np.finfo(np.float32).tiny).all():
+        raise LearningError(
+            f"gamma has come down to {gamma:g} in round {round_index}, which single precision does not hold; raise "
+            "gamma_decay"
+        )
+    return radius
 
 
 def first_scales(num_pieces: int, *, scale: float = FIRST_SCALE) -> NDArray[np.float64]:
@@ -47,7 +96,7 @@ def next_scales(
     make it wander. Tensors of which nothing arrived keep theirs.
     """
     first: Any = cpa.quantizers[0]
-    last: Any = cpa.quantizers[-1] if cpa.dither else None
+    last: Any = cpa.quantizers[-1] if cpa.config.dither else None
     curve = _mean_power(first, last)
     expected = float(np.interp(-math.log(gamma), np.log(_RATIOS), curve))
     out = scales.copy()

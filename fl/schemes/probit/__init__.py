@@ -1,1 +1,5 @@
-"""PRoBit: one stochastic bit per number, aggregated by maximum likelihood."""
+"""PRoBit: stochastic bits and the maximum-likelihood mean."""
+
+from fl.schemes.probit.scheme import ProbitScheme
+
+__all__ = ["ProbitScheme"]

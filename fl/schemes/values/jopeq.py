@@ -15,17 +15,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.draws import laplace, uniforms
-from fl.schemes.quantizers import Quantizer, build_quantizer
-from fl.schemes.values.value_scheme import Part
+from fl.schemes.coders.quantizers import Quantizer, build_quantizer
 from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose
 from privacy.mechanisms.additive_noise import T_FREEDOM, laplace_epsilon, laplace_scale, t_epsilon, t_scale
+
+if TYPE_CHECKING:
+    from fl.schemes.values.value_coder import Part
 
 _WIDTH = 2.0
 """Of the range [-1, 1] of one number."""
@@ -113,6 +115,19 @@ class JopeqCode:
         read -= self._dither(part, read.shape[1])
         return np.asarray(read)
 
+    def log_ratio(self, codes: NDArray[np.int64], read: NDArray[np.float64], *, end: float) -> NDArray[np.float64]:
+        """See `ValueCode.log_ratio`: of the noise within the cell of a code, the dither known; of pairs their sum."""
+        if self.dimension == 2:
+            return np.asarray(read.sum(axis=1))
+        points = self.quantizer.points[:, 0]
+        known = np.minimum(codes, len(points) - 1)
+        dither = points[known] - read[:, 0]
+        edges = np.concatenate([[-np.inf], (points[1:] + points[:-1]) / 2.0, [np.inf]])
+        low, high = edges[known] - dither, edges[known + 1] - dither
+        scale = math.sqrt(self.noise_variance / 2.0)
+        other, null = (laplace_between((low - x) / scale, (high - x) / scale) for x in (end, -end))
+        return np.log(np.maximum(other, 1e-300)) - np.log(np.maximum(null, 1e-300))
+
     def _noise(self, words: NDArray[np.uint32]) -> NDArray[np.float32]:
         if self.dimension == 1:
             return laplace(words) * np.float32(self._scale)
@@ -133,3 +148,11 @@ class JopeqCode:
         if self.dimension == 2:
             drawn[:, 1::2] *= np.float32(math.sqrt(3.0) / 2.0)
         return drawn
+
+
+def laplace_between(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Pr(low < n < high) of Laplace noise of scale 1, from the tail that keeps the digits."""
+    flip = low > 0.0
+    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
+    below = np.where(b <= 0.0, 0.5 * np.exp(np.minimum(b, 0.0)), 1.0 - 0.5 * np.exp(-np.maximum(b, 0.0)))
+    return np.asarray(below - 0.5 * np.exp(np.minimum(a, 0.0)))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.draws import laplace
-from fl.schemes.values.value_scheme import Part
 from phy.numerics.random import Purpose
 from privacy.mechanisms.additive_noise import laplace_scale
+
+if TYPE_CHECKING:
+    from fl.schemes.values.value_coder import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,5 +42,10 @@ class LaplaceCode:
 
     def to_values(self, codes: NDArray[Any], *, part: Part) -> NDArray[np.float32]:
         """See `ValueCode.to_values`; infinity and NaN among them where the bits say so."""
-        del part
         return np.array(codes, np.uint32).view(np.float32)
+
+    def log_ratio(self, codes: NDArray[np.int64], read: NDArray[np.float64], *, end: float) -> NDArray[np.float64]:
+        """See `ValueCode.log_ratio`: (|y + x| - |y - x|) / scale."""
+        del codes
+        scale = laplace_scale(self.epsilon, width=2.0)
+        return np.asarray((np.abs(read[:, 0] + end) - np.abs(read[:, 0] - end)) / scale)

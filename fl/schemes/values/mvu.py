@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.draws import chosen
-from fl.schemes.values.value_scheme import Part
 from phy.numerics.random import Purpose
 from privacy.mechanisms.mvu import MvuTable, mvu_table
+
+if TYPE_CHECKING:
+    from fl.schemes.values.value_coder import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +74,13 @@ class MvuCode:
 
     def to_values(self, codes: NDArray[Any], *, part: Part) -> NDArray[np.float32]:
         """See `ValueCode.to_values`."""
-        del part
         return np.asarray((self.clip * (2.0 * self.table.symbols - 1.0)).astype(np.float32)[codes])
+
+    def log_ratio(self, codes: NDArray[np.int64], read: NDArray[np.float64], *, end: float) -> NDArray[np.float64]:
+        """See `ValueCode.log_ratio`: ln P(code | 1) / P(code | 0) of the table."""
+        del read, end
+        table = self.table.probabilities
+        return np.asarray(np.log(table[-1] / table[0])[codes])
 
 
 def alias_tables(probabilities: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 from phy.coding.plan import PacketPlan, ldpc_mother_bits
 from phy.coding.repetition import Repetition
 from phy.config.coding import CodingConfig
@@ -32,15 +34,11 @@ class FusedLdpc:
         self.decoder_floats = plan.coded_block_bits + mother_bits + 2 * plan.block_bits
 
     def encode(self, bits: Any) -> Any:
-        import tensorflow as tf
-
         coded = tf.numpy_function(self._encoder.encode, [tf.cast(bits, tf.uint8)], tf.uint8, stateful=False)
         coded.set_shape([bits.shape[0], self._mother_bits])
         return self._repetition.encode(tf.cast(coded, tf.float32))
 
     def decode(self, llrs: Any) -> Any:
-        import tensorflow as tf
-
         def bits_of(values: Any) -> Any:
             return self._decoder.decode(values)[0]
 

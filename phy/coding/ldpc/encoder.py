@@ -55,7 +55,7 @@ class LdpcEncoder:
         return -(-self.plan.lifting_size // _BITS_AT_ONCE) * _BITS_AT_ONCE
 
     def _place(self, column: NDArray[np.int32], bit: NDArray[np.int32]) -> NDArray[np.uint64]:
-        """Where a bit of a column is found among the doubled columns."""
+        """Return the place of a bit of a column among the doubled columns."""
         return (2 * self._stride * column.astype(np.int64) + bit).astype(np.uint64)
 
 

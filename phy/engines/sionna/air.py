@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from phy.coding.modulation import modulator
 from phy.config import ImpairmentsConfig, LinkConfig
@@ -23,10 +24,11 @@ from phy.fading.block_taps import (
     precoding_weights,
 )
 from phy.fading.gains import BlockGains
-from phy.frontends.impairments import draw_offsets, impair_stream_by
-from phy.links.air_chain import Arrivals, OnAir
+from phy.frontends.impairments import draw_offsets, impair_stream
+from phy.links.air_chain import AirChain, Arrivals, OnAir
 from phy.links.jamming import at_full_power
 from phy.links.packets.layout import impairment_keys
+from phy.links.policies.fixed import Fixed
 from phy.numerics.random import RECEIVER, Purpose
 from phy.numerics.streaming import Cut, Program, stream
 
@@ -53,7 +55,6 @@ class _Chain:
 @lru_cache(maxsize=64)
 def _compiled(chain: _Chain) -> Any:
     """The chain over chunks: payload in, received sums, numbers of active devices and energies sent out."""
-    import tensorflow as tf
     from sionna.phy.channel import ApplyFlatFadingChannel
 
     apply_channel = ApplyFlatFadingChannel()
@@ -106,10 +107,10 @@ def _compiled(chain: _Chain) -> Any:
         symbols = tf.cast(payload, tf.complex64) if modem is None else modem.modulate(payload)
         factor = tf.cast(level, tf.complex64)[:, None, None] * weights
         if chain.jammed:
-            in_phase = precoding_weights(estimate, gain, numbers[CUTOFF], "fixed")
+            in_phase = precoding_weights(estimate, gain, numbers[CUTOFF], Fixed())
             factor = at_full_power(factor, tf.reshape(in_phase, weights.shape), rows_in[8])
         sent = factor * symbols
-        sent = impair_stream_by(sent, offsets, config=chain.impairments, start=start, symbol_power=rows_in[7])
+        sent = impair_stream(sent, offsets, config=chain.impairments, start=start, symbol_power=rows_in[7])
         counted = tf.cast(tf.range(chain.columns) < valid, tf.float32)
         energy = tf.reduce_sum((tf.math.real(sent) ** 2 + tf.math.imag(sent) ** 2) * counted, axis=2)
         # Devices are the transmit antennas of one receive antenna.
@@ -145,18 +146,16 @@ def _compiled(chain: _Chain) -> Any:
     )
 
 
-class SionnaAir:
+class SionnaAir(AirChain):
     """`AirChain` of links of one configuration; the only one with impaired transmitters."""
 
     def __init__(self, config: LinkConfig) -> None:
         self._config = config
 
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
-        """See `AirChain.measure_gains`."""
         return measure_gains(channel, context)
 
     def add_up(self, sent: OnAir, channel: FlatChannel, *, context: UplinkContext) -> Arrivals:
-        """See `AirChain.add_up`."""
         num_trials, num_devices = sent.payload.shape[:2]
         config, impairments = self._config, self._config.impairments
         analog = config.modulation == "analog"

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.coding.modulation import modulator
@@ -24,7 +25,7 @@ from phy.fading.block_taps import (
     precoding_weights,
 )
 from phy.fading.gains import BlockGains
-from phy.links.flat_chain import Load, flat_reception
+from phy.links.flat_chain import FlatChain, Load, flat_reception
 from phy.links.link import Reception
 from phy.links.power import AmplitudeDecision
 from phy.measure.burstiness import measure_bursts
@@ -38,7 +39,7 @@ _BYTES_AT_ONCE = 1 << 23
 
 @dataclass(frozen=True, kw_only=True)
 class _Chain:
-    """What of an orthogonal link is compiled in."""
+    """Compiled part of an orthogonal link; `rows` devices of all trials in one chunk."""
 
     modulation: str
     fading: Fading
@@ -49,7 +50,6 @@ class _Chain:
 @lru_cache(maxsize=64)
 def _compiled(chain: _Chain) -> Any:
     """The chain over chunks: packed bits in, received packed bits and energies (sent, faded, noise) out."""
-    import tensorflow as tf
     from sionna.phy.channel import ApplyFlatFadingChannel
 
     modem = modulator(chain.modulation)
@@ -102,7 +102,7 @@ def _compiled(chain: _Chain) -> Any:
     )
 
 
-class SionnaChain:
+class SionnaChain(FlatChain):
     """`FlatChain` of links of one configuration, in TensorFlow."""
 
     def __init__(self, config: LinkConfig) -> None:
@@ -112,18 +112,15 @@ class SionnaChain:
         self._bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
 
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
-        """See `FlatChain.measure_gains`."""
         return measure_gains(channel, context)
 
     def random_bits(self, context: UplinkContext, load: Load, *, num_devices: int) -> NDArray[np.uint8]:
-        """See `FlatChain.random_bits`."""
         keys, first = context.keys(Purpose.PROBE_BITS), load.first_device
         return random_bits(keys, num_devices=num_devices, num_bits=load.num_bits, first_device=first)
 
     def carry(
         self, payload: NDArray[np.uint8], load: Load, *, context: UplinkContext, decision: AmplitudeDecision
     ) -> Reception:
-        """See `FlatChain.carry`."""
         sent = mask_padding(payload, load.num_bits)
         if not load.known:
             scrambling = random_bits(
@@ -168,12 +165,7 @@ class SionnaChain:
         rows_per_chunk = max(CHUNK_SYMBOLS // channel.columns, 1)
         level = np.repeat(decision.level.astype(np.float32), num_devices)
         noise_key = np.repeat(context.keys(load.noise), num_devices, axis=0)
-        chain = _Chain(
-            modulation=self._modulation,
-            fading=channel.spec,
-            rows=rows_per_chunk,
-            columns=channel.columns,
-        )
+        chain = _Chain(modulation=self._modulation, fading=channel.spec, rows=rows_per_chunk, columns=channel.columns)
         of_channel = channel.rows(context, first_device=load.first_device, count=num_devices)
         payload, per_row = sent.reshape(rows, -1), (*of_channel, level, noise_key)
         received, energy = np.empty_like(payload), np.empty((3, rows))

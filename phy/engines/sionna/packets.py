@@ -7,12 +7,17 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
+from phy.coding.modulation import modulator, pack_bits, unpack_bits
+from phy.coding.packet import build_codec
 from phy.config import BITS_PER_SYMBOL
 from phy.engines.choice import engine_of
-from phy.links.packets.chain import Arrival, ChainSpec, Departure
+from phy.frontends.build import build_frontend
+from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
 from phy.numerics.streaming import pad_rows
+from phy.receivers.build import build_receiver, label_errors
 from phy.stages import Codec, Frontend, Launch
 
 _UNCODED_SYMBOLS = 1 << 16
@@ -31,7 +36,7 @@ class _CompiledCodec:
     decode: Any
 
 
-class SionnaPacketChain:
+class SionnaPacketChain(PacketChain):
     """`PacketChain` of `rows` packets of `users` devices per call.
 
     Fewer rows are padded, so that nothing is compiled again. `traced(payload, launch,
@@ -40,13 +45,6 @@ class SionnaPacketChain:
     """
 
     def __init__(self, spec: ChainSpec) -> None:
-        import tensorflow as tf
-
-        from phy.coding.modulation import modulator
-        from phy.coding.packet import build_codec
-        from phy.frontends.build import build_frontend
-        from phy.receivers.build import build_receiver
-
         config = spec.config
         self.bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
         fused = engine_of(config) == "fused"
@@ -94,7 +92,6 @@ class SionnaPacketChain:
     def send(
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
     ) -> Arrival:
-        """See `PacketChain.send`."""
         count = len(payload)
         launch = (*(pad_rows(array, self.rows) for array in departure[:-1]), departure.noise_power)
         earlier = None if earlier_llrs is None else pad_rows(earlier_llrs, self.rows)
@@ -104,16 +101,10 @@ class SionnaPacketChain:
         return Arrival(received, accepted, errors, energy, llrs if self._spec.combine else None)
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
-        """See `PacketChain.mean_power`."""
         found = self._traced_power(pad_rows(channel_key, self.rows), pad_rows(start_s, self.rows))
         return np.asarray(found)[: len(channel_key)]
 
     def _send(self, payload: Any, launch: Any, earlier_llrs: Any) -> Any:
-        import tensorflow as tf
-
-        from phy.coding.modulation import pack_bits, unpack_bits
-        from phy.receivers.build import label_errors
-
         spec, rows = self._spec, self.rows
 
         @tf.function(jit_compile=True, autograph=False)

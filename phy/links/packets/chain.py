@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.config import ChannelConfig, LinkConfig, PacketConfig, PowerConfig
+from phy.config import LinkConfig, PacketConfig, PowerConfig
 
 
 class Departure(NamedTuple):
@@ -49,11 +49,9 @@ class Arrival(NamedTuple):
 
 def compiled_part(config: LinkConfig) -> LinkConfig:
     """Return the configuration without the values that a chain does not compile, so that links share compiled code."""
-    keep = ("model", "fading", "rician_k_db", "nakagami_m", "coherence", "delay_spread_s")
-    channel = {name: getattr(config.channel, name) for name in (*keep, "carrier_frequency_hz", "speed_m_s")}
     return config.model_copy(
         update={
-            "channel": ChannelConfig(**channel),
+            "channel": config.channel.small_scale,
             "packets": PacketConfig(),
             "power": PowerConfig(policy="fixed"),
             "error_model": "measured",

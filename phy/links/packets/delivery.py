@@ -58,22 +58,118 @@ class Delivery:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tally:
-    """Per row and user, filled in as attempts go by; energies `[3, rows, users]`: sent, received, noise."""
+class _Sending:
+    """Rows of one batch, and the sums over attempts per row and user.
 
+    Energies `[3, rows, users]`: sent, received, noise.
+    """
+
+    transmission: Transmission
+    rows: Rows
+    sent: NDArray[np.uint8]
+    levels: NDArray[np.float64]
+    gain: NDArray[np.float32]
     received: NDArray[np.uint8]
     accepted: NDArray[np.bool_]
     attempts: NDArray[np.int64]
     label_errors: NDArray[np.int64]
     energy: NDArray[np.float64]
 
+    def send_until_accepted(self, segment: NDArray[np.int64]) -> None:
+        """Send the rows of a segment until accepted or out of attempts; a user with an accepted packet is silent."""
+        levels, transmission, chain = self.levels, self.transmission, self.transmission.chain
+        waiting = segment[(levels[segment] > 0).any(axis=1)]
+        llrs: NDArray[np.float32] | None = None
+        for attempt in range(transmission.attempts):
+            if waiting.size == 0:
+                return
+            if transmission.combine and llrs is None:
+                llrs = np.zeros((len(waiting), transmission.users, chain.coded_bits), np.float32)
+            on_air = (levels[waiting] > 0) & ~self.accepted[waiting]
+            for first in range(0, len(waiting), chain.rows):
+                part = slice(first, first + chain.rows)
+                now = np.where(on_air[part], levels[waiting[part]], 0.0)
+                self._attempt(waiting[part], attempt, now, None if llrs is None else llrs[part])
+            again = ((levels[waiting] > 0) & ~self.accepted[waiting]).any(axis=1)
+            waiting = waiting[again]
+            llrs = None if llrs is None else llrs[again]
+
+    def _attempt(
+        self, chosen: NDArray[np.int64], attempt: int, levels: NDArray[np.float64], llrs: NDArray[np.float32] | None
+    ) -> None:
+        """Call the chain once for at most `chain.rows` rows, and add the results up, LLRs into `llrs`."""
+        transmission = self.transmission
+        clock, context, users = transmission.clock, transmission.context, transmission.users
+        mine = self.rows.take(chosen)
+        channel_key, csi_key = (
+            clock.channel_keys(purpose, mine, users=users, attempt=attempt, context=context)
+            for purpose in (Purpose.CHANNEL, Purpose.CSI)
+        )
+        departure = Departure(
+            amplitude=levels.astype(np.float32),
+            gain=self.gain[chosen],
+            channel_key=channel_key,
+            csi_key=csi_key,
+            impairment_key=device_keys(Purpose.IMPAIRMENTS, mine, users=users, context=context),
+            noise_key=row_keys(transmission.noise_purpose, mine, attempt=attempt, context=context),
+            start_s=clock.start_s(mine, attempt=attempt, context=context),
+            noise_power=np.float32(transmission.noise_power),
+        )
+        arrival = transmission.chain.send(self.sent[chosen], departure, llrs)
+        on_air = levels > 0
+        self.received[chosen] = np.where(on_air[..., None], arrival.received, self.received[chosen])
+        self.accepted[chosen] |= on_air & arrival.accepted
+        self.attempts[chosen] += on_air
+        self.label_errors[chosen] += arrival.label_errors * on_air[..., None]
+        self.energy[:, chosen] += arrival.energy * on_air
+        if llrs is not None and arrival.llrs is not None:
+            llrs += arrival.llrs * on_air[..., None]
+
+    def account(self, *, shape: tuple[int, int]) -> Delivery:
+        """Return the result of `shape` (trials, devices)."""
+        transmission, batch, chain = self.transmission, self.transmission.batch, self.transmission.chain
+        offered = self.levels > 0
+        delivered = offered & (self.accepted | transmission.keep_wrong)
+        wrong = np.bitwise_count(self.sent ^ self.received).sum(axis=-1, dtype=np.int64)
+
+        def total(per_row: NDArray[Any]) -> NDArray[Any]:
+            return np.asarray(_by_device(per_row, shape=shape, packets=batch.num_packets).sum(axis=2))
+
+        label_errors = total(self.label_errors)
+        uses = total(self.attempts) * chain.channel_uses
+        transmit, signal, noise = (total(energy) for energy in self.energy)
+        counts = LinkCounts(
+            bits=total(delivered) * batch.payload_bits,
+            bit_errors=total(wrong * delivered),
+            packets=total(offered),
+            packet_errors=total(offered & (~delivered | (wrong > 0))),
+            symbols=uses,
+            transmit_energy=transmit,
+            signal_energy=signal,
+            noise_energy=noise,
+            dropped=total(offered & ~delivered),
+            retransmissions=total(np.maximum(self.attempts - 1, 0)),
+            raw_bits=total(self.attempts) * chain.coded_bits,
+            raw_bit_errors=label_errors.sum(axis=-1),
+            airtime_s=total(self.attempts) * chain.airtime_s,
+            energy_j=transmit * transmission.symbol_s,
+        )
+        payload = _by_device(self.received, shape=shape, packets=batch.num_packets)
+        return Delivery(
+            payload=payload.reshape(*shape, -1),
+            delivered=_by_device(delivered, shape=shape, packets=batch.num_packets),
+            counts=counts,
+            label_bits=np.repeat(
+                (total(self.attempts) * (chain.coded_bits // chain.bits_per_symbol))[..., None],
+                chain.bits_per_symbol,
+                axis=-1,
+            ),
+            label_errors=label_errors,
+        )
+
 
 def deliver(
-    transmission: Transmission,
-    payload: NDArray[np.uint8],
-    *,
-    gain: NDArray[np.float32],
-    amplitude: NDArray[np.float64],
+    transmission: Transmission, payload: NDArray[np.uint8], *, gain: NDArray[np.float32], amplitude: NDArray[np.float64]
 ) -> Delivery:
     """Send every packet of a batch.
 
@@ -86,20 +182,23 @@ def deliver(
     # [trials, devices, packets, bytes] -> one row per (trial, group, packet), users side by side.
     sent = _by_row(payload.reshape(trials, devices, batch.num_packets, batch.num_bytes), users)
     levels = _by_row(amplitude[..., None], users)[..., 0]
-    tally = _Tally(
+    sending = _Sending(
+        transmission=transmission,
+        rows=rows,
+        sent=sent,
+        levels=levels,
+        gain=gain[rows.trial[:, None], rows.devices(users)],
         received=np.zeros_like(sent),
         accepted=np.zeros(levels.shape, bool),
         attempts=np.zeros(levels.shape, np.int64),
         label_errors=np.zeros((*levels.shape, transmission.chain.bits_per_symbol), np.int64),
         energy=np.zeros((3, *levels.shape)),
     )
-    row_gain = gain[rows.trial[:, None], rows.devices(users)]
     step = max(_SEGMENT_BITS // (users * transmission.chain.coded_bits) // transmission.chain.rows, 1)
     step *= transmission.chain.rows
     for first in range(0, len(rows), step):
-        segment = np.arange(first, min(first + step, len(rows)))
-        _send_until_accepted(transmission, rows, segment, sent, levels, row_gain, tally)
-    return _account(transmission, sent, levels, tally, shape=(trials, devices))
+        sending.send_until_accepted(np.arange(first, min(first + step, len(rows))))
+    return sending.account(shape=(trials, devices))
 
 
 def _by_row(array: NDArray[Any], users: int) -> NDArray[Any]:
@@ -115,128 +214,3 @@ def _by_device(array: NDArray[Any], *, shape: tuple[int, int], packets: int) -> 
     users = array.shape[1]
     split = array.reshape(trials, devices // users, packets, users, *array.shape[2:])
     return np.moveaxis(split, 3, 2).reshape(trials, devices, packets, *array.shape[2:])
-
-
-def _send_until_accepted(
-    transmission: Transmission,
-    rows: Rows,
-    segment: NDArray[np.int64],
-    sent: NDArray[np.uint8],
-    levels: NDArray[np.float64],
-    gain: NDArray[np.float32],
-    tally: _Tally,
-) -> None:
-    """Send the rows of a segment until accepted or out of attempts; a user with an accepted packet is silent."""
-    waiting = segment[(levels[segment] > 0).any(axis=1)]
-    chain = transmission.chain
-    llrs: NDArray[np.float32] | None = None
-    for attempt in range(transmission.attempts):
-        if waiting.size == 0:
-            return
-        if transmission.combine and llrs is None:
-            llrs = np.zeros((len(waiting), transmission.users, chain.coded_bits), np.float32)
-        on_air = (levels[waiting] > 0) & ~tally.accepted[waiting]
-        for first in range(0, len(waiting), chain.rows):
-            part = slice(first, first + chain.rows)
-            _attempt(
-                transmission,
-                rows,
-                waiting[part],
-                attempt,
-                sent,
-                np.where(on_air[part], levels[waiting[part]], 0.0),
-                gain,
-                tally,
-                None if llrs is None else llrs[part],
-            )
-        again = ((levels[waiting] > 0) & ~tally.accepted[waiting]).any(axis=1)
-        waiting = waiting[again]
-        llrs = None if llrs is None else llrs[again]
-
-
-def _attempt(
-    transmission: Transmission,
-    rows: Rows,
-    chosen: NDArray[np.int64],
-    attempt: int,
-    sent: NDArray[np.uint8],
-    levels: NDArray[np.float64],
-    gain: NDArray[np.float32],
-    tally: _Tally,
-    llrs: NDArray[np.float32] | None,
-) -> None:
-    """Call the chain once for at most `chain.rows` rows, and add the results to `tally` and `llrs`."""
-    chain, clock, context, users = transmission.chain, transmission.clock, transmission.context, transmission.users
-    mine = rows.take(chosen)
-    channel_key, csi_key = (
-        clock.channel_keys(purpose, mine, users=users, attempt=attempt, context=context)
-        for purpose in (Purpose.CHANNEL, Purpose.CSI)
-    )
-    departure = Departure(
-        amplitude=levels.astype(np.float32),
-        gain=gain[chosen],
-        channel_key=channel_key,
-        csi_key=csi_key,
-        impairment_key=device_keys(Purpose.IMPAIRMENTS, mine, users=users, context=context),
-        noise_key=row_keys(transmission.noise_purpose, mine, attempt=attempt, context=context),
-        start_s=clock.start_s(mine, attempt=attempt, context=context),
-        noise_power=np.float32(transmission.noise_power),
-    )
-    arrival = chain.send(sent[chosen], departure, llrs)
-    on_air = levels > 0
-    tally.received[chosen] = np.where(on_air[..., None], arrival.received, tally.received[chosen])
-    tally.accepted[chosen] |= on_air & arrival.accepted
-    tally.attempts[chosen] += on_air
-    tally.label_errors[chosen] += arrival.label_errors * on_air[..., None]
-    tally.energy[:, chosen] += arrival.energy * on_air
-    if llrs is not None and arrival.llrs is not None:
-        llrs += arrival.llrs * on_air[..., None]
-
-
-def _account(
-    transmission: Transmission,
-    sent: NDArray[np.uint8],
-    levels: NDArray[np.float64],
-    tally: _Tally,
-    *,
-    shape: tuple[int, int],
-) -> Delivery:
-    batch, chain = transmission.batch, transmission.chain
-    offered = levels > 0
-    delivered = offered & (tally.accepted | transmission.keep_wrong)
-    wrong = np.bitwise_count(sent ^ tally.received).sum(axis=-1, dtype=np.int64)
-
-    def total(per_row: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(_by_device(per_row, shape=shape, packets=batch.num_packets).sum(axis=2))
-
-    label_errors = total(tally.label_errors)
-    uses = total(tally.attempts) * chain.channel_uses
-    transmit, signal, noise = (total(energy) for energy in tally.energy)
-    counts = LinkCounts(
-        bits=total(delivered) * batch.payload_bits,
-        bit_errors=total(wrong * delivered),
-        packets=total(offered),
-        packet_errors=total(offered & (~delivered | (wrong > 0))),
-        symbols=uses,
-        transmit_energy=transmit,
-        signal_energy=signal,
-        noise_energy=noise,
-        dropped=total(offered & ~delivered),
-        retransmissions=total(np.maximum(tally.attempts - 1, 0)),
-        raw_bits=total(tally.attempts) * chain.coded_bits,
-        raw_bit_errors=label_errors.sum(axis=-1),
-        airtime_s=total(tally.attempts) * chain.airtime_s,
-        energy_j=transmit * transmission.symbol_s,
-    )
-    payload = _by_device(tally.received, shape=shape, packets=batch.num_packets)
-    return Delivery(
-        payload=payload.reshape(*shape, -1),
-        delivered=_by_device(delivered, shape=shape, packets=batch.num_packets),
-        counts=counts,
-        label_bits=np.repeat(
-            (total(tally.attempts) * (chain.coded_bits // chain.bits_per_symbol))[..., None],
-            chain.bits_per_symbol,
-            axis=-1,
-        ),
-        label_errors=label_errors,
-    )

@@ -113,7 +113,7 @@ class Clock:
 
     @property
     def same_every_round(self) -> bool:
-        """Whether all rounds share their realisation."""
+        """True if all rounds share their realisation."""
         return self.coherence in ("run", "doppler")
 
     def channel_keys(

@@ -17,7 +17,7 @@ from phy.links.packets.chain import ChainSpec, PacketChain, compiled_part
 from phy.links.packets.closed_loop import PowerLoop
 from phy.links.packets.delivery import Delivery, Transmission, deliver
 from phy.links.packets.layout import Batch, Clock, all_rows, cut_payload
-from phy.links.packets.power import gains_of_packets, packet_weights
+from phy.links.packets.power import gains_of_packets
 from phy.links.power import AmplitudeDecision, decide_amplitude
 from phy.measure.burstiness import measure_bursts
 from phy.measure.counts import LinkCounts, empty_counts, mask_padding
@@ -77,12 +77,7 @@ class PacketLink:
         scrambling = random_bits(context.keys(Purpose.SCRAMBLING), num_devices=self.num_devices, num_bits=self.num_bits)
         sent = mask_padding(payload, self.num_bits) ^ scrambling
         delivery = self._carry(
-            sent,
-            self._payload,
-            Purpose.NOISE,
-            context,
-            levels.amplitude,
-            policy=self.config.packets.policy,
+            sent, self._payload, Purpose.NOISE, context, levels.amplitude, policy=self.config.packets.policy
         )
         if self._loop is not None:
             self._loop[1].update(context.round_index, delivery.counts)
@@ -119,7 +114,7 @@ class PacketLink:
         if kept is None:
             self._loop = None
             return
-        if self.config.power.policy != "closed-loop":
+        if not self.config.power.control.closed_loop:
             raise LinkError("the state has powers of a closed loop, the link has none; restore it into its own link")
         which = (int(kept["seed"]), tuple(int(trial) for trial in kept["trials"]))
         loop = self._new_loop(num_trials=len(which[1]))
@@ -186,7 +181,7 @@ class PacketLink:
         power = self.config.power
         bounded = any(np.isfinite(np.asarray(cap, float)).any() for cap in caps.values())
         # At full power without a cap nothing depends on the fades; the reported amplitude is the mean one.
-        measured = self.config.channel.fades and (bounded or power.policy in ("inversion", "truncated-inversion"))
+        measured = self.config.channel.fades and (bounded or power.control.kernel != "constant")
         mean_gain, weights = self._weights(context, self._payload, measured=measured)
         decision = decide_amplitude(
             gains_of_packets(mean_gain, weights, self._uses()),
@@ -202,7 +197,7 @@ class PacketLink:
             shares = np.tile(np.sqrt(self.config.noma.power_shares), self.num_devices // self._users)
             amplitude = amplitude * shares[:, None]
         power_db = None
-        if power.policy == "closed-loop":
+        if power.control.closed_loop:
             wanted_db = self._power_loop(context).snr_db(context.round_index)
             amplitude = amplitude * 10.0 ** ((wanted_db - power.snr_max_db) / 20.0)[..., None]
             # The power in use: caps and the NOMA ladder may limit it below the target of the loop.
@@ -223,7 +218,7 @@ class PacketLink:
             mean_gain = gain * self._small_scale(context, batches)
         else:
             mean_gain = np.repeat(gain, sum(batch.num_packets for batch in batches), axis=-1)
-        return mean_gain, packet_weights(mean_gain, gain, self.config.power)
+        return mean_gain, self.config.power.control.amplitude(mean_gain, gain, np)
 
     def _power_loop(self, context: UplinkContext) -> PowerLoop:
         which = (context.seed, context.trials)
@@ -292,7 +287,7 @@ class PacketLink:
                 context=context,
                 noise_purpose=noise_purpose,
                 noise_power=2.0 * self.config.channel.noise_power,
-                symbol_s=self.config.symbol_s if self.config.ofdm == "none" else self._sample_s,
+                symbol_s=self.config.symbol_s if self.config.ofdm == "none" else self.config.ofdm.sample_s,
                 keep_wrong=policy == "accept",
                 combine=policy == "retransmit-combine",
                 attempts=attempts,
@@ -309,9 +304,3 @@ class PacketLink:
                 label_errors=total.label_errors + part.label_errors,
             )
         return total
-
-    @property
-    def _sample_s(self) -> float:
-        ofdm = self.config.ofdm
-        assert not isinstance(ofdm, str)
-        return 1.0 / (ofdm.num_subcarriers * ofdm.subcarrier_spacing_hz)

@@ -15,12 +15,15 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from phy.coding.modulation import modulator
+from phy.config.power import PowerPolicy
 from phy.fading.block_taps import draw_normals, precoding_weights
 from phy.frontends.air import power_of
-from phy.frontends.impairments import draw_offsets, impair_grid_by
+from phy.frontends.impairments import draw_offsets, impair_grid
 from phy.links.jamming import at_full_power
+from phy.links.policies.fixed import Fixed
 from phy.links.superposition_ofdm.knowledge import CUTOFF, NOISE_POWER, ChainSpec, ChannelKnowledge, Who
 from phy.numerics.random import RECEIVER
 from phy.numerics.streaming import Program, stream
@@ -50,8 +53,6 @@ class Chain:
     """
 
     def __init__(self, spec: ChainSpec) -> None:
-        import tensorflow as tf
-
         self._spec = spec
         self._knowledge = ChannelKnowledge(spec)
         self._modem = None if spec.modulation == "analog" else modulator(spec.modulation)
@@ -94,20 +95,15 @@ class Chain:
         return self._carry(payload, *known, noise, offsets, who.gain, sending, start, valid, numbers)
 
     def _offsets_of(self, key: Any) -> Any:
-        layout = self._spec.layout
-        spacing_hz = layout.ofdm.subcarrier_spacing_hz
-        return draw_offsets(key, config=self._spec.impairments, sample_s=layout.sample_s, carrier_hz=spacing_hz)
+        ofdm, config = self._spec.layout.ofdm, self._spec.impairments
+        return draw_offsets(key, config=config, sample_s=ofdm.sample_s, carrier_hz=ofdm.subcarrier_spacing_hz)
 
     def _noise_of(self, key: Any, start: Any) -> Any:
-        import tensorflow as tf
-
         receiver = tf.fill([self._spec.trials], tf.constant(RECEIVER, tf.uint32))
         return draw_normals(key, receiver, tf.cast(tf.range(self._columns), tf.uint32) + start)
 
-    def _weights(self, estimate: Any, gain: Any, numbers: Any, *, policy: str | None = None) -> Any:
+    def _weights(self, estimate: Any, gain: Any, numbers: Any, *, policy: PowerPolicy | None = None) -> Any:
         """Weights `[rows, ofdm symbols, carriers]` of `policy`, or of the link's policy."""
-        import tensorflow as tf
-
         rows = self._spec.rows
         gain_of_row = tf.reshape(gain, [rows])
         flat = tf.reshape(estimate, [rows, -1])
@@ -116,13 +112,9 @@ class Chain:
 
     def _counted(self, valid: Any) -> Any:
         """Mask of payload symbols, `[ofdm symbols, carriers]` float32."""
-        import tensorflow as tf
-
         return tf.reshape(tf.cast(tf.range(self._columns) < valid, tf.float32), self._spec.plane)
 
     def _measure_gains(self, channel: Any, estimate: Any, gain: Any, valid: Any, numbers: Any) -> Any:
-        import tensorflow as tf
-
         weights, counted = self._weights(estimate, gain, numbers), self._counted(valid)
         power = power_of(weights) * counted
         reached = tf.abs(estimate * weights) * counted
@@ -144,8 +136,6 @@ class Chain:
         valid: Any,
         numbers: Any,
     ) -> tuple[Any, Any, Any]:
-        import tensorflow as tf
-
         spec, grid = self._spec, self._spec.layout.grid
         planes = [*self._shape, *spec.plane]
         weights = tf.reshape(self._weights(estimate, gain, numbers), planes)
@@ -153,11 +143,11 @@ class Chain:
         level = tf.cast(sending.level, tf.complex64)[:, None, None, None]
         factor = level * weights
         if spec.jammed:
-            in_phase = self._weights(estimate, gain, numbers, policy="fixed")
+            in_phase = self._weights(estimate, gain, numbers, policy=Fixed())
             factor = at_full_power(factor, tf.reshape(in_phase, planes), sending.jamming)
         sent = factor * (tf.reshape(symbols, planes) * tf.cast(self._counted(valid), tf.complex64))
         if not spec.impairments.none:
-            sent = impair_grid_by(
+            sent = impair_grid(
                 grid.spread(sent),
                 offsets,
                 config=spec.impairments,

@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from phy.config import ImpairmentsConfig
+from phy.config.power import PowerPolicy
 from phy.fading.block_taps import draw_normals
 from phy.frontends.air import Motion
 from phy.frontends.estimation import LeastSquares, LinearMmse, PilotEstimator
@@ -34,7 +36,7 @@ class ChainSpec:
 
     layout: Layout
     modulation: str
-    policy: str
+    policy: PowerPolicy
     csi: Csi
     motion: Motion
     impairments: ImpairmentsConfig
@@ -72,8 +74,6 @@ class ChannelKnowledge:
     """H and H^ of a chunk, `[rows, ofdm symbols, carriers]` complex64, constant axes with length 1."""
 
     def __init__(self, spec: ChainSpec) -> None:
-        import tensorflow as tf
-
         self._spec = spec
         self._response = np.exp(-2j * np.pi * spec.propagation.delays_s[:, None] * spec.layout.grid.frequencies_hz)
         self._estimator = _estimator(spec, self._response)
@@ -107,8 +107,6 @@ class ChannelKnowledge:
         return channel, channel
 
     def _instants_of(self, channel_key: Any, start_s: Any, start: Any) -> tuple[Any, Any]:
-        import tensorflow as tf
-
         spec, layout = self._spec, self._spec.layout
         number = tf.cast(spec.positions(start)[1], tf.float32)
         after = np.float32(layout.pilots_s + layout.grid.middles_s[0]) + number * np.float32(layout.ofdm.symbol_s)
@@ -116,16 +114,12 @@ class ChannelKnowledge:
         return tf.reshape(channel_key, [spec.rows, 2]), tf.repeat(at, layout.num_devices, axis=0)
 
     def _pilot_instants_of(self, channel_key: Any, start_s: Any) -> tuple[Any, Any]:
-        import tensorflow as tf
-
         rows = self._spec.rows
         at = start_s[:, None, None] + self._spec.layout.pilot_instants_s()
         return tf.reshape(channel_key, [rows, 2]), tf.reshape(at, [rows, at.shape[2]])
 
     def _keys_of_symbols(self, channel_key: Any, start: Any) -> tuple[Any, Any]:
         """A key and one instant for every OFDM symbol, the same in any chunk."""
-        import tensorflow as tf
-
         key = tf.reshape(channel_key, [self._spec.rows, 1, 2])
         number = tf.cast(self._spec.positions(start)[1], tf.uint32)[None, :]
         folded = threefry((key[..., 0], key[..., 1]), (number, tf.constant(1, tf.uint32)), tf.bitwise)
@@ -133,16 +127,12 @@ class ChannelKnowledge:
         return tf.reshape(tf.stack(folded, axis=-1), [count, 2]), tf.zeros([count, 1])
 
     def _respond_with_gain(self, taps: Any, gain: Any) -> Any:
-        import tensorflow as tf
-
         at = respond(taps, self._response)
         at = tf.reshape(at, [self._spec.rows, -1, at.shape[-1]])
         return tf.cast(tf.reshape(gain, [self._spec.rows, 1, 1]), tf.complex64) * at
 
     def _error_of(self, csi_key: Any, start: Any) -> Any:
         """Estimation error per coherence block, independent per carrier if the channel has several paths."""
-        import tensorflow as tf
-
         spec = self._spec
         key = tf.reshape(csi_key, [spec.rows, 2])[:, None, None]
         time = tf.cast(spec.positions(start)[1] if spec.motion == "symbol" else tf.zeros([1], tf.int32), tf.uint32)
@@ -151,28 +141,20 @@ class ChannelKnowledge:
         return complex_normal(threefry((key[..., 0], key[..., 1]), counter, tf.bitwise))
 
     def _spoil_channel(self, channel: Any, error: Any, gain: Any, numbers: Any) -> Any:
-        import tensorflow as tf
-
         spread = tf.reshape(gain, [self._spec.rows, 1, 1]) * numbers[CSI_STD]
         return channel + tf.cast(spread, tf.complex64) * error
 
     def _pilot_noise_of(self, key: Any) -> Any:
-        import tensorflow as tf
-
         rows, plane = self._spec.rows, self._spec.layout.grid.pilots.shape[1:]
         position = tf.cast(tf.range(int(np.prod(plane))), tf.uint32)
         drawn = draw_normals(tf.reshape(key, [rows, 2]), tf.zeros([rows], tf.uint32), position)
         return tf.reshape(drawn, [rows, *plane])
 
     def _receive_pilots(self, faded: Any, noise: Any, numbers: Any) -> Any:
-        import tensorflow as tf
-
         sent = tf.cast(numbers[PILOT_AMPLITUDE], tf.complex64) * tf.constant(self._spec.layout.grid.pilots[0])
         return faded * sent + tf.cast(tf.sqrt(numbers[NOISE_POWER]), tf.complex64) * noise
 
     def _estimate_at_data(self, estimator: PilotEstimator, received: Any, gain: Any, start: Any, numbers: Any) -> Any:
-        import tensorflow as tf
-
         amplitude = numbers[PILOT_AMPLITUDE]
         arrival = amplitude * tf.reshape(gain, [self._spec.rows, 1])
         # One user, one antenna, one slot.

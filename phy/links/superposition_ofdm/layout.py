@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from phy.config import OfdmConfig
 from phy.frontends.resource_grid import Grid
@@ -60,16 +61,6 @@ class Layout:
         return self.pilots_s + self.num_slots * self.slot_s
 
     @property
-    def sample_s(self) -> float:
-        """Duration of a sample [s]: by Parseval, that of a resource element's energy."""
-        return 1.0 / (self.ofdm.num_subcarriers * self.ofdm.subcarrier_spacing_hz)
-
-    @property
-    def prefix_share(self) -> float:
-        """Energy of an OFDM symbol with its prefix over that without."""
-        return 1.0 + self.ofdm.cyclic_prefix_length / self.ofdm.num_subcarriers
-
-    @property
     def pilot_elements(self) -> int:
         """Resource elements on which one device sends pilots in a round."""
         return len(self.grid.pilot_rows) * self.ofdm.num_carriers if self.pilots else 0
@@ -77,8 +68,6 @@ class Layout:
     def positions(self, first: Any, count: int) -> tuple[Any, Any]:
         """(place among the data symbols of its slot, number among all symbols since the data began) of `count` OFDM
         symbols with data from number `first` on, each `[count]` int32 (TensorFlow)."""
-        import tensorflow as tf
-
         rows = self.grid.data_rows
         number = tf.cast(first, tf.int32) + tf.range(count)
         place = number % len(rows)

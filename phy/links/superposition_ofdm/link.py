@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phy.config import CsiError, CsiEstimation, LinkConfig, OfdmConfig
+from phy.config import CsiError, CsiEstimation, LinkConfig
 from phy.fading.block_taps import CHUNK_SYMBOLS, UplinkContext
+from phy.fading.build import build_propagation
 from phy.fading.gains import BlockGains, check_gains, device_gains
 from phy.frontends import air
 from phy.links.jamming import jamming_amplitude, on_air
-from phy.links.link import LinkError, Superposition, check_payload
+from phy.links.link import Superposition, check_payload
 from phy.links.packets.layout import fold, impairment_keys, split_time
 from phy.links.power import decide_amplitude
 from phy.links.superposition import clipping_reference
@@ -36,9 +37,8 @@ class OfdmSuperposition:
     rounds, and time advances by the duration of a round. The airtime of a device is that of the whole round, all pilot
     slots included.
 
-    `payload_bound` as in `SuperpositionLink`; `propagation` replaces that of the channel. Raises LinkError for several
-    antennas, a grid in the time domain, estimation without pilots or over a channel that changes with every symbol, and
-    a policy that needs the devices' error rates; ValueError for a device without a gain.
+    `payload_bound` as in `SuperpositionLink`; `propagation` replaces that of the channel. `config` has none of
+    `phy.links.conflicts`. Raises ValueError for a device without a gain.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class OfdmSuperposition:
         payload_bound: float = 1.0,
         propagation: Propagation | None = None,
     ) -> None:
-        ofdm = _checked_grid(config)
+        assert config.ofdm != "none"
         check_gains(config.channel, num_devices=num_devices)
         self.num_devices = num_devices
         self.num_symbols = num_symbols
         self.config = config
         self._payload_bound = payload_bound
         estimated = isinstance(config.csi, CsiEstimation)
-        self.layout = Layout(ofdm=ofdm, num_devices=num_devices, num_symbols=num_symbols, pilots=estimated)
+        self.layout = Layout(ofdm=config.ofdm, num_devices=num_devices, num_symbols=num_symbols, pilots=estimated)
         self._propagation = propagation
         coherence = config.channel.coherence
         self._same_every_round = coherence in ("run", "doppler")
@@ -109,20 +109,17 @@ class OfdmSuperposition:
             np.uint32(0),
             self._numbers(),
         )
-        truncated = self.config.power.policy == "truncated-inversion"
         num_active = cut.join(np.asarray(active)).astype(np.int64)
         sent = cut.add_up(np.asarray(energy)).T + layout.pilot_elements * self.config.max_power
         return Superposition(
             received=cut.join(np.asarray(received))[:, : self.num_symbols],
-            num_active=num_active[:, : self.num_symbols if truncated else 1],
+            num_active=num_active[:, : self.num_symbols if self.config.power.control.silences else 1],
             decision=decision,
             airtime_s=np.where(on_air(decision, jammers), layout.airtime_s, layout.pilots_s),
-            energy_j=sent * (layout.prefix_share * layout.sample_s),
+            energy_j=sent * (layout.ofdm.prefix_share * layout.ofdm.sample_s),
         )
 
     def _chain(self, num_trials: int, *, jammed: bool = False) -> tuple[Chain, Cut]:
-        from phy.fading.build import build_propagation
-
         config, layout = self.config, self.layout
         carriers = layout.ofdm.num_carriers
         per_symbol = self.num_devices * layout.ofdm.num_subcarriers
@@ -133,7 +130,7 @@ class OfdmSuperposition:
         spec = ChainSpec(
             layout=layout,
             modulation=config.modulation,
-            policy=config.power.policy,
+            policy=config.power.control.compiled,
             csi=_csi(config),
             motion=air.motion(config.channel),
             impairments=config.impairments,
@@ -143,10 +140,7 @@ class OfdmSuperposition:
             ofdm_symbols=ofdm_symbols,
         )
         cut = Cut(
-            rows=num_trials,
-            symbols=self.num_symbols,
-            rows_per_chunk=spec.trials,
-            columns=ofdm_symbols * carriers,
+            rows=num_trials, symbols=self.num_symbols, rows_per_chunk=spec.trials, columns=ofdm_symbols * carriers
         )
         return compiled_chain(spec), cut
 
@@ -211,27 +205,3 @@ def _csi(config: LinkConfig) -> Csi:
     if isinstance(config.csi, CsiEstimation):
         return config.csi.estimator
     return "given" if isinstance(config.csi, CsiError) and config.csi.error_variance > 0.0 else "perfect"
-
-
-def _checked_grid(config: LinkConfig) -> OfdmConfig:
-    if config.ofdm == "none":
-        raise LinkError("superposition over OFDM needs a grid; add an ofdm: section")
-    if config.receiver.num_antennas > 1:
-        raise LinkError(
-            f"superposition aligns the phases at one antenna, the receiver has {config.receiver.num_antennas}; "
-            "write num_antennas: 1, or access: orthogonal"
-        )
-    if config.ofdm.domain == "time":
-        raise LinkError("superposition over OFDM is simulated carrier by carrier; write domain: frequency")
-    if config.power.policy == "closed-loop":
-        raise LinkError("closed-loop follows error rates, which superposition does not measure; use inversion")
-    if not isinstance(config.csi, CsiEstimation):
-        return config.ofdm
-    if not config.ofdm.pilot_symbols:
-        raise LinkError("channel estimation needs pilots and pilot_symbols is empty; name one, or write csi: perfect")
-    if config.channel.coherence == "symbol" and config.channel.fades:
-        raise LinkError(
-            "pilots tell nothing about a channel of coherence symbol, which is another one when the data is sent; "
-            "write coherence: round, or csi: perfect"
-        )
-    return config.ofdm

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 import dask
 from distributed import Client, LocalCluster, Nanny
@@ -34,42 +34,30 @@ _STOP_S = 5.0
 """How long the end of what was told to end is waited for."""
 
 
-class Connection(Protocol):
-    """A scheduler with workers, now or later."""
+class Connection:
+    """A scheduler in this process with workers of its own: it is there as long as we are."""
 
-    client: Client
-
-    def num_workers(self) -> int:
-        """Workers that are there, or were a moment ago."""
-        ...
-
-    def renew(self) -> None:
-        """Connect again after the scheduler was lost; raises ClusterLostError."""
-        ...
-
-
-class _Own:
-    """A scheduler in this process: it is there as long as we are."""
-
-    def __init__(self, client: Client, *, workers: int) -> None:
+    def __init__(self, client: Client, *, workers: int = 0) -> None:
         self.client, self._workers = client, workers
 
     def num_workers(self) -> int:
+        """Workers that are there, or were a moment ago."""
         return self._workers
 
     def renew(self) -> None:
+        """Connect again after the scheduler was lost; raises ClusterLostError."""
         raise ClusterLostError("the scheduler of this process has stopped")
 
 
-class _Running:
+class _Running(Connection):
     """A scheduler somewhere else."""
 
     def __init__(self, address: str, *, patience_s: float, tell: Callable[[str], None]) -> None:
         self._address, self._patience_s, self._tell = address, patience_s, tell
         self._told_of: set[str] = set()
-        self._workers, self._counted = 0, float("-inf")
+        self._counted = float("-inf")
         try:
-            self.client = _client(address, timeout_s=_ANSWER_S)
+            client = _client(address, timeout_s=_ANSWER_S)
         except OSError as error:
             raise ScenarioError(
                 key=SCHEDULER,
@@ -77,6 +65,7 @@ class _Running:
                 problem=f"no dask scheduler answers within {_ANSWER_S:.0f} s",
                 remedy=f"start one with dask scheduler, or leave this out and give {WORKERS}",
             ) from error
+        super().__init__(client)
         self._look()
 
     def num_workers(self) -> int:
@@ -115,7 +104,7 @@ class _Running:
         if not answers:
             self._tell(f"the scheduler at {self._address} has no workers yet; waiting for the first")
         for address, answer in answers.items():
-            if isinstance(answer, ImportError):
+            if type(answer) in (ImportError, ModuleNotFoundError):
                 raise ScenarioError(
                     file=f"worker {address}",
                     problem=f"cannot load this version of phyloop ({answer})",
@@ -175,8 +164,8 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Con
             ) as cluster,
         ):
             try:
-                with _client(cluster, timeout_s=_ANSWER_S) as client:
-                    yield _Own(client, workers=number)
+                with _client(cluster, timeout_s=_ANSWER_S, direct=True) as client:
+                    yield Connection(client, workers=number)
             finally:
                 # What is in work is not waited for: it is computed again when the run goes on.
                 cluster.sync(_stop, list(cluster.workers.values()))
@@ -186,10 +175,9 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Con
         os.environ.update(kept)
 
 
-def _client(where: str | LocalCluster, *, timeout_s: float) -> Client:
+def _client(where: str | LocalCluster, *, timeout_s: float, direct: bool = False) -> Client:
     # Workers of ours can be reached: their answers need not pass the scheduler, which would seal them once more.
-    own = isinstance(where, LocalCluster)
-    return Client(where, timeout=timeout_s, set_as_default=False, direct_to_workers=own)
+    return Client(where, timeout=timeout_s, set_as_default=False, direct_to_workers=direct)
 
 
 async def _stop(nannies: list[Nanny]) -> None:

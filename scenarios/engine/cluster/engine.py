@@ -7,7 +7,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -19,21 +19,14 @@ from fl.results import TrialResult
 from scenarios.engine.batch import LATEST_S, Finished, Job
 from scenarios.engine.cluster.compatibility import versions
 from scenarios.engine.cluster.connection import Connection, own_workers, running_scheduler, to_standard_error
-from scenarios.engine.cluster.flight import Flight, Heard, Landed, Logged
 from scenarios.engine.cluster.task import run_order
-from scenarios.engine.cluster.wire import (
-    Answer,
-    Order,
-    PlainPolicy,
-    incident_from,
-    physics_digest,
-    plain_policy,
-    unpacked,
-    written,
-)
-from scenarios.engine.cluster.worker_log import level_wanted, log_again
+from scenarios.engine.cluster.wire import Answer, Order, physics_digest, written
+from scenarios.engine.cluster.worker_log import log_again
 from scenarios.engine.interruption import stop_if_asked
+from scenarios.files.log import our_logger
+from scenarios.schema.plugins import send_plugins
 from scenarios.store.checkpoints import CheckpointPolicy
+from scenarios.store.trials import unpack_trials
 
 PATIENCE_S = 300.0
 """How long a scheduler that was lost is waited for."""
@@ -83,7 +76,7 @@ class DaskEngine:
             dispatch = _Dispatch(
                 connection,
                 work=self.work,
-                checkpoints=plain_policy(self.checkpoints),
+                checkpoints=self.checkpoints and replace(self.checkpoints, folder=self.checkpoints.folder.absolute()),
                 on_progress=on_progress,
                 on_restored=on_restored or on_progress,
             )
@@ -93,6 +86,22 @@ class DaskEngine:
         if self.scheduler is not None:
             return running_scheduler(self.scheduler, patience_s=self.patience_s, tell=self.tell)
         return own_workers(self.workers or 1, worker_bytes=self.worker_bytes)
+
+
+@dataclass(kw_only=True)
+class _Flight:
+    """A job in the hands of the scheduler.
+
+    Trial-rounds of it that were told, how often a worker began it, and how often the scheduler gave it up.
+    """
+
+    ticket: int
+    job: Job
+    future: Future[Any] | None = None
+    computed: int = 0
+    restored: int = 0
+    begun: int = 0
+    dropped: int = 0
 
 
 class _SchedulerLostError(Exception):
@@ -107,17 +116,17 @@ class _Dispatch:
         connection: Connection,
         *,
         work: Callable[[Order], Answer],
-        checkpoints: PlainPolicy | None,
+        checkpoints: CheckpointPolicy | None,
         on_progress: Callable[[int], None],
         on_restored: Callable[[int], None],
     ) -> None:
         self._connection, self._work, self._checkpoints = connection, work, checkpoints
         self._on_progress, self._on_restored = on_progress, on_restored
         self._name = f"phyloop-{uuid.uuid4().hex[:12]}"
-        self._inbox: queue.SimpleQueue[Landed | Heard | Logged] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Callable[[], Finished | None]] = queue.SimpleQueue()
         self._tickets, self._keys = count(), count()
-        self._flights: dict[int, Flight] = {}
-        self._again: deque[Flight] = deque()
+        self._flights: dict[int, _Flight] = {}
+        self._again: deque[_Flight] = deque()
         self._texts: dict[int, tuple[str, str]] = {}
 
     def run(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
@@ -135,17 +144,8 @@ class _Dispatch:
                 if self._connection.client.status != "running":
                     self._start_again()
                 continue
-            if isinstance(message, Heard):
-                self._advance(message)
-                continue
-            if isinstance(message, Logged):
-                log_again(message.record)
-                continue
-            flight = self._flights.get(message.ticket)
-            if flight is None or flight.future is not message.future:
-                continue  # of a connection that was lost since
             try:
-                finished = self._land(flight)
+                finished = message()
             except _SchedulerLostError:
                 self._start_again()
                 continue
@@ -160,11 +160,8 @@ class _Dispatch:
     def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
         """Called by dask in a thread of its own."""
         said = event[1]
-        if "record" in said:
-            self._inbox.put(Logged(record=said["record"]))
-            return
         self._inbox.put(
-            Heard(ticket=said["ticket"], computed=said["computed"], restored=said["restored"], begun=said["begun"])
+            partial(log_again, said["record"]) if "record" in said else partial(self._advance, *said["progress"])
         )
 
     def _hand_out(self, waiting: Iterator[Job]) -> None:
@@ -174,7 +171,7 @@ class _Dispatch:
             if self._again:
                 flight = self._again.popleft()
             elif (job := next(waiting, None)) is not None:
-                flight = Flight(ticket=next(self._tickets), job=job)
+                flight = _Flight(ticket=next(self._tickets), job=job)
             else:
                 return
             order = self._order(flight.ticket, flight.job, workers)
@@ -185,7 +182,7 @@ class _Dispatch:
 
     def _landed(self, ticket: int, future: Future[Any]) -> None:
         """Called by dask in a thread of its own."""
-        self._inbox.put(Landed(ticket=ticket, future=future))
+        self._inbox.put(partial(self._land, ticket, future))
 
     def _order(self, ticket: int, job: Job, workers: int) -> Order:
         point = job.point
@@ -193,24 +190,30 @@ class _Dispatch:
             self._texts[point.index] = (written(point.scenario), physics_digest(point.scenario))
         text, physics = self._texts[point.index]
         return {
+            "plugins": send_plugins(point.scenario.plugins),
             "scenario": text,
             "physics": physics,
-            "trials": list(job.trials),
+            "trials": job.trials,
             "latest_s": LATEST_S,
             "checkpoints": self._checkpoints,
             "versions": dict(versions()),
             "topic": self._name,
             "ticket": ticket,
             "every_s": max(_TOLD_EVERY_S, workers / _HEARD_PER_S),
-            "log_level": level_wanted(),
+            "log_level": our_logger().getEffectiveLevel(),
         }
 
     # --- back -------------------------------------------------------------------------------------
 
-    def _land(self, flight: Flight) -> Finished | None:
-        """What came of a job; None if it is handed out again. Raises what the job raised, or _SchedulerLostError."""
-        future = flight.future
-        if future is None or future.cancelled():
+    def _land(self, ticket: int, future: Future[Any]) -> Finished | None:
+        """Return what came of a job; None if it is handed out again, or is of a connection that was lost since.
+
+        Raises what the job raised, or _SchedulerLostError.
+        """
+        flight = self._flights.get(ticket)
+        if flight is None or flight.future is not future:
+            return None
+        if future.cancelled():
             raise _SchedulerLostError
         try:
             answer: Answer = future.result()
@@ -221,23 +224,22 @@ class _Dispatch:
             if future.cancelled() or self._connection.client.status != "running":
                 raise _SchedulerLostError from error
             raise
-        self._advance(Heard(ticket=flight.ticket, computed=answer["computed"], restored=answer["restored"]))
-        del self._flights[flight.ticket]
+        self._advance(ticket, answer["computed"], answer["restored"])
+        del self._flights[ticket]
         future.release()
-        job = flight.job
-        results = unpacked(answer["results"], trials=job.trials)
-        left = Job(point=job.point, trials=tuple(answer["left"])) if answer["left"] else None
+        point, results = flight.job.point, tuple(unpack_trials(answer["results"]))
+        left = Job(point=point, trials=tuple(answer["left"])) if answer["left"] else None
         if left is not None:
-            self._again.append(Flight(ticket=next(self._tickets), job=left))
+            self._again.append(_Flight(ticket=next(self._tickets), job=left))
         return Finished(
-            job=Job(point=job.point, trials=tuple(result.trial for result in results)),
+            job=Job(point=point, trials=tuple(one.trial for one in results)),
             results=results,
             seconds=answer["seconds"],
             left=left,
-            incidents=tuple(incident_from(sent) for sent in answer["incidents"]),
+            incidents=tuple(answer["incidents"]),
         )
 
-    def _dropped(self, flight: Flight, *, losses: int) -> Finished | None:
+    def _dropped(self, flight: _Flight, *, losses: int) -> Finished | None:
         """The scheduler gave a job up, whose worker was lost so often: it has failed if the worker was at work on it.
 
         Dask counts a loss against every job that the worker had, those that waited behind the guilty one too.
@@ -255,22 +257,23 @@ class _Dispatch:
         self._flights.clear()
         self._listen()
 
-    def _advance(self, heard: Heard) -> None:
-        """A job that is computed again after its worker was lost tells its rounds again: only what is new counts."""
-        flight = self._flights.get(heard.ticket)
+    def _advance(self, ticket: int, computed: int, restored: int, begun: bool = False) -> None:
+        """Hear of the trial-rounds of a job so far, `begun` where a worker begins it.
+
+        A job that is computed again after its worker was lost tells its rounds again: only what is new counts.
+        """
+        flight = self._flights.get(ticket)
         if flight is None:
             return
-        flight.begun += heard.begun
-        new = heard.computed + heard.restored - flight.computed - flight.restored
-        if new <= 0:
-            return
-        restored = min(max(heard.restored - flight.restored, 0), new)
-        if restored:
-            self._on_restored(restored)
-            flight.restored += restored
-        if new > restored:
-            self._on_progress(new - restored)
-            flight.computed += new - restored
+        flight.begun += begun
+        new = max(computed + restored - flight.computed - flight.restored, 0)
+        found = min(max(restored - flight.restored, 0), new)
+        flight.restored += found
+        flight.computed += new - found
+        if found:
+            self._on_restored(found)
+        if new > found:
+            self._on_progress(new - found)
 
 
 def _given_up(job: Job, *, losses: int) -> Finished:

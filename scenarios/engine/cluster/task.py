@@ -12,19 +12,13 @@ from distributed import Worker, get_worker
 from phy.numerics.workers import THREADS_VARIABLE
 from scenarios.engine.batch import Job, compute, start_tensorflow
 from scenarios.engine.cluster.compatibility import refuse_other_versions, versions
-from scenarios.engine.cluster.wire import (
-    Answer,
-    Order,
-    packed,
-    physics_digest,
-    plain_incident,
-    policy_from,
-    scenario_from,
-)
+from scenarios.engine.cluster.wire import Answer, Order, physics_digest, scenario_from
 from scenarios.engine.cluster.worker_log import PlainRecord, sending
 from scenarios.files.provenance import find_cpu_model
 from scenarios.plan.points import Point
 from scenarios.schema.errors import ScenarioError
+from scenarios.schema.plugins import receive_plugins
+from scenarios.store.trials import pack_trials
 
 
 class NobodyWaitsError(Exception):
@@ -38,6 +32,7 @@ def introduce(dask_worker: Worker) -> dict[str, Any]:
 
 def run_order(order: Order) -> Answer:
     """Compute the trials of an order; ScenarioError where this worker would compute other numbers than the client."""
+    receive_plugins(order["plugins"])
     _refuse_unlike(order)
     scenario = scenario_from(order["scenario"])
     told = Told(order)
@@ -48,16 +43,16 @@ def run_order(order: Order) -> Answer:
             job,
             on_progress=told.advance,
             on_restored=told.restore,
-            checkpoints=policy_from(order["checkpoints"]),
+            checkpoints=order["checkpoints"],
             latest_s=order["latest_s"],
         )
     return {
-        "results": packed(finished.results),
+        "results": pack_trials(finished.results),
         "seconds": finished.seconds,
-        "left": [] if finished.left is None else list(finished.left.trials),
+        "left": () if finished.left is None else finished.left.trials,
         "computed": told.computed,
         "restored": told.restored,
-        "incidents": [plain_incident(one) for one in finished.incidents],
+        "incidents": finished.incidents,
     }
 
 
@@ -97,9 +92,8 @@ class Told:
 
     def _say(self, *, begun: bool) -> None:
         self._spoken = time.monotonic()
-        ticket = self._order["ticket"]
-        said = {"ticket": ticket, "computed": self.computed, "restored": self.restored, "begun": begun}
-        self._worker.log_event(self._order["topic"], said)
+        progress = (self._order["ticket"], self.computed, self.restored, begun)
+        self._worker.log_event(self._order["topic"], {"progress": progress})
 
 
 def _refuse_unlike(order: Order) -> None:

@@ -10,24 +10,12 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypedDict
+from typing import Any
 
-from scenarios.files.log import event, fields_of, logger, our_logger
+from scenarios.files.log import our_logger
 
-
-class PlainRecord(TypedDict):
-    """One record on the wire: `created` in seconds since 1970, `fields` as `scenarios.files.log.event` has them."""
-
-    part: str
-    level: int
-    created: float
-    says: str
-    fields: dict[str, Any]
-
-
-def level_wanted() -> int:
-    """What is less than this nobody here would keep."""
-    return our_logger().getEffectiveLevel()
+PlainRecord = dict[str, Any]
+"""The attributes of a `logging.LogRecord`, as JSON has them."""
 
 
 @contextmanager
@@ -46,14 +34,9 @@ def sending(send: Callable[[PlainRecord], None], *, level: int) -> Iterator[None
 
 def log_again(sent: PlainRecord) -> None:
     """Log here what was logged there, with the time that it had there."""
-    here = logger(sent["part"])
-    if not here.isEnabledFor(sent["level"]):
-        return
-    fields = dict(sent["fields"])
-    name = str(fields.pop("event", "message"))
-    record = here.makeRecord(here.name, sent["level"], "", 0, "%s", (sent["says"],), None, extra=event(name, **fields))
-    record.created = sent["created"]
-    here.handle(record)
+    here = logging.getLogger(sent["name"])
+    if here.isEnabledFor(sent["levelno"]):
+        here.handle(logging.makeLogRecord(sent))
 
 
 class _Sender(logging.Handler):
@@ -64,12 +47,5 @@ class _Sender(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         # A message that cannot be written down is no reason to fail a trial.
         with suppress(TypeError, ValueError):
-            self._send(
-                {
-                    "part": record.name.partition(".")[2],
-                    "level": record.levelno,
-                    "created": record.created,
-                    "says": record.getMessage(),
-                    "fields": json.loads(json.dumps(dict(fields_of(record)), default=str)),
-                }
-            )
+            plain = {**vars(record), "msg": record.getMessage(), "args": None, "exc_info": None}
+            self._send(json.loads(json.dumps(plain, default=str)))

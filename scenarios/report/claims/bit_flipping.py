@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fl.config import FedAvgConfig, FixedPointConfig
-from fl.footprint import dimension
+from fl.learning.fedavg import FedAvgConfig
 from privacy.config import BitFlippingConfig
 from privacy.events.merging import side_by_side
 from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS
@@ -44,8 +43,8 @@ def flipping_tables(
             continue
         accounts, metrics = store.read_accounts(ids), store.read_metrics(ids)
         known = [one for one in metrics.values() if {"sensitivity", "kappa"} <= one.keys()]
-        size = dimension(learning)
-        if not (accounts and known and isinstance(learning.codec, FixedPointConfig) and size is not None):
+        size, codec = learning.num_values(), learning.codec.as_fractions()
+        if not (accounts and known and codec is not None and size is not None):
             continue
         wanted = delta if delta is not None else scenario_delta(point)
         ledger = side_by_side([account.ledger for account in accounts.values()])
@@ -55,7 +54,7 @@ def flipping_tables(
         rate = float(np.nanmin(ledger.parameter if credited or ledger.uncredited is None else ledger.uncredited))
         if rate <= 0.0:
             continue
-        bits, value_range = learning.codec.fraction_bits, learning.codec.value_range
+        bits, value_range = codec.fraction_bits, codec.value_range
         yield FlippingTable(
             point=point,
             flip_probability=rate,

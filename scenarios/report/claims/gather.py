@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, get_args
 
-from privacy.config import GaussianConfig, PrivacyConfig
 from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant, Claim
 from privacy.events.merging import side_by_side
@@ -104,13 +103,10 @@ def claims_of(
 def scenario_delta(point: Point) -> float:
     """delta as the scenario's own privacy part says it, else 1e-5."""
     privacy = point.scenario.privacy
-    if privacy != "none" and privacy.budget is not None:
-        return privacy.budget.delta
-    if isinstance(privacy, PrivacyConfig):
-        return privacy.delta
-    if isinstance(privacy, GaussianConfig) and privacy.delta is not None:
-        return privacy.delta
-    return DEFAULT_DELTA
+    if privacy == "none":
+        return DEFAULT_DELTA
+    delta = getattr(privacy, "delta", None) if privacy.budget is None else privacy.budget.delta
+    return DEFAULT_DELTA if delta is None else delta
 
 
 def strongest(claims: Sequence[Claim]) -> tuple[Claim, ...]:

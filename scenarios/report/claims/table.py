@@ -4,43 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scenarios.plan.points import Plan, value_of
-from scenarios.schema.labels.labels import plain_label, setting_cell
+from scenarios.plan.points import Plan
+from scenarios.report.settings import point_table
 
 if TYPE_CHECKING:
     from privacy.events.claims import Claim
     from scenarios.report.claims.gather import PointClaims
+    from scenarios.report.tables.table import Table
 
 HEADS = ("scope", "ε", "δ", "of δ for evidence", "accountant", "neighbours differ in", "channel", "standing", "source")
-NUMERIC = (False, True, True, True, False, False, False, False, False)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClaimTable:
-    """Heads and rows of text, and the footnotes that the numbers in brackets behind `standing` refer to."""
-
-    heads: tuple[str, ...]
-    numeric: tuple[bool, ...]
-    rows: tuple[tuple[str, ...], ...]
-    footnotes: tuple[str, ...]
-
-
-def claim_table(plan: Plan, found: Sequence[PointClaims]) -> ClaimTable:
-    """All claims of all points, the sweep's settings in front."""
+def claim_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tuple[str, ...]]:
+    """All claims of all points, and the footnotes that the numbers in brackets behind `standing` refer to."""
     notes: list[str] = []
-    rows = []
-    for one in found:
-        settings = tuple(setting_cell(path, value_of(one.point, path)) for path in plan.swept_paths)
-        rows += [(*settings, *claim_cells(claim, notes=notes)) for claim in one.claims]
-    return ClaimTable(
-        heads=(*map(plain_label, plan.swept_paths), *HEADS),
-        numeric=(*(False for _ in plan.swept_paths), *NUMERIC),
-        rows=tuple(rows),
-        footnotes=tuple(notes),
-    )
+    rows = [(one.point, claim_cells(claim, notes=notes)) for one in found for claim in one.claims]
+    return point_table(plan, HEADS, rows, left=(HEADS[0], *HEADS[4:])), tuple(notes)
 
 
 def claim_cells(claim: Claim, *, notes: list[str]) -> tuple[str, ...]:

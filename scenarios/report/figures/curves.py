@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config import BitDistanceConfig, FlmcConfig
 from scenarios.plan.identity import canonical_json
-from scenarios.plan.points import Plan, Point, value_of
-from scenarios.report.tables.intervals import Mean, Rate
-from scenarios.report.tables.quantities import NEVER_NEGATIVE, RATES, ROUND_AXES, SHARES
+from scenarios.plan.points import Plan, Point, is_number, listed, value_of
+from scenarios.report.settings import said
+from scenarios.report.tables.intervals import Mean
+from scenarios.report.tables.quantities import RATES, ROUND_AXES
 from scenarios.schema.labels.labels import setting_label
 
 if TYPE_CHECKING:
@@ -38,28 +38,32 @@ class Spot:
 
     x: Any
     y: float | None
-    low: float | None
-    high: float | None
-    n: int
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+
+
+Shown = tuple[Point, str, Spot]
+"""A point, words that tell its curve from others of the point (a device), and a spot."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The spots of one combination of series values in one panel; `series` numbers its look."""
+    """The spots of one combination of series values in one panel, and its theory; `series` numbers its look."""
 
     label: str
     series: int
     spots: tuple[Spot, ...]
+    theory: tuple[Spot, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """A figure before it is drawn: panels in order, each with a title and its curves, and those of `config.beside`."""
+    """A figure before it is drawn: panels in order, each with a title and its curves."""
 
     config: FigureConfig
     panels: tuple[tuple[str, tuple[Curve, ...]], ...]
     caption: str
-    beside: Mapping[str, tuple[Curve, ...]] = field(default_factory=dict)
 
 
 def arrange(
@@ -67,60 +71,76 @@ def arrange(
     plan: Plan,
     summaries: Sequence[PointSummary],
     *,
-    over_rounds: Iterable[tuple[Point, str, Spot]] = (),
+    along: Callable[[FigureConfig], Iterable[Shown]] = lambda _: (),
 ) -> Drawing:
-    """Sort the points of a run into panels and curves; points without the quantity are left out.
+    """Sort the points of a run that `where` keeps into panels and curves; points without the quantity are left out.
 
-    Where x goes along the run, `over_rounds` says what is drawn: a point, what tells its curve from its others (a
-    device), and a spot.
+    Where x goes along the run, `along` reads what is drawn.
     """
-    shown = list(over_rounds)
-    if config.x not in ROUND_AXES:
-        shown = [(s.point, "", spot) for s in summaries if (spot := _spot(config, plan, s)) is not None]
-    paths = (config.series,) if isinstance(config.series, str) else config.series
-    points = {point.index: point for point, _, _ in shown}
-    paths = (*paths, *_unnamed_paths(config, plan, list(points.values())))
-    by_panel: dict[str, dict[str, list[Spot]]] = {}
+
+    def read(one: FigureConfig) -> list[Shown]:
+        if one.x in ROUND_AXES:
+            found = along(one)
+        else:
+            found = ((s.point, "", spot) for s in summaries if (spot := _spot(one, plan, s)) is not None)
+        return [shown for shown in found if is_shown(one, shown[0])]
+
+    shown = read(config)
+    theory = [] if config.beside is None else read(config.model_copy(update={"y": config.beside}))
+    panels = sort_into_panels(config, plan.swept_paths, shown, theory=theory)
+    return Drawing(config=config, panels=panels, caption=_caption(config, plan, [s for _, _, s in shown]))
+
+
+def sort_into_panels(
+    config: FigureConfig, swept_paths: Sequence[str], shown: Sequence[Shown], *, theory: Sequence[Shown] = ()
+) -> tuple[tuple[str, tuple[Curve, ...]], ...]:
+    """Panels in order, each with a title and its curves; `theory` belongs to the curves of the same points."""
+    points = {point.index: point for point, _, _ in (*shown, *theory)}
+    paths = (*config.series_paths, *_unnamed_paths(config, swept_paths, list(points.values())))
+    panels: dict[str, dict[str, tuple[list[Spot], list[Spot]]]] = {}
     titles: dict[str, str] = {}
     looks: dict[str, int] = {}
-    for point, part, spot in shown:
-        key, title = _panel(config, point)
-        titles[key] = title
-        parts = [_said(path, point) for path in paths if applies(path, point)]
-        if spot.x is None and applies(config.x, point):  # a line beside a curve of the same series
-            parts.append(_said(config.x, point))
-        label = ", ".join(dict.fromkeys(filter(None, (*parts, part))))
-        if not label and not applies(config.x, point):  # no series tells what this line is
-            label = _what_is_learnt(point)
-        looks.setdefault(label, len(looks))
-        by_panel.setdefault(key, {}).setdefault(label, []).append(spot)
-    if len(by_panel) > 1:
-        for label, spots in by_panel.pop(EVERYWHERE, {}).items():
-            for curves in by_panel.values():
-                curves.setdefault(label, []).extend(spots)
-    others = "" if len(looks) == 1 else NONE_OF_THESE
-    panels = tuple(
+    for kind, several in enumerate((shown, theory)):
+        for point, part, spot in several:
+            key, titles[key] = _panel(config, point)
+            label = _label(config, paths, point, part, alone=spot.x is None)
+            looks.setdefault(label, len(looks))
+            panels.setdefault(key, {}).setdefault(label, ([], []))[kind].append(spot)
+    if len(panels) > 1:
+        for label, spots in panels.pop(EVERYWHERE, {}).items():
+            for curves in panels.values():
+                for kind, known in enumerate(curves.setdefault(label, ([], []))):
+                    known.extend(spots[kind])
+    others = NONE_OF_THESE if len(looks) > 1 else "measured" if theory else ""
+    return tuple(
         (
             titles[key],
             tuple(
-                Curve(label=label or others, series=looks[label], spots=tuple(_by_x(spots)))
-                for label, spots in sorted(curves.items(), key=lambda item: looks[item[0]])
+                Curve(label=label or others, series=looks[label], spots=_by_x(spots), theory=_by_x(beside))
+                for label, (spots, beside) in sorted(curves.items(), key=lambda item: looks[item[0]])
             ),
         )
-        for key, curves in by_panel.items()
+        for key, curves in panels.items()
     )
-    return Drawing(config=config, panels=panels, caption=_caption(config, plan, [s for _, _, s in shown]))
+
+
+def _label(config: FigureConfig, paths: Sequence[str], point: Point, part: str, *, alone: bool) -> str:
+    parts = [_said(path, point) for path in paths if applies(path, point)]
+    if alone and applies(config.x, point):  # a line beside a curve of the same series
+        parts.append(_said(config.x, point))
+    label = ", ".join(dict.fromkeys(filter(None, (*parts, part))))
+    # Without this no series tells what such a line is.
+    return label or ("" if applies(config.x, point) else _what_is_learnt(point))
 
 
 def is_shown(config: FigureConfig, point: Point) -> bool:
     """Whether the figure's `where` keeps a point."""
-    for path, wanted in config.where.items():
-        several = wanted if isinstance(wanted, list) else [wanted]
-        own = value_of(point, path)
-        # 25 is what was written of 25.0, and an equal number has another text.
-        if not any(own == one or canonical_json(own) == canonical_json(one) for one in several):
-            return False
-    return True
+    # 25 is what was written of 25.0, and an equal number has another text.
+    return all(
+        any(own == one or canonical_json(own) == canonical_json(one) for one in listed(wanted))
+        for path, wanted in config.where.items()
+        for own in [value_of(point, path)]
+    )
 
 
 def _said(path: str, point: Point) -> str:
@@ -128,14 +148,12 @@ def _said(path: str, point: Point) -> str:
     value = value_of(point, path)
     if value is None and path.startswith("privacy.") and point.scenario.privacy != "none":
         return ""
-    return setting_label(path, value)
+    return said(point, path)
 
 
 def _what_is_learnt(point: Point) -> str:
-    learning = point.scenario.learning
-    if isinstance(learning, FlmcConfig):
-        return setting_label("learning.scheme", learning.scheme)
-    return setting_label("learning.algorithm", learning.algorithm)
+    key = point.scenario.learning.named_by
+    return setting_label(f"learning.{key}", getattr(point.scenario.learning, key))
 
 
 def _panel(config: FigureConfig, point: Point) -> tuple[str, str]:
@@ -147,37 +165,34 @@ def _panel(config: FigureConfig, point: Point) -> tuple[str, str]:
     missing = value is None and not config.panels.startswith("privacy")
     if missing or not applies(config.panels, point):
         return EVERYWHERE, ""
-    return canonical_json(value), setting_label(config.panels, value)
+    return canonical_json(value), said(point, config.panels)
 
 
 def applies(path: str, point: Point) -> bool:
     """Whether a setting says anything about a point; what the point itself sweeps always does.
 
-    A reference without a radio has no other, an error-free link has no power or channel, and amplitudes
-    have no quantizer.
+    A reference without a radio has no other, an error-free link has no power or channel, one that is not NOMA has no
+    detector of its, and amplitudes have no quantizer.
     """
     if any(related(path, other) for other in point.settings):
         return True
     learning, link = point.scenario.learning, point.scenario.link
-    if isinstance(learning, BitDistanceConfig):
-        return path.startswith("learning.")
-    if not learning.uses_radio:
-        return False
-    if link.error_model == "error_free" and path.startswith("link."):
-        return path == "link.error_model"
-    analog = isinstance(learning, FlmcConfig) and learning.scheme == "analog"
-    return not (analog and path == "learning.quantizer_slope")
+    if learning.uses_radio and path.startswith("link."):
+        if link.access != "noma" and path.startswith("link.noma"):
+            return False
+        return link.error_model != "error_free" or path == "link.error_model"
+    return learning.depends_on(path)
 
 
 def _spot(config: FigureConfig, plan: Plan, summary: PointSummary) -> Spot | None:
     """What this point shows of `y`, None if nothing was measured."""
     x = None if _is_reference(config.x, plan, summary.point) else value_of(summary.point, config.x)
-    if isinstance(x, (Mapping, list, tuple)):
+    if type(x) in (dict, list):
         x = setting_label(config.x, x)
-    found: Mean | Rate | None = summary.rates.get(config.y) or summary.metrics.get(config.y)
-    if isinstance(found, Rate):
-        y = found.value if found.errors else None
-        return Spot(x=x, y=y, low=found.low, high=found.high, n=summary.done)
+    if (rate := summary.rates.get(config.y)) is not None:
+        y = rate.value if rate.errors else None
+        return Spot(x=x, y=y, low=rate.low, high=rate.high, n=summary.done)
+    found = summary.metrics.get(config.y)
     if found is None or not np.isfinite(found.mean):
         return None
     low, high = band(config.y, found)
@@ -189,13 +204,10 @@ def band(quantity: str, mean: Mean, *, values: NDArray[np.float64] | None = None
 
     Of a quantity under a cap (`power_db`) no more than the range of `values`, the trials themselves.
     """
+    mean = mean.within(quantity)
     low, high = mean.low, mean.high
     if low is None or high is None or mean.trials < FEWEST:
         return None, None
-    if quantity in (*NEVER_NEGATIVE, *SHARES):
-        low = max(low, 0.0)
-    if quantity in SHARES:
-        high = min(high, 1.0)
     if quantity == "power_db" and values is not None:
         low, high = max(low, float(values.min())), min(high, float(values.max()))
     return low, high
@@ -213,16 +225,15 @@ def related(path: str, other: str) -> bool:
     return f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}.")
 
 
-def _unnamed_paths(config: FigureConfig, plan: Plan, points: Sequence[Point]) -> tuple[str, ...]:
+def _unnamed_paths(config: FigureConfig, swept_paths: Sequence[str], points: Sequence[Point]) -> tuple[str, ...]:
     """Swept paths the figure does not name and that tell apart points which would fall on one spot.
 
     They join the series: two settings must never be joined into one zigzag curve. One that tells nothing apart which
     those before it do not, would only make the legend longer.
     """
-    series = (config.series,) if isinstance(config.series, str) else config.series
-    named = [path for path in (config.x, config.panels, *series) if path]
+    named = [path for path in (config.x, config.panels, *config.series_paths) if path]
     unnamed: list[str] = []
-    for path in plan.swept_paths:
+    for path in swept_paths:
         if any(related(path, other) for other in named):
             continue
         spots: dict[str, set[str]] = {}
@@ -235,10 +246,10 @@ def _unnamed_paths(config: FigureConfig, plan: Plan, points: Sequence[Point]) ->
     return tuple(unnamed)
 
 
-def _by_x(spots: Sequence[Spot]) -> list[Spot]:
+def _by_x(spots: Sequence[Spot]) -> tuple[Spot, ...]:
     """Numbers in order, words in the order of the plan, references last."""
-    numbers = all(isinstance(s.x, (int, float)) for s in spots if s.x is not None)
-    return sorted(spots, key=lambda s: (s.x is None, s.x if numbers and s.x is not None else 0))
+    numbers = all(is_number(s.x) for s in spots if s.x is not None)
+    return tuple(sorted(spots, key=lambda s: (s.x is None, s.x if numbers and s.x is not None else 0)))
 
 
 def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
@@ -256,7 +267,7 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
             "Clopper-Pearson interval, which takes errors as independent."
         )
         if any(s.y is None for s in spots):
-            text += " Small triangles: upper limit where no error was seen."
+            text += " Arrows: upper limit where no error was seen."
     else:
         text = f"Mean over {trials} per point; {_band_in_words(spots, mark=mark)}."
     if any(s.x is None for s in spots):
@@ -274,7 +285,7 @@ def _caption_along(config: FigureConfig, spots: Sequence[Spot], *, trials: str) 
             "takes errors as independent."
         )
         if any(s.y is None for s in spots):
-            text += " Small triangles: upper limit where no error was seen."
+            text += " Arrows: upper limit where no error was seen."
         return text
     each = "at each value sent" if config.x == "value" else "after each round"
     return f"Mean over {trials} {each}{at}; {_band_in_words(spots, mark='shaded')}."

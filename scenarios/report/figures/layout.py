@@ -18,6 +18,8 @@ LETTER = 0.08
 """Width of a letter of a legend in inches, on the wide side."""
 LEGEND_LINE = 0.17
 HANDLE = 0.7
+ARROW = 0.5
+"""Where the arrow of an upper limit ends, over the limit."""
 
 
 def legend_layout(labels: Sequence[str], *, width: float) -> tuple[int, list[str], float]:
@@ -76,14 +78,14 @@ def log_limits(spots: Sequence[Spot]) -> tuple[float, float] | None:
     Bands count for at most a factor 10 below the lowest spot: a band that reaches down to zero would
     else squeeze all curves against the upper edge.
     """
-    levels = [
-        level for s in spots if (level := s.high if s.y is None and s.x is not None else s.y) is not None and level > 0
-    ]
+    seen = [s for s in spots if s.y is not None and s.y > 0]
+    limits = [s.high for s in spots if s.y is None and s.x is not None and s.high]
+    levels = [*(s.y for s in seen if s.y is not None), *limits]
     if not levels:
         return None
     floor = min(levels) / 10
-    lows = [max(s.low, floor) for s in spots if s.y is not None and s.y > 0 and s.low is not None]
+    lows = [max(s.low, floor) for s in seen if s.low is not None]
     highs = [s.high for s in spots if s.high is not None and s.high > 0]
-    bottom, top = min([*levels, *lows]), max([*levels, *highs])
+    bottom, top = min([*levels, *lows, *(0.8 * ARROW * limit for limit in limits)]), max([*levels, *highs])
     margin = max((top / bottom) ** 0.06, 1.15)
     return bottom / margin, top * margin

@@ -1,42 +1,42 @@
-"""Who holds which samples, as one picture: labels over devices, the darker the more."""
+"""Who holds which samples, as pictures: labels over devices, the darker the more."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.learning.fedavg import FedAvgConfig
+from scenarios.plan.points import Point, value_of
 from scenarios.report.figures.layout import wrap
 from scenarios.report.figures.style import COLOURS, STYLE, FigureFiles, write_picture
+from scenarios.schema.labels.labels import setting_cell
 
 if TYPE_CHECKING:
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
 
+    from scenarios.plan.points import Plan
+    from scenarios.schema.schema import Scenario
+
 TICK = 0.16
-"""Inches that the number or name of a label needs in height."""
-MOST_NAMED = 40
-"""Names of more labels stand too close to be read; numbers can be thinned, names cannot."""
+"""Inches that the number of a label needs in height."""
 MANY = 300
 """Devices beyond which the picture is wide, so that each of 1000 still has a pixel of its own."""
 WIDE_RANGE = 30.0
 """Where the largest cell has so many times the samples of the usual one, colours go by decades."""
 
 
-def draw_partition(
-    label_counts: NDArray[np.int64], *, path_stem: Path, title: str, class_names: Sequence[str] | None = None
-) -> FigureFiles:
-    """Write the picture of `label_counts` `[num_devices, num_classes]` as `path_stem`.png and .svg.
+def draw_partition(counts: NDArray[np.int64], *, path_stem: Path, title: str) -> FigureFiles:
+    """Write the picture of `counts` `[num_devices, num_classes]` as `path_stem`.png and .svg.
 
     Every cell is a device (counted from 0, as in the exported tables) and a label; without samples it is white. Above,
-    where they differ by more than a tenth, the samples of each device. `class_names` stand for the numbers of at most
-    40 labels.
+    where they differ by more than a tenth, the samples of each device.
     """
-    counts = np.asarray(label_counts, np.int64)
-    paths = write_picture(partition_figure(counts, title=title, class_names=class_names), path_stem)
+    paths = write_picture(partition_figure(counts, title=title), path_stem)
     return FigureFiles(title=title, caption=partition_caption(counts), **paths)
 
 
@@ -49,7 +49,7 @@ def partition_caption(counts: NDArray[np.int64]) -> str:
     )
 
 
-def partition_figure(counts: NDArray[np.int64], *, title: str, class_names: Sequence[str] | None = None) -> Figure:
+def partition_figure(counts: NDArray[np.int64], *, title: str) -> Figure:
     """The figure itself; `counts` `[num_devices, num_classes]`."""
     from matplotlib import colormaps, rc_context
     from matplotlib.colors import ListedColormap, LogNorm
@@ -93,16 +93,14 @@ def partition_figure(counts: NDArray[np.int64], *, title: str, class_names: Sequ
         cells.set_xlabel("device")
         cells.set_ylabel("label")
         cells.xaxis.set_major_locator(MaxNLocator(nbins=10, integer=True, steps=[1, 2, 5, 10]))
-        if class_names is not None and num_classes <= MOST_NAMED:
-            cells.set_yticks(range(num_classes), [wrap(name, width=1.4) for name in class_names])
-        elif num_classes * TICK <= map_height:
+        if num_classes * TICK <= map_height:
             cells.set_yticks(range(num_classes))
         else:
             cells.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         bar = figure.colorbar(image, ax=cells, label="samples", fraction=0.05, pad=0.02)
         if counts.max() == counts[counts > 0].min():  # one colour, one number
             bar.set_ticks([int(counts.max())])
-        elif not isinstance(image.norm, LogNorm):  # nobody holds half a sample
+        elif type(image.norm) is not LogNorm:  # nobody holds half a sample
             bar.ax.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         if title:
             figure.suptitle(wrap(title.replace("$", r"\$"), width=0.8 * width), fontsize=11.5, fontweight="bold")
@@ -122,3 +120,61 @@ def _norm(counts: NDArray[np.int64]) -> Normalize:
 def _span(values: NDArray[np.int64]) -> str:
     low, high = int(values.min()), int(values.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+MOST_PARTITIONS = 3
+
+
+def draw_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
+    """The partition of the first trial of every way of sharing in the plan, the first three at most.
+
+    Dealt again from the seed, as the run deals it; absent where the images are no longer here.
+    """
+    seen: dict[str, Scenario] = {}
+    for point in plan.points:
+        learning = point.scenario.learning
+        if isinstance(learning, FedAvgConfig):
+            shared = learning.model_dump_json(include={"data", "partition", "num_devices"})
+            seen.setdefault(shared, point.scenario)
+    drawn = []
+    for number, scenario in enumerate(list(seen.values())[:MOST_PARTITIONS], start=1):
+        counts = label_counts(scenario, trial=0)
+        if counts is not None:
+            stem = folder / f"partition-{number}"
+            drawn.append(draw_partition(counts, path_stem=stem, title=_title(scenario)))
+    if drawn and len(seen) > MOST_PARTITIONS:
+        last = drawn[-1]
+        more = f"The sweep deals in {len(seen)} ways; the first {MOST_PARTITIONS} are drawn."
+        drawn[-1] = replace(last, caption=f"{last.caption} {more}")
+    return tuple(drawn)
+
+
+def label_counts(scenario: Scenario, *, trial: int) -> NDArray[np.int64] | None:
+    """Samples of each label on each device `[num_devices, num_classes]`; None if the images are not at hand."""
+    from fl.data import find_data, load_images
+    from fl.partition.split import partition
+    from fl.tasks.base import LearningError
+    from phy.numerics.random import Purpose, generator
+
+    learning = scenario.learning
+    if not isinstance(learning, FedAvgConfig) or find_data(learning.data.name).place in ("nowhere", "download"):
+        return None
+    try:
+        data = load_images(learning.data, seed=scenario.seed, trial=trial)
+        shares = partition(
+            data.y_train,
+            config=learning.partition,
+            num_devices=learning.num_devices,
+            num_classes=data.num_classes,
+            generator=generator(scenario.seed, trial, Purpose.PARTITION),
+        )
+    except LearningError:  # the files are not those of the run
+        return None
+    return shares.label_counts()
+
+
+def _title(scenario: Scenario) -> str:
+    point = Point(index=0, settings={}, scenario=scenario)
+    paths = ("learning.data.name", "learning.partition.kind")
+    words = [setting_cell(path, value_of(point, path)) for path in paths]
+    return ", ".join([*words, f"{scenario.learning.num_devices} devices: samples in the first trial"])

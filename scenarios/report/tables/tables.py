@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.results import LINK_COUNTS
+from scenarios.report.settings import swept_values
 from scenarios.report.tables.intervals import Mean, Rate, mean_interval, rate_interval
-from scenarios.report.tables.quantities import RATES
+from scenarios.report.tables.quantities import CODED, RATES, word_of
+from scenarios.report.tables.table import csv_row
 
 if TYPE_CHECKING:
     from scenarios.plan.points import Plan, Point
-    from scenarios.store.store import Store
+    from scenarios.store.store import Series, Store
     from scenarios.store.trials import SeriesTable
 
 TRIALS_AT_ONCE = 20
@@ -30,10 +33,16 @@ TaskIds = Sequence[Sequence[str]]
 """Identity of each task, `[point][trial]`."""
 
 
-# --- intervals ------------------------------------------------------------------------------------
+def done_tasks(store: Store, task_ids: Sequence[str]) -> list[str]:
+    """The tasks that are whole trials."""
+    return [task_id for task_id, record in store.read_tasks(task_ids).items() if record.status == "done"]
 
 
-# --- summaries ------------------------------------------------------------------------------------
+def done_series(store: Store, task_ids: Sequence[str], table: SeriesTable) -> Iterator[Series]:
+    """Arrays of a table of each whole trial, read a few trials at a time."""
+    done = done_tasks(store, task_ids)
+    for start in range(0, len(done), TRIALS_AT_ONCE):
+        yield from store.read_series(done[start : start + TRIALS_AT_ONCE], table).values()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,21 +144,13 @@ def blocks(store: Store, *, table: str, task_ids: Sequence[str]) -> Iterator[Blo
             for name, value in metrics.items():
                 yield Block(trial=records[task_id].trial, metric=name, data=(np.asarray(value),))
         return
-    if table == "link":
-        for task_id, arrays in store.read_series(task_ids, "link").items():
-            if arrays:
-                counts = tuple(arrays.get(name) for name in LINK_COLUMNS)
-                yield Block(trial=records[task_id].trial, metric=None, data=counts)
-        return
-    if table == "bursts":
-        for task_id, arrays in store.read_series(task_ids, "bursts").items():
-            for name, column in burst_columns(arrays):
-                yield Block(trial=records[task_id].trial, metric=name, data=(column,))
-        return
-    series: dict[str, SeriesTable] = {"rounds": "rounds", "devices": "devices"}
-    for task_id, arrays in store.read_series(task_ids, series.get(table, "privacy")).items():
-        for name, values in arrays.items():
-            yield Block(trial=records[task_id].trial, metric=name, data=(values,))
+    for task_id, arrays in store.read_series(task_ids, cast("SeriesTable", table)).items():
+        trial = records[task_id].trial
+        if table != "link":
+            for name, values in burst_columns(arrays) if table == "bursts" else arrays.items():
+                yield Block(trial=trial, metric=name, data=(values,))
+        elif arrays:
+            yield Block(trial=trial, metric=None, data=tuple(arrays.get(name) for name in LINK_COLUMNS))
 
 
 def burst_columns(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -165,3 +166,54 @@ def burst_columns(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, NDA
         first = 1 if name == "in_a_row" else 0
         for place in range(values.shape[1]):
             yield f"{name}_{place + first}", values[:, place]
+
+
+def rows_of(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> Iterator[str]:
+    """Body of the CSV file of one tidy table, a few trials of a point at a time.
+
+    Columns as in `columns_of`; counts as integers, floats with all digits they need (`nan` and
+    `inf` as such), None as an empty cell.
+    """
+    for point, ids in zip(plan.points, task_ids, strict=True):
+        swept = swept_values(plan, point)
+        head = csv_row(swept).rstrip("\n") + "," if swept else ""
+        for start in range(0, len(ids), TRIALS_AT_ONCE):
+            some = blocks(store, table=table, task_ids=ids[start : start + TRIALS_AT_ONCE])
+            yield "".join(_rows(block, head=head, worded=table in WORDED) for block in some)
+
+
+def _rows(block: Block, *, head: str, worded: bool) -> str:
+    """All rows of one metric (or of the link) of one trial, formatted in C: pandas takes ten times as long.
+
+    One template holds every row with holes for its values, and is filled once.
+    """
+    holes = ",".join(map(_hole, block.data))
+    # What is written around the holes must not look like one.
+    start = f"{head}{block.trial}".replace("%", "%%")
+    metric = "" if block.metric is None else f"{csv_row([block.metric]).rstrip()},".replace("%", "%%")
+    coded = worded and block.metric in CODED
+    text = ",%s" if coded else "," if worded else ""
+    template = _template(block.shape, start=start, end=f",{metric}{holes}{text}\n")
+    columns: list[Sequence[Any]] = [array.reshape(-1).tolist() for array in block.data if array is not None]
+    if coded:
+        columns.append([word_of(str(block.metric), value) for value in columns[0]])
+    values = columns[0] if len(columns) == 1 else list(chain.from_iterable(zip(*columns, strict=True)))
+    return template % tuple(values)
+
+
+def _hole(array: NDArray[Any] | None) -> str:
+    """What stands for one value of a column; nothing, where it was not measured."""
+    if array is None:
+        return ""
+    return "%d" if np.issubdtype(array.dtype, np.integer) else "%r"
+
+
+def _template(shape: tuple[int, ...], *, start: str, end: str) -> str:
+    """A row per entry of an array of `shape`, in C order: start, the indices, end."""
+    if not shape:
+        return start + end
+    rounds = [f"{start},{r}" for r in range(shape[0])]
+    if len(shape) == 1:
+        return "".join([f"{row}{end}" for row in rounds])
+    devices = [f",{d}{end}" for d in range(shape[1])]
+    return "".join([row + device for row in rounds for device in devices])

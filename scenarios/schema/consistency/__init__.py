@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from scenarios.schema.consistency import aggregation, budget, fedavg, flmc, radio, warnings
-from scenarios.schema.consistency.conflict import Conflict, Where, attacked, value_of_key
+from phy.config.conflict import Conflict
+from phy.links.conflicts import link_conflicts
+from scenarios.schema.consistency import budget, warnings
+from scenarios.schema.consistency.conflict import Where, attacked, links_of, mechanism_of, value_of_key
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.schema import Scenario
@@ -26,26 +28,27 @@ def check_consistency(scenario: Scenario, *, where: Where, conflicts: Iterable[C
 
 def find_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     """Yield every combination of keys that cannot be simulated or that has no meaning."""
-    yield from radio.gains(scenario)
-    yield from flmc.learning_conflicts(scenario)
-    broken = list(fedavg.reconstruction_conflicts(scenario))
-    if not broken:
-        broken = list(fedavg.learning_conflicts(attacked(scenario)))
+    learning, privacy = scenario.learning, mechanism_of(scenario)
+    broken = list(learning.conflicts(link=scenario.link, privacy=privacy))
     yield from broken
-    if not broken:
-        yield from aggregation.learning_conflicts(attacked(scenario))
-        yield from fedavg.attack_conflicts(scenario)
-        yield from aggregation.mechanism_conflicts(attacked(scenario))
-    yield from fedavg.codec_conflicts(scenario)
-    if scenario.learning.uses_radio and not broken:  # an invalid model has no size
-        yield from flmc.radio_conflicts(scenario)
-        yield from radio.detected_conflicts(scenario)
-        yield from radio.error_model_conflicts(scenario)
-        yield from radio.power_conflicts(scenario)
-        yield from radio.link_conflicts(scenario)
-        yield from flmc.privacy_conflicts(scenario)
-    if not broken:
-        yield from budget.budget_conflicts(scenario)
+    if broken:  # an invalid model has no size
+        return
+    if (conflict := learning.privacy_conflict(privacy)) is not None:
+        yield conflict
+    if learning.uses_radio:
+        yield from _links(scenario)
+    yield from budget.budget_conflicts(scenario)
+
+
+def _links(scenario: Scenario) -> Iterator[Conflict]:
+    """Conflicts within each link, for the number of devices and bits that learning sends."""
+    learning = scenario.learning
+    for path, link in links_of(resolve_auto(scenario)):
+        bits = learning.payload_bits() if path == "link" else learning.downlink_bits()
+        # A model of unknown size is checked with one full packet.
+        bits = bits or 8 * link.packet_size_bytes
+        for conflict in link_conflicts(link, num_devices=learning.num_devices, payload_bits=bits):
+            yield conflict.under(path, "learning.num_devices learning.scheme learning.algorithm")
 
 
 def find_warnings(scenario: Scenario) -> Iterator[str]:

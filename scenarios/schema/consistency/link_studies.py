@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from phy.engines.choice import engine_of
+from phy.config.conflict import Conflict
+from phy.engines.choice import with_engine
 from phy.links.conflicts import link_conflicts
-from scenarios.schema.consistency.conflict import Conflict
-from scenarios.schema.consistency.radio import inversion_conflicts
 from scenarios.schema.schema import MeasureConfig, Scenario
 from scenarios.studies.link.level import Budget
 
@@ -24,15 +23,13 @@ def measure_of(scenario: Scenario) -> MeasureConfig:
 
 def resolve_link(scenario: Scenario) -> Scenario:
     """Make access, modulation, code rate and engine explicit; `auto` access is orthogonal here."""
-    link = scenario.link.resolve_mcs()
-    link = link.model_copy(update={"access": "orthogonal" if link.access == "auto" else link.access})
-    return scenario.model_copy(update={"link": link.model_copy(update={"engine": engine_of(link)})})
+    link = with_engine(scenario.link.resolve(access="orthogonal", modulation="auto"))
+    return scenario.model_copy(update={"link": link})
 
 
 def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     """Yield every combination of keys in one sweep point that cannot be measured."""
-    measure, channel = measure_of(scenario), scenario.link.channel
-    link = resolve_link(scenario).link
+    measure, link = measure_of(scenario), resolve_link(scenario).link
     if scenario.link.modulation == "auto" and scenario.link.mcs is None:
         yield Conflict(
             "link.modulation link.mcs link",
@@ -48,18 +45,10 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
             "write access: orthogonal or noma, and a modulation from bpsk to 256qam",
         )
         return
-    lists = {
-        "link.channel.gain": channel.gain if isinstance(channel.gain, tuple) else None,
-        "link.channel.cell.positions_m": channel.cell.positions_m if channel.cell is not None else None,
-    }
-    wrong = {key: len(one) for key, one in lists.items() if one is not None and len(one) != measure.num_devices}
-    for key, length in wrong.items():
-        yield Conflict(
-            f"{key} measure.num_devices",
-            f"{key} lists {length} devices, measure.num_devices is {measure.num_devices}",
-            "list one entry per device",
-        )
-    if wrong:
+    packet_bits = 8 * link.packet_size_bytes
+    found = list(link_conflicts(link, num_devices=measure.num_devices, payload_bits=packet_bits))
+    if found:
+        yield from (conflict.under("link", "measure.num_devices") for conflict in found)
         return
     if link.error_model != "measured":
         yield Conflict(
@@ -67,23 +56,19 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
             "an error rate is measured on the simulated link, not on a model of its errors",
             "write error_model: measured, or leave it out",
         )
-    if link.power.policy == "closed-loop":
+    if link.power.control.closed_loop:
         yield Conflict(
             "link.power.policy",
             "a closed loop changes the power in every round of learning, so that no level on the axis can hold",
             "write policy: fixed",
         )
-    yield from inversion_conflicts(link, path="link", plain=link.plain, period="transmission")
     yield from _level_conflicts(scenario)
-    packet_bits = 8 * link.packet_size_bytes
     if measure.bits_per_batch != "auto" and measure.bits_per_batch < packet_bits:
         yield Conflict(
             "measure.bits_per_batch link.packet_size_bytes",
             f"less than one packet of {packet_bits} bits",
             f"write at least {packet_bits}, or a smaller link.packet_size_bytes",
         )
-    for found in link_conflicts(link, num_devices=measure.num_devices, payload_bits=packet_bits):
-        yield Conflict(" ".join(f"link.{key}" for key in found.keys), found.problem, found.remedy)
 
 
 def _level_conflicts(scenario: Scenario) -> Iterator[Conflict]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fl.config import AggregatorConfig, Binary32Config, CpaScheme, FedAvgConfig, LaplaceScheme, ProbitScheme, SignScheme
+from fl.accounting.uploads import training_of
+from fl.learning.fedavg import FedAvgConfig
 from fl.uplink.channel_credit import errors_together, law_of_errors
 from phy.links.conflicts import link_warnings
-from privacy.config import BitFlippingConfig, GaussianBudget, GaussianConfig
 from privacy.evidence import confidence_for, evidence_delta, may_credit
 from scenarios.schema.consistency.conflict import links_of
 from scenarios.schema.consistency.resolve import resolve_auto
@@ -30,11 +30,11 @@ def find_warnings(scenario: Scenario) -> Iterator[str]:
         return
     yield from _data(learning)
     yield from _bare_numbers(learning, scenario)
-    if isinstance(privacy, BitFlippingConfig):
-        yield from _target(learning, privacy)
-        yield from _probe(privacy, scenario)
-    if isinstance(privacy, BitFlippingConfig | GaussianConfig | GaussianBudget):
-        yield from _steps(learning, privacy)
+    mechanism = None if privacy == "none" else privacy.for_uploads
+    if mechanism is not None:
+        yield from mechanism.warnings(training_of(learning))
+        if mechanism.credited is not None and not mechanism.calibrated:
+            yield from _probe(scenario)
     yield from _aggregation(learning, scenario)
     yield from _evidence(learning, scenario)
 
@@ -62,10 +62,10 @@ def _data(learning: FedAvgConfig) -> Iterator[str]:
 def _bare_numbers(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     """Bit errors in numbers of binary32."""
     for path, link in links_of(scenario):
-        if path == "link" and not isinstance(learning.aggregation, AggregatorConfig | LaplaceScheme):
+        if path == "link" and not (learning.aggregation.uses_codec or learning.aggregation.binary32):
             continue  # the scheme has bits of its own
         codec = learning.codec if path == "link" else learning.downlink_codec or learning.codec
-        if not isinstance(codec, Binary32Config) or learning.receiver_limit is not None:
+        if codec.value_range is not None or learning.receiver_limit is not None:
             continue
         if link.error_model != "error_free" and link.packets.policy == "accept":
             yield (
@@ -74,29 +74,16 @@ def _bare_numbers(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
             )
 
 
-def _target(learning: FedAvgConfig, privacy: BitFlippingConfig) -> Iterator[str]:
-    """Theorem 1 asks for fair coins once K kappa >= (lambda - 1) eps."""
-    if privacy.kappa == "measured":
-        return
-    least = learning.rounds * privacy.kappa / (privacy.order - 1.0)
-    if privacy.epsilon <= least:
-        yield (
-            f"privacy.epsilon: {privacy.epsilon:g} over {learning.rounds} rounds at kappa {privacy.kappa:g} asks for "
-            "a bit error rate of one half (Li et al. 2025, Theorem 1), at which nothing can be learnt; raise epsilon "
-            f"above {least:.4g}, or lower learning.rounds"
-        )
-
-
 def _fades_within_round(scenario: Scenario) -> bool:
     """Return True if the probe and the payload of a simulated round meet different fades."""
     channel = scenario.link.channel
     return channel.coherence in ("symbol", "packet", "doppler") and channel.fades
 
 
-def _probe(privacy: BitFlippingConfig, scenario: Scenario) -> Iterator[str]:
+def _probe(scenario: Scenario) -> Iterator[str]:
     """Channel errors that `channel: native` cannot count towards privacy."""
     link = scenario.link
-    if privacy.channel != "native" or link.error_model in ("error_free", "analytic"):
+    if link.error_model in ("error_free", "analytic"):
         return
     changing, coded = _fades_within_round(scenario), link.coding != "none" or link.mcs is not None
     if changing:
@@ -123,36 +110,22 @@ def _probe(privacy: BitFlippingConfig, scenario: Scenario) -> Iterator[str]:
         )
 
 
-def _steps(learning: FedAvgConfig, privacy: BitFlippingConfig | GaussianConfig | GaussianBudget) -> Iterator[str]:
-    """Sensitivity of one local step under several."""
-    printed = isinstance(privacy, BitFlippingConfig) or privacy.sensitivity == "printed"
-    if learning.local.steps == 1 or not printed:
-        return
-    remedy = "write local.steps: 1 for a bound that holds"
-    if isinstance(privacy, GaussianConfig | GaussianBudget):
-        remedy = "write sensitivity: all-steps, which counts all steps and is no proof either, or local.steps: 1"
-    yield (
-        f"learning.local.steps: the sensitivity (13) of Li et al. 2025 holds for one local step, there are "
-        f"{learning.local.steps}; {remedy}"
-    )
-
-
 def _aggregation(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     """Fades that a probe misses, and attackers whose numbers have no limit."""
     scheme, link, attack = learning.aggregation, scenario.link, learning.attack
-    counted = isinstance(scheme, CpaScheme | ProbitScheme | SignScheme) and _counts_channel(scheme)
-    if counted and _fades_within_round(scenario) and link.error_model not in ("error_free", "analytic"):
+    simulated = link.error_model not in ("error_free", "analytic")
+    if scheme.credited is not None and simulated and _fades_within_round(scenario):
         yield (
             f"learning.aggregation.channel: under channel coherence {link.channel.coherence} the probe and the payload "
             "meet different fades, so that native may count channel errors that the payload does not have; write "
             "coherence: round or run, or channel: agnostic"
         )
-    if attack is None or attack.kind not in ("ones", "invert", "random") or learning.receiver_limit is not None:
+    if attack is None or attack.acts_on != "bits" or learning.receiver_limit is not None:
         return
-    remedy, unlimited = "write a learning.receiver_limit", isinstance(scheme, LaplaceScheme)
-    if isinstance(scheme, AggregatorConfig):
+    remedy, unlimited = "write a learning.receiver_limit", scheme.binary32
+    if scheme.uses_codec:
         remedy = "write codec: fixed-point, or a learning.receiver_limit"
-        unlimited = scheme.name in ("mean", "geometric-median") and isinstance(learning.codec, Binary32Config)
+        unlimited = scheme.name in ("mean", "geometric-median") and learning.codec.value_range is None
     if unlimited:
         yield (
             f"learning.attack.kind: {attack.kind} on bits of binary32 makes numbers of up to 1e38, or NaN, which ends "
@@ -160,23 +133,14 @@ def _aggregation(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
         )
 
 
-def _counts_channel(scheme: CpaScheme | ProbitScheme | SignScheme) -> bool:
-    """Return True if bit errors of the channel count towards the privacy of the scheme."""
-    return scheme.channel == "native" and scheme.epsilon is not None
-
-
 def _evidence(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     """Channel errors that no proof counts towards privacy, and the delta that the evidence for them costs."""
-    scheme, privacy = learning.aggregation, scenario.privacy
-    if isinstance(privacy, BitFlippingConfig):
-        where, confidence, counted = "privacy", privacy.confidence, privacy.channel == "native"
-    elif isinstance(scheme, CpaScheme | ProbitScheme | SignScheme):
-        where, confidence, counted = "learning.aggregation", scheme.confidence, _counts_channel(scheme)
-    else:
+    mechanism = None if scenario.privacy == "none" else scenario.privacy.for_uploads
+    where, confidence = "learning.aggregation", learning.aggregation.credited
+    if mechanism is not None and not mechanism.calibrated:
+        where, confidence = "privacy", mechanism.credited
+    if confidence is None or scenario.link.error_model == "error_free":
         return
-    if not counted or scenario.link.error_model == "error_free":
-        return
-
     law = law_of_errors(scenario.link.resolve_digital())
     reason = may_credit(law=law)
     if reason is not None:

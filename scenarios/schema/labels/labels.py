@@ -10,6 +10,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
+from phy.config.by_word import ByWord
+from phy.config.registry import Registry
 from scenarios.schema.schema_keys import SECTIONS, TAGS, schema_keys
 
 KINDS = ("name", "kind", "code", "policy", "algorithm", "optimizer", "estimator", "scenario")
@@ -34,7 +36,12 @@ def _name(path: str) -> dict[str, Any]:
 
 def value_names(path: str) -> dict[str, str]:
     """Names of those values of a setting that the YAML writes with another word."""
-    return dict(_name(path).get("words", {}))
+    key = schema_keys().get(path.removesuffix(".name"))
+    named = key.meant().metadata if key else []
+    registries = [one.registry if isinstance(one, ByWord) else one for one in named]
+    known = [one for one in registries if isinstance(one, Registry)]
+    labels = {word: getattr(registry[word], "label", "") for registry in known for word in registry.words()}
+    return {word: label for word, label in labels.items() if label} | dict(_name(path).get("words", {}))
 
 
 def axis_label(name: str) -> str:
@@ -60,7 +67,17 @@ def plain_label(name: str) -> str:
     return _plain(axis_label(name))
 
 
-_SIGNS = {r"\ell": "ℓ", r"\Delta ": "Δ", r"\Delta": "Δ", "_0": "₀", "_1": "₁", r"\|": "‖", "^*": "*", "^2": "²"}
+_SIGNS = {
+    r"\ell": "ℓ",
+    r"\Delta ": "Δ",
+    r"\Delta": "Δ",
+    "_0": "₀",
+    "_1": "₁",
+    r"\|": "‖",
+    "^*": "*",
+    "^2": "²",
+    "E_": "E",
+}
 _SIGNS["$"] = ""
 
 
@@ -79,16 +96,17 @@ def setting_label(path: str, value: Any) -> str:
             return "no privacy"
     elif value is None:
         return "LMC cap by default" if path == "learning.lmc_cap" else ""
-    if isinstance(value, Mapping):
-        return _mapping_label(path, value)
     known = _name(path)
-    if word := known.get("words", {}).get(str(value)):
-        return str(word)
-    if "phrase" in known and isinstance(value, str):
-        return str(known["phrase"].format(_without_mathematics(value)))
     key = _without_mathematics(path.rpartition(".")[2].replace("_", " "))
-    if isinstance(value, bool):
-        return key if value else f"no {key}"
+    match value:
+        case Mapping():
+            return _mapping_label(path, value)
+        case _ if word := value_names(path).get(str(value)):
+            return str(word)
+        case str() if "phrase" in known:
+            return str(known["phrase"].format(_without_mathematics(value)))
+        case bool():
+            return key if value else f"no {key}"
     return f"{known.get('symbol', key)} = {format_value(value)}{known.get('unit', '') if 'symbol' in known else ''}"
 
 
@@ -99,15 +117,18 @@ def plain_setting(path: str, value: Any) -> str:
 
 def setting_cell(path: str, value: Any) -> str:
     """A setting as plain text in a column of its path: words and mappings as in a legend, numbers without name."""
-    if isinstance(value, Mapping):
-        return _plain(setting_label(path, value))
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(setting_cell(path, entry) for entry in value) + "]"
-    if isinstance(value, str):
-        return value_names(path).get(value, value)
-    if value is None:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    match value:
+        case None:
+            return ""
+        case Mapping():
+            return _plain(setting_label(path, value))
+        case list() | tuple():
+            return "[" + ", ".join(setting_cell(path, entry) for entry in value) + "]"
+        case str():
+            return value_names(path).get(value, value)
+        case float():
+            return f"{value:.6g}"
+    return str(value)
 
 
 def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
@@ -158,12 +179,15 @@ def _name_variant(value: Mapping[str, Any], chosen: dict[str, Any]) -> None:
 
 def format_value(value: Any) -> str:
     """A number in at most four digits, a count in full, anything else unchanged."""
-    if isinstance(value, int) and abs(value) >= 10_000:
-        return f"{value:,}"
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return f"{value:.4g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(format_value(entry) for entry in value) + "]"
+    match value:
+        case list() | tuple():
+            return "[" + ", ".join(format_value(entry) for entry in value) + "]"
+        case bool() | str():
+            return _without_mathematics(str(value))
+        case int() if abs(value) >= 10_000:
+            return f"{value:,}"
+        case int() | float():
+            return f"{value:.4g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
     return _without_mathematics(str(value))
 
 

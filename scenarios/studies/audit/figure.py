@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from privacy.events.claims import Claim
-from scenarios.files.replacement import writing
-from scenarios.plan.points import Plan
 from scenarios.report.figures.layout import wrap
-from scenarios.report.figures.style import STYLE, write_picture
-from scenarios.studies.audit.results import PointAudit, point_label
+from scenarios.report.figures.style import STYLE
+from scenarios.studies.audit.results import Audits
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NAME = "audit"
+FIGURE = "audit"
 _MARKS = {
     ("paper", "as published"): ("D", "white", "as published"),
     ("paper", "proved"): ("D", "#222222", "proved, as published"),
@@ -34,7 +31,7 @@ _WIDE = 30.0
 _LINE = 0.46
 
 
-def draw_audit(plan: Plan, audits: Sequence[PointAudit]) -> Figure:
+def draw_audit(audits: Audits) -> Figure:
     """A row per point; epsilon along x, logarithmic but for 0 where it spans much, infinity at the right edge."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -42,15 +39,16 @@ def draw_audit(plan: Plan, audits: Sequence[PointAudit]) -> Figure:
     from matplotlib.patches import Patch
     from matplotlib.ticker import FuncFormatter
 
-    lower = [one.audit.result.epsilon_lower for one in audits]
-    shown = [[claim for claim in one.audit.claims if claim.order is None] for one in audits]
+    results = [audited.result for _, audited in audits.done]
+    lower = [result.epsilon_lower for result in results]
+    shown = [[claim for claim in audited.claims if claim.order is None] for _, audited in audits.done]
     finite = [claim.epsilon for claims in shown for claim in claims if math.isfinite(claim.epsilon)]
     top = max([*lower, *finite, 0.1])
     least = min([value for value in (*lower, *finite) if value > 0.01], default=top)
     wide = top / least > _WIDE
     edge = top * (3.0 if wide else 1.18)
-    labels = [wrap(point_label(plan, one.point), width=2.6) for one in audits]
-    confidence = 100.0 * audits[0].audit.result.confidence
+    labels = [wrap(audits.label(point), width=2.6) for point, _ in audits.done]
+    confidence = 100.0 * results[0].confidence
     with rc_context(STYLE):
         rows = [max(1.0, 0.55 * (label.count("\n") + 1)) for label in labels]
         figure = Figure(figsize=(7.4, 1.9 + _LINE * sum(rows)), layout="constrained")
@@ -67,7 +65,7 @@ def draw_audit(plan: Plan, audits: Sequence[PointAudit]) -> Figure:
             axes.set_xscale("symlog", linthresh=10.0 ** math.floor(math.log10(max(least, 1e-3))))
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set_xlim(0.0, edge * (1.5 if wide else 1.05))
-        deltas = {one.audit.result.delta for one in audits}
+        deltas = {result.delta for result in results}
         axes.set_xlabel(f"ε at δ = {deltas.pop():g} [nats]" if len(deltas) == 1 else "ε, each at its own δ [nats]")
         axes.grid(visible=True, axis="x", color="#d9d9d9", linewidth=0.7)
         handles = [
@@ -89,11 +87,8 @@ def draw_audit(plan: Plan, audits: Sequence[PointAudit]) -> Figure:
 
 
 def _mark(
-    axes: object, claim: Claim, place: float, *, edge: float, seen: dict[tuple[str, str], tuple[str, str, str]]
+    axes: Axes, claim: Claim, place: float, *, edge: float, seen: dict[tuple[str, str], tuple[str, str, str]]
 ) -> None:
-    from matplotlib.axes import Axes
-
-    assert isinstance(axes, Axes)
     if not math.isfinite(claim.epsilon):
         axes.plot(edge, place, linestyle="", color="#222222", marker=r"$\infty$", markersize=11, zorder=3)
         return
@@ -115,9 +110,3 @@ def _mark(
         zorder=3,
         clip_on=False,
     )
-
-
-def write_audit_figure(folder: Path, plan: Plan, audits: Sequence[PointAudit]) -> dict[str, Path]:
-    """Write `audit.png` and `audit.svg` into `folder`; ScenarioError if they cannot be written."""
-    with writing(folder, "figures"):
-        return write_picture(draw_audit(plan, audits), folder / NAME)

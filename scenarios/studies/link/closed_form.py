@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,9 +11,6 @@ if TYPE_CHECKING:
     from phy.config import LinkConfig
     from scenarios.studies.link.plan import Curve
 
-DENSE = 201
-"""Points of a drawn closed form."""
-
 
 def has_closed_form(link: LinkConfig) -> bool:
     """Uncoded, one tap, perfect CSI, ideal transmitters at fixed power, every packet kept: detection alone errs."""
@@ -22,7 +18,7 @@ def has_closed_form(link: LinkConfig) -> bool:
         link.access == "orthogonal"
         and link.coding == "none"
         and link.packets.policy == "accept"
-        and link.power.policy == "fixed"
+        and link.power.control.constant
         and link.csi == "perfect"
         and link.impairments.none
         and link.channel.cell is None
@@ -66,14 +62,5 @@ def _at(curve: Curve, esno: NDArray[np.float64]) -> NDArray[np.float64]:
     channel, num_antennas = curve.link.channel, curve.budget.num_antennas
     if not channel.fades:
         return awgn_bit_error_rate(num_antennas * esno, bits_per_symbol=curve.link.bits_per_symbol)
-    options = dict(_fading(channel.fading, channel.rician_k_db, channel.nakagami_m))
-    if num_antennas > 1:
-        options["num_antennas"] = num_antennas
-    return fading_bit_error_rate(esno, bits_per_symbol=curve.link.bits_per_symbol, **options)
-
-
-def _fading(fading: str, rician_k_db: float, nakagami_m: float) -> Iterator[tuple[str, Any]]:
-    if fading == "rician":
-        yield "rician_k", 10.0 ** (rician_k_db / 10.0)
-    if fading == "nakagami":
-        yield "nakagami_m", nakagami_m
+    bits_per_symbol = curve.link.bits_per_symbol
+    return fading_bit_error_rate(esno, bits_per_symbol=bits_per_symbol, mgf=channel.law.mgf, num_antennas=num_antennas)

@@ -1,4 +1,4 @@
-"""What the axes mean: from Eb/N0, Es/N0 or received SNR to the transmit power that gives it, and back."""
+"""The axes of a link study: from Eb/N0, Es/N0 or received SNR to the transmit power that gives it, and back."""
 
 from __future__ import annotations
 
@@ -7,15 +7,8 @@ from math import log10
 
 import numpy as np
 
-from phy.config import BITS_PER_SYMBOL, CodingConfig, LinkConfig
+from phy.config import BITS_PER_SYMBOL, LinkConfig
 from scenarios.schema.schema import Axis
-
-LABELS: dict[Axis, str] = {
-    "ebno_db": "$E_b/N_0$ [dB]",
-    "esno_db": "$E_s/N_0$ [dB]",
-    "snr_db": "received SNR [dB]",
-}
-"""Axis labels with units; matplotlib mathematics between dollars."""
 
 PLAIN_LABELS: dict[Axis, str] = {"ebno_db": "Eb/N0 [dB]", "esno_db": "Es/N0 [dB]", "snr_db": "SNR [dB]"}
 
@@ -27,16 +20,9 @@ MEANINGS: dict[Axis, str] = {
 }
 
 
-QUANTITIES = ("bit_error_rate", "packet_error_rate", "raw_bit_error_rate")
-
-
-DEVICE = "device"
-"""Named among `series`, every device has a line of its own."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What lies between the axes of one link, all linear.
+    """Factors between the axes of one link, all linear.
 
     - `mean_gain`: mean of gain^2 over devices; `bits_per_symbol`, `code_rate`: payload bits per symbol are their
       product; `num_antennas` of the receiver.
@@ -54,7 +40,7 @@ class Budget:
         return cls(
             mean_gain=float(np.mean(np.square(link.channel.gains(num_devices)))),
             bits_per_symbol=BITS_PER_SYMBOL[link.modulation],
-            code_rate=link.coding.rate if isinstance(link.coding, CodingConfig) else 1.0,
+            code_rate=1.0 if link.coding == "none" else link.coding.rate,
             num_antennas=link.receiver.num_antennas,
         )
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from math import log10
 from typing import Any
 
 from phy.coding.plan import PacketPlan, plan_packet
 from phy.config import LinkConfig
 from phy.measure.monte_carlo import Independent
-from scenarios.plan.identity import EXECUTION_MODE, leave_out_sionna, without_minus_zero
+from scenarios.plan.identity import EXECUTION_MODE, identity_of, leave_out_sionna, without_minus_zero
 from scenarios.plan.identity import canonical_json as identity_json
 from scenarios.plan.plan import Reading, expand
 from scenarios.plan.points import Point, swept_keys
+from scenarios.report.settings import said
 from scenarios.schema.consistency.link_studies import find_link_conflicts, measure_of, resolve_link
 from scenarios.schema.errors import ScenarioError, mark_of
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import LoadedScenario, unswept
 from scenarios.schema.schema import SCHEMA_VERSION, Axis, MeasureConfig, Scenario
 from scenarios.studies.link.level import Budget, at_level
-from scenarios.studies.link.words import said
 
 MAX_CURVES = 1000
 MAX_RATE_LOSS_DB = 0.25
@@ -58,15 +58,10 @@ class LinkPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One point of the sweep: a link, measured at every value in ascending order."""
+    """One sweep point: a link, measured at every value in ascending order."""
 
-    index: int
     label: str
     point: Point
-    num_devices: int
-    shape: BatchShape
-    budget: Budget
-    points: tuple[LinkPoint, ...]
 
     @property
     def link(self) -> LinkConfig:
@@ -74,8 +69,33 @@ class Curve:
         return self.point.scenario.link
 
     @property
+    def measure(self) -> MeasureConfig:
+        """The section `measure` of the scenario."""
+        return measure_of(self.point.scenario)
+
+    @property
+    def num_devices(self) -> int:
+        """Number of devices on the link."""
+        return self.measure.num_devices
+
+    @cached_property
+    def budget(self) -> Budget:
+        """Factors between the axes."""
+        return Budget.of(self.link, num_devices=self.num_devices)
+
+    @cached_property
+    def shape(self) -> BatchShape:
+        """Size of a batch."""
+        return batch_shape(self.measure, self.link)
+
+    @cached_property
+    def points(self) -> tuple[LinkPoint, ...]:
+        """All values on the axis, in ascending order."""
+        return tuple(map(self._point_at, self.measure.levels))
+
+    @property
     def independent(self) -> Independent:
-        """What errs independently on this link; on the safe side where devices or packets of it share a draw.
+        """Smallest unit that errs independently on this link; a larger one where devices or packets share a draw.
 
         Bits where an uncoded link meets the same channel always, or a new one at every symbol.
         """
@@ -87,6 +107,35 @@ class Curve:
         if link.plain and (constant or link.channel.coherence == "symbol"):
             return "bits"
         return "packets" if constant or link.channel.coherence in ("symbol", "packet") else "transmissions"
+
+    def physics(self, *, snr_max_db: float) -> dict[str, Any]:
+        """Return all that determines the counts of batch after batch at a transmit power, as plain JSON data.
+
+        The value on the axis is in it as the power: one link measured over Eb/N0 and over Es/N0 shares its points.
+        """
+        dumped = at_level(self.link, snr_max_db=snr_max_db).model_dump(mode="json")
+        leave_out_sionna(dumped)
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "execution_mode": EXECUTION_MODE,
+            "kind": "link",
+            "seed": self.point.scenario.seed,
+            "num_devices": self.num_devices,
+            "transmissions": self.shape.transmissions,
+            "num_bits": self.shape.num_bits,
+            "link": without_minus_zero(dumped),
+        }
+
+    def _point_at(self, value_db: float) -> LinkPoint:
+        snr_max_db = self.budget.snr_max_db(value_db, self.measure.over)
+        physics = self.physics(snr_max_db=snr_max_db)
+        return LinkPoint(
+            value_db=value_db,
+            esno_db=self.budget.esno_db(value_db, self.measure.over),
+            link=at_level(self.link, snr_max_db=snr_max_db),
+            physics=physics,
+            point_id=identity_of(physics),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +154,7 @@ class LinkPlan:
 
 
 def expand_link(loaded: LoadedScenario) -> LinkPlan:
-    """The curves of a scenario with a `measure:` section; sweeps of learning and privacy say nothing here.
+    """Return the curves of a scenario with a `measure:` section; sweeps of learning and privacy are ignored.
 
     Raises ScenarioError without such a section, and wherever a link cannot be measured.
     """
@@ -135,7 +184,7 @@ def expand_link(loaded: LoadedScenario) -> LinkPlan:
     if len(set(labels)) < len(labels):  # settings that are said alike
         labels = [f"{number}: {label}" for number, label in enumerate(labels, start=1)]
     return LinkPlan(
-        curves=tuple(_curve(point, label) for point, label in zip(plan.points, labels, strict=True)),
+        curves=tuple(Curve(point=point, label=label) for point, label in zip(plan.points, labels, strict=True)),
         swept_paths=plan.swept_paths,
         measure=measure_of(loaded.scenario),
         seed=plan.seed,
@@ -156,7 +205,7 @@ def _refuse_swept_power(loaded: LoadedScenario) -> None:
 
 
 def _label(point: Point, paths: tuple[str, ...]) -> str:
-    """The curve in words: the user's own label, or all that the sweep set."""
+    """Return the label of a curve: the user's own, or all that the sweep set."""
     if "label" in point.settings and point.scenario.label:
         return setting_label("label", point.scenario.label)
     parts = [said(point, path) for path in paths if path in point.settings]
@@ -188,7 +237,7 @@ def _packet_plan(link: LinkConfig) -> PacketPlan:
 
 
 def rate_warning(curve: Curve, over: Axis) -> str | None:
-    """A sentence where Eb/N0 at the nominal rate is far from that of the bits carried; the fast path adds none."""
+    """Return a warning where Eb/N0 at the nominal rate is far from that of the bits carried, else None."""
     if over != "ebno_db" or curve.link.plain:
         return None
     nominal, carried = curve.budget.code_rate, _packet_plan(curve.link).rate
@@ -203,65 +252,17 @@ def rate_warning(curve: Curve, over: Axis) -> str | None:
     )
 
 
-def _curve(point: Point, label: str) -> Curve:
-    scenario = point.scenario
-    measure = measure_of(scenario)
-    budget = Budget.of(scenario.link, num_devices=measure.num_devices)
-    shape = batch_shape(measure, scenario.link)
-    return Curve(
-        index=point.index,
-        label=label,
-        point=point,
-        num_devices=measure.num_devices,
-        shape=shape,
-        budget=budget,
-        points=tuple(_point(scenario, measure, budget, shape, value) for value in measure.levels),
-    )
-
-
-def _point(scenario: Scenario, measure: MeasureConfig, budget: Budget, shape: BatchShape, value_db: float) -> LinkPoint:
-    link = at_level(scenario.link, snr_max_db=budget.snr_max_db(value_db, measure.over))
-    physics = _physics(scenario, link, measure.num_devices, shape)
-    return LinkPoint(
-        value_db=value_db,
-        esno_db=budget.esno_db(value_db, measure.over),
-        link=link,
-        physics=physics,
-        point_id=hashlib.sha256(identity_json(physics).encode()).hexdigest(),
-    )
-
-
-def _physics(scenario: Scenario, link: LinkConfig, num_devices: int, shape: BatchShape) -> dict[str, Any]:
-    """All that determines the counts of batch after batch, as plain JSON data.
-
-    The value on the axis is in it as the transmit power: one link measured over Eb/N0 and over Es/N0 shares its points.
-    """
-    dumped = link.model_dump(mode="json")
-    leave_out_sionna(dumped)
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "execution_mode": EXECUTION_MODE,
-        "kind": "link",
-        "seed": scenario.seed,
-        "num_devices": num_devices,
-        "transmissions": shape.transmissions,
-        "num_bits": shape.num_bits,
-        "link": without_minus_zero(dumped),
-    }
-
-
 def _curve_physics(scenario: Scenario) -> str:
-    measure = measure_of(scenario)
-    link = at_level(resolve_link(scenario).link, snr_max_db=0.0)
-    return identity_json(_physics(scenario, link, measure.num_devices, batch_shape(measure, link)))
+    point = Point(index=0, settings={}, scenario=resolve_link(scenario))
+    return identity_json(Curve(label="", point=point).physics(snr_max_db=0.0))
 
 
 LINK = Reading(conflicts=find_link_conflicts, resolve=resolve_link, physics=_curve_physics)
-"""What `expand` needs to know to make curves of points."""
+"""Rules of a link study for `expand`."""
 
 
 def study_warnings(plan: LinkPlan) -> list[str]:
-    """Each warning about the links of a plan once."""
+    """Return each warning about the links of a plan once."""
     from phy.links.conflicts import link_warnings
 
     of_links = [sentence for curve in plan.curves for sentence in link_warnings(curve.link)]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from scenarios.engine.batch import start_tensorflow
 from scenarios.schema.errors import ScenarioError
-from scenarios.studies.link.batches import Batch, batch_of
+from scenarios.studies.link.batches import Measured
 
 if TYPE_CHECKING:
     from scenarios.studies.link.plan import BatchShape, Curve, LinkPoint
@@ -34,9 +34,11 @@ class PointRadio:
             self._uplink = compile_digital(point.link, num_devices=curve.num_devices, num_bits=curve.shape.num_bits)
         except LinkError as error:
             problem, _, remedy = str(error).partition("; ")
-            raise ScenarioError(problem=problem, remedy=remedy or "choose another link", key="link") from error
+            raise ScenarioError(
+                problem=f"{problem} (on the curve {curve.label})", remedy=remedy or "choose another link", key="link"
+            ) from error
 
-    def batch(self, number: int) -> Batch:
+    def batch(self, number: int) -> Measured:
         """Send batch `number` and count."""
         from phy.fading.block_taps import UplinkContext
 
@@ -46,7 +48,8 @@ class PointRadio:
         context = UplinkContext(seed=self._seed, trials=trials, round_index=0)
         payload = random_payload(self._seed, trials, num_devices=self._num_devices, shape=self._shape)
         reception = self._uplink.send(payload, context=context, caps={})
-        return batch_of(reception.counts, number=number, seconds=time.perf_counter() - started, bursts=reception.bursts)
+        seconds = time.perf_counter() - started
+        return Measured.of(reception.counts, bursts=reception.bursts, num_bits=self._shape.num_bits, seconds=seconds)
 
 
 def random_payload(seed: int, trials: tuple[int, ...], *, num_devices: int, shape: BatchShape) -> NDArray[np.uint8]:

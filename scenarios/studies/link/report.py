@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from phy.measure.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
-from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells
-from scenarios.report.html import FIGURES, data_uri, provenance_rows, reflow, template, write_page
+from scenarios.report.bursts import BURST_HEADS, INDEPENDENT, burst_cells
+from scenarios.report.figures.draw import write_figures
+from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
 from scenarios.report.settings import plain
-from scenarios.report.tables.text import Table
-from scenarios.studies.link.check import figures_of, logarithmic, without_overridden
-from scenarios.studies.link.figures import write_study_figures
+from scenarios.report.tables.table import Table
+from scenarios.studies.link.figures import arrange, figures_of, logarithmic
 from scenarios.studies.link.level import PLAIN_LABELS
-from scenarios.studies.link.results import CurveResult, PointResult, is_silent, read_results
+from scenarios.studies.link.results import CurveResult, PointResult, read_results
 from scenarios.studies.link.words import TIME_NOTE, axis_sentence, cells, heads, rate, stop_sentence
 
 if TYPE_CHECKING:
     from scenarios.engine.study import ReportPaths
-    from scenarios.report.figures.style import FigureFiles
     from scenarios.schema.loader import LoadedScenario
     from scenarios.store.store import Store
     from scenarios.studies.link.plan import LinkPlan
 
+AS_COUNTED = "As counted: when to stop was decided on all devices together."
 _NOT_LINK = ("learning", "privacy", "trials")
 
 
@@ -37,7 +36,7 @@ def resolved_study(loaded: LoadedScenario) -> tuple[str, dict[str, Any]]:
     """
     unused = {name for name in _NOT_LINK if name not in loaded.document}
     report = loaded.scenario.report
-    figures = tuple(logarithmic(without_overridden(loaded, figure)) for figure in report.figures)
+    figures = tuple(map(logarithmic, report.figures))
     resolved = report.model_copy(update={"figures": figures})
     scenario = loaded.scenario.model_copy(update={"report": resolved})
     root = scenario.model_dump(mode="json", exclude_none=True, exclude=unused)
@@ -47,59 +46,51 @@ def resolved_study(loaded: LoadedScenario) -> tuple[str, dict[str, Any]]:
 def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportPaths:
     """Draw the figures of a study and write `report.html` into `folder`, at any moment of a study."""
     results = read_results(store, plan)
-    configured = plan.curves[0].point.scenario.report.figures
-    figures = write_study_figures(folder / FIGURES, plan, results=results, figures=figures_of(plan, configured))
-    return write_page(folder, _render(folder, plan, store, results, figures), figures=figures)
-
-
-def _render(
-    folder: Path,
-    plan: LinkPlan,
-    store: Store,
-    results: Sequence[CurveResult],
-    figures: Sequence[FigureFiles],
-) -> str:
     scenario = plan.curves[0].point.scenario
-    runs = store.read_runs()
+    drawings = (arrange(config, plan, results) for config in figures_of(plan, scenario.report.figures))
+    figures = write_figures(folder / FIGURES, drawings)
     points = [point for result in results for point in result.points]
     finished = sum(point.stop is not None for point in points)
     skipped = sum(_skipped(plan, result) for result in results)
-    bursts = list(_bursts(results))
-    return template("link.html.j2").render(
-        name=scenario.name,
-        description=reflow(scenario.description),
-        notes=reflow(scenario.report.notes),
-        seed=plan.seed,
-        num_curves=len(plan.curves),
-        planned=plan.num_points,
-        finished=finished,
-        skipped=skipped,
-        missing=plan.num_points - finished - skipped,
-        axis=axis_sentence(plan),
-        stopping=stop_sentence(plan),
-        percent=f"{100 * plan.measure.confidence:g} %",
-        figures=[(figure, data_uri(figure.svg.read_bytes())) for figure in figures],
-        points=_points_table(plan, results),
-        timed=TIME_NOTE if any(p.stop is not None and p.stop.reason == "time" for p in points) else "",
-        devices=_devices_table(plan, results),
-        bursts=Table(
-            columns=("curve", PLAIN_LABELS[plan.measure.over], *BURST_HEADS),
-            numeric=(False, *(True for _ in range(1 + len(BURST_HEADS)))),
-            rows=tuple(bursts),
-        ),
-        verdicts=list(_verdicts(plan, results)),
-        yaml=store.read_scenario().yaml,
-        run=provenance_rows(runs[-1], links=[curve.link for curve in plan.curves]) if runs else (),
-        runs=runs,
-        folder=shlex.quote(str(folder)),
+    missing = plan.num_points - finished - skipped
+    lead = (
+        f"Rate [{100 * plan.measure.confidence:g} % interval, from the spread between independent transmissions]; "
+        "without an error only its one-sided upper limit, from the number of bits, packets or transmissions that err "
+        "independently. Where a point stopped on a number of errors its rate is corrected for that, and so not quite "
+        f"errors over observations. As asked: {stop_sentence(plan)}."
     )
+    measured = [Part(soft=lead), Part(text="No point has been measured yet.")]
+    if points:
+        timed = any(point.stop is not None and point.stop.reason == "time" for point in points)
+        measured = [Part(soft=lead, table=_points_table(plan, results)), *([Part(soft=TIME_NOTE)] if timed else [])]
+    devices, bursts = _devices_table(plan, results), _bursts_table(plan, results)
+    flips = f"Against independent flips at each device's mean rate. {INDEPENDENT}"
+    errors = [Part(soft=flips, items=list(_verdicts(plan, results))), Part(table=bursts, fold="Point by point")]
+    page = Page(
+        scenario=scenario,
+        facts=(
+            f"**{finished}** of **{plan.num_points}** points finished" + (f", **{skipped}** skipped" * bool(skipped)),
+            counted(len(plan.curves), "curve"),
+            f"seed **{plan.seed}**",
+        ),
+        about=axis_sentence(plan),
+        warnings=[f"{counted(missing, 'point')} missing or not finished: this study is not complete."][: bool(missing)],
+        sections={
+            "Figures": pictures(figures, numbered=True),
+            "Results per point": measured,
+            "Device by device": [Part(soft=AS_COUNTED, table=devices)] if devices.rows else [],
+            "How errors lie together": errors if bursts.rows else [],
+        },
+        command="link",
+        same="the same seed and number of batches give the same counts on the same versions.",
+        links=[curve.link for curve in plan.curves],
+    )
+    return write_page(folder, page, store=store, figures=figures)
 
 
 def _skipped(plan: LinkPlan, result: CurveResult) -> int:
     """Points not needed: above one that saw no error among enough."""
-    silent = [
-        p.point.value_db for p in result.points if is_silent(p.measured, p.stop, independent=result.curve.independent)
-    ]
+    silent = [p.point.value_db for p in result.points if p.silent]
     if not silent or not plan.measure.stop.skip_after_zero:
         return 0
     seen = {p.point.value_db for p in result.points}
@@ -110,8 +101,8 @@ def _points_table(plan: LinkPlan, results: Sequence[CurveResult]) -> Table:
     names = heads(plan)
     return Table(
         columns=("curve", *names),
-        numeric=(False, *(True for _ in names[:-1]), False),
         rows=tuple((plain(result.curve.label), *cells(point)) for result in results for point in result.points),
+        left=("curve", names[-1]),
     )
 
 
@@ -120,7 +111,7 @@ def _devices_table(plan: LinkPlan, results: Sequence[CurveResult]) -> Table:
     names = heads(plan)
     return Table(
         columns=("curve", "device", names[0], names[3], names[6]),
-        numeric=(False, *(True for _ in range(4))),
+        left=("curve",),
         rows=tuple(
             (
                 plain(result.curve.label),
@@ -137,20 +128,16 @@ def _devices_table(plan: LinkPlan, results: Sequence[CurveResult]) -> Table:
     )
 
 
-def _bursts(results: Sequence[CurveResult]) -> Iterator[tuple[str | None, ...]]:
+def _bursts_table(plan: LinkPlan, results: Sequence[CurveResult]) -> Table:
     """A row for every point that saw an error."""
+    rows: list[tuple[str | None, ...]] = []
     for result in results:
         for point in result.points:
             counts = point.measured.bursts
-            if counts is None or not counts.bit_errors.sum():
-                continue
-            one = PointBursts(
-                point=result.curve.point,
-                counts=counts,
-                found=assess(counts, bad_packets=_bad_packets(point)),
-                sentence="",
-            )
-            yield (plain(result.curve.label), f"{point.point.value_db:g}", *burst_cells(one))
+            if counts is not None and counts.bit_errors.sum():
+                found = assess(counts, bad_packets=_bad_packets(point))
+                rows.append((plain(result.curve.label), f"{point.point.value_db:g}", *burst_cells(found)))
+    return Table(columns=("curve", PLAIN_LABELS[plan.measure.over], *BURST_HEADS), rows=tuple(rows), left=("curve",))
 
 
 def _bad_packets(point: PointResult) -> int:

@@ -12,45 +12,33 @@ from phy.measure.monte_carlo import Stop, StopReason, StopRule, why_stop
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
-from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario
 from scenarios.store.store import Store
 from scenarios.studies.link.batches import Measured
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint, expand_link
 from scenarios.studies.link.radio import PointRadio
 from scenarios.studies.link.report import resolved_study, write_study_report
-from scenarios.studies.link.results import LinkStore, is_silent, read_point, read_results, result_of, write_point
+from scenarios.studies.link.results import LinkStore, PointResult, read_point, read_results, write_point
 from scenarios.studies.link.table import NAME, columns_of, csv_rows
 from scenarios.studies.link.words import TIME_NOTE, UNBIASED_NOTE, curve_rows, in_hand, point_row
 from scenarios.studies.stored import stored_scenario
 
 COMMIT_EVERY_S = 1.0
-"""A kill loses no more than this much work and the batch in hand [s]."""
+"""A kill loses at most this much work and the current batch [s]."""
 
 _log = logger("link")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointBatch:
-    """Work on one point: what is `measured` so far, and whether to compile first, which is no time of the point."""
+    """Work on one point from what is measured `so_far`; `warm_up`: compile first, which is no time of the point."""
 
-    curve: Curve
-    point: LinkPoint
-    measured: Measured
+    so_far: PointResult
     warm_up: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class PointState:
-    """Everything measured at a point so far; `stop` None: more will follow."""
-
-    point: LinkPoint
-    measured: Measured
-    stop: Stop | None
-
-
 class LinkStudy(Study):
-    """One link study; see `scenarios.engine.study.Study`. A batch is a `PointBatch`, its results a `PointState`."""
+    """One link study; see `scenarios.engine.study.Study`. A batch is a `PointBatch`, its results a `PointResult`."""
 
     store = LinkStore
     units = "points"
@@ -70,11 +58,11 @@ class LinkStudy(Study):
         self.rule = rule if max_seconds is None else replace(rule, max_seconds=max_seconds)
         self.batches_added = self.points_found = self.points_timed = 0
         self.ids = [point.point_id for curve in self.plan.curves for point in curve.points]
-        self._latest: PointState | None = None
+        self._latest: PointResult | None = None
 
     @classmethod
     def reload(cls, store: Store) -> Self:
-        """The study of a run folder. ScenarioError if it holds no scenario."""
+        """Return the study of a run folder. ScenarioError if it holds no scenario."""
         return cls(stored_scenario(store))
 
     def document(self) -> tuple[str, Mapping[str, Any]]:
@@ -95,59 +83,57 @@ class LinkStudy(Study):
             skipped: list[LinkPoint] = []
             warm_up = True
             for point in curve.points:
-                measured, stop = read_point(store, curve, point)
-                if silent is not None and self.plan.measure.stop.skip_after_zero and not measured.tally.batches:
+                found = read_point(store, curve, point)
+                before = found.measured.tally.batches
+                if silent is not None and self.plan.measure.stop.skip_after_zero and not before:
                     skipped.append(point)
                     continue
-                before = measured.tally.batches
-                reason = why_stop(measured.tally, rule=self.rule, elapsed_s=measured.seconds)
+                reason = why_stop(found.measured.tally, rule=self.rule, elapsed_s=found.measured.seconds)
                 if reason is None:
-                    yield PointBatch(curve=curve, point=point, measured=measured, warm_up=warm_up)
+                    yield PointBatch(so_far=found, warm_up=warm_up)
                     warm_up = False
                     assert self._latest is not None  # computed before the next batch is asked for
-                    measured, stop = self._latest.measured, self._latest.stop
-                elif stop is None or self._ends_here(measured, reason):
+                    found = self._latest
+                elif found.stop is None or self._ends_here(found.measured, reason):
                     # Killed before the note of why, or this rule alone ends the point with the same batches.
-                    stop = self._stop(reason)
-                    write_point(store, point, measured, stop)
-                assert stop is not None
-                self._tell(curve, point, measured, stop, added=measured.tally.batches - before, progress=progress)
-                if is_silent(measured, stop, independent=curve.independent):
+                    found = replace(found, stop=self._stop(reason))
+                    write_point(store, found)
+                self._show(found, added=found.measured.tally.batches - before, progress=progress)
+                if found.silent:
                     silent = silent or point
             if skipped and silent is not None:
                 self._skip(curve, skipped, silent, progress)
 
-    def compute(self, batches: Iterable[PointBatch], *, progress: Progress) -> Generator[PointState, None, None]:
-        """See `Study`: yields the state of a point about every second, and when the rule stops it."""
+    def compute(self, batches: Iterable[PointBatch], *, progress: Progress) -> Generator[PointResult, None, None]:
+        """See `Study`: yields everything measured at a point about every second, and when the rule stops it."""
         for batch in batches:
-            curve, point, measured = batch.curve, batch.point, batch.measured
-            radio = _radio(curve, point, self.plan.seed)
+            latest = kept = replace(batch.so_far, stop=None)
+            radio = PointRadio(latest.curve, latest.point, seed=self.plan.seed)
             if batch.warm_up:
-                radio.batch(measured.tally.batches)
-            stop: Stop | None = None
-            kept, committed = measured, time.monotonic()
+                radio.batch(latest.measured.tally.batches)
+            committed = time.monotonic()
             try:
-                while stop is None:
+                while latest.stop is None:
                     stop_if_asked()
-                    measured = measured.with_batch(radio.batch(measured.tally.batches), curve.shape)
+                    measured = latest.measured + radio.batch(latest.measured.tally.batches)
                     reason = why_stop(measured.tally, rule=self.rule, elapsed_s=measured.seconds)
-                    stop = None if reason is None else self._stop(reason)
-                    progress.taken(point.point_id, in_hand(curve, point, measured, limit_s=self.rule.max_seconds))
-                    if stop is None and time.monotonic() - committed >= COMMIT_EVERY_S:
-                        kept, committed = measured, time.monotonic()
-                        yield PointState(point=point, measured=measured, stop=None)
+                    latest = replace(latest, measured=measured, stop=None if reason is None else self._stop(reason))
+                    progress.taken(latest.point.point_id, in_hand(latest, limit_s=self.rule.max_seconds))
+                    if latest.stop is None and time.monotonic() - committed >= COMMIT_EVERY_S:
+                        kept, committed = latest, time.monotonic()
+                        yield kept
             except GeneratorExit:
                 raise
             except BaseException:
-                if measured is not kept:  # an interrupted point keeps its batches
-                    yield PointState(point=point, measured=measured, stop=None)
+                if latest is not kept:  # an interrupted point keeps its batches
+                    yield replace(latest, stop=None)
                 raise
-            self._latest = PointState(point=point, measured=measured, stop=stop)
-            yield self._latest
+            self._latest = latest
+            yield latest
 
-    def keep(self, store: Store, results: PointState, *, progress: Progress) -> int:
+    def keep(self, store: Store, results: PointResult, *, progress: Progress) -> int:
         """See `Study`."""
-        write_point(store, results.point, results.measured, results.stop)
+        write_point(store, results)
         return int(results.stop is not None)
 
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
@@ -181,18 +167,16 @@ class LinkStudy(Study):
         targets = {"bit_errors": self.rule.bit_errors, "packet_errors": self.rule.packet_errors}
         return Stop(reason=reason, target=targets.get(reason))
 
-    def _tell(
-        self, curve: Curve, point: LinkPoint, measured: Measured, stop: Stop, *, added: int, progress: Progress
-    ) -> None:
+    def _show(self, found: PointResult, *, added: int, progress: Progress) -> None:
         self.batches_added += added
         self.points_found += not added
-        self.points_timed += stop.reason == "time"
-        progress.settled(point.point_id)
+        self.points_timed += found.stop is not None and found.stop.reason == "time"
+        progress.settled(found.point.point_id)
         (progress.advance if added else progress.restored)(1)
-        fields = event("point-done", curve=curve.label, value_db=point.value_db, batches=added)
-        _log.info("%s, %g dB: %d batches", curve.label, point.value_db, added, extra=fields)
-        result = result_of(point, measured, stop, confidence=self.rule.confidence, independent=curve.independent)
-        progress.row(point_row(result, stored=not added))
+        label, value_db = found.curve.label, found.point.value_db
+        fields = event("point-done", curve=label, value_db=value_db, batches=added)
+        _log.info("%s, %g dB: %d batches", label, value_db, added, extra=fields)
+        progress.row(point_row(found, stored=not added))
 
     def _skip(self, curve: Curve, points: Sequence[LinkPoint], silent: LinkPoint, progress: Progress) -> None:
         self.skipped += len(points)
@@ -202,11 +186,3 @@ class LinkStudy(Study):
         _log.info("%s: %d points not needed", curve.label, len(points), extra=fields)
         listed = ", ".join(f"{value:g}" for value in values)
         progress.row(f"  skipped: {listed} dB, because no error was seen at {silent.value_db:g} dB")
-
-
-def _radio(curve: Curve, point: LinkPoint, seed: int) -> PointRadio:
-    try:
-        return PointRadio(curve, point, seed=seed)
-    except ScenarioError as error:
-        error.problem += f" (on the curve {curve.label})"
-        raise

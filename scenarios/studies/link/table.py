@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from scenarios.report.settings import csv_value
-from scenarios.report.tables.cells import csv_row
+from scenarios.report.settings import csv_value, setting_of
+from scenarios.report.tables.table import csv_row
+from scenarios.schema.schema import Axis
 from scenarios.studies.link.batches import AMOUNTS, COUNTS
 from scenarios.studies.link.closed_form import theory
-from scenarios.studies.link.level import LABELS
-from scenarios.studies.link.words import setting_of
 
 if TYPE_CHECKING:
     from phy.measure.monte_carlo import RateEstimate
@@ -48,7 +47,7 @@ def columns_of(plan: LinkPlan) -> list[str]:
     return [
         *plan.swept_paths,
         "curve",
-        *LABELS,
+        *get_args(Axis),
         "device",
         *COUNTS,
         *rates,
@@ -66,7 +65,7 @@ def _rows(plan: LinkPlan, result: CurveResult, point: PointResult) -> Iterator[d
     curve, num_devices = result.curve, result.curve.num_devices
     head: dict[str, Any] = {path: csv_value(setting_of(curve.point, path)) for path in plan.swept_paths}
     head["curve"] = curve.label
-    head |= {axis: round(curve.budget.value_db(point.point.esno_db, axis), 9) for axis in LABELS}
+    head |= {axis: round(curve.budget.value_db(point.point.esno_db, axis), 9) for axis in get_args(Axis)}
     foot = {
         "batches": point.measured.tally.batches,
         "seconds": point.measured.seconds,

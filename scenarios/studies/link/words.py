@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from scenarios.plan.points import Point, value_of
 from scenarios.report.settings import plain
-from scenarios.report.tables.text import with_interval
-from scenarios.schema.labels.labels import setting_label
+from scenarios.report.tables.intervals import with_interval
 from scenarios.studies.link.level import MEANINGS, PLAIN_LABELS
 
 if TYPE_CHECKING:
     from phy.measure.monte_carlo import RateEstimate, Stop, StopReason
-    from scenarios.studies.link.batches import Measured
-    from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
+    from scenarios.studies.link.plan import Curve, LinkPlan
     from scenarios.studies.link.results import PointResult
 
 REASONS: dict[StopReason, str] = {
@@ -63,7 +60,7 @@ def curve_rows(plan: LinkPlan, curve: Curve) -> tuple[str, str]:
     """Heading and column heads of a curve on the terminal."""
     devices = f"{curve.num_devices} device{'s' if curve.num_devices > 1 else ''}"
     bits = f"{curve.shape.transmissions * curve.shape.num_bits:,} bits a batch"
-    number = f"curve {curve.index + 1} of {len(plan.curves)}"
+    number = f"curve {curve.point.index + 1} of {len(plan.curves)}"
     return f"\n{plain(curve.label)}  ({number}, {devices}, {bits})", _aligned(heads(plan))
 
 
@@ -73,12 +70,13 @@ def point_row(result: PointResult, *, stored: bool) -> str:
     return f"{row}, stored" if stored else row
 
 
-def in_hand(curve: Curve, point: LinkPoint, measured: Measured, *, limit_s: float) -> str:
+def in_hand(result: PointResult, *, limit_s: float) -> str:
     """Counts of a point that is being measured."""
-    bits, packets = measured.tally.bits, measured.tally.packets
+    tally, spent = result.measured.tally, seconds(result.measured.seconds)
     return (
-        f"{plain(curve.label)}, {point.value_db:g} dB: {bits.observations:,} bits, {bits.errors:,} wrong; "
-        f"{packets.observations:,} packets, {packets.errors:,} wrong; {seconds(measured.seconds)} of {limit_s:g} s"
+        f"{plain(result.curve.label)}, {result.point.value_db:g} dB: "
+        f"{tally.bits.observations:,} bits, {tally.bits.errors:,} wrong; "
+        f"{tally.packets.observations:,} packets, {tally.packets.errors:,} wrong; {spent} of {limit_s:g} s"
     )
 
 
@@ -114,7 +112,7 @@ def axis_sentence(plan: LinkPlan) -> str:
     uncharged = "pilots, prefixes, check sums and retransmissions are not charged"
     text = f"{name} is the {MEANINGS[plan.measure.over]}; {uncharged}."
     links = [curve.link for curve in plan.curves]
-    if any(link.power.policy != "fixed" for link in links):
+    if any(not link.power.control.constant for link in links):
         text += " Under power control other than fixed it is the value that fixed power would give."
     if any(link.access == "noma" for link in links):
         text += " Under NOMA the power of a group counts as one."
@@ -134,16 +132,3 @@ def stop_sentence(plan: LinkPlan) -> str:
     if rule.relative_width is not None:
         targets.append(f"an interval of {rule.relative_width:g} of the bit error rate")
     return f"a point stops on {' and '.join(targets)}, or at {rule.max_bits:.3g} bits, or after {rule.max_seconds:g} s"
-
-
-def said(point: Point, path: str) -> str:
-    """A setting in words; of a mapping what the sweep wrote, not the defaults beside it."""
-    written = point.settings.get(path)
-    if path == "link.mcs" and written is not None:
-        return f"MCS {written}"
-    return setting_label(path, written if isinstance(written, dict) else setting_of(point, path))
-
-
-def setting_of(point: Point, path: str) -> Any:
-    """The value of a path; an MCS index as it was swept, though the link has its modulation and rate instead."""
-    return point.settings.get(path) if path == "link.mcs" else value_of(point, path)

@@ -1,18 +1,18 @@
-"""The cards: scenario files with a `card:` section, in the package or the user's own."""
+"""Reference checks: scenario files with a `card:` section, in the package or the user's own."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from scenarios.schema.errors import ScenarioError, listing
+from scenarios.schema.explain import explain
 from scenarios.schema.loader import LoadedScenario, load_scenario
-from scenarios.studies.verify.config import CardConfig
+from scenarios.studies.verify.expected import CardConfig
 
 CARDS = Path(__file__).parent / "cards"
 _SUFFIXES = (".yaml", ".yml")
@@ -20,7 +20,7 @@ _SUFFIXES = (".yaml", ".yml")
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A scenario and what is expected of it."""
+    """A reference check: a scenario, and the known answers for it."""
 
     name: str
     path: Path
@@ -28,13 +28,17 @@ class Card:
     loaded: LoadedScenario
 
 
+class _Carded(BaseModel):
+    card: CardConfig
+
+
 def card_names() -> tuple[str, ...]:
-    """Names of the cards of the package, in their order in the table."""
+    """Return the names of the reference checks of the package, in their order in the table."""
     return tuple(path.stem for path in sorted(CARDS.glob("*.yaml")))
 
 
 def load_card(source: str | Path, *, seed: int | None = None, overrides: Sequence[str] = ()) -> Card:
-    """A card by its name, or from a file. Raises ScenarioError for an unknown name or a card that is not valid."""
+    """Return a reference check by its name, or from a file. Raises ScenarioError for an unknown name or a bad file."""
     path = Path(source)
     if path.suffix not in _SUFFIXES:
         path = CARDS / f"{source}.yaml"
@@ -53,15 +57,7 @@ def load_card(source: str | Path, *, seed: int | None = None, overrides: Sequenc
             file=path,
         )
     try:
-        # Through JSON, so that strict types and tuples are read as everywhere in a scenario.
-        config = CardConfig.model_validate_json(json.dumps(loaded.scenario.card))
+        config = _Carded.model_validate(loaded.document).card
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(["card", *(str(part) for part in first["loc"])])
-        raise ScenarioError(
-            problem=str(first["msg"]).lower(),
-            remedy="see the reference checks of phyloop verify --list",
-            file=path,
-            key=place,
-        ) from None
+        raise explain(error, document=loaded.document, marks=loaded.marks) from None
     return Card(name=loaded.scenario.name, path=path, config=config, loaded=loaded)

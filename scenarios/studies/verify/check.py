@@ -1,18 +1,17 @@
-"""One comparison of a measurement with an answer that is known."""
+"""One comparison of a measurement with a known answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
+from math import isfinite, nan
 
 from phy.measure.monte_carlo import ClusteredCounts, estimate_rate
 
 FAMILY = 0.999
 """Confidence in the table as a whole: a faultless simulator fails somewhere in one run of a thousand."""
 MAX_CHECKS = 125
-"""Checks that share it (Bonferroni); tests hold the cards to this number."""
+"""Checks that share it (Bonferroni); tests hold the reference checks to this number."""
 CONFIDENCE = 1.0 - (1.0 - FAMILY) / MAX_CHECKS
 """Confidence of the interval of each check."""
 MIN_ERRORS = 30
@@ -24,8 +23,8 @@ _FARTHEST_DB = 40.0
 class Check:
     """`measured` in `[low, high]`, which has to meet the band `expected`; counts None where nothing is counted.
 
-    `resolves` says what difference would surely be noticed, tolerances included; `enough` whether the interval is as
-    narrow as the card asks.
+    `resolves` names the smallest difference that is surely noticed, tolerances included; `enough`: the interval is as
+    narrow as the reference check asks.
     """
 
     what: str
@@ -41,9 +40,8 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether interval and band meet, and nothing is missing."""
-        meets = self.low <= self.expected[1] and self.high >= self.expected[0]
-        return self.problem is None and self.enough and meets
+        """True if interval and band meet, and nothing is missing."""
+        return self.verdict == "pass"
 
     @property
     def verdict(self) -> str:
@@ -52,28 +50,31 @@ class Check:
             return f"FAIL: {self.problem}"
         if not self.enough:
             return "FAIL: too little data"
-        if self.passed:
+        if self.low <= self.expected[1] and self.high >= self.expected[0]:
             return "pass"
         return "FAIL: too high" if self.low > self.expected[1] else "FAIL: too low"
 
 
 def broken(problem: str) -> Check:
-    """The check of a card that could not be measured."""
-    nothing = float("nan")
+    """Return the check of something that could not be measured."""
+    return Check(what="run", measured=nan, low=nan, high=nan, expected=(nan, nan), resolves="", problem=problem)
+
+
+def exact(what: str, found: float, known: float, *, tolerance: float) -> Check:
+    """Return the check of a number without randomness, known to `tolerance`."""
     return Check(
-        what="run",
-        measured=nothing,
-        low=nothing,
-        high=nothing,
-        expected=(nothing, nothing),
-        resolves="",
-        problem=problem,
+        what=what,
+        measured=found,
+        low=found,
+        high=found,
+        expected=(known - tolerance, known + tolerance),
+        resolves=f"{tolerance:g}",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """What an error rate should be: `rate(shift_db)` if the link were better by `shift_db`, falling in it.
+    """Known error rate of a link: `rate(shift_db)` if the link were better by `shift_db`, falling in it.
 
     The measured rate may be better than `rate(0)` by `better_db` and worse by `worse_db`.
     """
@@ -86,7 +87,7 @@ class Reference:
     device: int | None = None
 
     def shift_db(self, rate: float) -> float:
-        """By how much the link would have to be better to have this error rate, to a thousandth [dB]."""
+        """Return how much better the link must be to have this error rate, to a thousandth [dB]."""
         low, high = -_FARTHEST_DB, _FARTHEST_DB
         while high - low > 1e-3:
             middle = (low + high) / 2.0
@@ -94,24 +95,24 @@ class Reference:
         return (low + high) / 2.0
 
     def width_db(self, counts: ClusteredCounts) -> float:
-        """Width of the interval of the error rate, as a shift of the link [dB]; infinite without data."""
+        """Return the width of the interval of the error rate, as a shift of the link [dB]; infinite without data."""
         if counts.errors < MIN_ERRORS or counts.clusters < 2:
             return float("inf")
         found = estimate_rate(counts, confidence=CONFIDENCE)
         return self.shift_db(found.low) - self.shift_db(found.high)
 
     def check(self, counts: ClusteredCounts, *, resolves_db: float, where: str) -> Check:
-        """Counts against this reference."""
+        """Compare counts with this reference."""
         found = estimate_rate(counts, confidence=CONFIDENCE)
         width = self.width_db(counts)
         resolved = width + max(self.better_db, self.worse_db)
         return Check(
             what=f"{where}: {self.what}",
-            measured=float("nan") if found.rate is None else found.rate,
+            measured=nan if found.rate is None else found.rate,
             low=found.low,
             high=found.high,
             expected=(self.rate(self.better_db), self.rate(-self.worse_db)),
-            resolves=f"{resolved:.2f} dB" if np.isfinite(resolved) else "nothing",
+            resolves=f"{resolved:.2f} dB" if isfinite(resolved) else "nothing",
             enough=width <= resolves_db,
             errors=counts.errors,
             observations=counts.observations,

@@ -1,8 +1,7 @@
-"""Reference checks as a study: each card is one task; what is kept holds for exactly this version and machine."""
+"""Reference checks as a study: each is one task; what is kept holds for exactly this version and machine."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,18 +17,14 @@ from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.plain_files import DATABASE
 from scenarios.files.provenance import find_cpu_model
 from scenarios.files.replacement import replace_text, writing
-from scenarios.plan.identity import canonical_json
-from scenarios.report.tables.cells import csv_row
-from scenarios.store.blobs import pack
+from scenarios.plan.identity import identity_of
+from scenarios.report.tables.table import csv_row
 from scenarios.store.database import telling_damage
-from scenarios.store.folder import NewBatch
+from scenarios.store.rows import NewBatch
 from scenarios.store.store import Store
 from scenarios.studies.verify.cards import Card, load_card
 from scenarios.studies.verify.check import Check, broken
-from scenarios.studies.verify.config import AmplitudeCaps, DopplerCorrelation, PowerDelayProfile, SumError
-from scenarios.studies.verify.fading import measure_doppler, measure_profile
-from scenarios.studies.verify.learning_cards import measure_caps, measure_sums
-from scenarios.studies.verify.link_cards import measure_link
+from scenarios.studies.verify.link_rates import measure_link
 from scenarios.studies.verify.table import (
     CSV_HEADS,
     INTERVAL_NOTE,
@@ -47,33 +42,25 @@ CSV, MARKDOWN = "verify.csv", "verify.md"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Kept:
-    """One check as it is stored, and its time [s]."""
-
-    check: Check
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Options:
-    """Which cards, and how."""
+    """Which reference checks, and how."""
 
     cards: list[str]
     fast: bool
     seed: int | None
 
 
-_KEPT, _OPTIONS = TypeAdapter(list[_Kept]), TypeAdapter(_Options)
+_VERDICTS, _OPTIONS = TypeAdapter(list[Verdict]), TypeAdapter(_Options)
 
 
 class VerifyStore(Store):
-    """Run folder of reference checks: each card is a task, its extra the list of its checks."""
+    """Run folder of reference checks: each is a task, its extra the list of its verdicts."""
 
     study = "verify"
 
 
 class VerifyStudy(Study):
-    """Reference checks; see `scenarios.engine.study.Study`. A batch is a `Card`, its results are its verdicts."""
+    """Reference checks; see `scenarios.engine.study.Study`. A batch is a `Card`, its results number and verdicts."""
 
     name = "reference-checks"
     store = VerifyStore
@@ -86,20 +73,19 @@ class VerifyStudy(Study):
         self.cards, self.fast, self.seed, self._debug = cards, fast, seed, debug
         # What is kept holds for exactly this version and machine.
         about = {"kind": "verify", "fast": fast, "versions": dict(versions()), "processor": find_cpu_model()}
-        texts = (canonical_json({**about, "card": card.loaded.scenario.model_dump(mode="json")}) for card in cards)
-        self.ids = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+        self.ids = [identity_of({**about, "card": card.loaded.scenario.model_dump(mode="json")}) for card in cards]
         self._verdicts: list[Verdict] = []
 
     @classmethod
     def reload(cls, store: Store) -> Self:
-        """The reference checks of a folder. ScenarioError for a card that is no longer there."""
+        """Return the reference checks of a folder. ScenarioError for one that is no longer there."""
         with telling_damage(store.folder / DATABASE):
             options = _OPTIONS.validate_python(store.read_scenario().root)
         cards = [load_card(name, seed=options.seed) for name in options.cards]
         return cls(cards, fast=options.fast, seed=options.seed)
 
     def document(self) -> tuple[str, Mapping[str, Any]]:
-        """See `Study`: which cards, instead of a scenario."""
+        """See `Study`: which reference checks, instead of a scenario."""
         root = {"cards": [str(card.path) for card in self.cards], "fast": self.fast, "seed": self.seed}
         return yaml.safe_dump(root, sort_keys=False, allow_unicode=True), root
 
@@ -108,31 +94,33 @@ class VerifyStudy(Study):
         cards = [card for card, one in zip(self.cards, self.ids, strict=True) if one not in done]
         return cards, len(cards)
 
-    def compute(self, batches: Iterable[Card], *, progress: Progress) -> Generator[list[Verdict], None, None]:
+    def compute(
+        self, batches: Iterable[Card], *, progress: Progress
+    ) -> Generator[tuple[int, list[Verdict]], None, None]:
         """See `Study`."""
         for card in batches:
-            number = self.cards.index(card) + 1
-            progress.taken(card.name, f"{number} of {len(self.cards)}: {card.name}")
+            number = self.cards.index(card)
+            progress.taken(card.name, f"{number + 1} of {len(self.cards)}: {card.name}")
             verdicts = []
-            for verdict in run_cards([card], fast=self.fast, debug=self._debug):
+            for verdict in run_card(card, fast=self.fast, debug=self._debug):
                 verdicts.append(verdict)
                 if not verdict.check.passed:
                     progress.row(f"{card.name}, {verdict.check.what}: {verdict.check.verdict}")
-            yield verdicts
+            yield number, verdicts
             progress.advance(1)
             progress.settled(card.name)
 
-    def keep(self, store: Store, results: list[Verdict], *, progress: Progress) -> int:
-        """See `Study`: a card with a check that does not pass has failed, and is measured again next time."""
-        card = results[0].card
-        wrong = [one.check.verdict for one in results if not one.check.passed]
+    def keep(self, store: Store, results: tuple[int, list[Verdict]], *, progress: Progress) -> int:
+        """See `Study`: one with a check that does not pass has failed, and is measured again next time."""
+        number, verdicts = results
+        wrong = [one.check.verdict for one in verdicts if not one.check.passed]
         batch = NewBatch(
-            ids=[self.ids[self.cards.index(card)]],
+            ids=[self.ids[number]],
             numbers=[0],
-            blob=pack({}, about={"card": card.name}),
-            seconds=sum(one.seconds for one in results),
+            about={"card": self.cards[number].name},
+            seconds=sum(one.seconds for one in verdicts),
             failures={0: "; ".join(wrong)} if wrong else {},
-            extras=[[asdict(_Kept(check=one.check, seconds=one.seconds)) for one in results]],
+            extras=[[asdict(one) for one in verdicts]],
         )
         store.add([batch])
         return 1
@@ -152,7 +140,7 @@ class VerifyStudy(Study):
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         """See `Study`."""
         console = Console(highlight=False)
-        print_verdicts(self._verdicts, console if console.is_terminal else Console(highlight=False, width=400))
+        print_verdicts(self._verdicts)
         console.print(f"\n{INTERVAL_NOTE}", highlight=False, soft_wrap=not console.is_terminal)
         console.print(summary(self._verdicts, seconds=seconds), highlight=False, soft_wrap=True)
         if outcome.found:
@@ -168,44 +156,28 @@ class VerifyStudy(Study):
 
     def _read(self, store: Store) -> list[Verdict]:
         tasks = store.read_tasks(self.ids)
-        verdicts: list[Verdict] = []
-        for card, task_id in zip(self.cards, self.ids, strict=True):
-            if task_id in tasks:
-                with telling_damage(store.folder / DATABASE):
-                    kept = _KEPT.validate_python(tasks[task_id].extra)
-                verdicts += [Verdict(card=card, check=one.check, seconds=one.seconds) for one in kept]
-        return verdicts
+        with telling_damage(store.folder / DATABASE):
+            kept = [_VERDICTS.validate_python(tasks[one].extra) for one in self.ids if one in tasks]
+        return [verdict for some in kept for verdict in some]
 
 
-def run_cards(cards: Sequence[Card], *, fast: bool = False, debug: bool = False) -> Iterator[Verdict]:
-    """Yield verdicts as they come. A card that cannot be measured fails and the others go on, unless `debug`."""
-    for card in cards:
-        started = time.perf_counter()
-        try:
-            for check in _checks(card, fast=fast):
-                now = time.perf_counter()
-                yield Verdict(card=card, check=check, seconds=now - started)
-                started = now
-        except Exception as error:
-            if debug:
-                raise
-            problem = " ".join(str(error).split()) or type(error).__name__
-            yield Verdict(card=card, check=broken(problem), seconds=time.perf_counter() - started)
+def run_card(card: Card, *, fast: bool = False, debug: bool = False) -> Iterator[Verdict]:
+    """Yield verdicts as they come. A reference check that cannot be measured fails, unless `debug`."""
+    started = time.perf_counter()
+    try:
+        for check in _checks(card, resolves_db=card.config.resolves_db * (FAST if fast else 1.0)):
+            now = time.perf_counter()
+            yield Verdict(name=card.name, check=check, seconds=now - started)
+            started = now
+    except Exception as error:
+        if debug:
+            raise
+        problem = " ".join(str(error).split()) or type(error).__name__
+        yield Verdict(name=card.name, check=broken(problem), seconds=time.perf_counter() - started)
 
 
-def _checks(card: Card, *, fast: bool) -> Iterator[Check]:
-    resolves_db = card.config.resolves_db * (FAST if fast else 1.0)
-    of_links = []
+def _checks(card: Card, *, resolves_db: float) -> Iterator[Check]:
     for expected in card.config.expect:
-        if isinstance(expected, SumError):
-            yield from measure_sums(card.loaded, expected, resolves_db=resolves_db)
-        elif isinstance(expected, PowerDelayProfile):
-            yield from measure_profile(card.loaded, expected, resolves_db=resolves_db)
-        elif isinstance(expected, DopplerCorrelation):
-            yield from measure_doppler(card.loaded, expected, resolves_db=resolves_db)
-        elif isinstance(expected, AmplitudeCaps):
-            yield from measure_caps(card.loaded, expected)
-        else:
-            of_links.append(expected)
-    if of_links:
-        yield from measure_link(card.loaded, tuple(of_links), resolves_db=resolves_db)
+        yield from expected.measure(card.loaded, resolves_db=resolves_db)
+    if of_link := [one for one in card.config.expect if one.of_link]:
+        yield from measure_link(card.loaded, of_link, resolves_db=resolves_db)

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
+from scenarios.report.tables.table import Table
 from scenarios.studies.verify.check import CONFIDENCE, FAMILY, Check
 
-if TYPE_CHECKING:
-    from scenarios.studies.verify.cards import Card
-
-HEADS = ("card", "what", "errors / counted", "measured", "interval", "expected", "resolves", "verdict", "time")
+HEADS = (
+    "reference check",
+    "what",
+    "errors / counted",
+    "measured",
+    "interval",
+    "expected",
+    "resolves",
+    "verdict",
+    "time",
+)
 CSV_HEADS = (
     "card",
     "what",
@@ -39,15 +42,15 @@ INTERVAL_NOTE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """One check of one card, and the time since the one before it [s]."""
+    """One check of the reference check `name`, and the time since the one before it [s]."""
 
-    card: Card
+    name: str
     check: Check
     seconds: float
 
 
 def cells(verdict: Verdict, *, first: bool) -> tuple[str, ...]:
-    """A row of text; its card is named in the `first` row only."""
+    """Return a row of text; its reference check is named in the `first` row only."""
     check = verdict.check
     counted = "" if check.observations is None else f"{check.observations:,}"
     if check.errors is not None:
@@ -55,11 +58,11 @@ def cells(verdict: Verdict, *, first: bool) -> tuple[str, ...]:
     low, high = check.expected
     exact = isnan(low) or high - low <= 1e-9 * abs(high)
     return (
-        verdict.card.name if first else "",
+        verdict.name if first else "",
         check.what,
         counted,
         _number(check.measured),
-        "" if check.low == check.high else f"{_number(check.low)} to {_number(check.high)}",
+        "" if isnan(check.low) or check.low == check.high else f"{_number(check.low)} to {_number(check.high)}",
         _number(low) if exact else f"{_number(low)} to {_number(high)}",
         check.resolves,
         check.verdict,
@@ -67,25 +70,28 @@ def cells(verdict: Verdict, *, first: bool) -> tuple[str, ...]:
     )
 
 
-def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
+def table_of(verdicts: Sequence[Verdict]) -> Table:
+    """The table of all checks."""
+    names = ["", *(verdict.name for verdict in verdicts)]
+    rows = tuple(cells(verdict, first=verdict.name != before) for verdict, before in zip(verdicts, names, strict=False))
+    return Table(columns=HEADS, rows=rows, left=HEADS[:-1], wrapped=("what", "verdict"))
+
+
+def print_verdicts(verdicts: Sequence[Verdict]) -> None:
     """Print the table, as wide as it needs to be where the output is no terminal."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in HEADS:
-        table.add_column(head, no_wrap=head not in ("what", "verdict"), justify="right" if head == "time" else "left")
-    for row, verdict in _rows(verdicts):
-        colour = "green" if verdict.check.passed else "bold red"
-        table.add_row(*row[:-2], Text(row[-2], style=colour), row[-1])
-    console.print(table, soft_wrap=not console.is_terminal)
+    styles = {one.check.verdict: "green" if one.check.passed else "bold red" for one in verdicts}
+    table_of(verdicts).print(styles=styles)
 
 
 def summary(verdicts: Sequence[Verdict], *, seconds: float) -> str:
-    """The last line."""
+    """Return the last line: how many checks, and which failed."""
     failed = [verdict for verdict in verdicts if not verdict.check.passed]
-    cards = list(dict.fromkeys(verdict.card.name for verdict in verdicts))
-    counts = f"{len(cards)} reference check{'s' if len(cards) != 1 else ''}, {len(verdicts)} comparisons"
+    number = len({verdict.name for verdict in verdicts})
+    counts = f"{number} reference check{'s' if number != 1 else ''}, {len(verdicts)} comparison"
+    counts += "s" if len(verdicts) != 1 else ""
     if not failed:
         return f"{counts}: all pass, in {seconds:.0f} s"
-    names = ", ".join(dict.fromkeys(verdict.card.name for verdict in failed))
+    names = ", ".join(dict.fromkeys(verdict.name for verdict in failed))
     return f"{counts}: {len(failed)} FAIL ({names}), in {seconds:.0f} s"
 
 
@@ -94,7 +100,7 @@ def csv_values(verdict: Verdict) -> tuple[object, ...]:
     check = verdict.check
     numbers = (check.measured, check.low, check.high, *check.expected)
     return (
-        verdict.card.name,
+        verdict.name,
         check.what,
         check.errors,
         check.observations,
@@ -106,18 +112,8 @@ def csv_values(verdict: Verdict) -> tuple[object, ...]:
 
 
 def markdown(verdicts: Sequence[Verdict], *, seconds: float) -> str:
-    """The table with its summary and the meaning of its intervals."""
-    lines = ["| " + " | ".join(HEADS) + " |", "|" + " --- |" * len(HEADS)]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row, _ in _rows(verdicts)]
-    return "\n".join([*lines, "", summary(verdicts, seconds=seconds), "", INTERVAL_NOTE, ""])
-
-
-def _rows(verdicts: Sequence[Verdict]) -> list[tuple[tuple[str, ...], Verdict]]:
-    names = [verdict.card.name for verdict in verdicts]
-    return [
-        (cells(verdict, first=number == 0 or names[number - 1] != verdict.card.name), verdict)
-        for number, verdict in enumerate(verdicts)
-    ]
+    """Return the table with its summary and the meaning of its intervals."""
+    return "\n".join([table_of(verdicts).markdown(), "", summary(verdicts, seconds=seconds), "", INTERVAL_NOTE, ""])
 
 
 def _number(value: float) -> str:

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from flmc_setting import RAYLEIGH, paper_config, paper_link
 
-from fl.accounting.budget_amplitudes import renyi_limits
-from fl.accounting.budget_found import settled
-from fl.accounting.budget_releases import release_of
-from fl.config import FedAvgConfig
+from fl.accounting.amplitudes import renyi_limits
+from fl.accounting.uploads import release_of
+from fl.learning.fedavg import FedAvgConfig
 from fl.results import TrialResult
 from fl.run import run_trials
 from fl.schemes.probit.probit_bound import dp_bound
@@ -138,9 +137,7 @@ def fitting(config: FedAvgConfig, privacy: Any) -> int:
     one = release.event()
     limit = privacy.budget
     sums = [
-        account(
-            [type_of(one, count=(n + 1) * release.form.coordinates)], delta=limit.delta, accountant=limit.accountant
-        )
+        account([type_of(one, count=(n + 1) * release.coordinates)], delta=limit.delta, accountant=limit.accountant)
         for n in range(config.rounds)
     ]
     return int(np.sum(np.array(sums) <= limit.epsilon))
@@ -187,7 +184,7 @@ def test_schemes_fall_silent_too(name: str) -> None:
         own = {"epsilon": 2.0, "l1_clip": 0.1, "bound": "adaptive", "form": "exact", "channel": "agnostic"}
     config = setting({"name": name, **own})
     release = release_of(config, link=LINK, privacy=SchemeBudget(mechanism="scheme", budget=budget()))
-    two = account([type_of(release.event(), count=2 * release.form.coordinates)], delta=1e-5, accountant="pld")
+    two = account([type_of(release.event(), count=2 * release.coordinates)], delta=1e-5, accountant="pld")
     inner = budget(1.001 * two, calibrate=False, action="silent")
     result = trial(config, SchemeBudget(mechanism="scheme", budget=inner))
     assert result.metrics["rounds_sent"] == 2.0
@@ -211,7 +208,7 @@ def test_a_device_that_has_nothing_left_is_silent_while_others_send() -> None:
 
 def test_probits_bound_is_what_the_found_epsilon_asks_for() -> None:
     config = setting({"name": "probit", "epsilon": 1.0, "l1_clip": 0.1, "channel": "agnostic"})
-    found = settled(config, link=LINK, privacy=SchemeBudget(mechanism="scheme", budget=budget(2.0))).aggregation
+    found = config.settled(link=LINK, privacy=SchemeBudget(mechanism="scheme", budget=budget(2.0))).aggregation
     assert found.epsilon != 1.0
     assert found.b == float(dp_bound(epsilon=found.epsilon, l1_clip=0.1))
 

@@ -11,14 +11,13 @@ import pytest
 from flmc_setting import RAYLEIGH, SEED, paper_config, paper_link
 from scipy.special import ndtri
 
-from fl.accounting.ledger_fedavg import TOLD_BY_ATTACKERS
+from fl.accounting.ledger_fedavg import TOLD_BY_ATTACKERS, sampled_share
 from fl.accounting.ledger_flmc import MANY_LOOKS, NO_NOISE, flmc_account
-from fl.accounting.ledger_sent import sampled_share
-from fl.accounting.ledgers import account_of
-from fl.config import FedAvgConfig
-from fl.config.scheme import JopeqScheme
+from fl.accounting.ledgers import accounts_of
+from fl.learning.fedavg import FedAvgConfig
 from fl.results import OnAir, PrivacyAccount, TrialResult
 from fl.run import run_trials
+from fl.schemes.jopeq import JopeqScheme
 from phy.config import LinkConfig
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig, SchemeBudget
 from privacy.events.events import Ledger
@@ -175,7 +174,7 @@ def independent() -> TrialResult:
 def told_of(result: TrialResult, **changes: Any) -> Ledger:
     """The ledger of the same records, had they come over a link of another law."""
     link = LinkConfig.model_validate({**SMALL_PACKETS.model_dump(exclude_unset=True), **changes})
-    found = account_of(setting("mean", codec="fixed-point"), link=link, privacy=flipping(), result=result)
+    (found,) = accounts_of(setting("mean", codec="fixed-point"), link=link, privacy=flipping(), results=[result])
     assert found is not None
     return found.ledger
 
@@ -374,7 +373,7 @@ def test_a_trial_that_failed_still_has_an_account_of_the_rounds_before() -> None
         link={name: values[:2] for name, values in whole.link.items()},
         devices={name: values[:2] for name, values in whole.devices.items()},
     )
-    found = account_of(setting(aggregation), link=radio(), privacy=None, result=failed)
+    (found,) = accounts_of(setting(aggregation), link=radio(), privacy=None, results=[failed])
     assert found is not None
     np.testing.assert_array_equal(found.ledger.parameter, of(whole).ledger.parameter[:2])
     assert found.ledger.coordinates == of(whole).ledger.coordinates

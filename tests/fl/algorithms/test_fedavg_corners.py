@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtr
 
 from fl.algorithms.fedavg import Federation
-from fl.config import FedAvgConfig
+from fl.learning.fedavg import FedAvgConfig
 from fl.results import TrialResult
 from fl.run import run_trials
 from phy.config import LinkConfig

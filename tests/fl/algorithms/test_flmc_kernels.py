@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from fl.codecs.one_bit import StochasticOneBit
+from fl.codecs.bits.one_bit import StochasticOneBit
 from fl.tasks.linear_kernel import quadratic_gradients
 from phy.numerics.random import Purpose, round_keys, threefry
 from phy.numerics.workers import THREADS_VARIABLE
@@ -59,7 +59,7 @@ def test_values_in_several_parts_draw_the_words_of_one(monkeypatch: pytest.Monke
     keys = round_keys(1, TRIALS, Purpose.LOCAL_TRAINING, 4)
     values = np.random.default_rng(2).standard_normal((len(TRIALS), DEVICES, 500))
     whole = StochasticOneBit(slope=1.0).encode(values, keys=keys).payload
-    monkeypatch.setattr("fl.codecs.parts._VALUES_AT_ONCE", 64 * DEVICES * len(TRIALS))
+    monkeypatch.setattr("fl.codecs.bits.parts._VALUES_AT_ONCE", 64 * DEVICES * len(TRIALS))
     np.testing.assert_array_equal(StochasticOneBit(slope=1.0).encode(values, keys=keys).payload, whole)
 
 

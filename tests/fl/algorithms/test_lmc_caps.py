@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fl.algorithms.lmc_caps import lmc_amplitude_cap, step_size
-from fl.config import FlmcConfig
+from fl.learning.flmc import FlmcConfig
 
 PAPER = {"noise_power": 1.0, "quantizer_slope": 0.05, "gradient_bound": 30.0, "num_devices": 20}
 positive = st.floats(1e-6, 1e3)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from fl.config import FedAvgConfig
 from fl.data import missing_data
+from fl.learning.fedavg import FedAvgConfig
 from fl.run import run_trials
 from phy.config import LinkConfig
 

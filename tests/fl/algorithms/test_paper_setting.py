@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flmc_setting import metric, run_paper, standard_error
 
-import phy.links.superposition
+import phy.links.power
 from fl.results import CAP_NAMES
 
 TRIALS = range(240)
@@ -67,9 +67,7 @@ def test_the_mse_is_what_the_digest_says(point: Published) -> None:
 def test_an_amplitude_off_by_half_a_db_is_caught(
     point: Published, error_db: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        phy.links.superposition, "decide_amplitude", off_by(error_db, phy.links.superposition.decide_amplitude)
-    )
+    monkeypatch.setattr(phy.links.power, "decide_amplitude", off_by(error_db, phy.links.power.decide_amplitude))
     with pytest.raises(AssertionError, match="comparison failed"):
         assert_mse_is_the_published(point)
 

@@ -12,9 +12,11 @@ import pytest
 from flmc_setting import RAYLEIGH, paper_config, paper_link
 
 from fl.checkpoints import Saved, State
-from fl.config import FedAvgConfig, ReconstructionConfig
+from fl.config import Learning
+from fl.learning.fedavg import FedAvgConfig
+from fl.learning.reconstruction import ReconstructionConfig
 from fl.results import TrialResult
-from fl.run import Learning, run_trials
+from fl.run import run_trials
 from phy.config import LinkConfig
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
 from scenarios.store.checkpoint_files import Checkpoint, read_checkpoint, write_checkpoint

@@ -10,12 +10,12 @@ import pytest
 from fl.recorder import of_trials
 from fl.results import TrialResult
 from fl.run import run_trials
-from privacy import PrivacyConfig, RoundPrivacy
+from privacy.config import PrivacyConfig
+from privacy.mechanisms.amplitude_privacy import RoundPrivacy
 from scenarios.plan.plan import expand
 from scenarios.schema.loader import load_scenario
-from scenarios.store.accounts import account_text
 from scenarios.store.store import Store
-from scenarios.store.trials import SERIES_TABLES
+from scenarios.store.trials import SERIES_TABLES, account_text
 
 ROUNDS = 40
 

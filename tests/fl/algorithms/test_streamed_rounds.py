@@ -10,13 +10,12 @@ import pytest
 from fl.algorithms import device_blocks
 from fl.algorithms import fedavg as federation
 from fl.algorithms.fedavg import Federation
-from fl.config import FedAvgConfig
-from fl.footprint import bytes_per_trial, held_at_once
+from fl.learning.fedavg import FedAvgConfig
 from fl.local.divergence import DivergedError
 from fl.local.linear import linear_steps
 from fl.partition.choices import choose_for_each
 from fl.results import TrialResult
-from fl.schemes.stochastic_bits import SignSums
+from fl.schemes.coders.stochastic_bits import SignSums
 from phy.config import LinkConfig
 
 DEVICES = 300
@@ -198,7 +197,7 @@ def test_memory_foretold_grows_with_a_million_devices_by_what_is_kept_of_each_al
             "aggregation": CPA,
             **learning,
         }
-        return bytes_per_trial(FedAvgConfig.model_validate(told), link)
+        return FedAvgConfig.model_validate(told).bytes_per_trial(link)
 
     streamed = foretold(1_000_000) - foretold(100_000)
     # Some 200 numbers of each device, where an update alone has 7,850.
@@ -223,7 +222,7 @@ def test_memory_foretold_grows_with_a_million_devices_by_what_is_kept_of_each_al
     ],
 )
 def test_why_all_updates_are_held_is_told_with_a_remedy(learning: dict[str, Any], why: str | None) -> None:
-    found = held_at_once(FedAvgConfig.model_validate({"upload": "update", **learning}))
+    found = FedAvgConfig.model_validate({"upload": "update", **learning}).held_at_once()
     assert found == why if why is None else found is not None and why in found
 
 

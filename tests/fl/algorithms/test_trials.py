@@ -11,12 +11,12 @@ from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_lin
 import phy.engines.fused.flat.link
 import phy.engines.sionna.flat
 import phy.fading.block_taps
-from fl.codecs import one_bit_kernel
+from fl.codecs.bits import one_bit_kernel
 from fl.results import TrialResult
 from fl.run import run_trials
 from fl.tasks.gaussian_linear import GaussianLinear
 from phy.config import CsiError
-from privacy import PrivacyConfig
+from privacy.config import PrivacyConfig
 
 TRIALS = (0, 1, 2, 5, 6, 11, 40)
 SCHEMES = ("digital", "analog", "digital-orthogonal", "noiseless", "exact")

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attack_setting import attack_of
 from baseline_setting import round_of
 
-from fl.attacks import attacks
 from fl.attacks.attacks import attack_bits, attack_updates, choose_attackers, poison_labels
-from fl.config.scheme import AttackConfig
+from fl.attacks.kinds import numbers
+from fl.config.attack import Attack
 from fl.tasks.base import LearningError
 
 UPDATE_KINDS = ("gaussian", "sign-flip", "scale", "zero-gradient", "duplicate")
@@ -20,11 +21,11 @@ DEVICES = np.arange(40, 40 + K)
 LYING = np.isin(np.arange(K), [0, 3, 11])
 
 
-def config(kind: str, **more: Any) -> AttackConfig:
-    return AttackConfig(kind=kind, **({"share": 0.25} if "devices" not in more and "share" not in more else {}), **more)
+def config(kind: str, **more: Any) -> Attack:
+    return attack_of(kind=kind, **({"share": 0.25} if "devices" not in more and "share" not in more else {}), **more)
 
 
-def chosen(attack: AttackConfig, *, num_devices: int = 100, seed: int = 1, trial: int = 0) -> np.ndarray:
+def chosen(attack: Attack, *, num_devices: int = 100, seed: int = 1, trial: int = 0) -> np.ndarray:
     return choose_attackers(attack, num_devices=num_devices, seed=seed, trial=trial)
 
 
@@ -119,7 +120,7 @@ def test_noise_and_coins_belong_to_the_device_and_the_round(monkeypatch: pytest.
     moved[[0, 3]] = moved[[3, 0]]
     np.testing.assert_array_equal(attacked("gaussian", VALUES, devices=moved)[LYING], noise[[1, 0, 2]])
     np.testing.assert_array_equal(coins(moved), flips[[1, 0, 2]])
-    monkeypatch.setattr(attacks, "_NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr(numbers, "_NUMBERS_AT_ONCE", 1)
     np.testing.assert_array_equal(attacked("gaussian", VALUES)[LYING], noise)
     wide = attack_bits(
         config("random"),
@@ -165,6 +166,8 @@ def test_labels_are_mirrored_on_the_attackers_own_samples_alone() -> None:
     labels = np.array([0, 1, 2, 9, 5, 4], np.int64)
     samples = (np.array([0, 3]), np.array([1]), np.array([4, 2]), np.array([5]))
     attackers = np.array([True, False, True, False])
-    found = poison_labels(labels, samples=samples, attackers=attackers, num_classes=10)
+    found = poison_labels(
+        attack_of(kind="labels", share=0.2), labels, samples=samples, attackers=attackers, num_classes=10
+    )
     np.testing.assert_array_equal(found, [9, 1, 7, 0, 4, 4])
     np.testing.assert_array_equal(labels, [0, 1, 2, 9, 5, 4])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attack_setting import attack_of
 from flmc_setting import (
     SEED,
     assert_same_bits,
@@ -23,14 +24,15 @@ from oracles.numpy_jammed_flmc import run_jammed_chain
 from fl.algorithms.flmc import build_flmc
 from fl.attacks.attacks import attack_bits, attack_updates
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
-from fl.config import AttackConfig, FlmcConfig
+from fl.config.attack import Attack
+from fl.learning.flmc import FlmcConfig
 from fl.results import TrialResult
 from fl.run import run_trials
 from fl.tasks import build_task
 from fl.tasks.base import LearningError
 from phy.config import CsiError
 from phy.fading.block_taps import UplinkContext
-from privacy import PrivacyConfig
+from privacy.config import PrivacyConfig
 from privacy.mechanisms.flmc_analog import analog_delta
 from privacy.mechanisms.flmc_digital import digital_delta
 
@@ -40,11 +42,11 @@ AT_25_DB = 0.04 * 10**1.25
 """|h| sqrt(P0): what a jammer arrives at in the paper's setting."""
 
 
-def attack(kind: str = "jam", **more: Any) -> AttackConfig:
-    return AttackConfig(kind=kind, **({} if "devices" in more or "share" in more else {"share": 0.15}), **more)
+def attack(kind: str = "jam", **more: Any) -> Attack:
+    return attack_of(kind=kind, **({} if "devices" in more or "share" in more else {"share": 0.15}), **more)
 
 
-def of_trials(config: AttackConfig | None, *, num_devices: int = K) -> AttackersOfTrials:
+def of_trials(config: Attack | None, *, num_devices: int = K) -> AttackersOfTrials:
     return AttackersOfTrials(config, num_devices=num_devices, gradient_bound=BOUND)
 
 
@@ -336,7 +338,7 @@ HARSH = {
     ],
     ids=lambda one: one if isinstance(one, str) else one.kind,
 )
-def test_an_attacked_trial_has_the_numbers_that_it_has_alone(scheme: str, config: AttackConfig) -> None:
+def test_an_attacked_trial_has_the_numbers_that_it_has_alone(scheme: str, config: Attack) -> None:
     trials = (0, 1, 2, 5, 6, 11, 40)
     whole = run(scheme, trials, link=HARSH, attack=config)
     again = run(scheme, trials, link=HARSH, attack=config)
@@ -381,12 +383,12 @@ def test_attackers_are_the_same_in_all_rounds_and_others_in_other_trials() -> No
         ("noiseless", attack("invert"), "measured", "invert acts on bits, and scheme noiseless sends none"),
         ("digital", attack(), "error_free", "full power of a radio, and error_model error_free has none"),
         ("digital", attack(devices=(3, 20)), "measured", "number 20, but there are only 20, from 0 to 19"),
-        ("digital", attack("zero-gradient", share=1.0), "measured", "all 20 devices attack, but zero-gradient answers"),
+        ("digital", attack("zero-gradient", share=1.0), "measured", "all 20 devices attack, but zero-gradient needs"),
         ("analog", attack("sign-flip", factor=2.0), "measured", "leaves signs as they are; make it negative"),
     ],
 )
 def test_an_attack_that_cannot_be_is_refused_in_one_sentence(
-    scheme: str, asked: AttackConfig, error_model: str, sentence: str
+    scheme: str, asked: Attack, error_model: str, sentence: str
 ) -> None:
     config = FlmcConfig(scheme=scheme, attack=asked)
     with pytest.raises(LearningError) as error:

@@ -12,18 +12,12 @@ from pydantic import ValidationError
 
 from fl.attacks.image_inversion import invert_linear, likeness, psnr_db
 from fl.attacks.reconstruction import deal
-from fl.config import ReconstructionConfig
+from fl.learning.reconstruction import ReconstructionConfig
 from fl.models.federated import FederatedModel, Piece
 from fl.results import TrialResult
 from fl.run import run_trials
-from fl.schemes.base import Senders
-from fl.schemes.build import build_rounds
-from fl.schemes.cpa.cpa_build import build_cpa
-from fl.schemes.probit.probit import build_probit
+from fl.schemes.coders.coder import Senders
 from fl.schemes.probit.probit_bound import privacy_loss
-from fl.schemes.received_updates import read_updates
-from fl.schemes.sign import build_sign
-from fl.schemes.values.build_values import build_baseline
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
@@ -264,18 +258,13 @@ def test_every_update_is_read_as_the_server_would_aggregate_it_alone(scheme: dic
     rng = np.random.default_rng(8)
     updates = (0.1 * rng.standard_normal((3, 37))).astype(np.float32)
     context, devices = UplinkContext(seed=1, trials=(0,), round_index=0), np.arange(3)
-    name, told = scheme["name"], settings.aggregation
-    build = {
-        "cpa": lambda: build_cpa(told, num_values=37, pieces=MODEL.pieces),
-        "probit": lambda: build_probit(told, num_values=37),
-    }
-    build["sign"] = lambda: build_sign(told, num_values=37)
-    one = build.get(name, lambda: build_baseline(told, pieces=MODEL.pieces))()
+    one = settings.aggregation.build(pieces=MODEL.pieces)
     payload = one.encode(updates, devices=devices, context=context)
-    assert (payload == build_rounds(settings, model=MODEL).encode(updates, devices=devices, context=context)).all()
     factor = np.array([0.9, 0.5, 0.7])
-    known = rng.random((3, one.num_bits)) < 0.8 if gaps else None
-    found = read_updates(one, payload, devices=devices, context=context, factor=factor, known=known)
+    known = rng.random((3, settings.upload_bits(37))) < 0.8 if gaps else None
+    together = Senders(devices=devices, context=context, weights=np.full(3, 1 / 3), factor=factor, known=known)
+    found = one.read(payload, together)
+    assert found is not None
     for row in range(3):
         alone = Senders(
             devices=devices[row : row + 1],

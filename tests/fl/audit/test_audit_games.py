@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from fl.algorithms.flmc import Gradients
 from fl.audit.attack import Audited, audit
 from fl.audit.build import build_game
-from fl.audit.games.flmc_game import FlmcGame
-from fl.audit.games.game import Listener
-from fl.config import FedAvgConfig, FlmcConfig
+from fl.audit.flmc_game import FlmcGame
+from fl.audit.game import Listener
+from fl.learning.fedavg import FedAvgConfig
+from fl.learning.flmc import FlmcConfig
 from fl.tasks.base import LearningError
 from fl.uplink import protection
 from phy.config import LinkConfig
@@ -179,15 +180,15 @@ def test_receiver_noise_that_is_credited_but_absent_is_caught(scheme: str, monke
 def test_gradients_that_are_not_clipped_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing_lost = np.zeros(1, bool)
     monkeypatch.setattr(
-        "fl.audit.games.flmc_game.clipped_gradients",
-        lambda task, theta, _: Gradients(task.gradients(theta), nothing_lost),
+        "fl.audit.flmc_game.clipped_gradients",
+        lambda gradients, _: Gradients(gradients, nothing_lost),
     )
     found = play_flmc("analog")
     assert found.result.epsilon_lower > tightest(found)
 
 
 def test_sigma_zero_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protection.GaussianNoise, "perturb", protection.NoProtection.perturb)
+    monkeypatch.setattr(protection.GaussianNoise, "perturb", protection.Protection.perturb)
     found = play({"name": "mean"}, privacy=GAUSSIAN, delta=0.01)
     assert found.result.epsilon_lower > tightest(found)
 
@@ -278,7 +279,7 @@ def test_codewords_that_err_together_hold_one_game_each() -> None:
         game = build_game(
             learning, link=LinkConfig.model_validate(link), privacy=None, seed=1, num_games=4000, rounds=1
         )
-        sizes.append(len(game._places.places))
+        sizes.append(len(game.places.places))
     assert sizes[0] > 1 == sizes[1]
 
 

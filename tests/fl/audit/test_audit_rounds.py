@@ -6,20 +6,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attack_setting import attack_of
 
 from fl.audit.attack import Audited, audit
 from fl.audit.build import build_game
-from fl.audit.games.flmc_game import FlmcGame
-from fl.audit.games.game import Game
+from fl.audit.flmc_game import FlmcGame
+from fl.audit.game import Game
 from fl.audit.rounds import weakest_rounds
-from fl.config import FedAvgConfig, FlmcConfig, ReconstructionConfig
-from fl.config.scheme import AttackConfig
+from fl.learning.fedavg import FedAvgConfig
+from fl.learning.flmc import FlmcConfig
+from fl.learning.reconstruction import ReconstructionConfig
 from fl.schemes.probit.probit_bound import privacy_loss
 from fl.tasks.base import LearningError
 from fl.uplink import protection
 from phy.config import LinkConfig
-from privacy import PrivacyConfig
-from privacy.config import AmplitudeBudget, BitFlippingBudget, GaussianBudget, GaussianConfig, SchemeBudget
+from privacy.config import (
+    AmplitudeBudget,
+    BitFlippingBudget,
+    GaussianBudget,
+    GaussianConfig,
+    PrivacyConfig,
+    SchemeBudget,
+)
 from privacy.events.claims import Claim
 
 GAMES = 6_000
@@ -81,8 +89,8 @@ def test_the_rounds_that_release_most_are_played_and_the_first_ones_among_equals
     assert weakest_rounds(np.array([1.0, 3.0, 2.0, 3.0]), count=2).indices == (1, 3)
     alike = weakest_rounds(np.ones(5), count=2)
     assert alike.indices == (0, 1)
-    assert alike.told() == "rounds 1 to 2 of 5, all of them alike"
-    assert weakest_rounds(np.array([1.0, 2.0]), count=1).told() == "round 2 of 2, where most is released"
+    assert alike.describe() == "rounds 1 to 2 of 5, all of them alike"
+    assert weakest_rounds(np.array([1.0, 2.0]), count=1).describe() == "round 2 of 2, where most is released"
     with pytest.raises(LearningError, match="a game of 3 rounds does not fit a run of 2"):
         weakest_rounds(np.ones(2), count=3)
 
@@ -110,7 +118,7 @@ def test_a_rising_schedule_is_audited_in_its_last_round_which_releases_more_than
 
 
 def test_noise_of_a_budget_that_is_not_added_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protection.GaussianNoise, "perturb", protection.NoProtection.perturb)
+    monkeypatch.setattr(protection.GaussianNoise, "perturb", protection.Protection.perturb)
     found = played(game(fedavg(), GaussianBudget.model_validate({"mechanism": "gaussian", "budget": BUDGET})))
     assert all(found.refuted(claim) for claim in found.claims)
 
@@ -208,4 +216,4 @@ def test_nobody_honest_is_nobody_to_audit() -> None:
     with pytest.raises(LearningError, match="all 4 devices attack"):
         flmc("analog", attack={"kind": "sign-flip", "share": 1.0})
     with pytest.raises(LearningError, match="all 10 devices attack"):
-        game(fedavg(attack=AttackConfig(kind="ones", share=1.0), aggregation={"name": "sign"}, upload="update"))
+        game(fedavg(attack=attack_of(kind="ones", share=1.0), aggregation={"name": "sign"}, upload="update"))

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from fl.codecs import Binary32, Codec, FixedPoint, StochasticOneBit, Uniform, build_codec, parts
-from fl.codecs.packing import pack, unpack
-from fl.config import Binary32Config, FixedPointConfig, UniformConfig
+from fl.codecs.binary32 import Binary32
+from fl.codecs.bits import parts
+from fl.codecs.bits.one_bit import StochasticOneBit
+from fl.codecs.bits.packing import pack, unpack
+from fl.codecs.fixed_point import FixedPoint
+from fl.codecs.uniform import Uniform
+from fl.config.codec import Codec
 from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, round_keys, uniform_words
 
@@ -18,9 +22,9 @@ LIMITS = {
     StochasticOneBit(slope=0.05): math.inf,
     StochasticOneBit(slope=2.0): math.inf,
     Binary32(): math.inf,
-    FixedPoint(fraction_bits=10, value_range=32.0): 32.0,
-    FixedPoint(fraction_bits=23, value_range=0.25): 0.25,
-    FixedPoint(fraction_bits=52, value_range=32.0): 32.0,
+    FixedPoint(fraction_bits=10, bound=16.0): 32.0,
+    FixedPoint(fraction_bits=23, bound=0.125): 0.25,
+    FixedPoint(fraction_bits=52, bound=16.0): 32.0,
     Uniform(bits=1, bound=30.0): 30.0,
     Uniform(bits=5, bound=0.7, stochastic=False): 0.7,
     Uniform(bits=8, bound=30.0): 30.0,
@@ -239,18 +243,6 @@ def test_packing_puts_the_bits_of_each_code_one_after_the_other(bits: int, num_v
     packed = pack(codes, bits=bits)
     np.testing.assert_array_equal(packed[1, 2], np.packbits([int(digit) for digit in digits]))
     np.testing.assert_array_equal(unpack(packed, bits=bits, num_values=num_values), codes)
-
-
-def test_the_configuration_names_the_codec() -> None:
-    assert build_codec(Binary32Config()) == Binary32()
-    assert build_codec(UniformConfig(bits=3, bound=0.5, stochastic=False)) == Uniform(
-        bits=3, bound=0.5, stochastic=False
-    )
-    # nu_inf = 0.5 has the exponent field 126 and the range 2^0; nu_inf = 1 has 127 and 2^1.
-    assert build_codec(FixedPointConfig(bound=0.5)) == FixedPoint(fraction_bits=23, value_range=1.0)
-    assert build_codec(FixedPointConfig(bound=1.0, fraction_bits=10)) == FixedPoint(fraction_bits=10, value_range=2.0)
-    for config in (Binary32Config(), FixedPointConfig(fraction_bits=52), UniformConfig(bits=7)):
-        assert build_codec(config).bits_per_value == config.bits_per_value
 
 
 @pytest.mark.parametrize("slope", [0.01, 0.05, 0.1])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.codecs import packing
-from fl.codecs.packing import code_dtype, pack, unpack
+from fl.codecs.bits import packing
+from fl.codecs.bits.packing import code_dtype, pack, unpack
 
 
 def written_out(codes: np.ndarray, *, bits: int) -> np.ndarray:

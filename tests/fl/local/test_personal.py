@@ -9,8 +9,7 @@ import pytest
 from local_setting import CLASSES, SCALE, SEED, TRIAL, images, network
 
 import fl.local.stacked as stacked
-from fl.config.local import LocalConfig
-from fl.config.scheme import PersonalConfig
+from fl.config.local import LocalConfig, PersonalConfig
 from fl.data import ImageData
 from fl.local import LocalTrainer, evaluate
 from fl.local.personal import PersonalModels, hold_out, personal_local_config

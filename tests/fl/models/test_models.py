@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fl.config import ModelConfig
 from fl.models.build import build_model
 from fl.models.federated import FederatedModel
 from fl.models.keras_backend import keras_on_tensorflow
+from fl.models.kinds.networks import ModelConfig
 from fl.tasks.base import LearningError
 
 DIGITS = {"image_shape": (8, 8, 1), "num_classes": 10}
@@ -48,7 +48,7 @@ def test_another_process_starts_from_the_same_weights_whatever_its_keras_file_sa
     (tmp_path / "keras.json").write_text('{"backend": "jax"}')
     environment = {key: value for key, value in os.environ.items() if key != "KERAS_BACKEND"}
     script = (
-        "from fl.config import ModelConfig; from fl.models.build import build_model; import sys;"
+        "from fl.models.kinds.networks import ModelConfig; from fl.models.build import build_model; import sys;"
         "model = build_model(ModelConfig(name='mcmahan-cnn'), image_shape=(8, 8, 1), num_classes=10, seed=3, trial=0);"
         "sys.stdout.write(model.initial_weights().tobytes().hex()[:4000])"
     )

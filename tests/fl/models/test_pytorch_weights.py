@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.config import ModelConfig
 from fl.models.build import build_model
+from fl.models.kinds.networks import ModelConfig
 
 
 @pytest.mark.parametrize(

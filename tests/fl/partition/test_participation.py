@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.config import FedAvgConfig, ParticipationConfig
+from fl.config import ParticipationConfig
+from fl.learning.fedavg import FedAvgConfig
 from fl.partition.participation import Participants, draw_participants
 from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig

@@ -8,9 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cpa_setting import FORMS, KEEP, ROUND, build, quantised, through
+from oracles.cpa_error import mean_squared_error, second_moment, theorem_bound
 
+from fl.config.scheme import flip_target
 from fl.schemes.cpa import cpa_theory as theory
 from fl.schemes.cpa.codebooks import Codebook
+from fl.schemes.cpa.scheme import CpaScheme
 from fl.tasks.base import LearningError
 
 GAINS = {
@@ -44,11 +47,11 @@ def test_one_users_decoded_value_has_the_mean_and_the_second_moment_of_theory(na
         assert scheme.gain == pytest.approx(1.0)
     if name != "nested":
         squares = (found.reshape(-1, scheme.dimension) ** 2).sum(axis=1)
-        expected = 0.05**2 * theory.second_moment(
+        expected = 0.05**2 * second_moment(
             scheme.quantizers[0].points,
             codebook=scheme.codebook,
-            decode=scheme.decode,
-            epsilon=scheme.epsilon,
+            decode=scheme.config.decode,
+            epsilon=scheme.config.epsilon,
             channel_ber=channel_ber,
         )
         # Where |b S| takes one value only, no statistic is left but rounding.
@@ -59,13 +62,13 @@ def test_closed_forms_are_the_numbers_of_the_digest() -> None:
     three = Codebook(num_points=3)
     points = np.array([[-1.0], [0.0], [1.0]])
     assert theory.gain(three, decode="coded", epsilon=0.5) == pytest.approx(0.327, abs=5e-4)
-    assert theory.second_moment(points, codebook=three, decode="coded", epsilon=0.5) == pytest.approx(8 / 3)
+    assert second_moment(points, codebook=three, decode="coded", epsilon=0.5) == pytest.approx(8 / 3)
     assert theory.decode_scale(three, decode="unbiased", epsilon=0.5) == pytest.approx(3 / 4)
     assert theory.decode_scale(Codebook(num_points=8), decode="unbiased", epsilon=0.5) == pytest.approx(7 / 8)
-    assert theory.flip_target(0.5) == pytest.approx(1 / (1 + math.exp(0.5)))
-    assert theory.flip_target(None) is None
-    assert build(10).flip_target == pytest.approx(1 / (1 + math.exp(0.5)))
-    assert build(10, epsilon=None).flip_target is None
+    assert flip_target(0.5) == pytest.approx(1 / (1 + math.exp(0.5)))
+    assert flip_target(None) is None
+    assert CpaScheme(name="cpa", epsilon=0.5).response.flip_target == pytest.approx(1 / (1 + math.exp(0.5)))
+    assert CpaScheme(name="cpa", epsilon=None).response.flip_target is None
 
 
 def test_the_error_of_the_unbiased_mean_falls_as_one_over_the_root_of_the_number_of_devices() -> None:
@@ -87,13 +90,13 @@ def test_the_mean_squared_error_is_that_of_theory_and_the_bound_holds_where_the_
     rng = np.random.default_rng(1)
     updates = rng.uniform(-0.6, 0.6, (num_users, num_values)).astype(np.float32)
     points = scheme.quantizers[0].points
-    wanted = theory.mean_squared_error(
+    wanted = mean_squared_error(
         updates[..., None].astype(float),
         quantised(scheme, updates),
         points=points,
         codebook=scheme.codebook,
-        decode=scheme.decode,
-        epsilon=scheme.epsilon,
+        decode=scheme.config.decode,
+        epsilon=scheme.config.epsilon,
     )
     exact = updates.mean(axis=0)
     found = [
@@ -101,10 +104,10 @@ def test_the_mean_squared_error_is_that_of_theory_and_the_bound_holds_where_the_
     ]
     # Twice the variance of 2000 nearly normal squares per round: sqrt(2 / 20000) relative.
     assert np.mean(found) == pytest.approx(wanted, rel=4 * math.sqrt(2 / (num_values * rounds)))
-    bound = theory.theorem_bound(
+    bound = theorem_bound(
         points,
         cell_moment=scheme.quantizers[0].cell_moment,
-        epsilon=scheme.epsilon,
+        epsilon=scheme.config.epsilon,
         num_users=num_users,
         num_blocks=num_values,
     )
@@ -120,7 +123,7 @@ def test_dithered_and_unbiased_means_are_those_of_the_updates_themselves_and_sta
     found = [through(scheme, updates, context=replace(ROUND, round_index=i)) - exact for i in range(rounds)]
     error = np.std(found) / math.sqrt(rounds * num_values)
     assert abs(np.mean(found * np.sign(exact))) < 4 * error
-    bound = theory.theorem_bound(
+    bound = theorem_bound(
         scheme.quantizers[0].points,
         cell_moment=scheme.quantizers[0].cell_moment,
         epsilon=0.5,

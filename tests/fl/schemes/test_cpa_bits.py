@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from cpa_setting import FORMS, KEEP, ROUND, build, quantised
 from oracles import loop_cpa
+from oracles.cpa_error import second_moment
 
-from fl.schemes.base import Senders
+from fl.schemes.coders.coder import Senders
 from fl.schemes.cpa import codebooks, cpa
 from fl.schemes.cpa import cpa_theory as theory
 from fl.tasks.base import LearningError
@@ -42,7 +43,7 @@ def test_bits_and_update_are_those_of_a_loop_over_devices_blocks_and_points(
     size = scheme.num_blocks * scheme.dimension
     blocks = np.pad(updates / 0.5, ((0, 0), (0, size - num_values))).reshape(4, scheme.num_blocks, -1)
     dither = None
-    if scheme.dither:
+    if scheme.config.dither:
         dither = scheme.quantizers[-1].dither(
             codebooks.shared_uniforms(
                 key=key, devices=devices, num_blocks=scheme.num_blocks, dimension=scheme.dimension
@@ -75,9 +76,9 @@ def test_bits_and_update_are_those_of_a_loop_over_devices_blocks_and_points(
         weights=weights,
         factor=factor,
         known=known,
-        decode=scheme.decode,
+        decode=scheme.config.decode,
         keep=KEEP,
-        negative_bins=scheme.negative_bins,
+        negative_bins=scheme.config.negative_bins,
         dither=dither,
     )
     np.testing.assert_allclose(found, 0.5 * wanted.ravel()[:num_values], atol=2e-6)
@@ -92,9 +93,7 @@ def test_the_decoder_uses_nothing_but_the_seed() -> None:
     right = receiver.aggregate(payload, Senders(context=ROUND, **told))
     points = quantised(sender, updates)[..., 0]
     exact = points.mean(axis=0)
-    moment = theory.second_moment(
-        sender.quantizers[0].points, codebook=sender.codebook, decode="unbiased", epsilon=None
-    )
+    moment = second_moment(sender.quantizers[0].points, codebook=sender.codebook, decode="unbiased", epsilon=None)
     # Users are independent: the wanted share of the variance is that of one user's value. 4 standard errors.
     expected = math.sqrt((points**2).mean() / moment)
     assert abs(np.corrcoef(right, exact)[0, 1] - expected) < 4 * (1 - expected**2) / math.sqrt(500)
@@ -118,7 +117,7 @@ def test_no_device_moves_the_update_further_than_its_share_whatever_it_sends(nam
     }
     before = scheme.aggregate(payload, Senders(**told))
     # |sum_j v_j q_j| <= sum_j |q_j| along each axis; changing a bit of every stage moves it by twice that.
-    scale = theory.decode_scale(scheme.codebook, decode=scheme.decode, epsilon=scheme.epsilon)
+    scale = theory.decode_scale(scheme.codebook, decode=scheme.config.decode, epsilon=scheme.config.epsilon)
     reach = 2 * scale / KEEP / count * sum(np.abs(one.points).sum(axis=0).max() for one in scheme.quantizers)
     largest = 0.0
     for evil in (np.full_like(payload[0, 0], 255), np.zeros_like(payload[0, 0]), ~payload[0, 3]):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from oracles import loop_cpa
 
+from fl.schemes.coders.quantizers import ScalarQuantizer
 from fl.schemes.cpa import codeword_kernels
 from fl.schemes.cpa.codebooks import (
     MOST_SCALAR_POINTS,
@@ -21,7 +22,7 @@ from fl.schemes.cpa.codebooks import (
     signed_histogram,
 )
 from fl.schemes.cpa.cpa import Cpa
-from fl.schemes.quantizers import ScalarQuantizer
+from fl.schemes.cpa.scheme import CpaScheme
 from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
@@ -211,17 +212,9 @@ def test_sums_over_packed_bits_are_those_over_bytes_group_by_group(num_points: i
 
 
 def test_more_points_than_a_byte_tells_apart_are_quantised_all_the_same() -> None:
-    quantizer = ScalarQuantizer(gamma=1.0, rate_bits=8, form="coded")
-    assert len(quantizer.points) > MOST_SCALAR_POINTS
-    scheme = Cpa(
-        quantizers=(quantizer,),
-        codebook=Codebook(num_points=len(quantizer.points)),
-        radius=np.ones(64, np.float32),
-        epsilon=None,
-        decode="printed",
-        negative_bins="keep",
-        dither=False,
-    )
+    beyond = CpaScheme.model_construct(name="cpa", rate_bits=8, gamma=1.0, epsilon=None, decode="printed")
+    scheme = Cpa(beyond, num_values=64)
+    assert len(scheme.quantizers[0].points) > MOST_SCALAR_POINTS
     updates = np.random.default_rng(2).uniform(0.9, 1.0, (3, 64)).astype(np.float32)  # the highest levels
     context = UplinkContext(seed=3, trials=(0,))
     drawn = context.keys(Purpose.CODEBOOK)[0]

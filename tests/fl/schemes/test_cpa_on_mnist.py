@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl.config import FedAvgConfig
 from fl.data import missing_data
+from fl.learning.fedavg import FedAvgConfig
 from fl.run import run_trials
 from phy.config import LinkConfig
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from cpa_setting import KEEP, ROUND, build, quantised
 
-from fl.config.scheme import CpaScheme
-from fl.schemes.base import Senders
-from fl.schemes.cpa import radius
-from fl.schemes.cpa.cpa_build import build_cpa
+from fl.config.scheme import flip_target
+from fl.schemes.coders.coder import Senders
+from fl.schemes.cpa.cpa import Cpa
+from fl.schemes.cpa.scheme import CpaScheme
 from fl.tasks.base import LearningError
 from fl.uplink.bit_flips import flip_bits
 from phy.numerics.random import Purpose
@@ -29,17 +29,17 @@ def replace_config(config: CpaScheme, **changes: Any) -> CpaScheme:
 
 def test_the_radius_decays_and_follows_each_tensor() -> None:
     config = CpaScheme(name="cpa", radius="decaying", gamma=0.1, gamma_decay=0.5)
-    np.testing.assert_allclose(build_cpa(config, num_values=3, round_index=3).radius, 0.0125)
+    np.testing.assert_allclose(Cpa(config, num_values=3, round_index=3).radius, 0.0125)
     pieces = [Piece(place=slice(0, 2)), Piece(place=slice(2, 3))]
     config = CpaScheme(name="cpa", radius="scaled", gamma=2.0)
-    built = build_cpa(config, num_values=3, pieces=pieces, scales=np.array([0.01, 3.0]))
+    built = Cpa(config, num_values=3, pieces=pieces, scales=np.array([0.01, 3.0]))
     np.testing.assert_allclose(built.radius, [0.02, 0.02, 6.0])
     with pytest.raises(LearningError, match="needs one positive scale for each of 2 tensors"):
-        build_cpa(config, num_values=3, pieces=pieces)
+        Cpa(config, num_values=3, pieces=pieces, scales=np.ones(1))
     with pytest.raises(LearningError, match="two levels of one size"):
-        build_cpa(replace_config(config, form="printed"), num_values=3, pieces=pieces, scales=np.ones(2))
+        Cpa(replace_config(config, form="printed"), num_values=3, pieces=pieces, scales=np.ones(2))
     with pytest.raises(LearningError, match="does not hold; raise gamma_decay"):
-        build_cpa(CpaScheme(name="cpa", radius="decaying", gamma_decay=1e-9), num_values=3, round_index=9)
+        Cpa(CpaScheme(name="cpa", radius="decaying", gamma_decay=1e-9), num_values=3, round_index=9)
 
 
 def test_every_further_stage_quantises_the_cell_of_the_last() -> None:
@@ -63,21 +63,21 @@ def test_scales_come_to_the_deviation_of_every_tensor_from_what_the_server_hears
     pieces = [Piece(place=slice(0, 3000)), Piece(place=slice(3000, 4000))]
     truth = np.array([0.004, 0.2])
     rng = np.random.default_rng(11)
-    scales = radius.first_scales(2)
+    scheme = Cpa(config, num_values=4000, pieces=pieces)
     for index in range(9):
         context = replace(ROUND, round_index=index)
-        scheme = build_cpa(config, num_values=4000, pieces=pieces, scales=scales)
         updates = (rng.standard_normal((200, 4000)) * np.repeat(truth, [3000, 1000])).astype(np.float32)
         devices = np.arange(200)
+        scheme.begin(context, devices=devices, flip_rate=np.zeros(200))
         payload = flip_bits(
             scheme.encode(updates, devices=devices, context=context),
-            probability=np.full((1, 200), scheme.flip_target),
+            probability=np.full((1, 200), flip_target(scheme.config.epsilon)),
             num_bits=scheme.num_bits,
             keys=context.keys(Purpose.PRIVACY),
         )
-        heard = scheme.histogram(
+        scheme.aggregate(
             payload, Senders(devices=devices, context=context, weights=np.full(200, 1 / 200), factor=np.full(200, KEEP))
         )
-        scales = radius.next_scales(heard, cpa=scheme, pieces=pieces, scales=scales, gamma=1.5)
+    scales = scheme.state()["scales"]
     # The dead band is two standard errors of the mean power, some per cent of it here.
     np.testing.assert_allclose(scales, truth, rtol=0.1)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from baseline_setting import PIECES, round_of, there_and_back
 
-from fl.config import JopeqScheme
-from fl.schemes.values.build_values import build_baseline, build_jopeq
+from fl.schemes.jopeq import JopeqScheme
 from fl.schemes.values.jopeq import JopeqCode
-from fl.schemes.values.value_scheme import ValueScheme
+from fl.schemes.values.value_coder import ValueCoder
 from fl.tasks.base import LearningError
 
 
@@ -100,7 +99,7 @@ def test_without_overload_and_noise_the_error_is_uniform_over_the_cell(
 def test_the_dither_is_that_of_the_shared_seed() -> None:
     code = JopeqCode(epsilon=0.5, rate_bits=4, radius_factor=12.0)
     x = inputs(100, 1000)
-    scheme = ValueScheme(code, num_values=1000)
+    scheme = ValueCoder(code, num_values=1000)
     devices = np.arange(100)
     payload = scheme.encode(x, devices=devices, context=round_of())
     right = scheme.decode(payload, devices=devices, context=round_of()) - x
@@ -130,7 +129,7 @@ def test_where_the_quantiser_hides_more_than_was_asked_for_it_is_refused() -> No
 def test_any_bits_are_some_number_within_the_radius() -> None:
     for dimension in (1, 2):
         code = JopeqCode(epsilon=0.5, dimension=dimension)
-        scheme = ValueScheme(code, num_values=999)
+        scheme = ValueCoder(code, num_values=999)
         rng = np.random.default_rng(3)
         payload = rng.integers(0, 256, (1, 20, -(-scheme.num_bits // 8)), dtype=np.uint8)
         read = scheme.decode(payload, devices=np.arange(20), context=round_of())
@@ -149,10 +148,10 @@ def test_numbers_beyond_the_range_are_clipped_but_not_in_the_reference() -> None
 
 def test_the_code_is_built_as_configured() -> None:
     clipped = JopeqScheme(name="jopeq", epsilon=2.0, rate_bits=3, dimension=2)
-    assert build_jopeq(clipped) == JopeqCode(epsilon=2.0, rate_bits=3, dimension=2)
+    assert clipped.code() == JopeqCode(epsilon=2.0, rate_bits=3, dimension=2)
     as_coded = clipped.model_copy(update={"as_coded": True})
-    assert build_jopeq(as_coded) == JopeqCode(epsilon=2.0, rate_bits=3, dimension=2, clip=False)
-    code = build_baseline(as_coded, pieces=PIECES).code
+    assert as_coded.code() == JopeqCode(epsilon=2.0, rate_bits=3, dimension=2, clip=False)
+    code = as_coded.build(pieces=PIECES).code
     x = np.full((500, 2000), 3.0, np.float32)
     # Within gamma = 4 little overloads: unclipped numbers come as 3 but for that, clipped ones as 1.
-    assert there_and_back(code, x).mean() > 2.0 > there_and_back(build_jopeq(clipped), x).mean()
+    assert there_and_back(code, x).mean() > 2.0 > there_and_back(clipped.code(), x).mean()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
 from scipy.special import ndtri
 
 from fl.algorithms.fedavg import Federation
-from fl.config import FedAvgConfig
+from fl.config.scheme import Scheme
+from fl.learning.fedavg import FedAvgConfig
 from fl.results import TrialResult
 from fl.run import run_trials
 from phy.config import LinkConfig
@@ -182,3 +183,27 @@ def test_the_signal_to_noise_ratio_is_that_of_the_update_and_its_error() -> None
     assert told["aggregation_snr_db"] == pytest.approx(np.mean(by_hand), abs=1e-3)
     as_coded = 20 * np.log10(np.mean([10 ** (level / 10) for level in by_hand]))
     assert told["aggregation_snr_20log_db"] == pytest.approx(as_coded, abs=1e-3)
+
+
+class Midrange(Scheme):
+    """The middle between the least and the largest number."""
+
+    uses_codec: ClassVar[bool] = True
+
+    name: Literal["midrange"] = "midrange"
+
+    def aggregate(self, values: Any, *, weights: Any, known: Any, otherwise: Any) -> Any:
+        """See `Scheme.aggregate`."""
+        del weights, otherwise
+        assert known is None
+        return 0.5 * (values.min(axis=0) + values.max(axis=0))
+
+
+def test_an_aggregator_of_ones_own_gets_the_numbers_that_the_codec_decoded() -> None:
+    devices = {"num_devices": 2, "weighting": "equal"}
+    own = run(setting(Midrange(), **devices))
+    # Of two numbers the midrange is the mean, up to rounding; of three it is not.
+    np.testing.assert_allclose(own.rounds["test_loss"], run(setting("mean", **devices)).rounds["test_loss"], rtol=1e-5)
+    devices["num_devices"] = 3
+    three = run(setting(Midrange(), **devices)).rounds["test_loss"]
+    assert np.abs(three / run(setting("mean", **devices)).rounds["test_loss"] - 1.0).max() > 1e-5

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracles.probit_estimate import error_bound, estimate_variance, influence_bound, printed_error
 from probit_setting import CONTEXT, DEVICES, MANY, Array, equal, some_updates
 
-from fl.schemes import stochastic_bits as kernels
-from fl.schemes.base import Senders
+from fl.schemes.coders import stochastic_bits as kernels
+from fl.schemes.coders.coder import Senders
 from fl.schemes.probit.probit import Probit
-from fl.schemes.probit.probit_theory import error_bound, estimate_variance, influence_bound, printed_error
 from fl.tasks.base import LearningError
 from fl.uplink.bit_flips import flip_bits
 from phy.fading.block_taps import UplinkContext
@@ -193,4 +193,4 @@ def test_a_round_of_which_nothing_arrived_moves_nothing_and_teaches_nothing() ->
     sent = scheme.encode(some_updates(5, 30), devices=DEVICES, context=CONTEXT)
     found = scheme.aggregate(sent, Senders(devices=DEVICES, context=CONTEXT, **given))
     np.testing.assert_array_equal(found, 0.0)
-    assert scheme.after(found, **given).b == 0.05
+    assert scheme.state() == {"b": 0.05}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from probit_setting import Array, equal, some_updates
 
-from fl.schemes.base import Senders
+from fl.schemes.coders.coder import Senders
 from fl.schemes.probit.probit import Probit, dp_bound
 from fl.schemes.probit.probit_bound import NOISE_TO_SIGNAL, SMALLEST_SHARE
 from phy.fading.block_taps import UplinkContext
@@ -20,12 +20,12 @@ def ran(scheme: Probit, updates: Array, *, rounds: int, lie: bool = False) -> li
     bounds = []
     for index in range(rounds):
         given: Any = {"devices": np.arange(count), "context": UplinkContext(seed=2, trials=(0,), round_index=index)}
+        scheme.begin(**given, flip_rate=np.zeros(count))
         sent = scheme.encode(updates, **given)
         if lie:
             sent[:, : 3 * count // 10] = 0xFF
-        estimate = scheme.aggregate(sent, Senders(weights=equal(count), factor=np.ones(count), **given))
-        scheme = scheme.after(estimate, weights=equal(count), factor=np.ones(count))
-        bounds.append(scheme.b)
+        scheme.aggregate(sent, Senders(weights=equal(count), factor=np.ones(count), **given))
+        bounds.append(scheme.state()["b"])
     return bounds
 
 

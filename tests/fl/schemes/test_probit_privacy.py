@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracles.probit_estimate import estimate_variance, influence_bound
 from probit_setting import CONTEXT, MANY, Array, equal
 
-from fl.config.scheme import ProbitScheme
-from fl.schemes.base import Senders
+from fl.schemes.coders.coder import Senders
 from fl.schemes.probit.probit import Probit, build_probit, dp_bound, first_bound, probit_problem
 from fl.schemes.probit.probit_bound import adapted_bound, privacy_loss
-from fl.schemes.probit.probit_theory import estimate_variance, influence_bound
+from fl.schemes.probit.scheme import ProbitScheme
 from fl.tasks.base import LearningError
 from fl.uplink.bit_flips import flip_bits
 from phy.numerics.random import Purpose
@@ -91,10 +91,12 @@ def test_flips_of_the_channel_let_b_be_smaller_by_their_factor_and_no_smaller_th
         [asked, 0.8 * asked, 0.4 * asked, 0.1],
     )
     scheme = Probit(num_values=3, b=asked, epsilon=1.0, l1_clip=0.1)
-    native = scheme.over_channel(np.array([0.0, 0.1, 0.5]))
-    np.testing.assert_allclose(native.device_bounds(3), [asked, 0.8 * asked, 0.1])
-    with pytest.raises(LearningError, match="2 devices send, and 3 channels"):
-        native.device_bounds(2)
+    devices = np.array([2, 5, 9])
+    scheme.begin(CONTEXT, devices=devices, flip_rate=np.array([0.0, 0.1, 0.5]))
+    np.testing.assert_allclose(scheme.device_bounds(devices), [asked, 0.8 * asked, 0.1])
+    np.testing.assert_allclose(scheme.device_bounds(devices[1:]), [0.8 * asked, 0.1])
+    with pytest.raises(LearningError, match="did not begin the round"):
+        scheme.device_bounds(np.array([5, 6]))
 
 
 @pytest.mark.parametrize("flip", [0.0, 0.04])
@@ -102,7 +104,8 @@ def test_bits_that_devices_really_send_over_the_channel_keep_epsilon(flip: float
     epsilon, ball = 2.0, {"l1_clip": 0.2, "clip": 0.15}
     count = MANY
     b = float(dp_bound(epsilon=epsilon, form="exact", num_values=2, **ball))
-    scheme = Probit(num_values=2, b=b, epsilon=epsilon, form="exact", **ball).over_channel(np.full(count, flip))
+    scheme = Probit(num_values=2, b=b, epsilon=epsilon, form="exact", **ball)
+    scheme.begin(CONTEXT, devices=np.arange(count), flip_rate=np.full(count, flip))
     probabilities = []
     # Both are longer than the clips allow, and must be cut to the extremes of the ball.
     for update in ([7.0, 7.0], [-0.45, -0.15 / 2.25]):
@@ -126,12 +129,13 @@ def test_crediting_the_channel_makes_the_estimate_better_than_ignoring_it() -> N
     num_values = 4000
     rng = np.random.default_rng(3)
     updates = rng.normal(size=(count, num_values)).astype(np.float32) * 1e-4
-    plain = build_probit(
+    scheme = build_probit(
         ProbitScheme(name="probit", bound="adaptive", b=1e-9, epsilon=epsilon, l1_clip=0.05), num_values=num_values
     )
     errors = []
-    for scheme in (plain, plain.over_channel(np.full(count, flip))):
+    for rate in (0.0, flip):
         given: Any = {"devices": np.arange(count), "context": CONTEXT}
+        scheme.begin(**given, flip_rate=np.full(count, rate))
         sent = scheme.encode(updates, **given)
         heard = flip_bits(
             sent, probability=np.full((1, count), flip), num_bits=num_values, keys=CONTEXT.keys(Purpose.BIT_FLIPS)
@@ -146,12 +150,13 @@ def test_the_exact_bound_of_a_scenario_spends_its_epsilon_and_is_refused_below()
     config = ProbitScheme(name="probit", bound="adaptive", b=1e-9, epsilon=1.0, l1_clip=0.1, form="exact")
     exact = build_probit(config, num_values=10)
     printed = build_probit(config.model_copy(update={"form": "printed"}), num_values=10)
-    assert exact.exact_epsilon == pytest.approx(1.0, rel=1e-6)
-    assert (printed.exact_epsilon or 1.0) < 0.5
+    assert privacy_loss(exact.b, l1_clip=0.1, num_values=10) == pytest.approx(1.0, rel=1e-6)
+    assert privacy_loss(printed.b, l1_clip=0.1, num_values=10) < 0.5
     assert exact.b < 0.5 * printed.b
     # What the adaptive rule may not fall below is the same b.
-    quiet = exact.after(np.full(10, 1e-9), weights=equal(4), factor=np.ones(4))
-    assert quiet.b == exact.b
+    given: Any = {"devices": np.arange(4), "context": CONTEXT}
+    exact.learn(np.full(10, 1e-9), Senders(weights=equal(4), factor=np.ones(4), **given), arrived=np.ones(4))
+    assert exact.state() == {"b": exact.b}
     fixed = config.model_copy(update={"bound": "fixed", "b": 0.99 * exact.b})
     assert "raise b to that" in (probit_problem(fixed, num_values=10) or "")
     assert probit_problem(fixed.model_copy(update={"b": exact.b}), num_values=10) is None
@@ -182,7 +187,12 @@ def test_b_below_what_privacy_asks_for_is_refused_in_one_sentence() -> None:
         (lambda: dp_bound(epsilon=1.0, l1_clip=0.1, flip_rate=0.6), "flip rate"),
         (lambda: Probit(num_values=3, b=0.0), "b is 0.0"),
         (lambda: Probit(num_values=3, b=1.0, epsilon=1.0), "set l1_clip"),
-        (lambda: Probit(num_values=3, b=1.0).over_channel(np.array([0.7])), "flip rate"),
+        (
+            lambda: Probit(num_values=3, b=1.0, epsilon=1.0, l1_clip=0.1).begin(
+                CONTEXT, devices=np.arange(1), flip_rate=np.array([0.7])
+            ),
+            "flip rate",
+        ),
         (lambda: influence_bound(1.5, b=1.0), "share of 1.5"),
         (lambda: estimate_variance(np.ones((2, 3)), b=0.5), "update 0 has entries beyond b"),
         (lambda: adapted_bound(np.ones(3), b=1.0, noise_power=0.0, largest=1.0), "noise_power is 0.0"),
@@ -194,8 +204,6 @@ def test_numbers_that_cannot_be_are_refused(call: Any, sentence: str) -> None:
 
 
 def test_what_is_really_spent_is_told_beside_what_was_asked() -> None:
-    scheme = Probit(num_values=50, b=0.5, epsilon=1.0, l1_clip=0.1)
-    assert scheme.exact_epsilon == pytest.approx(50 * np.log1p(0.1 / 50 / 0.5) - np.log(0.8))
-    assert Probit(num_values=50, b=0.5).exact_epsilon is None
-    assert scheme.flip_target is None
-    assert scheme.num_bits == 50
+    spent = privacy_loss(0.5, l1_clip=0.1, num_values=50)
+    assert spent == pytest.approx(50 * np.log1p(0.1 / 50 / 0.5) - np.log(0.8))
+    assert ProbitScheme(name="probit").response.flip_target is None

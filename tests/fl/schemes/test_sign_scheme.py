@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fl.config.scheme import SignScheme
-from fl.schemes.base import Senders
-from fl.schemes.sign import SignVote, build_sign
-from fl.schemes.stochastic_bits import SignSums
+from fl.config.scheme import flip_target
+from fl.models.federated import Piece
+from fl.schemes.coders.coder import Senders
+from fl.schemes.coders.sign_bits import SignVote
+from fl.schemes.coders.stochastic_bits import SignSums
+from fl.schemes.sign import SignScheme
 from fl.tasks.base import LearningError
 from fl.uplink.bit_flips import flip_bits
 from phy.fading.block_taps import UplinkContext
@@ -83,7 +85,7 @@ def test_bad_channels_weigh_no_more_in_a_majority() -> None:
 def test_the_mean_undoes_the_channel_and_where_asked_randomized_response_too(decode: Any) -> None:
     epsilon, channel, count, num_values = 1.0, 0.1, 4, 100_000
     scheme = SignVote(num_values=num_values, epsilon=epsilon, vote="mean", step=0.5, decode=decode)
-    target = scheme.flip_target
+    target = flip_target(epsilon)
     assert target == pytest.approx(1.0 / (1.0 + math.e))
     kept = (1.0 - 2.0 * target) * (1.0 - 2.0 * channel)
     updates = np.tile(np.array([[2.0], [1e-3], [-5.0], [0.1]], np.float32), (1, num_values))
@@ -105,15 +107,19 @@ def test_the_mean_undoes_the_channel_and_where_asked_randomized_response_too(dec
 
 
 def test_the_scheme_is_built_as_configured() -> None:
-    scheme = build_sign(SignScheme(name="sign", epsilon=None, vote="mean", step=0.3), num_values=9)
-    assert (scheme.num_bits, scheme.flip_target, scheme.vote, scheme.step) == (9, None, "mean", 0.3)
+    scheme = SignScheme(name="sign", epsilon=None, vote="mean", step=0.3)
+    assert (scheme.upload_bits(9), scheme.response.flip_target) == (9, None)
+    coder = scheme.build(pieces=[Piece(name="w", shape=(9,), offset=0)])
+    assert coder == SignVote(num_values=9, epsilon=None, vote="mean", step=0.3)
 
 
 def test_the_decode_that_is_written_says_whether_randomized_response_is_undone() -> None:
     bits, factor = np.ones((3, 1), np.uint8), np.full(3, math.tanh(0.25))
     for decode, expected in (("coded", 1.0), ("unbiased", 1.0 / math.tanh(0.25))):
         config = SignScheme(name="sign", epsilon=0.5, vote="mean", decode=decode)
-        assert vote(build_sign(config, num_values=1), bits, factor=factor)[0] == pytest.approx(expected, rel=1e-6)
+        assert vote(config.build(pieces=[Piece(name="w", shape=(1,), offset=0)]), bits, factor=factor)[
+            0
+        ] == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
-from fl.config.scheme import ChannelUse, CpaScheme, SignScheme
-from fl.schemes.base import Scheme, Senders
-from fl.schemes.cpa.cpa_build import build_cpa
-from fl.schemes.sign import build_sign
+from fl.config.scheme import ChannelUse
+from fl.models.federated import Piece
+from fl.schemes.coders.coder import Coder, Senders
+from fl.schemes.cpa.cpa import Cpa
+from fl.schemes.cpa.scheme import CpaScheme
+from fl.schemes.sign import SignScheme
 from fl.uplink.protection import RandomizedResponse
 from phy.compile import compile_digital
 from phy.config import LinkConfig
@@ -26,15 +28,16 @@ ROUND = UplinkContext(seed=2, trials=(0,), round_index=1)
 NUM_DEVICES, NUM_VALUES = 6, 50
 
 
-def cpa(**settings: Any) -> Scheme:
-    return build_cpa(CpaScheme(name="cpa", **settings), num_values=NUM_VALUES)
+def cpa(**settings: Any) -> Coder:
+    return Cpa(CpaScheme(name="cpa", **settings), num_values=NUM_VALUES)
 
 
-def sign(**settings: Any) -> Scheme:
-    return build_sign(SignScheme(name="sign", vote="mean", **settings), num_values=NUM_VALUES)
+def sign(**settings: Any) -> Coder:
+    pieces = [Piece(name="w", shape=(NUM_VALUES,), offset=0)]
+    return SignScheme(name="sign", vote="mean", **settings).build(pieces=pieces)
 
 
-def aggregated(scheme: Scheme, factor: float) -> np.ndarray:
+def aggregated(scheme: Coder, factor: float) -> np.ndarray:
     bits = np.random.default_rng(0).integers(0, 256, (1, NUM_DEVICES, -(-NUM_VALUES // 8)), np.uint8)
     equal = np.full(NUM_DEVICES, 1.0 / NUM_DEVICES)
     senders = Senders(devices=np.arange(NUM_DEVICES), context=ROUND, weights=equal, factor=np.full(NUM_DEVICES, factor))
@@ -53,7 +56,7 @@ def aggregated(scheme: Scheme, factor: float) -> np.ndarray:
     ids=["cpa coded", "cpa printed", "cpa unbiased", "sign coded", "sign unbiased"],
 )
 def test_the_decode_divides_by_all_of_the_response_or_as_coded_by_nothing(
-    decoded: Scheme, plain: Scheme, times: float
+    decoded: Coder, plain: Coder, times: float
 ) -> None:
     found, without = aggregated(decoded, KEPT), aggregated(plain, 1.0)
     # Shares and points are multiplied in single precision.
@@ -61,7 +64,7 @@ def test_the_decode_divides_by_all_of_the_response_or_as_coded_by_nothing(
 
 
 @pytest.mark.parametrize("scheme", [cpa(epsilon=EPSILON, decode="unbiased"), sign(epsilon=EPSILON, decode="unbiased")])
-def test_a_channel_that_carries_nothing_is_divided_by_no_less_than_the_floor(scheme: Scheme) -> None:
+def test_a_channel_that_carries_nothing_is_divided_by_no_less_than_the_floor(scheme: Coder) -> None:
     at_floor = aggregated(scheme, SMALLEST_DEBIAS_FACTOR * KEPT)
     assert np.abs(at_floor).max() > 0.0
     np.testing.assert_array_equal(aggregated(scheme, 0.0), at_floor)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from baseline_setting import NUM_VALUES, PIECES, round_of, updates
 
 from fl import draws
 from fl.aggregation.estimates import weighted_mean
-from fl.config.scheme import AggregatorConfig, JopeqScheme, LaplaceScheme, MvuScheme
 from fl.draws import device_words, laplace, normals, uniforms
-from fl.schemes.base import Senders
-from fl.schemes.values import value_scheme
-from fl.schemes.values.build_values import build_baseline
+from fl.schemes.coders.coder import Senders
+from fl.schemes.jopeq import JopeqScheme
+from fl.schemes.laplace import LaplaceScheme
+from fl.schemes.mvu import MvuScheme
+from fl.schemes.values import value_coder
 from fl.schemes.values.scaling import TensorScaling
-from fl.schemes.values.value_scheme import ValueScheme
+from fl.schemes.values.value_coder import ValueCoder
 from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, threefry
 
@@ -30,11 +33,11 @@ DEVICES = np.arange(100, 100 + K)
 EQUAL = np.full(K, 1 / K)
 
 
-def scheme(config: LaplaceScheme | JopeqScheme | MvuScheme, **more: object) -> ValueScheme:
-    return build_baseline(config, pieces=PIECES, **more)
+def scheme(config: LaplaceScheme | JopeqScheme | MvuScheme) -> ValueCoder:
+    return config.build(pieces=PIECES)
 
 
-def decoded(made: ValueScheme, values: np.ndarray, devices: np.ndarray = DEVICES, index: int = 0) -> np.ndarray:
+def decoded(made: ValueCoder, values: np.ndarray, devices: np.ndarray = DEVICES, index: int = 0) -> np.ndarray:
     payload = made.encode(values, devices=devices, context=round_of(index))
     return made.decode(payload, devices=devices, context=round_of(index))
 
@@ -46,7 +49,7 @@ def decoded(made: ValueScheme, values: np.ndarray, devices: np.ndarray = DEVICES
 def test_bits_are_those_really_sent(config: LaplaceScheme | JopeqScheme | MvuScheme, bits: int, side: int) -> None:
     # JoPEQ: 3 levels take 2 bits; 19 points of a hexagonal lattice take 5 for two numbers.
     made = scheme(config)
-    assert (made.num_bits, made.side_bits, made.flip_target) == (bits, side, None)
+    assert (config.upload_bits(101), made.side_bits, config.response) == (bits, side, None)
     payload = made.encode(updates(K), devices=DEVICES, context=round_of())
     assert payload.shape == (1, K, -(-bits // 8))
     assert not np.unpackbits(payload, axis=-1)[..., bits:].any()
@@ -65,7 +68,7 @@ def test_what_a_device_sends_depends_on_its_number_and_round_alone(
     alone = made.encode(values[some], devices=DEVICES[some], context=round_of())
     np.testing.assert_array_equal(alone, whole[:, some])
     np.testing.assert_array_equal(made.decode(alone, devices=DEVICES[some], context=round_of()), read[some])
-    monkeypatch.setattr(value_scheme, "_VALUES_AT_ONCE", 64)
+    monkeypatch.setattr(value_coder, "_VALUES_AT_ONCE", 64)
     monkeypatch.setattr(draws, "_WIDEST", 1)
     np.testing.assert_array_equal(made.encode(values, devices=DEVICES, context=round_of()), whole)
     np.testing.assert_array_equal(made.decode(whole, devices=DEVICES, context=round_of()), read)
@@ -81,42 +84,22 @@ def test_the_aggregate_is_that_of_what_was_decoded_and_arrived(
 ) -> None:
     rng = np.random.default_rng(8)
     weights = rng.dirichlet(np.ones(K))
-    for aggregator in (AggregatorConfig(), AggregatorConfig(name="median"), AggregatorConfig(name="geometric-median")):
-        made = scheme(config, aggregator=aggregator)
-        payload = made.encode(updates(K), devices=DEVICES, context=round_of())
-        values = made.decode(payload, devices=DEVICES, context=round_of())
-        known = np.ones((K, made.num_bits), bool)
-        known[3, rng.integers(0, made.num_bits, 5)] = False
-        known[4] = False
-        per_block = made.code.bits_per_block
-        held = np.repeat(known.reshape(K, -1, per_block).all(axis=-1), made.code.block, axis=1)[:, :NUM_VALUES]
-        assert not held.all(axis=1)[3]
-        found = made.aggregate(
-            payload, Senders(devices=DEVICES, context=round_of(), weights=weights, factor=np.ones(K), known=known)
-        )
-        zeros = np.zeros(NUM_VALUES, np.float32)
-        if aggregator.name == "mean":
-            wanted = weighted_mean(values, weights=weights, known=held, otherwise=zeros)
-            np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
-        elif aggregator.name == "median":
-            in_order = [np.argsort(values[held[:, j], j]) for j in range(NUM_VALUES)]
-            reached = [np.cumsum(weights[held[:, j]][order]) for j, order in enumerate(in_order)]
-            wanted = [
-                values[held[:, j], j][order][np.searchsorted(sums, sums[-1] / 2)]
-                for j, (order, sums) in enumerate(zip(in_order, reached, strict=True))
-            ]
-            np.testing.assert_allclose(found, wanted, rtol=1e-6)
-        else:
-            silent = np.where(known.any(axis=1), weights, 0.0)
-            again = made.aggregate(
-                payload, Senders(devices=DEVICES, context=round_of(), weights=silent, factor=np.ones(K), known=known)
-            )
-            np.testing.assert_allclose(found, again, rtol=1e-5)
-        nothing = made.aggregate(
-            payload,
-            Senders(devices=DEVICES, context=round_of(), weights=weights, factor=np.ones(K), known=~(known | True)),
-        )
-        np.testing.assert_array_equal(nothing, zeros)
+    made = scheme(config)
+    payload = made.encode(updates(K), devices=DEVICES, context=round_of())
+    values = made.decode(payload, devices=DEVICES, context=round_of())
+    known = np.ones((K, made.num_bits), bool)
+    known[3, rng.integers(0, made.num_bits, 5)] = False
+    known[4] = False
+    per_block = made.code.bits_per_block
+    held = np.repeat(known.reshape(K, -1, per_block).all(axis=-1), made.code.block, axis=1)[:, :NUM_VALUES]
+    assert not held.all(axis=1)[3]
+    given: Any = {"devices": DEVICES, "context": round_of(), "weights": weights, "factor": np.ones(K)}
+    found = made.aggregate(payload, Senders(**given, known=known))
+    zeros = np.zeros(NUM_VALUES, np.float32)
+    wanted = weighted_mean(values, weights=weights, known=held, otherwise=zeros)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+    nothing = made.aggregate(payload, Senders(**given, known=~(known | True)))
+    np.testing.assert_array_equal(nothing, zeros)
 
 
 def test_side_information_belongs_to_the_device_and_the_round() -> None:
@@ -204,4 +187,4 @@ def test_a_payload_that_does_not_fit_is_refused() -> None:
     with pytest.raises(LearningError, match=r"does not fit \(1, 9, 13\)"):
         scheme(MvuScheme(name="mvu")).decode(np.zeros((1, K, 12), np.uint8), devices=DEVICES, context=round_of())
     with pytest.raises(LearningError, match="nothing to send"):
-        build_baseline(MvuScheme(name="mvu"), pieces=())
+        MvuScheme(name="mvu").build(pieces=())

@@ -13,7 +13,7 @@ from fl.tasks import build_task
 from fl.tasks.logistic import reference_chain, standardised_data
 from phy.config import CsiError
 from phy.numerics.random import Purpose, generator
-from privacy import PrivacyConfig
+from privacy.config import PrivacyConfig
 
 TRIALS = (0, 3)
 TASK = LogisticConfig(prior_variance=0.5)

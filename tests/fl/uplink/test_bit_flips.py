@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.codecs.known_values import known_values
+from fl.codecs.bits.known_values import known_values
 from fl.tasks.base import LearningError
 from fl.uplink import flip_kernels
 from fl.uplink.bit_flips import count_differences, flip_bits

@@ -8,29 +8,29 @@ from numpy.typing import NDArray
 from transport_setting import CONTEXT, link
 
 from fl.aggregation.estimates import weighted_mean
-from fl.codecs import build_codec
-from fl.config import Binary32Config, FixedPointConfig
-from fl.uplink.protection import BitFlipping, FixedFlips, GaussianNoise, NoProtection, Protection
+from fl.codecs.binary32 import Binary32
+from fl.codecs.fixed_point import FixedPoint
+from fl.uplink.protection import BitFlipping, FixedFlips, GaussianNoise, Protection
 from fl.uplink.transport import NumberTransport, Upload, believe
 from phy.config import LinkConfig
 from privacy.config import BitFlippingConfig
 
 DEVICES, VALUES = 4, 3000
-FRACTIONS = FixedPointConfig()
+FRACTIONS = FixedPoint()
 
 
 def carried(
     where: LinkConfig,
     protection: Protection | None = None,
     *,
-    codec: FixedPointConfig | Binary32Config = FRACTIONS,
+    codec: FixedPoint | Binary32 = FRACTIONS,
     limit: float | None = None,
     values: NDArray[np.float32] | None = None,
 ) -> tuple[NDArray[np.float32], Upload]:
     transport = NumberTransport(
         where,
-        codec=build_codec(codec),
-        protection=protection or NoProtection(),
+        codec=codec,
+        protection=protection or Protection(),
         num_devices=DEVICES,
         num_values=VALUES,
         receiver_limit=limit,
@@ -91,16 +91,16 @@ def test_debiasing_gives_back_the_mean() -> None:
 
 def test_gaussian_noise_has_the_deviation_of_each_device() -> None:
     sigma = np.array([0.1, 0.2, 0.3, 0.4])
-    values, upload = carried(link(None), GaussianNoise(sigma), codec=Binary32Config())
+    values, upload = carried(link(None), GaussianNoise(sigma), codec=Binary32())
     noise = upload.values - values
     np.testing.assert_allclose(noise.std(axis=1), sigma, rtol=4 / np.sqrt(2 * VALUES))
     assert np.abs(np.corrcoef(noise) - np.eye(DEVICES)).max() < 4 / np.sqrt(VALUES)
 
 
 def test_a_wrong_exponent_bit_is_a_catastrophe_unless_the_receiver_disbelieves_it() -> None:
-    values, naive = carried(link(0.02), codec=Binary32Config())
+    values, naive = carried(link(0.02), codec=Binary32())
     assert not (np.abs(naive.values) < 1e6).all()
-    _, careful = carried(link(0.02), codec=Binary32Config(), limit=1.0)
+    _, careful = carried(link(0.02), codec=Binary32(), limit=1.0)
     assert careful.known is not None
     assert (np.abs(careful.values) <= 1.0).all()
     assert 0.5 < careful.known.mean() < 1.0

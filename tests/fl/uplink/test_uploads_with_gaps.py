@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 from transport_setting import CONTEXT, link
 
-from fl.codecs import build_codec
-from fl.codecs.known_values import known_values
-from fl.config import FixedPointConfig, FlipMomentsConfig
+from fl.codecs.bits.known_values import known_values
+from fl.codecs.fixed_point import FixedPoint
+from fl.learning.codec_studies import FlipMomentsConfig
 from fl.run import run_trials
-from fl.uplink.protection import BitFlipping, FixedFlips, NoProtection, Protection
+from fl.uplink.protection import BitFlipping, FixedFlips, Protection
 from fl.uplink.transport import NumberTransport, Upload
 from phy.config import LinkConfig
 from phy.links.link import known_bits
@@ -25,7 +25,7 @@ DEVICES = 4
 def transport_of(where: LinkConfig, protection: Protection, num_values: int) -> NumberTransport:
     return NumberTransport(
         where,
-        codec=build_codec(FixedPointConfig()),
+        codec=FixedPoint(),
         protection=protection,
         num_devices=DEVICES,
         num_values=num_values,
@@ -116,7 +116,7 @@ def test_debiasing_divides_by_the_flips_alone_where_packets_with_errors_never_ar
 
 def test_groups_of_noma_take_turns() -> None:
     where = link(None).model_copy(update={"error_model": "measured", "access": "noma"})
-    noma = transport_of(where, NoProtection(), 400)
+    noma = transport_of(where, Protection(), 400)
     values = np.zeros((DEVICES, 400), np.float32)
     _, _, heard, _ = noma.send(values, devices=np.arange(DEVICES), context=CONTEXT)
     assert heard.round_airtime_s is not None

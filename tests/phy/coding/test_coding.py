@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK
 from scipy.special import ndtr
 
-from phy.coding import PacketCodec, build_codec
 from phy.coding.crc import PacketCrc
+from phy.coding.packet import PacketCodec, build_codec
 from phy.coding.polar import PolarCode
 from phy.coding.trellis import TrellisEncoder
 from phy.config import CRC_BITS, CodingConfig

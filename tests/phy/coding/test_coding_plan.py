@@ -169,7 +169,7 @@ def test_keys_of_another_code_may_stand_with_their_default() -> None:
 
 def test_planning_needs_no_tensorflow() -> None:
     program = (
-        "import sys; from phy.coding import plan_packet; from phy.config import CodingConfig; "
+        "import sys; from phy.coding.plan import plan_packet; from phy.config import CodingConfig; "
         "plan_packet(CodingConfig(code='ldpc5g'), payload_bits=100, bits_per_symbol=2, crc=None); "
         "sys.exit('tensorflow' in sys.modules)"
     )

@@ -78,10 +78,7 @@ def spec_of(config: LinkConfig) -> ChainSpec:
 
 
 def fused(config: LinkConfig, *, threads: int = 2) -> FusedPacketChain:
-    spec = spec_of(config)
-    return FusedPacketChain(
-        spec.config, num_devices=1, payload_bits=PAYLOAD_BITS, crc=spec.crc, combine=True, threads=threads
-    )
+    return FusedPacketChain(spec_of(config), threads=threads)
 
 
 def departure(rows: int, *, seed: int = 5) -> Departure:
@@ -259,6 +256,6 @@ def test_auto_takes_kernels_where_they_have_the_whole_chain(
 ) -> None:
     monkeypatch.setattr("phy.engines.choice.sees_gpu", lambda: False)
     monkeypatch.setattr("phy.engines.choice.has_vectors", lambda: True)
-    monkeypatch.setattr("phy.compile.compiled_chain", ChainSpec.__repr__)
+    monkeypatch.setattr("phy.engines.sionna.packets.compiled_chain", ChainSpec.__repr__)
     config = link_of("ofdm-ls", engine="auto", **changes)
     assert isinstance(packet_chain(spec_of(config)), FusedPacketChain) == whole

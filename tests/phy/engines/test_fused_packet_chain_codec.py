@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from phy.coding import build_codec
 from phy.coding.crc import PacketCrc
+from phy.coding.packet import build_codec
 from phy.config import CRC_BITS, CodingConfig
 from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_labels
 from phy.engines.fused.packets.codec import packet_codec
@@ -45,7 +45,7 @@ def test_packets_go_on_the_air_and_come_back_as_in_the_packet_link(code: str) ->
     message = bits(num_bits)
     coded = np.asarray(theirs.encode(tf.constant(message, tf.int32))).astype(np.uint8)
     packed = ours.encode(np.packbits(message, axis=1))
-    assert ours.coded_bits == theirs.coded_bits
+    assert ours.plan.coded_bits == theirs.coded_bits
     np.testing.assert_array_equal(packed, np.packbits(coded, axis=1))
     llrs = (20.0 * coded - 10.0).astype(np.float32)
     spoilt = llrs.copy()
@@ -66,7 +66,7 @@ def test_labels_are_the_bits_in_their_order(bits_per_symbol: int) -> None:
     np.testing.assert_array_equal(labels, stream.reshape(ROWS, num_symbols, bits_per_symbol) @ weights)
     for num_bits in (stream.shape[1], stream.shape[1] - 3):
         back = np.empty((ROWS, -(-num_bits // 8)), np.uint8)
-        fill_bytes(labels, bits_per_symbol=bits_per_symbol, num_bits=num_bits, out=back)
+        fill_bytes(labels, bits_per_symbol, num_bits, back)
         np.testing.assert_array_equal(back, np.packbits(stream[:, :num_bits], axis=1))
 
 
@@ -76,5 +76,5 @@ def test_wrong_bits_are_counted_by_their_place_in_the_label(bits_per_symbol: int
     places = np.arange(bits_per_symbol)[::-1]
     expected = ((one ^ other)[..., None] >> places & 1).sum(axis=1)
     found = np.empty((ROWS, bits_per_symbol), np.int32)
-    count_label_errors(one, other, out=found)
+    count_label_errors(one, other, found)
     np.testing.assert_array_equal(found, expected)

@@ -11,7 +11,7 @@ from phy.config import LinkConfig
 from phy.engines.fused.packets import plan as packet_plan
 from phy.engines.fused.packets.chain import FusedPacketChain
 from phy.engines.fused.packets.nodes import MOST_NODES, nodes_between
-from phy.links.packets.chain import Departure
+from phy.links.packets.chain import ChainSpec, Departure
 
 LINES_S = 20e-6 + np.arange(14) * 71e-6
 WALKING_HZ, DRIVING_HZ = 35.0, 350.0
@@ -66,7 +66,10 @@ def link(*, num_subcarriers: int, **changes: Any) -> LinkConfig:
 
 
 def soft_bits(config: LinkConfig) -> Any:
-    chain = FusedPacketChain(config, num_devices=1, payload_bits=PAYLOAD_BITS, crc=None, combine=True)
+    spec = ChainSpec(
+        config=config, users=1, num_devices=1, payload_bits=PAYLOAD_BITS, crc=None, combine=True, rows_per_trial=1
+    )
+    chain = FusedPacketChain(spec)
     rng = np.random.default_rng(3)
     keys = [rng.integers(0, 1 << 32, (ROWS, 1, 2), dtype=np.uint32) for _ in range(4)]
     ones = np.ones((ROWS, 1), np.float32)

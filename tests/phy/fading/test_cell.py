@@ -16,7 +16,6 @@ from phy.fading.cell import (
     SERVER_HEIGHT_M,
     Placement,
     breakpoint_distance_m,
-    large_scale_gains,
     line_of_sight_probability,
     path_loss_db,
     place_devices,
@@ -149,7 +148,7 @@ def test_gains_multiply_path_loss_and_shadowing() -> None:
     reference = path_loss_db("umi", 100.0, line_of_sight=True, carrier_frequency_hz=3.5e9)
     expected = 10.0 ** (-(found.path_loss_db + found.shadowing_db - reference) / 20.0)
     np.testing.assert_allclose(found.gain, expected, rtol=1e-6)
-    gains = large_scale_gains(CellConfig(), CHANNEL, num_devices=50, trials=(0, 1, 2), seed=7)
+    gains = place_devices(CellConfig(), CHANNEL, num_devices=50, trials=(0, 1, 2), seed=7).gain
     assert gains.dtype == np.float32
     assert np.array_equal(gains, found.gain)
 
@@ -192,4 +191,4 @@ def test_other_trials_and_seeds_are_other_places() -> None:
 )
 def test_values_outside_the_table_are_refused(cell: dict[str, Any], channel: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        large_scale_gains(CellConfig(**cell), ChannelConfig(**channel), num_devices=3, trials=(0,), seed=1)
+        place_devices(CellConfig(**cell), ChannelConfig(**channel), num_devices=3, trials=(0,), seed=1)

@@ -11,6 +11,7 @@ from radio import context, link_config
 from scipy import stats
 
 from phy.config import LinkConfig
+from phy.config.power import power_policies
 from phy.fading.block_taps import CHUNK_SYMBOLS, FlatChannel, UplinkContext, draw_taps, precoding_weights
 
 NUM_SYMBOLS = 1 << 14
@@ -127,7 +128,7 @@ def test_precoding_compensates_the_phase(policy: str) -> None:
     rng = np.random.default_rng(1)
     estimate = (rng.normal(size=(4, 64)) + 1j * rng.normal(size=(4, 64))).astype(np.complex64)
     gain = np.array([0.5, 1.0, 2.0, 4.0], np.float32)
-    weights = precoding_weights(estimate, gain, np.float32(0.1), policy).numpy()
+    weights = precoding_weights(estimate, gain, np.float32(0.1), power_policies[policy]()).numpy()
     reached = estimate * weights
     speaks = np.abs(weights) > 0.0
     # One division in float32.
@@ -154,9 +155,9 @@ def test_power_control_sees_the_gains_of_the_whole_block(policy: str, coherence:
     seen = which.block_gains(context(3))
     _, estimate = taps(which, context(3))
     estimate = np.broadcast_to(estimate, (6, estimate.shape[1] if which.varies else num_symbols))
-    weights = precoding_weights(estimate, np.tile([0.5, 2.0], 3).astype(np.float32), np.float32(0.1), policy).numpy()[
-        :, :num_symbols
-    ]
+    weights = precoding_weights(
+        estimate, np.tile([0.5, 2.0], 3).astype(np.float32), np.float32(0.1), power_policies[policy]()
+    ).numpy()[:, :num_symbols]
     reached = np.abs(estimate[:, :num_symbols] * weights)
     # Float32 sums of 1001 positive terms.
     np.testing.assert_allclose(seen.weight_power.ravel(), (np.abs(weights) ** 2).mean(axis=1), rtol=1e-5)

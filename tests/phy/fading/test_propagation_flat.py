@@ -14,7 +14,8 @@ from phy.compile import compile_digital
 from phy.config import ChannelConfig
 from phy.fading.block_taps import FlatChannel, draw_taps
 from phy.fading.build import build_propagation
-from phy.fading.nakagami import amplitude_pieces, nakagami_taps
+from phy.fading.laws.nakagami import Nakagami
+from phy.fading.quantile_table import quantile_table, table_taps
 from phy.measure.theory import fading_bit_error_rate
 
 KEYS = np.random.default_rng(5).integers(0, 1 << 32, (64, 2), dtype=np.uint32)
@@ -98,7 +99,7 @@ def test_antennas_are_added_without_moving_the_first() -> None:
 
 def amplitude_at(m: float, word: NDArray[np.uint32]) -> NDArray[np.float64]:
     zero = np.zeros_like(word)
-    return np.abs(nakagami_taps((word, zero), amplitude_pieces(m)).numpy().astype(complex))
+    return np.abs(table_taps((word, zero), quantile_table(Nakagami(nakagami_m=m))).numpy().astype(complex))
 
 
 @pytest.mark.parametrize("m", [0.5, 0.51, 0.75, 1.0, 1.7, 4.0, 20.0, 100.0])
@@ -157,7 +158,7 @@ def test_a_link_over_nakagami_fading_errs_as_the_closed_form_says(m: float) -> N
         uplink = compile_digital(config, num_devices=1, num_bits=num_bits)
         rates[error_model] = uplink.send(payload, context=context(num_blocks), caps={}).counts.bit_error_rate
     esno = 10.0**0.8 / 2.0
-    expected = float(fading_bit_error_rate(esno, bits_per_symbol=2, nakagami_m=m))
+    expected = float(fading_bit_error_rate(esno, bits_per_symbol=2, mgf=Nakagami(nakagami_m=m).mgf))
     rayleigh = float(fading_bit_error_rate(esno, bits_per_symbol=2))
     for rate in rates.values():
         assert abs(standard_errors_off(rate, expected)) < ERRORS_OF_A_CHECK

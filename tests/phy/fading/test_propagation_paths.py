@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from radio import ERRORS_OF_A_CHECK, standard_errors_off
+from radio import ERRORS_OF_A_CHECK, frequency_correlation, standard_errors_off
 from scipy import special, stats
 
 from phy.config import ChannelConfig
 from phy.fading.build import build_propagation
 from phy.fading.cdl import _correlation
-from phy.fading.correlation import clarke_correlation, frequency_correlation
+from phy.fading.correlation import clarke_correlation
 from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, tdl_profile
 from phy.fading.waves import sum_of_waves
 from phy.numerics.generator_override import override_generator

@@ -12,7 +12,7 @@ from radio import ERRORS_OF_A_CHECK, standard_errors_apart, standard_errors_off
 
 from phy.config import ChannelConfig, CsiEstimation, OfdmConfig
 from phy.fading.build import build_propagation
-from phy.frontends import build_frontend
+from phy.frontends.build import build_frontend
 from phy.frontends.estimation import LeastSquares, LinearMmse
 from phy.frontends.resource_grid import Grid
 

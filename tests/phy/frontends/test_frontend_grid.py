@@ -9,7 +9,7 @@ import pytest
 from launches import launch, link, observe
 
 from phy.config import OfdmConfig
-from phy.frontends import build_frontend
+from phy.frontends.build import build_frontend
 from phy.frontends.resource_grid import Grid
 
 WIDE = OfdmConfig(num_subcarriers=32, guard_carriers=(3, 4), dc_null=True, num_symbols=7, pilot_symbols=(2, 5))

@@ -12,7 +12,7 @@ from scipy import stats
 
 from phy.config import ChannelConfig, CsiError, CsiEstimation, ImpairmentsConfig, OfdmConfig, ReceiverConfig
 from phy.fading.build import build_propagation
-from phy.frontends import build_frontend
+from phy.frontends.build import build_frontend
 from phy.frontends.resource_grid import Grid
 
 OFDM = OfdmConfig(num_subcarriers=16, cyclic_prefix_length=4, num_symbols=5, pilot_symbols=(1,))

@@ -9,7 +9,7 @@ from radio import ERRORS_OF_A_CHECK, standard_errors_off
 
 from phy.config import ChannelConfig, CsiError, CsiEstimation, ImpairmentsConfig, ReceiverConfig
 from phy.fading.build import build_propagation
-from phy.frontends import build_frontend
+from phy.frontends.build import build_frontend
 
 RAYLEIGH = ChannelConfig(fading="rayleigh", coherence="packet")
 TWO_ANTENNAS = ReceiverConfig(num_antennas=2)

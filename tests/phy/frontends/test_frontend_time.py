@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK, standard_errors_apart, standard_errors_off
 
 from phy.config import ChannelConfig, CsiEstimation, LinkConfig, OfdmConfig, ReceiverConfig
-from phy.frontends import build_frontend
+from phy.frontends.build import build_frontend
 from phy.frontends.ofdm_time import pulse
 
 SIZE, SPACING_HZ = 32, 15e3

@@ -33,17 +33,25 @@ def impaired(grid: NDArray[np.complex64], key: NDArray[np.uint32], ofdm: OfdmCon
 
     more = {name: wrong.pop(name) for name in ("symbol_index", "sample_power") if name in wrong}
     config = ImpairmentsConfig(**wrong)
-    call = tf.function(lambda g, k: impair_grid(g, key=k, config=config, ofdm=ofdm, **more), jit_compile=True)
-    return call(grid, key).numpy()
+
+    def call(sent: Any, key: Any) -> Any:
+        offsets = draw_offsets(key, config=config, sample_s=ofdm.sample_s, carrier_hz=ofdm.subcarrier_spacing_hz)
+        return impair_grid(sent, offsets, config=config, ofdm=ofdm, **more)
+
+    return tf.function(call, jit_compile=True)(grid, key).numpy()
 
 
 def impaired_stream(symbols: NDArray[np.complex64], key: NDArray[np.uint32], **wrong: Any) -> Any:
     import tensorflow as tf
 
-    more = {name: wrong.pop(name) for name in ("start", "block") if name in wrong}
+    start, block = wrong.pop("start", None), wrong.pop("block", None)
     config = ImpairmentsConfig(**wrong)
-    call = tf.function(lambda s, k: impair_stream(s, key=k, config=config, symbol_s=1e-6, **more), jit_compile=True)
-    return call(symbols, key).numpy()
+
+    def call(sent: Any, key: Any) -> Any:
+        offsets = draw_offsets(key, config=config, sample_s=1e-6, block=block)
+        return impair_stream(sent, offsets, config=config, start=start)
+
+    return tf.function(call, jit_compile=True)(symbols, key).numpy()
 
 
 def turns(key: NDArray[np.uint32], **wrong: Any) -> tuple[Any, ...]:

@@ -16,9 +16,10 @@ from radio import ERRORS_OF_A_CHECK, standard_errors_off
 
 from phy.compile import compile_air, compile_digital
 from phy.config import ChannelConfig, LinkConfig
+from phy.config.conflict import Conflict
 from phy.config.delays import interference_share, line_of_sight_k, power_delay_profile
 from phy.fading.gains import check_gains, device_gains
-from phy.links.conflicts import LinkConflict, link_conflicts, link_warnings
+from phy.links.conflicts import link_conflicts, link_warnings
 from phy.links.link import LinkError
 
 MODELS = [f"{kind}-{letter}" for kind in ("tdl", "cdl") for letter in "abcde"]
@@ -36,7 +37,7 @@ EVERY_SECTION = link(
 )
 
 
-def conflicts_of(config: LinkConfig, *, num_devices: int = 4, payload_bits: int = 1000) -> list[LinkConflict]:
+def conflicts_of(config: LinkConfig, *, num_devices: int = 4, payload_bits: int = 1000) -> list[Conflict]:
     return list(link_conflicts(config, num_devices=num_devices, payload_bits=payload_bits))
 
 
@@ -158,6 +159,21 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
     ),
 }
 
+SILENT = {"policy": "truncated-inversion"}
+IMPOSSIBLE |= {
+    "gains of other devices": (link(channel={"gain": [1.0, 2.0]}), "channel.gain", "lists 2 devices", "per device"),
+    "flips of no bits": (link("superposition", "bpsk", error_model="iid"), "error_model", "detects none", "measured"),
+    "cutoff above all": (link(power={**SILENT, "cutoff_db": 1}), "power.cutoff_db", "every device is silent", "0 or"),
+    "silence within a transmission": (
+        link(power=SILENT, channel={"fading": "rayleigh", "coherence": "packet"}),
+        *("channel.coherence", "for a whole transmission", "coherence: round"),
+    ),
+    "a closed form of an estimate": (
+        link(error_model="analytic", csi={"error_variance": 0.1}, power={"policy": "fixed"}),
+        *("error_model", "perfect csi only", "iid or measured"),
+    ),
+}
+
 
 @pytest.mark.parametrize("case", IMPOSSIBLE, ids=lambda case: case.replace(" ", "_"))
 def test_exclusive_settings_are_one_conflict_with_key_and_remedy(case: str) -> None:
@@ -187,7 +203,7 @@ def test_exclusive_settings_are_one_conflict_with_key_and_remedy(case: str) -> N
         link("superposition", "bpsk", ofdm=GRID, channel={**TDL, "coherence": "doppler", "speed_m_s": 3}),
         link("superposition", "analog", ofdm=GRID, csi={"estimator": "ls"}, impairments={"timing_offset_s": 1e-7}),
         link("superposition", "analog", impairments={"clipping_db": 3, "cfo_hz": 5, "phase_error_deg": 10}),
-        link(error_model="analytic", coding={"code": "ldpc5g"}, channel=TDL, ofdm=GRID),
+        link(error_model="analytic", coding={"code": "ldpc5g"}, channel=TDL, ofdm=GRID, power={"policy": "fixed"}),
     ],
     ids=lambda config: f"{config.access}-{config.modulation}",
 )
@@ -258,7 +274,7 @@ def test_profiles_and_the_fixed_path_are_sionnas(model: str) -> None:
     theirs = SionnaTdl(model[-1].upper(), 1.0, 3.5e9)
     _, powers = power_delay_profile(model)
     fixed = float(theirs.mean_power_los) if model[-1] in "de" else 0.0
-    k = line_of_sight_k(ChannelConfig(model=model))
+    k = line_of_sight_k(model)
     assert k == pytest.approx(fixed / (1.0 - fixed), rel=1e-5)
     if model.startswith("tdl"):
         # Sionna has fixed and scattered power of the first tap as one.
@@ -267,8 +283,8 @@ def test_profiles_and_the_fixed_path_are_sionnas(model: str) -> None:
 
 
 def test_rician_fading_has_the_k_that_was_written_and_rayleigh_none() -> None:
-    assert line_of_sight_k(ChannelConfig(fading="rician", rician_k_db=10.0)) == pytest.approx(10.0)
-    assert line_of_sight_k(ChannelConfig(fading="rayleigh")) == 0.0
+    assert ChannelConfig(fading="rician", rician_k_db=10.0).law.rician_k == pytest.approx(10.0)
+    assert ChannelConfig(fading="rayleigh", rician_k_db=10.0).law.rician_k == 0.0
 
 
 def interference_of(

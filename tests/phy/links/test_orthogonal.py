@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,9 @@ def predicted_rate(modulation: str, fading: str, snr_max_db: float) -> float:
     if fading == "constant":
         return float(theory.awgn_bit_error_rate(esno, bits_per_symbol=bits_per_symbol))
     k = 10.0 ** (RICIAN_K_DB / 10.0) if fading == "rician" else 0.0
-    return float(theory.fading_bit_error_rate(esno, bits_per_symbol=bits_per_symbol, rician_k=k))
+    return float(
+        theory.fading_bit_error_rate(esno, bits_per_symbol=bits_per_symbol, mgf=partial(theory.rician_mgf, k=k))
+    )
 
 
 @lru_cache

@@ -285,13 +285,10 @@ def test_invalid_settings_are_refused() -> None:
         ({"power": base.power.model_copy(update={"policy": "closed-loop"})}, "closed-loop"),
         ({"ofdm": OFDM.model_copy(update={"pilot_symbols": ()}), "csi": CsiEstimation()}, "pilot"),
     ):
-        for build in (compile_air, OfdmSuperposition):
-            with pytest.raises(LinkError, match=words):
-                build(base.model_copy(update=update), num_devices=2, num_symbols=8)
+        with pytest.raises(LinkError, match=words):
+            compile_air(base.model_copy(update=update), num_devices=2, num_symbols=8)
     with pytest.raises(LinkError, match="coherence symbol"):
         compile_air(air(csi="ls", fading="rayleigh", coherence="symbol"), num_devices=2, num_symbols=8)
-    with pytest.raises(LinkError, match="ofdm"):
-        OfdmSuperposition(base.model_copy(update={"ofdm": "none"}), num_devices=2, num_symbols=8)
     wrong = {"ofdm": "none", "impairments": ImpairmentsConfig(timing_offset_s=1e-6)}
     with pytest.raises(LinkError, match="timing offset"):
         compile_air(base.model_copy(update=wrong), num_devices=2, num_symbols=8)

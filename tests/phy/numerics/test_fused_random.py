@@ -11,13 +11,41 @@ from scipy import special, stats
 
 from phy.numerics import random as plain
 from phy.numerics import random_kernels as fused
-from phy.numerics.compiled import kernel
+from phy.numerics.compiled import kernel, lean_kernel
 from phy.numerics.random import Purpose, round_keys
 from phy.numerics.threefry import devices, draw_lanes, draw_listed, positions
+from phy.numerics.workers import run_tasks
 
 KEYS = round_keys(2022, (0, 5), Purpose.NOISE, 3)
 NUM_NORMALS = 1 << 24
 """Complex draws of one device: 3.4e7 reals hold 2100 beyond 4 and 19 beyond 5 standard deviations."""
+
+
+@lean_kernel
+def fill_normals(keys: Any, devices: Any, out: Any, num_values: Any, start: Any, first: Any, last: Any) -> None:
+    """Rows `first` to `last` of the flat `out`, for each its real parts, then its imaginary ones."""
+    for row in range(first, last):
+        real_at = 2 * row * num_values
+        fused.draw_normals(keys[row], positions(devices[row], start, 1), out, real_at, real_at + num_values, num_values)
+
+
+def complex_normals(
+    keys: NDArray[np.uint32],
+    devices: NDArray[np.uint32],
+    *,
+    num_values: int,
+    first: int = 0,
+    threads: int,
+    fill: Any = fill_normals,
+) -> NDArray[np.complex64]:
+    """CN(0, 1) draws `[rows, num_values]` from position `first` on; row r is of `keys[r]` `[2]` and `devices[r]`."""
+    parts = np.empty((len(keys), 2, num_values), np.float32)
+    run_tasks(
+        lambda start, stop: fill(keys, devices, parts.reshape(-1), num_values, first, start, stop),
+        num_tasks=len(keys),
+        threads=threads,
+    )
+    return np.asarray(parts[:, 0] + 1j * parts[:, 1], np.complex64)
 
 
 @pytest.mark.parametrize("num_bits", [1, 63, 64, 100_003, 3_000_000])
@@ -33,7 +61,7 @@ def test_normals_are_those_of_the_plain_generator_to_within_rounding() -> None:
     position = np.arange(first, first + count, dtype=np.uint64).astype(np.uint32)
     words = plain.threefry((KEYS[:, 0, None], KEYS[:, 1, None]), (position[None], device[:, None]))
     expected = np.asarray(plain.complex_normal(words))
-    drawn = fused.complex_normals(KEYS, device, num_values=count, first=first, threads=2)
+    drawn = complex_normals(KEYS, device, num_values=count, first=first, threads=2)
     assert np.abs(drawn - expected).max() < 3e-6
 
 
@@ -79,7 +107,7 @@ def test_words_drawn_four_at_once_are_those_drawn_alone(count: int) -> None:
 @pytest.fixture(scope="module")
 def normals() -> NDArray[np.float32]:
     """N(0, 1), both parts side by side, `[2, NUM_NORMALS]`."""
-    drawn = fused.complex_normals(KEYS[:1], np.zeros(1, np.uint32), num_values=NUM_NORMALS, threads=2)
+    drawn = complex_normals(KEYS[:1], np.zeros(1, np.uint32), num_values=NUM_NORMALS, threads=2)
     return np.sqrt(np.float32(2.0)) * np.stack([drawn[0].real, drawn[0].imag])
 
 
@@ -131,26 +159,24 @@ def test_moments_and_bins_are_those_of_the_normal_law(normals: NDArray[np.float3
 
 def test_threads_rows_and_chunks_change_no_number() -> None:
     keys, device = np.repeat(KEYS, 4, axis=0), np.tile(np.arange(4, dtype=np.uint32), 2)
-    together = fused.complex_normals(keys, device, num_values=1000, threads=2)
-    assert np.array_equal(fused.complex_normals(keys, device, num_values=1000, threads=1), together)
-    assert np.array_equal(fused.complex_normals(keys[5:6], device[5:6], num_values=1000, threads=1), together[5:6])
-    later = fused.complex_normals(keys, device, num_values=333, first=500, threads=2)
+    together = complex_normals(keys, device, num_values=1000, threads=2)
+    assert np.array_equal(complex_normals(keys, device, num_values=1000, threads=1), together)
+    assert np.array_equal(complex_normals(keys[5:6], device[5:6], num_values=1000, threads=1), together[5:6])
+    later = complex_normals(keys, device, num_values=333, first=500, threads=2)
     # The ragged end of a loop may be rounded otherwise than its vectors: an ulp or two, never another word.
     np.testing.assert_allclose(later, together[:, 500:833], atol=2e-6)
     assert np.unique(together).size > 0.999 * together.size  # no row, and no thread, has the stream of another
 
 
-def test_a_stream_that_two_threads_share_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_two_threads_share_is_detected() -> None:
     """Negative control: every block of rows starts at row 0, as threads would with one state between them."""
     keys, device = np.repeat(KEYS, 4, axis=0), np.tile(np.arange(4, dtype=np.uint32), 2)
-    alone = fused.complex_normals(keys, device, num_values=100, threads=1)
-    fill = fused._fill_normals
+    alone = complex_normals(keys, device, num_values=100, threads=1)
 
     def shared(keys: NDArray[np.uint32], devices: NDArray[np.uint32], out: NDArray[np.float32], *rest: int) -> None:
         num_values, start, first, last = rest
-        fill(keys[0:1].repeat(len(keys), 0), devices * 0, out, num_values, start, first, last)
+        fill_normals(keys[0:1].repeat(len(keys), 0), devices * 0, out, num_values, start, first, last)
 
-    monkeypatch.setattr(fused, "_fill_normals", shared)
-    together = fused.complex_normals(keys, device, num_values=100, threads=2)
+    together = complex_normals(keys, device, num_values=100, threads=2, fill=shared)
     assert not np.array_equal(together, alone)
     assert np.unique(together).size < 0.999 * together.size

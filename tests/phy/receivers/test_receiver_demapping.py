@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from radio import MODULATIONS
 
 from phy.config import BITS_PER_SYMBOL
-from phy.receivers import label_errors
+from phy.receivers.build import label_errors
 from phy.receivers.demapping import SoftSymbols, bit_llrs, constellation_points, nearest_points
 
 

@@ -223,7 +223,7 @@ def test_soft_values_of_an_earlier_attempt_help(detector: str) -> None:
 
 
 def test_cancelling_decoded_packets_saves_an_ldpc_code_that_cancelling_symbols_loses() -> None:
-    from phy.coding import build_codec
+    from phy.coding.packet import build_codec
     from phy.config import CodingConfig
 
     coding = CodingConfig(code="ldpc5g", rate=0.5, iterations=10)

@@ -8,7 +8,9 @@ import time
 import numpy as np
 import pytest
 
-from privacy import AmplitudePrivacy, NoPrivacy, PrivacyConfig, PrivacyError, RoundPrivacy
+from privacy.config import PrivacyConfig
+from privacy.errors import PrivacyError
+from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy, RoundPrivacy
 
 
 def paper_round(kind: str, *, epsilon: float = 5.0, **change: object) -> RoundPrivacy:

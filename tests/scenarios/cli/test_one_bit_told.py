@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attack_setting import attack_of
 from one_bit_learning import FEDAVG, learnt, planned, scenario, with_scheme
 
-from fl.config import AttackConfig, CpaScheme, JopeqScheme, LaplaceScheme, MvuScheme
-from fl.footprint import dimension, payload_bits
 from fl.models.federated import Piece
-from fl.schemes.cpa.cpa_build import build_cpa
-from fl.schemes.values.build_values import build_baseline
-from scenarios.cli.describe import describe, listings
+from fl.schemes.cpa.scheme import CpaScheme
+from fl.schemes.jopeq import JopeqScheme
+from fl.schemes.laplace import LaplaceScheme
+from fl.schemes.mvu import MvuScheme
+from scenarios.cli.describe.learning import describe, listings
 from scenarios.schema.labels.labels import setting_cell, setting_label
 
 # --- counted --------------------------------------------------------------------------------------
@@ -34,14 +35,10 @@ def test_the_bits_that_check_tells_are_those_that_the_scheme_sends(
     scheme: CpaScheme | JopeqScheme | MvuScheme | LaplaceScheme,
 ) -> None:
     config = learnt(scenario()).model_copy(update={"aggregation": scheme})
-    num_values = dimension(config)
+    num_values = config.num_values()
     assert num_values == 650
-    if isinstance(scheme, CpaScheme):
-        real = build_cpa(scheme, num_values=num_values).num_bits
-    else:
-        piece = Piece(name="w", shape=(num_values,), offset=0)
-        real = build_baseline(scheme, pieces=[piece]).num_bits
-    assert payload_bits(config) == real
+    coder = scheme.build(pieces=[Piece(name="w", shape=(num_values,), offset=0)])
+    assert config.payload_bits() == coder.num_bits
 
 
 # --- told -----------------------------------------------------------------------------------------
@@ -71,7 +68,7 @@ def test_an_aggregation_is_called_as_its_paper_calls_it(scheme: dict[str, Any], 
 
 
 def test_attackers_are_told_by_share_and_kind() -> None:
-    attack = AttackConfig(kind="ones", share=0.2).model_dump(mode="json")
+    attack = attack_of(kind="ones", share=0.2).model_dump(mode="json")
     assert setting_label("learning.attack", attack) == "20 % constant ones"
     assert setting_label("learning.attack", attack | {"share": 0.0}) == "no attack"
 

@@ -16,7 +16,7 @@ from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan, Point
-from scenarios.report.figures.check import check_figures
+from scenarios.report.check import check_figures
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import draw, write_figures
 from scenarios.report.figures.round_curves import MOST_SPOTS, over_rounds
@@ -114,7 +114,7 @@ def store_runs(folder: Path, plan: Plan, trials: list[TrialResult]) -> None:
 
 def along(folder: Path, plan: Plan, config: FigureConfig) -> list:
     with Store.open_existing(folder) as store:
-        return list(over_rounds(store, plan, task_ids=ids_of(plan), config=config))
+        return list(over_rounds(store, plan, ids_of(plan), config))
 
 
 @pytest.fixture
@@ -144,8 +144,8 @@ def test_every_device_may_have_its_own_curve(plan: Plan, tmp_path: Path) -> None
     store_runs(tmp_path, plan, [a_trial(0), a_trial(1)])
     config = FigureConfig(x="round", y="power_db", series="device", panels=SNR)
     with Store.open_existing(tmp_path) as store:
-        shown = over_rounds(store, plan, task_ids=ids_of(plan), config=config)
-        drawing = arrange(config, plan, [], over_rounds=shown)
+        shown = over_rounds(store, plan, ids_of(plan), config)
+        drawing = arrange(config, plan, [], along=lambda _: shown)
     assert [title for title, _ in drawing.panels] == ["$P_0/N_0$ = 0 dB", "$P_0/N_0$ = 10 dB"]
     zero, one = drawing.panels[0][1]
     assert (zero.label, one.label) == ("device 0", "device 1")
@@ -173,8 +173,8 @@ def test_a_learning_curve_over_seconds_is_drawn_with_a_band_and_a_caption(tmp_pa
     store_runs(tmp_path, plan, [a_trial(t, rounds=100) for t in range(5)])
     config = FigureConfig(x="elapsed_s", y="squared_error", series=SNR, y_scale="log")
     with Store.open_existing(tmp_path) as store:
-        shown = list(over_rounds(store, plan, task_ids=ids_of(plan), config=config))
-    drawing = arrange(config, plan, [], over_rounds=shown)
+        shown = list(over_rounds(store, plan, ids_of(plan), config))
+    drawing = arrange(config, plan, [], along=lambda _: shown)
     axes = draw(drawing).axes[0]
     assert axes.get_xlabel() == "time on the air [s]"
     assert len(axes.get_lines()) == 2
@@ -184,7 +184,7 @@ def test_a_learning_curve_over_seconds_is_drawn_with_a_band_and_a_caption(tmp_pa
         "Mean over 5 trials after each round and over the x axis is what these rounds took on average; "
         "shaded: 95 % t interval of the mean. Seed 2022."
     )
-    (files,) = write_figures(tmp_path, plan, summaries=[], figures=[config], along=lambda _: shown)
+    (files,) = write_figures(tmp_path, [drawing])
     assert files.png.read_bytes().startswith(b"\x89PNG")
     assert files.title == "squared distance to the posterior mean over time on the air [s]"
 

@@ -24,7 +24,7 @@ from scenarios.engine.batch import Finished, Job
 from scenarios.engine.cluster.compatibility import SOURCE, refuse_other_versions, source_digest, versions
 from scenarios.engine.cluster.connection import own_workers
 from scenarios.engine.cluster.engine import DaskEngine
-from scenarios.engine.cluster.wire import packed, physics_digest, scenario_from, unpacked, written
+from scenarios.engine.cluster.wire import physics_digest, scenario_from, written
 from scenarios.engine.cluster.worker_log import PlainRecord, log_again, sending
 from scenarios.engine.options import RunOptions, refuse_impossible
 from scenarios.engine.threads import thread_variables, threads_per_worker
@@ -33,7 +33,7 @@ from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import library_names, load_scenario
-from scenarios.store.trials import SERIES_TABLES
+from scenarios.store.trials import SERIES_TABLES, pack_trials, unpack_trials
 
 # --- the wire -------------------------------------------------------------------------------------
 
@@ -55,9 +55,9 @@ def test_a_result_arrives_with_every_bit_whatever_its_arrays_are_like() -> None:
         array.setflags(write=False)
     # Between others: numbers of all trials travel side by side.
     results = [make_trial(2, metrics={}), sent, make_trial(4, metrics={})]
-    blobs = packed(results)
+    blobs = pack_trials(results)
     assert {*map(type, blobs)} == {bytes}
-    _, arrived, _ = unpacked(blobs, trials=(2, 3, 4))
+    _, arrived, _ = unpack_trials(blobs)
     assert arrived.trial == 3
     assert arrived.failure == "diverged"
     assert arrived.account is None

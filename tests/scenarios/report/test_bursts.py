@@ -59,7 +59,7 @@ def test_the_page_says_the_verdict_of_every_point(plan: Plan, folder: Path) -> N
     assert "<b>P₀/N₀ = 0 dB</b>: Independent flips would be no fair stand-in for this link" in page
     assert "<b>P₀/N₀ = 10 dB</b>: Too few errors to tell" in page
     assert "5 / 1.005" in page
-    assert "Share of runs by length" in page
+    assert "share of runs by their length" in page
 
 
 def test_a_run_without_detected_devices_has_no_such_section(plan: Plan, tmp_path: Path) -> None:

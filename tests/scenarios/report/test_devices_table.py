@@ -16,10 +16,9 @@ from tidy_frames import devices_table
 from fl.results import TrialResult
 from phy.measure.counts import rate_interval
 from scenarios.plan.points import Plan
-from scenarios.report.classification import read_privacy
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.round_curves import over_rounds
-from scenarios.report.rows import privacy_table, rates_rows
+from scenarios.report.rows import privacy_table, rates_rows, read_privacy
 from scenarios.report.tables.tables import summarise
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
@@ -101,8 +100,8 @@ def drawn(run: tuple[Path, Plan], **figure: Any) -> dict[str, list[tuple[Any, An
     folder, plan = run
     config = FigureConfig(x="round", **figure)
     with Store.open_existing(folder) as store:
-        spots = list(over_rounds(store, plan, task_ids=ids_of(plan), config=config))
-    drawing = arrange(config, plan, [], over_rounds=spots)
+        spots = list(over_rounds(store, plan, ids_of(plan), config))
+    drawing = arrange(config, plan, [], along=lambda _: spots)
     return {c.label: [(s.x, s.y, s.high) for s in c.spots] for _, curves in drawing.panels for c in curves}
 
 
@@ -132,7 +131,7 @@ def test_of_many_rounds_those_with_a_look_are_drawn(tmp_path: Path) -> None:
     store_trials(tmp_path, plan, {0: [replace(a_trial(0), rounds={"test_accuracy": seen})]})
     config = FigureConfig(x="round", y="test_accuracy")
     with Store.open_existing(tmp_path) as store:
-        spots = list(over_rounds(store, plan, task_ids=ids_of(plan), config=config))
+        spots = list(over_rounds(store, plan, ids_of(plan), config))
     assert [spot.x for _, _, spot in spots] == [333.0 * k for k in range(1, 31)]
 
 
@@ -164,9 +163,11 @@ def test_what_numbers_became_is_drawn_over_what_they_were(tmp_path: Path) -> Non
     store_trials(tmp_path, plan, {0: trials})
     config = FigureConfig(x="value", y="recovered_mean")
     with Store.open_existing(tmp_path) as store:
-        spots = list(over_rounds(store, plan, task_ids=ids_of(plan), config=config))
+        spots = list(over_rounds(store, plan, ids_of(plan), config))
     assert [(s.x, s.y) for _, _, s in spots] == [(-1.0, -0.8), (0.0, 0.0), (1.0, 0.8)]
-    assert arrange(config, plan, [], over_rounds=spots).caption.startswith("Mean over 2 trials at each value sent; ")
+    assert arrange(config, plan, [], along=lambda _: spots).caption.startswith(
+        "Mean over 2 trials at each value sent; "
+    )
 
 
 def test_clamps_and_flips_are_summed_up_over_those_that_took_part(run: tuple[Path, Plan]) -> None:

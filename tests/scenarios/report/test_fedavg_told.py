@@ -11,17 +11,16 @@ import pytest
 from fake_runs import ids_of, make_plan, make_trial, store_trials
 from sentences import sentence_about
 
-from fl.config import FedAvgConfig
-from fl.footprint import bytes_per_trial, dimension, payload_bits
 from fl.footprint.radio import upload_airtime_s
+from fl.learning.fedavg import FedAvgConfig
 from phy.config import LinkConfig
-from scenarios.cli.describe import describe, listings
+from scenarios.cli.describe.learning import describe, listings
 from scenarios.engine.batch import batch_size
 from scenarios.engine.limits import LIBRARIES_BYTES, estimate
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
-from scenarios.report.classification import label_counts
-from scenarios.report.figures.check import check_figures
+from scenarios.report.check import check_figures
+from scenarios.report.figures.partition import label_counts
 from scenarios.report.page import write_report
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import plain_label, setting_cell, setting_label
@@ -110,9 +109,9 @@ def test_the_estimate_of_memory_grows_with_the_model_and_the_images(tmp_path: Pa
 def test_a_network_of_the_user_has_no_known_size(tmp_path: Path) -> None:
     plan = planned(f"{FEDAVG}  model: my.own:network\n", tmp_path)
     scenario = plan.points[0].scenario
-    assert (dimension(scenario.learning), payload_bits(scenario.learning)) == (None, None)
+    assert (scenario.learning.num_values(), scenario.learning.payload_bits()) == (None, None)
     assert cells(plan)[0]["bits"] == ""
-    assert bytes_per_trial(scenario.learning, scenario.link) > 0
+    assert scenario.learning.bytes_per_trial(scenario.link) > 0
 
 
 @pytest.mark.parametrize(

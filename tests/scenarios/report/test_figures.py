@@ -21,6 +21,7 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import axis_label, setting_cell, setting_label
 from scenarios.schema.schema import FigureConfig
 
+BOTH = {"mse": 1.0, "bound": 5.0}
 SNR, SCHEME, EPSILON = "link.power.snr_max_db", "learning.scheme", "privacy.epsilon"
 
 
@@ -170,7 +171,7 @@ def test_long_labels_are_wrapped_into_the_picture() -> None:
 def test_rounds_are_counted_in_whole_numbers() -> None:
     plan = make_plan([{}], trials=20)
     spots = [(plan.points[0], "", Spot(x=float(x), y=1.0, low=None, high=None, n=1)) for x in (1, 2, 3)]
-    figure = draw(arrange(FigureConfig(x="round", y="squared_error"), plan, [], over_rounds=spots))
+    figure = draw(arrange(FigureConfig(x="round", y="squared_error"), plan, [], along=lambda _: spots))
     assert all(tick == int(tick) for tick in figure.axes[0].get_xticks())
 
 
@@ -186,11 +187,11 @@ def test_axes_carry_labels_with_units_and_the_legend_every_series() -> None:
 def test_a_curve_beside_a_theory_is_named_even_when_it_is_alone() -> None:
     plan = make_plan([{SNR: 0.0}, {SNR: 10.0}], trials=20)
     config = FigureConfig(x=SNR, y="mse", beside="bound")
-    drawing = arranged(config, plan)
-    assert [curve.label for _, curves in drawing.panels for curve in curves] == [""]
-    figure = draw(replace(drawing, beside={"": drawing.panels[0][1]}))
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["measured", axis_label("bound")]
-    assert draw(drawing).legends == []
+    alone, beside = (arrange(config, plan, summaries_of(plan, **measured)) for measured in ({"mse": 1.0}, BOTH))
+    assert [curve.label for _, curves in beside.panels for curve in curves] == ["measured"]
+    assert [spot.y for spot in beside.panels[0][1][0].theory] == [5.0, 6.0]
+    assert [text.get_text() for text in draw(beside).legends[0].get_texts()] == ["measured", axis_label("bound")]
+    assert draw(alone).legends == []
 
 
 def test_twelve_series_have_twelve_markers() -> None:
@@ -211,8 +212,8 @@ def test_words_along_x_are_named_and_not_joined_by_a_line() -> None:
 def test_files_are_written_and_the_svg_is_the_same_every_time(tmp_path: Path) -> None:
     plan = make_plan([{SNR: 0.0}, {SNR: 10.0}], trials=20)
     summaries = summaries_of(plan, mse=1.0)
-    (first,) = write_figures(tmp_path / "a", plan, summaries=summaries, figures=[FIGURE])
-    (second,) = write_figures(tmp_path / "b", plan, summaries=summaries, figures=[FIGURE])
+    (first,) = write_figures(tmp_path / "a", [arrange(FIGURE, plan, summaries)])
+    (second,) = write_figures(tmp_path / "b", [arrange(FIGURE, plan, summaries)])
     assert first.svg.read_bytes() == second.svg.read_bytes()
     assert b"<dc:date>" not in first.svg.read_bytes()
     assert first.png.read_bytes().startswith(b"\x89PNG")
@@ -223,14 +224,14 @@ def test_files_are_written_and_the_svg_is_the_same_every_time(tmp_path: Path) ->
 def test_a_quantity_nobody_measured_gives_an_empty_figure_that_says_so(tmp_path: Path) -> None:
     plan = make_plan([{SNR: 0.0}], trials=20)
     config = FigureConfig(x=SNR, y="../odd", y_scale="log", x_scale="log")
-    (files,) = write_figures(tmp_path, plan, summaries=[], figures=[config])
+    (files,) = write_figures(tmp_path, [arrange(config, plan, [])])
     assert files.caption == "No finished trial measured ../odd."
     assert files.png.parent == tmp_path
 
 
 def test_figures_that_cannot_be_written_are_an_error_for_the_user() -> None:
     with pytest.raises(ScenarioError, match="cannot be written here"):
-        write_figures(Path("/proc/phyloop"), make_plan([{}], trials=1), summaries=[], figures=[])
+        write_figures(Path("/proc/phyloop"), [])
 
 
 @pytest.mark.parametrize(

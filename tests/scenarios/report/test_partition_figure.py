@@ -9,7 +9,7 @@ import pytest
 from fake_runs import make_plan
 from numpy.typing import NDArray
 
-from scenarios.report import classification
+from scenarios.report.figures import partition as partitions
 from scenarios.report.figures.partition import draw_partition, partition_caption, partition_figure
 
 
@@ -84,16 +84,6 @@ def test_the_scale_of_colours_counts_whole_samples(most: int) -> None:
     assert (ticks == np.round(ticks)).all()
 
 
-def test_classes_are_called_by_their_names_while_these_fit() -> None:
-    def said(num_classes: int) -> list[str]:
-        names = [f"kind {number}" for number in range(num_classes)]
-        axes = partition_figure(counts_of(5, num_classes), title="", class_names=names).axes[1]
-        return [label.get_text() for label in axes.get_yticklabels()]
-
-    assert said(10) == [f"kind {number}" for number in range(10)]
-    assert "kind 0" not in said(62)
-
-
 def test_sizes_are_drawn_where_they_differ() -> None:
     uneven, even = np.array([[5, 0], [0, 9]]), np.array([[5, 4], [0, 9]])
     assert [axes.get_ylabel() for axes in partition_figure(uneven, title="").axes] == ["samples", "label", "samples"]
@@ -108,10 +98,10 @@ def test_the_caption_says_how_many() -> None:
 
 
 def test_ways_of_dealing_that_are_not_drawn_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(classification, "label_counts", lambda *_, **__: np.ones((2, 3), np.int64))
+    monkeypatch.setattr(partitions, "label_counts", lambda *_, **__: np.ones((2, 3), np.int64))
     ways = [{"learning.partition": {"kind": "dirichlet", "alpha": float(alpha)}} for alpha in range(1, 6)]
     learning = {"algorithm": "fedavg", "num_devices": 2}
-    drawn = classification.draw_partitions(tmp_path, make_plan(ways, trials=1, learning=learning))
+    drawn = partitions.draw_partitions(tmp_path, make_plan(ways, trials=1, learning=learning))
     assert [one.caption.endswith("The sweep deals in 5 ways; the first 3 are drawn.") for one in drawn] == [0, 0, 1]
-    few = classification.draw_partitions(tmp_path, make_plan(ways[:3], trials=1, learning=learning))
+    few = partitions.draw_partitions(tmp_path, make_plan(ways[:3], trials=1, learning=learning))
     assert not any("drawn" in one.caption for one in few)

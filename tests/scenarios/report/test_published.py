@@ -15,18 +15,21 @@ from scipy import stats
 from scenarios.engine.study import ReportPaths
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
-from scenarios.report.comparison import (
+from scenarios.report.page import write_report
+from scenarios.report.published import (
     Comparison,
     Published,
     compare,
     in_unit,
+    markdown,
     numbers,
     points_at,
+    read_published,
+    shown,
+    tidy,
     verdict,
     without_others,
 )
-from scenarios.report.page import write_report
-from scenarios.report.published import markdown, read_published, shown, tidy
 from scenarios.report.tables.intervals import Mean, mean_interval
 from scenarios.report.tables.tables import PointSummary, summarise
 from scenarios.schema.loader import LoadedScenario, as_yaml, library_names, load_scenario, resolved_root
@@ -226,7 +229,7 @@ def test_the_table_tells_trials_ours_published_difference_and_verdict(tmp_path: 
     assert one.title == "Test accuracy, A paper, Table I"
     assert one.table.columns == (
         *("setting", "number of devices", "trials", "ours [%]", "published"),
-        *("ours − published", "published lies"),
+        *("ours − published", "published value"),
     )
     assert one.table.rows == (
         ("rival", "100", "3", "72.0 [65.4, 78.6]", "81", "-9.0", "outside"),

@@ -10,14 +10,19 @@ import pytest
 from fake_runs import ids_of, make_plan
 
 from fl.results import TrialResult
-from scenarios.cli.describe import describe, listings
+from scenarios.cli.describe.learning import describe, listings
 from scenarios.engine.limits import estimate
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
-from scenarios.report.figures.check import check_figures
-from scenarios.report.figures.reconstruction import Row, draw_reconstructions, reconstruction_figure
+from scenarios.report.check import check_figures
+from scenarios.report.figures.reconstruction import (
+    MOST_ROWS,
+    Row,
+    draw_attacks,
+    draw_reconstructions,
+    reconstruction_figure,
+)
 from scenarios.report.page import write_report
-from scenarios.report.reconstructions import MOST_ROWS, draw_attacks
 from scenarios.schema.consistency import find_conflicts
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario

@@ -122,7 +122,7 @@ def test_bits_that_met_no_radio_have_no_error_rate(tmp_path: Path) -> None:
     config = FigureConfig(x="round", y="bit_error_rate")
     with Store.open_existing(tmp_path) as store:
         free, measured = summarise(store, plan, task_ids=ids_of(plan))
-        drawn = {point.index for point, _, _ in over_rounds(store, plan, task_ids=ids_of(plan), config=config)}
+        drawn = {point.index for point, _, _ in over_rounds(store, plan, ids_of(plan), config)}
     assert free.rates == {}
     assert measured.rates["bit_error_rate"].errors == 0
     assert drawn == {1}

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from fl.config import FedAvgConfig, FixedPointConfig, UniformConfig
+from fl.codecs.fixed_point import FixedPoint
+from fl.codecs.uniform import Uniform
+from fl.learning.fedavg import FedAvgConfig
 from scenarios.schema.consistency import find_conflicts, find_warnings, resolve_auto
 from scenarios.schema.loader import validate_quickly
 from scenarios.schema.schema import Scenario
@@ -120,12 +122,12 @@ def test_numbers_travel_as_qpsk_bits_device_by_device(algorithm: str) -> None:
 def test_a_downlink_has_the_codec_of_the_uplink_by_default() -> None:
     learning = resolve_auto(scenario({"codec": "fixed-point", "downlink": {"mcs": 5}})).learning
     assert isinstance(learning, FedAvgConfig)
-    assert learning.downlink_codec == FixedPointConfig()
+    assert learning.downlink_codec == FixedPoint()
     assert learning.downlink != "ideal"
     assert (learning.downlink.access, learning.downlink.modulation) == ("orthogonal", "qpsk")
     told = resolve_auto(scenario({"codec": "fixed-point", "downlink": {}, "downlink_codec": "uniform"})).learning
     assert isinstance(told, FedAvgConfig)
-    assert told.downlink_codec == UniformConfig()
+    assert told.downlink_codec == Uniform()
 
 
 def warned(made: Scenario) -> str:

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 from sentences import sentence_about
 
-from fl.config import FedAvgConfig, FixedPointConfig, FlipMomentsConfig, FlmcConfig, ModelConfig, PartitionConfig
+from fl.codecs.fixed_point import FixedPoint
+from fl.config import PartitionConfig
+from fl.learning.codec_studies import FlipMomentsConfig
+from fl.learning.fedavg import FedAvgConfig
+from fl.learning.flmc import FlmcConfig
+from fl.models.kinds.networks import ModelConfig
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
 from scenarios.plan.plan import expand
 from scenarios.schema.loader import LoadedScenario, as_yaml, load_scenario, resolved_data
@@ -47,8 +52,8 @@ def test_without_an_algorithm_it_is_flmc_and_without_a_mechanism_an_amplitude_bo
             PartitionConfig(kind="labels", labels_per_device=2),
         ),
         ("partition: iid", "partition", PartitionConfig()),
-        ("codec: fixed-point", "codec", FixedPointConfig()),
-        ("downlink_codec: fixed-point\n  downlink: {}", "downlink_codec", FixedPointConfig()),
+        ("codec: fixed-point", "codec", FixedPoint()),
+        ("downlink_codec: fixed-point\n  downlink: {}", "downlink_codec", FixedPoint()),
     ],
 )
 def test_a_bare_word_and_a_mapping_select_the_same_kind(
@@ -71,7 +76,7 @@ def test_overrides_reach_into_bare_words(tmp_path: Path) -> None:
     text = f"{FEDAVG}  model: mlp\n  codec: fixed-point\n"
     made = fedavg(text, tmp_path, "learning.model.hidden=[4, 3]", "learning.codec.bound=2", "learning.data=mnist")
     assert made.model.hidden_widths == (4, 3)
-    assert made.codec == FixedPointConfig(bound=2.0)
+    assert made.codec == FixedPoint(bound=2.0)
     assert made.data.name == "mnist"
     assert fedavg(text, tmp_path, "learning.model=cnn2").model.name == "cnn2"
 
@@ -79,7 +84,7 @@ def test_overrides_reach_into_bare_words(tmp_path: Path) -> None:
 def test_a_codec_that_is_not_named_is_the_default_of_its_algorithm(tmp_path: Path) -> None:
     moments = loaded("name: a\nlearning: {algorithm: flip-moments, codec: {bound: 2}}\n", tmp_path).scenario.learning
     assert isinstance(moments, FlipMomentsConfig)
-    assert moments.codec == FixedPointConfig(bound=2.0)
+    assert moments.codec == FixedPoint(bound=2.0)
 
 
 def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
@@ -96,7 +101,7 @@ def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
     assert isinstance(other.learning, FedAvgConfig)
     assert other.learning.model == ModelConfig(name="cnn2")
     assert other.learning.partition == PartitionConfig()
-    assert other.learning.codec == FixedPointConfig()
+    assert other.learning.codec == FixedPoint()
     assert other.privacy == GaussianConfig(mechanism="gaussian", epsilon=3.0)
     same = loaded("base: base.yaml\nlearning: {codec: {bits: 5}}\nprivacy: {kappa: 1}\n", tmp_path).scenario
     assert isinstance(same.learning, FedAvgConfig)
@@ -110,7 +115,10 @@ def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("name: a\nlearning:\n  algorithm: fedav\n", "s.yaml:3: learning.algorithm = fedav: must be flmc, fedavg, "),
+        (
+            "name: a\nlearning:\n  algorithm: fedav\n",
+            "s.yaml:3: learning.algorithm = fedav: must be bit-distance, fedavg, ",
+        ),
         (
             f"{FEDAVG}  scheme: analog\n",
             "s.yaml:4: learning.scheme = analog: unknown key; it belongs to algorithm flmc only: leave it out, or "
@@ -118,7 +126,7 @@ def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
         ),
         (
             "name: a\nlearning:\n  codec: uniform\n",
-            "s.yaml:3: learning.codec: unknown key; it belongs to algorithm fedavg, flip-moments, bit-distance or ",
+            "s.yaml:3: learning.codec: unknown key; it belongs to algorithm bit-distance, fedavg, flip-moments or ",
         ),
         (
             f"{FEDAVG}  codec: {{name: fixed-point, bits: 3}}\n",
@@ -129,7 +137,7 @@ def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
             f"{FEDAVG}  codec: {{name: fixed-point, fraction_bits: 24}}\n",
             "s.yaml:4: learning.codec.fraction_bits = 24: must be 10, 23 or 52; write one of these numbers.",
         ),
-        (f"{FEDAVG}  model: mlq\n", "s.yaml:4: learning.model.name = mlq: must be linear, mlp, cnn2, "),
+        (f"{FEDAVG}  model: mlq\n", "s.yaml:4: learning.model = mlq: must be cnn2, cnn3, custom, "),
         (f"{FEDAVG}  model: a b:c\n", "s.yaml:4: learning.model.function = a b:c: must be module:function; "),
         (
             f"{FEDAVG}  rounds: 0\n",

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attack_setting import attack_of
 from learning_run import export, run_plan
 from sentences import sentence_about
 
-from fl.config import AttackConfig
-from fl.footprint.flmc import bytes_per_trial
-from scenarios.cli.describe import describe
+from scenarios.cli.describe.learning import describe
 from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
@@ -79,7 +78,7 @@ def test_check_shows_the_attackers() -> None:
 
 
 def test_the_label_of_jammers_has_share_and_signal() -> None:
-    written = AttackConfig(kind="jam", share=0.2, signal="ones").model_dump(mode="json")
+    written = attack_of(kind="jam", share=0.2, signal="ones").model_dump(mode="json")
     assert setting_label("learning.attack", written) == "20 % jamming, all in one direction"
     assert setting_label("learning.attack", written | {"signal": "random"}) == "20 % jamming"
 
@@ -87,7 +86,7 @@ def test_the_label_of_jammers_has_share_and_signal() -> None:
 def test_attackers_take_memory() -> None:
     plain, jammed = (one.learning for one in (Scenario(name="a"), scenario({"kind": "jam"})))
     link = resolve_auto(Scenario(name="a")).link
-    assert bytes_per_trial(jammed, link) > bytes_per_trial(plain, link)
+    assert jammed.bytes_per_trial(link) > plain.bytes_per_trial(link)
 
 
 def test_a_share_swept_is_run_and_stored_with_its_attackers(tmp_path: Path) -> None:

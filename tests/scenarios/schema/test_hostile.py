@@ -24,9 +24,10 @@ from scenarios.plan.own_code import with_own_code
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.report.page import write_report
-from scenarios.report.tables.cells import csv_cell
+from scenarios.report.tables.table import csv_cell
 from scenarios.schema.errors import ScenarioError, printable
 from scenarios.schema.loader import as_yaml, load_scenario, resolved_data
+from scenarios.schema.permission import code_allowed
 from scenarios.store.store import Store
 
 OWN = "name: a\nlearning: {algorithm: fedavg, data: digits, model: 'pack.nets:net'}\n"
@@ -47,7 +48,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def pinned(path: Path) -> Plan:
     loaded = load_scenario(path)
-    return with_own_code(loaded, expand(loaded), allowed=True)[1]
+    with code_allowed():
+        return with_own_code(loaded, expand(loaded))[1]
 
 
 def test_code_of_a_scenario_is_not_run_unless_allowed(own: Path) -> None:
@@ -80,7 +82,8 @@ def test_the_file_of_the_users_code_is_part_of_the_identity(own: Path) -> None:
 
 def test_a_resolved_scenario_continues_only_with_the_same_code(own: Path) -> None:
     loaded = load_scenario(own)
-    kept, _ = with_own_code(loaded, expand(loaded), allowed=True)
+    with code_allowed():
+        kept, _ = with_own_code(loaded, expand(loaded))
     again = own.parent / "again.yaml"
     again.write_text(as_yaml(resolved_data(kept.scenario)))
     assert physics_json(pinned(again).points[0].scenario) == physics_json(pinned(own).points[0].scenario)

@@ -9,6 +9,7 @@ import pytest
 from learning_run import run_plan
 
 from fl.config import DataConfig
+from phy.config.registry import registries
 from phy.measure.monte_carlo import StopRule
 from scenarios.engine.batch import InProcess
 from scenarios.engine.limits import estimate
@@ -110,3 +111,14 @@ def test_a_scenario_on_missing_images_can_be_planned(name: str) -> None:
     plan = expand(loaded)
     assert all(has_images(point) for point in plan.points)
     assert estimate(plan).memory_bytes > 0
+
+
+def test_every_parameter_of_a_registered_thing_is_described() -> None:
+    missing = [
+        f"{kind} {cls.__name__}.{name}"
+        for kind, registry in registries().items()
+        for cls in registry.classes()
+        for name, field in cls.model_fields.items()
+        if name != registry.tag and not field.description and kind != "reference check"  # written by us alone
+    ]
+    assert missing == []

@@ -9,7 +9,8 @@ from learning_run import run_plan
 from one_bit_learning import FEDAVG, learnt, scenario, with_scheme
 from sentences import sentence_about
 
-from fl.config import CpaScheme, SignScheme
+from fl.schemes.cpa.scheme import CpaScheme
+from fl.schemes.sign import SignScheme
 from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
 from scenarios.plan.identity import physics_json
@@ -48,8 +49,8 @@ def test_epsilon_none_survives_a_round_trip(tmp_path: Path) -> None:
     [
         (
             "aggregation: cpaa",
-            "s.yaml:5: learning.aggregation = cpaa: must be mean, median, trimmed-mean, geometric-median, rsa, cpa, "
-            "probit, sign, laplace, jopeq or mvu; did you mean cpa.",
+            "s.yaml:5: learning.aggregation = cpaa: must be cpa, geometric-median, jopeq, laplace, mean, median, mvu, "
+            "probit, rsa, sign or trimmed-mean; did you mean cpa.",
         ),
         (
             "aggregation: {name: probit, gamma: 1}",
@@ -79,8 +80,15 @@ def test_epsilon_none_survives_a_round_trip(tmp_path: Path) -> None:
             "aggregation: {name: probit, epsilon: 1}",
             "s.yaml:5: learning.aggregation.epsilon = 1: epsilon needs l1_clip, ",
         ),
+        (
+            'aggregation: {name: cpa, gamma: "0.1"}',
+            's.yaml:5: learning.aggregation.gamma = "0.1": must be a number, not text; write 0.1 without quotes.',
+        ),
         ("attack: {kind: ones}", "s.yaml:5: learning.attack: name the attackers by share or by devices, one of both"),
-        ("attack: {kind: one, share: 0.1}", "s.yaml:5: learning.attack.kind = one: must be gaussian, sign-flip, "),
+        (
+            "attack: {kind: one, share: 0.1}",
+            "s.yaml:5: learning.attack.kind = one: must be duplicate, gaussian, invert, ",
+        ),
         ("personal: {test_share: 1}", "s.yaml:5: learning.personal.test_share = 1: must be below 1; "),
     ],
 )
@@ -146,7 +154,7 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
     ("learning.attack.devices", "only 20", scenario({"attack": {"kind": "ones", "devices": [3, 20]}})),
     ("learning.attack.kind", "jammer", scenario({"attack": {"kind": "jam", "share": 0.1}})),
     ("learning.attack.factor", "leaves signs", scenario({"attack": {"kind": "sign-flip", "factor": 2, "share": 0.1}})),
-    ("learning.attack.factor", "sign-flip or scale", scenario({"attack": {"kind": "ones", "factor": 2, "share": 0.1}})),
+    ("learning.attack.factor", "scale or sign-flip", scenario({"attack": {"kind": "ones", "factor": 2, "share": 0.1}})),
     (
         "learning.attack.drawn",
         "attack.devices names the devices",

@@ -8,8 +8,8 @@ import pytest
 from sentences import sentence_about
 
 from scenarios.plan.plan import expand
-from scenarios.report.comparison import without_others
-from scenarios.report.tables.table_check import check_tables
+from scenarios.report.check import check_tables
+from scenarios.report.published import without_others
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import as_yaml, load_scenario, resolved_root
 

@@ -70,7 +70,7 @@ def test_a_trial_that_sent_nothing_has_no_account(tmp_path: Path) -> None:
 
 def test_a_damaged_account_is_said_and_not_used(tmp_path: Path) -> None:
     keep(tmp_path, ACCOUNT)
-    flip_arrays(tmp_path)  # the text is the last of the arrays
+    flip_arrays(tmp_path)
     with pytest.raises(DamagedStoreError, match="is damaged"):
         read(tmp_path)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as some
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
-from scenarios.store.blobs import MOST_HEADER, BlobError, about_of, pack, pack_parts, rows_of, unpack
+from scenarios.store.blobs import MOST_HEADER, BlobError, about_of, pack, pack_parts, unpack
 
 DRAWS = np.random.default_rng(11)
 CASES: dict[str, NDArray[Any]] = {
@@ -198,8 +198,8 @@ def test_what_a_blob_is_about_is_read_from_its_front(whole: bytes) -> None:
 
 def test_rows_have_one_entry_per_task() -> None:
     blob = unpack(pack({"t/a": [np.zeros(2)] * 3, "t/b": np.zeros(3), "u/c": np.zeros(2)}, about={}))
-    assert list(rows_of(blob, "t/", rows=3)) == ["a", "b"]
-    for read in (lambda: rows_of(blob, "t/", rows=2), lambda: rows_of(blob, "u/", rows=3)):
+    assert list(blob.rows_of("t/", rows=3)) == ["a", "b"]
+    for read in (lambda: blob.rows_of("t/", rows=2), lambda: blob.rows_of("u/", rows=3)):
         with pytest.raises(BlobError, match="not one row for each"):
             read()
 

@@ -26,7 +26,7 @@ from scenarios.plan.identity import task_id
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.schema.loader import load_scenario
-from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, TaskCheckpoints, discard, sweep
+from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, TaskCheckpoints, discard
 from scenarios.store.store import Store
 
 EVERY_2 = 2
@@ -159,10 +159,10 @@ def test_what_is_finished_or_half_written_is_swept_and_the_rest_stays(tmp_path: 
         checkpoints(tmp_path, trial=trial).save(2, {})
     folder = tmp_path / CHECKPOINTS
     strange = [folder / "notes.txt", folder / f"{'0' * 32}.7.ckpt"]
-    for path in (*strange, folder / f"{'0' * 32}.7.ckpt.123.new"):
+    for path in (*strange, folder / f".{'0' * 32}.7.ckpt.123.tmp"):
         path.write_text("?")
     done = task_id('{"physics": 1}', 0)
-    sweep(folder, finished=lambda tasks: {done}.intersection(tasks))
+    discard(folder, tasks={done}, torn=True)
     assert set(folder.iterdir()) == {*strange, *(path for path in files_of(tmp_path, trial=1))}
     for path in strange:
         path.unlink()

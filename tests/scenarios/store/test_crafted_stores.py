@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from forged_blobs import forged_array
-from tampered import change_heads, change_record, execute
+from tampered import change_heads, change_record, change_row, execute, replace_batches
 
 from fl.results import TrialResult
 from scenarios.files.plain_files import DATABASE
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.blobs import pack, sha256_of
+from scenarios.store.blobs import Blob, pack
 from scenarios.store.database import MOST_ROW, DamagedStoreError
-from scenarios.store.store import Store, read_runs
+from scenarios.store.store import Store
 
 
 def keep(folder: Path) -> None:
@@ -31,11 +31,11 @@ def keep(folder: Path) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "CREATE TRIGGER t AFTER INSERT ON batches BEGIN DELETE FROM blobs; END",
+        "CREATE TRIGGER t AFTER INSERT ON fronts BEGIN DELETE FROM parts; END",
         "CREATE VIEW v AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT x FROM c",
         "CREATE VIRTUAL TABLE f USING fts5(x)",
         "CREATE TABLE g (a, b GENERATED ALWAYS AS (hex(a)) STORED)",
-        "CREATE INDEX i ON batches (length(head))",
+        "CREATE INDEX i ON fronts (length(data))",
     ],
 )
 def test_a_store_that_computes_is_refused(statement: str, tmp_path: Path) -> None:
@@ -54,21 +54,21 @@ def test_a_column_that_is_computed_is_refused_before_it_is_read_and_nothing_of_i
 ) -> None:
     keep(tmp_path)
     with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
-        database.executescript(f"DROP TABLE records; CREATE TABLE records (key TEXT PRIMARY KEY, value {column});")
-        database.execute("INSERT INTO records (key) VALUES ('store'), ('seal')")
+        database.executescript(f"DROP TABLE fronts; CREATE TABLE fronts (id INTEGER PRIMARY KEY, data {column});")
+        database.execute("INSERT INTO fronts (id) VALUES (0), (1), (2)")
         if not ours:
             database.execute("PRAGMA application_id = 7")
     with pytest.raises(DamagedStoreError):
         Store.open_existing(tmp_path)
     with Store.open(tmp_path, scenario_name="given") as store:
-        assert store.count_tasks() == 0
+        assert len(store.tasks) == 0
         assert store.scenario_name == "given"
 
 
 def test_tables_that_are_views_by_our_names_are_refused(tmp_path: Path) -> None:
     keep(tmp_path)
     with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
-        database.executescript("ALTER TABLE blobs RENAME TO b; CREATE VIEW blobs AS SELECT * FROM b;")
+        database.executescript("ALTER TABLE parts RENAME TO b; CREATE VIEW parts AS SELECT * FROM b;")
     with pytest.raises(DamagedStoreError, match="tables are not those"):
         Store.open_existing(tmp_path)
 
@@ -87,10 +87,10 @@ def test_tables_that_are_views_by_our_names_are_refused(tmp_path: Path) -> None:
         lambda head: head.update(status="elsewhere"),
         lambda head: head.update(seconds="1"),
         lambda head: head.update(finished_at=None),
-        lambda head: head.update(blob=None),
         lambda head: head.update(extras=3),
-        lambda head: head.update(more=3),
-        lambda head: head.pop("ids"),
+        lambda head: head.update(extras=[]),
+        lambda head: head.update(records=3),
+        lambda head: head.pop("numbers"),
     ],
 )
 def test_a_head_that_nobody_wrote_is_refused(change: Callable[[dict[str, Any]], object], tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_head_that_nobody_wrote_is_refused(change: Callable[[dict[str, Any]], 
     assert "\n" not in str(error.value)
 
 
-RUN = {"command": "c", "provenance": {}, "started_at": "", "finished_at": None, "status": "done"}
+RUN = {"command": "c", "provenance": {}, "started_at": "", "finished_at": None, "status": "done", "planned": None}
 
 
 @pytest.mark.parametrize(
@@ -109,36 +109,44 @@ RUN = {"command": "c", "provenance": {}, "started_at": "", "finished_at": None, 
     [
         ("store", []),
         ("store", {"scenario": 1}),
-        ("seal", 3),
+        ("scenario", {"yaml": 3}),
+        ("report", {"made_from": "", "files": [3]}),
         ("run/000001", 3),
         ("run/000001", {**RUN, "more": 1}),
         ("run/000001", {**RUN, "planned": {"tasks": 1}}),
         ("run/000001", {**RUN, "planned": 3}),
-        ("run/one", RUN),
+        ("run/000001", {**RUN, "started_at": 3}),
     ],
 )
 def test_a_record_that_nobody_wrote_is_refused(key: str, value: object, tmp_path: Path) -> None:
     keep(tmp_path)
     change_record(tmp_path, key, value)
-    if key.startswith("run"):
-        change_record(tmp_path, "seal", {"batches": 1, "records": 3})
     with pytest.raises(DamagedStoreError), Store.open_existing(tmp_path) as store:
-        print(store.scenario_name, read_runs(store))
+        print(store.scenario_name, store.read_runs())
 
 
 @pytest.mark.parametrize(
-    "blob",
+    ("row", "about"), [(0, {"rows": "2"}), (0, {}), (1, {}), (1, {"records": 3}), (1, {"ids": []})]
+)
+def test_a_seal_or_an_identity_that_nobody_wrote_is_refused(row: int, about: object, tmp_path: Path) -> None:
+    keep(tmp_path)
+    change_row(tmp_path, row, about)
+    with pytest.raises(DamagedStoreError), Store.open_existing(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(
+    "make",
     [
-        forged_array("metrics/mse", "<f8", [1 << 39], None, []),
-        forged_array("metrics/mse", "|u1", [1 << 30], None, [9], parts=b"\xff" * 9),
-        pack({"metrics/mse": np.zeros(2)}, about={}),
-        pack({"metrics/mse": np.zeros(1, np.uint8)}, about={}),
+        lambda blob: forged_array("metrics/mse", "<f8", [1 << 39], None, [], **blob.about),
+        lambda blob: forged_array("metrics/mse", "|u1", [1 << 30], None, [9], parts=b"\xff" * 9, **blob.about),
+        lambda blob: pack({"metrics/mse": np.zeros(2)}, about=blob.about),
+        lambda blob: pack({"metrics/mse": np.zeros(1, np.uint8)}, about=blob.about),
     ],
 )
-def test_arrays_that_nobody_wrote_are_refused_and_take_no_memory(blob: bytes, tmp_path: Path) -> None:
+def test_arrays_that_nobody_wrote_are_refused_and_take_no_memory(make: Callable[[Blob], bytes], tmp_path: Path) -> None:
     keep(tmp_path)
-    execute(tmp_path, "UPDATE blobs SET data = ?", blob)
-    change_heads(tmp_path, lambda head: head.update(blob=sha256_of(blob).hex()))
+    replace_batches(tmp_path, make)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(DamagedStoreError), Store.open_existing(tmp_path) as store:
         store.read_metrics(["task"])
@@ -147,7 +155,7 @@ def test_arrays_that_nobody_wrote_are_refused_and_take_no_memory(blob: bytes, tm
 
 def test_a_row_larger_than_any_that_is_written_is_not_read(tmp_path: Path) -> None:
     keep(tmp_path)
-    execute(tmp_path, f"UPDATE blobs SET data = zeroblob({MOST_ROW + 1})")
+    execute(tmp_path, f"UPDATE parts SET data = zeroblob({MOST_ROW + 1})")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(DamagedStoreError, match="too big"), Store.open_existing(tmp_path) as store:
         store.read_metrics(["task"])
@@ -156,10 +164,8 @@ def test_a_row_larger_than_any_that_is_written_is_not_read(tmp_path: Path) -> No
 
 def test_an_account_that_nobody_wrote_is_refused(tmp_path: Path) -> None:
     keep(tmp_path)
-    arrays = {"account": [0], "accounts": list(json.dumps({"ledger": 3}).encode())}
-    blob = pack({name: np.array(one, "u1" if name == "accounts" else int) for name, one in arrays.items()}, about={})
-    execute(tmp_path, "UPDATE blobs SET data = ?", blob)
-    change_heads(tmp_path, lambda head: head.update(blob=sha256_of(blob).hex()))
+    lines = [json.dumps({"ledger": 3})]
+    replace_batches(tmp_path, lambda blob: pack({"account": np.zeros(1, int)}, about={**blob.about, "accounts": lines}))
     with pytest.raises(DamagedStoreError), Store.open_existing(tmp_path) as store:
         store.read_accounts(["task"])
 

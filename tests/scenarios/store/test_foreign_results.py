@@ -1,7 +1,9 @@
-"""Results that another version computed are not drawn over with nothing."""
+"""Files that are no store are refused, and results that another version computed are not drawn over with nothing."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,9 @@ from command import run_here, write_scenario
 from learning_run import export_run, report_run
 from tampered import change_heads
 
+from scenarios.files.plain_files import DATABASE
 from scenarios.schema.errors import ScenarioError
+from scenarios.store.store import Store
 
 TINY = """\
 name: tiny
@@ -31,3 +35,25 @@ def test_report_and_export_refuse_tasks_that_are_of_no_plan_and_leave_the_page_a
     with pytest.raises(ScenarioError, match="none of the 2 tasks"):
         export_run(run, tmp_path / "csv")
     assert (run / "report.html").read_bytes() == page
+
+
+@pytest.mark.parametrize("content", [b"", b"just some text, longer than a header" * 9])
+def test_a_file_that_is_no_store_is_refused_untouched(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / DATABASE).write_bytes(content)
+    path = tmp_path / DATABASE
+    before = path.stat().st_mtime_ns
+    for attempt in (
+        lambda: Store.open(tmp_path, scenario_name="demo"),
+        lambda: Store.open_existing(tmp_path),
+    ):
+        with pytest.raises(ScenarioError, match="not a phyloop result store"):
+            attempt()
+    assert list(tmp_path.iterdir()) == [path]
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == (content, before)
+
+
+def test_a_foreign_sqlite_database_is_refused(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
+        database.execute("CREATE TABLE meta (key, value)")
+    with pytest.raises(ScenarioError, match="not a phyloop result store"):
+        Store.open(tmp_path, scenario_name="demo")

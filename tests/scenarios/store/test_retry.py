@@ -64,11 +64,11 @@ def test_failed_tasks_stay_failed_unless_they_are_asked_for_again(
     assert statuses(small, folder) == [["done", "done", "failed", "done"]] * 2
     ids = identify(small[1])
     with Store.open_existing(folder) as store:
-        assert store.count_tasks() == 8
+        assert len(store.tasks) == 8
         assert store.read_metrics([ids[0][1]])[ids[0][1]] == {"mse": 1.0, "wasserstein2": 1.0}
         np.testing.assert_array_equal(store.read_series([ids[0][1]], "rounds")[ids[0][1]]["squared_error"], [1.0, 1.0])
-        attempts = store.read_attempts()
-    assert {(one.task_id, one.trial, one.failure) for one in attempts} == {
+        attempts = store.failed_before()
+    assert {(one.task_id, one.trial, one.failure) for one, _ in attempts} == {
         (ids[point][trial], trial, f"round 1: trial {trial} diverged") for point in range(2) for trial in (1, 2)
     }
 
@@ -104,13 +104,13 @@ def test_a_failed_attempt_stays_if_what_replaces_it_cannot_be_stored(tmp_path: P
         store.write({"a": failed}, physics={}, seconds=1.0)
         broken = TrialResult(trial=0, metrics={"mse": 1.0}, rounds={})
         store._connection.execute(
-            "CREATE TEMP TRIGGER full BEFORE INSERT ON blobs BEGIN SELECT raise(FAIL, 'full'); END"
+            "CREATE TEMP TRIGGER full BEFORE INSERT ON parts BEGIN SELECT raise(FAIL, 'full'); END"
         )
         with pytest.raises(sqlite3.Error, match="full"):
             store.write({"a": broken}, physics={}, seconds=1.0, replace_failed=True)
         assert store.read_tasks(["a"])["a"].failure == "diverged"
         assert store.read_series(["a"], "rounds")["a"]["x"].shape == (3,)
-        assert store.read_attempts() == ()
+        assert store.failed_before() == []
 
 
 def test_a_task_that_is_done_is_never_replaced(tmp_path: Path) -> None:

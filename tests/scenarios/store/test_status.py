@@ -27,7 +27,7 @@ from scenarios.files.provenance import collect_provenance
 from scenarios.plan.plan import expand
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
-from scenarios.store.records import Planned
+from scenarios.store.rows import Planned
 from scenarios.store.status import Status, holder, read_status
 from scenarios.store.store import Store
 

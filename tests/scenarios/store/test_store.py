@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import textwrap
 import time
-from contextlib import closing
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +20,7 @@ from fl.results import TrialResult
 from scenarios.files.plain_files import DATABASE
 from scenarios.files.provenance import collect_provenance
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.contents import PART_BITS
-from scenarios.store.database import STORE_VERSION, DamagedStoreError
+from scenarios.store.database import PART_BITS, STORE_VERSION, DamagedStoreError
 from scenarios.store.store import Store
 from scenarios.store.trials import SERIES_TABLES
 
@@ -63,7 +61,7 @@ def test_what_is_written_is_read_back_bit_by_bit(tmp_path: Path) -> None:
     fill(tmp_path)
     with Store.open_existing(tmp_path) as store:
         assert store.scenario_name == "demo"
-        assert store.finished(["task2", "task0", "nobody"]) == {"task0", "task2"}
+        assert set(store.statuses(["task2", "task0", "nobody"])) == {"task0", "task2"}
         metrics = store.read_metrics(["task2", "nobody", "task0"])
         assert list(metrics) == ["task2", "task0"]
         assert list(metrics["task2"]) == ["mse", "never_measured", "ratio"]
@@ -84,7 +82,7 @@ def test_what_is_written_is_read_back_bit_by_bit(tmp_path: Path) -> None:
 def test_a_failed_trial_is_finished_and_keeps_its_reason_but_adds_no_counts(tmp_path: Path) -> None:
     with Store.open(tmp_path, scenario_name="demo") as store:
         store.write({"a": a_result(0, failure="NaN in round 3")}, physics={}, seconds=1.0)
-        assert store.finished(["a"]) == {"a"}
+        assert set(store.statuses(["a"])) == {"a"}
         assert store.read_tasks(["a"])["a"].status == "failed"
         assert store.read_tasks(["a"])["a"].failure == "NaN in round 3"
         assert store.read_totals(["a"], "link") == {}
@@ -95,7 +93,7 @@ def test_more_ids_than_sqlite_binds_are_asked_for_in_chunks(tmp_path: Path) -> N
     ids = [f"task{t}" for t in range(40_000)]
     fill(tmp_path)
     with Store.open_existing(tmp_path) as store:
-        assert store.finished(ids) == {"task0", "task1", "task2"}
+        assert set(store.statuses(ids)) == {"task0", "task1", "task2"}
         assert store.read_totals(ids, "link")["bits"] == 3600
 
 
@@ -104,7 +102,7 @@ def test_a_stored_task_is_never_overwritten_and_the_batch_is_refused_whole(tmp_p
     with Store.open(tmp_path, scenario_name="demo") as store:
         with pytest.raises(ValueError, match="task1 is already stored"):
             store.write({"new": a_result(9), "task1": a_result(7)}, physics={}, seconds=1.0)
-        assert store.finished(["new"]) == set()
+        assert set(store.statuses(["new"])) == set()
         assert store.read_metrics(["task1"])["task1"]["mse"] == 1.5
 
 
@@ -113,7 +111,7 @@ def test_an_error_amid_a_batch_leaves_nothing_of_it(tmp_path: Path) -> None:
     with Store.open(tmp_path, scenario_name="demo") as store:
         with pytest.raises(ValueError, match="could not convert"):
             store.write({"whole": a_result(0), "broken": broken}, physics={}, seconds=1.0)
-        assert store.finished(["whole", "broken"]) == set()
+        assert set(store.statuses(["whole", "broken"])) == set()
         store.write({"whole": a_result(0)}, physics={}, seconds=1.0)
 
 
@@ -135,17 +133,18 @@ def test_the_physics_of_a_point_is_kept_with_its_trials(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE blobs SET data = zeroblob(length(data))",
-        "UPDATE blobs SET data = 'text'",
-        "DELETE FROM blobs",
-        "UPDATE batches SET head = CAST(replace(head, 'task0', 'task9') AS BLOB)",
-        "UPDATE batches SET head = 'text'",
-        "UPDATE batches SET id = 2",
-        "DELETE FROM batches",
-        "DELETE FROM records WHERE key = 'seal'",
-        "DELETE FROM records WHERE key = 'scenario'",
-        "UPDATE records SET value = '{}' WHERE key = 'store'",
-        "UPDATE records SET key = 'scenariO' WHERE key = 'scenario'",
+        "UPDATE parts SET data = zeroblob(length(data))",
+        "UPDATE parts SET data = 'text'",
+        "DELETE FROM parts",
+        "UPDATE fronts SET data = zeroblob(length(data)) WHERE id = 2",
+        "UPDATE fronts SET data = 'text' WHERE id = 2",
+        "UPDATE fronts SET id = 7 WHERE id = 2",
+        "DELETE FROM fronts WHERE id = 2",
+        "DELETE FROM fronts WHERE id = 3",
+        "DELETE FROM fronts WHERE id = 0",
+        "DELETE FROM fronts WHERE id = 1",
+        "UPDATE fronts SET data = (SELECT data FROM fronts WHERE id = 2) WHERE id = 1",
+        "DELETE FROM fronts",
     ],
 )
 def test_a_changed_row_is_noticed_on_reading(tmp_path: Path, damage: str) -> None:
@@ -161,17 +160,20 @@ def test_arrays_of_another_batch_are_not_taken_for_those_of_this_one(tmp_path: P
     fill(tmp_path)
     with Store.open(tmp_path, scenario_name="demo") as store:
         store.write({"later": a_result(7)}, physics={"seed": 1}, seconds=1.0)
-        first, second = (store.read_tasks([one])[one].batch + 1 for one in ("task0", "later"))
-    number = "(SELECT data FROM blobs WHERE id = ?)"
-    execute(tmp_path, f"UPDATE blobs SET data = {number} WHERE id = ?", second << PART_BITS, first << PART_BITS)
-    with pytest.raises(DamagedStoreError, match="not those"), Store.open_existing(tmp_path) as store:
+        first, second = (store.read_tasks([one])[one].batch for one in ("task0", "later"))
+    number = "(SELECT data FROM parts WHERE id = ?)"
+    execute(tmp_path, f"UPDATE parts SET data = {number} WHERE id = ?", second << PART_BITS, first << PART_BITS)
+    with (
+        pytest.raises(DamagedStoreError, match="SHA-256 of its arrays differs"),
+        Store.open_existing(tmp_path) as store,
+    ):
         store.read_series(["task0"], "rounds")
 
 
 @pytest.mark.parametrize(("version", "words"), [(STORE_VERSION + 1, "a newer phyloop"), (3, "an earlier phyloop")])
 def test_a_store_of_another_version_is_refused_untouched(tmp_path: Path, version: int, words: str) -> None:
     fill(tmp_path)
-    execute(tmp_path, "DROP TABLE records")
+    execute(tmp_path, "DROP TABLE parts")
     execute(tmp_path, f"PRAGMA user_version = {version}")
     before = contents(tmp_path)
     for attempt in (lambda: Store.open(tmp_path, scenario_name="demo"), lambda: Store.open_existing(tmp_path)):
@@ -186,21 +188,21 @@ def test_a_failed_trial_that_is_computed_again_stays_as_an_attempt(tmp_path: Pat
         store.write({"a": a_result(0, failure="diverged"), "b": a_result(1)}, physics={}, seconds=1.0)
         store.write({"a": a_result(0)}, physics={}, seconds=1.0, replace_failed=True)
     with Store.open_existing(tmp_path) as store:
-        assert [(one.task_id, one.failure) for one in store.read_attempts()] == [("a", "diverged")]
+        assert [(one.task_id, one.failure) for one, _ in store.failed_before()] == [("a", "diverged")]
         assert store.statuses(["a", "b"]) == {"a": "done", "b": "done"}
-        assert store.count_tasks() == 2
+        assert len(store.tasks) == 2
         assert store.read_totals(["a", "b"], "link")["bit_errors"] == 12
 
 
 def test_a_blob_larger_than_a_row_comes_back_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.store.contents.MOST_PART", 100)
+    monkeypatch.setattr("scenarios.store.database.MOST_PART", 100)
     fill(tmp_path)
     fill_more = {"more": a_result(7)}
     with Store.open(tmp_path, scenario_name="demo") as store:
         store.write(fill_more, physics={}, seconds=1.0)
         assert store.read_series(["task2"], "link")["task2"]["bit_errors"].sum() == 24
         assert store.read_series(["more"], "link")["more"]["bit_errors"].sum() == 84
-    execute(tmp_path, "DELETE FROM blobs WHERE id = (SELECT max(id) FROM blobs)")
+    execute(tmp_path, "DELETE FROM parts WHERE id = (SELECT max(id) FROM parts)")
     with Store.open_existing(tmp_path) as store:
         assert store.read_metrics(["task2"])["task2"]["mse"] == 2.5
         with pytest.raises(DamagedStoreError):
@@ -216,26 +218,6 @@ def test_trials_of_one_batch_may_differ_in_their_arrays(tmp_path: Path) -> None:
         lengths = {one: found["amplitude"].size for one, found in store.read_series(results, "rounds").items() if found}
         assert lengths == {f"task{t}": 4 + t % 2 for t in range(6)}
         assert list(store.read_metrics(results)) == list(results)
-
-
-@pytest.mark.parametrize("content", [b"", b"just some text, longer than a header" * 9])
-def test_a_file_that_is_no_store_is_refused_untouched(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / DATABASE).write_bytes(content)
-    before = contents(tmp_path)
-    for attempt in (
-        lambda: Store.open(tmp_path, scenario_name="demo"),
-        lambda: Store.open_existing(tmp_path),
-    ):
-        with pytest.raises(ScenarioError, match="not a phyloop result store"):
-            attempt()
-    assert contents(tmp_path) == before
-
-
-def test_a_foreign_sqlite_database_is_refused(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
-        database.execute("CREATE TABLE meta (key, value)")
-    with pytest.raises(ScenarioError, match="not a phyloop result store"):
-        Store.open(tmp_path, scenario_name="demo")
 
 
 def test_a_folder_of_another_scenario_is_refused_untouched(tmp_path: Path) -> None:
@@ -267,7 +249,7 @@ def test_a_read_only_folder_can_be_read_but_not_written(tmp_path: Path) -> None:
         with pytest.raises(ScenarioError, match="cannot be written here"):
             Store.open(tmp_path, scenario_name="demo")
         with Store.open_existing(tmp_path) as store:
-            assert store.finished(["task0"]) == {"task0"}
+            assert set(store.statuses(["task0"])) == {"task0"}
     finally:
         tmp_path.chmod(0o700)
 
@@ -284,9 +266,12 @@ def test_the_second_writer_hears_the_process_id_of_the_first(tmp_path: Path) -> 
     with Store.open(tmp_path, scenario_name="demo") as first:
         with pytest.raises(ScenarioError, match=rf"another process \(PID {os.getpid()}\)"):
             Store.open(tmp_path, scenario_name="demo")
+        first.write({"a": a_result(0)}, physics={}, seconds=1.0)
         with Store.open_existing(tmp_path) as reader:  # readers need no lock
-            first.write({"a": a_result(0)}, physics={}, seconds=1.0)
-            assert reader.finished(["a"]) == {"a"}
+            assert set(reader.statuses(["a"])) == {"a"}
+            first.write({"b": a_result(1)}, physics={}, seconds=1.0)
+            assert set(reader.statuses(["a", "b"])) == {"a"}  # what was there when it was opened
+            assert reader.read_metrics(["a"])["a"]["mse"] == 0.5
     Store.open(tmp_path, scenario_name="demo").close()
 
 
@@ -380,7 +365,7 @@ def test_after_sigkill_every_committed_batch_is_whole_and_nothing_else_is_there(
             continue
         with Store.open_existing(tmp_path) as store:
             store.verify()
-            counts = {head.ids[0].partition("-")[0]: len(head.ids) for head in store.heads()}
+            counts = Counter(task.task_id.partition("-")[0] for task in store.history)
         assert set(counts.values()) <= {5}  # whole batches only
         announced = max([next_batch - 1, *map(int, rest)])
         # A batch may be committed and the process killed before it could say so.
@@ -390,7 +375,7 @@ def test_after_sigkill_every_committed_batch_is_whole_and_nothing_else_is_there(
 
     ids = [f"{batch}-{t}" for batch in range(batches) for t in range(5)]
     with Store.open_existing(tmp_path) as store:
-        assert store.finished(ids) == set(ids)
+        assert set(store.statuses(ids)) == set(ids)
         rounds, link = store.read_series(ids, "rounds"), store.read_series(ids, "link")
         for task_id in ids:
             batch, trial = map(int, task_id.split("-"))

@@ -14,7 +14,7 @@ from learning_run import audit_scenario
 from scenarios.plan.plan import expand
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
-from scenarios.studies.audit.plan import AuditOptions, audit_options, auditable
+from scenarios.studies.audit.plan import AuditOptions, auditable
 from scenarios.studies.audit.study import AuditStudy
 
 SIGNS = """\
@@ -174,7 +174,7 @@ def test_an_attack_on_single_uploads_has_games_of_one_round(tmp_path: Path) -> N
 def test_options_that_make_no_audit_are_one_sentence(given: dict, named: str) -> None:
     usual = {"games": 1000, "delta": None, "confidence": 0.99, "attack": None, "rounds": 1}
     with pytest.raises(ScenarioError, match=named):
-        audit_options(**{**usual, **given})
+        AuditOptions(**{**usual, **given})
 
 
 def test_a_game_longer_than_the_run_is_refused(tmp_path: Path) -> None:

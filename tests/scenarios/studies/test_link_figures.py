@@ -10,17 +10,19 @@ import pytest
 
 from phy.measure.counts import empty_counts
 from phy.measure.monte_carlo import Stop
+from scenarios.report.check import check_figures
+from scenarios.report.figures.curves import Drawing
+from scenarios.report.figures.draw import draw
 from scenarios.report.figures.style import render
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.schema.schema import FigureConfig
-from scenarios.studies.link.batches import Measured, batch_of
-from scenarios.studies.link.check import check_study_figures, figures_of
+from scenarios.studies.link.batches import Measured
 from scenarios.studies.link.closed_form import bit_error_rate, has_closed_form, packet_error_rate
-from scenarios.studies.link.figures import Picture, arrange, draw
+from scenarios.studies.link.figures import DENSE, arrange, figures_of
 from scenarios.studies.link.plan import Curve, LinkPlan, expand_link
 from scenarios.studies.link.report import resolved_study
-from scenarios.studies.link.results import CurveResult, result_of
+from scenarios.studies.link.results import CurveResult, PointResult
 
 TEXT = """\
 name: drawn
@@ -52,8 +54,7 @@ def counted(curve: Curve, errors: int) -> Measured:
             "packet_errors": np.minimum(bit_errors, 1),
         }
     )
-    batch = batch_of(counts, number=0, seconds=0.5, bursts=None)
-    return Measured.nothing(curve.num_devices).with_batch(batch, curve.shape)
+    return Measured.of(counts, bursts=None, num_bits=curve.shape.num_bits, seconds=0.5)
 
 
 def results(plan: LinkPlan, errors: tuple[int | None, ...]) -> tuple[CurveResult, ...]:
@@ -62,13 +63,7 @@ def results(plan: LinkPlan, errors: tuple[int | None, ...]) -> tuple[CurveResult
         CurveResult(
             curve=curve,
             points=tuple(
-                result_of(
-                    point,
-                    counted(curve, seen),
-                    Stop(reason="max_bits"),
-                    confidence=0.95,
-                    independent=curve.independent,
-                )
+                PointResult(curve=curve, point=point, measured=counted(curve, seen), stop=Stop(reason="max_bits"))
                 for point, seen in zip(curve.points, errors, strict=True)
                 if seen is not None
             ),
@@ -81,7 +76,7 @@ def figure(**keys: Any) -> FigureConfig:
     return FigureConfig(**{"x": "ebno_db", "y": "bit_error_rate", "y_scale": "log", **keys})
 
 
-def picture(tmp_path: Path, *, errors: tuple[int | None, ...] = (100, 10, 0, None), **keys: Any) -> Picture:
+def picture(tmp_path: Path, *, errors: tuple[int | None, ...] = (100, 10, 0, None), **keys: Any) -> Drawing:
     _, plan = load(tmp_path)
     return arrange(figure(**keys), plan, results(plan, errors))
 
@@ -111,7 +106,7 @@ def test_panels_and_series_say_what_tells_curves_apart(tmp_path: Path) -> None:
     drawn = picture(tmp_path, panels="link.channel.fading")
     assert [title for title, _ in drawn.panels] == ["no fading", "Rayleigh fading"]
     assert [line.label for line in drawn.panels[1][1]] == ["BPSK", "QPSK", "16-QAM"]
-    assert [line.look for line in drawn.panels[1][1]] == [0, 1, 2]
+    assert [line.series for line in drawn.panels[1][1]] == [0, 1, 2]
 
 
 def test_every_device_may_have_a_line_of_its_own(tmp_path: Path) -> None:
@@ -125,10 +120,9 @@ def test_every_device_may_have_a_line_of_its_own(tmp_path: Path) -> None:
 def test_another_axis_moves_points_and_closed_form_alike(tmp_path: Path) -> None:
     ebno, esno = (picture(tmp_path, x=axis).panels[0][1][2] for axis in ("ebno_db", "esno_db"))
     assert [s.x for s in esno.spots] == pytest.approx([s.x + 10 * np.log10(2) for s in ebno.spots])
-    assert ebno.theory is not None
-    assert esno.theory is not None
-    assert esno.theory[0] == pytest.approx(ebno.theory[0] + 10 * np.log10(2))
-    assert np.array_equal(esno.theory[1], ebno.theory[1])
+    assert len(ebno.theory) == DENSE
+    assert [s.x for s in esno.theory] == pytest.approx([s.x + 10 * np.log10(2) for s in ebno.theory])
+    assert [s.y for s in esno.theory] == [s.y for s in ebno.theory]
 
 
 def test_curves_differ_without_colour(tmp_path: Path) -> None:
@@ -175,16 +169,16 @@ def test_without_figures_bits_and_packets_are_drawn_over_the_axis(tmp_path: Path
 @pytest.mark.parametrize(
     ("figure", "expected"),
     [
-        ("{x: snr, y: bit_error_rate}", "report.figures[0].x = snr: a figure of a link study has no such axis; write"),
+        ("{x: snr, y: bit_error_rate}", "report.figures[0].x = snr: names no axis of a link study; write"),
         ("{x: snr_db, y: mse}", "s.yaml:5: report.figures[0].y = mse"),
-        ("{x: snr_db, y: bit_error_rate, series: link.csi}", "no such setting, nothing sweeps it"),
-        ("{x: snr_db, y: bit_error_rate, panels: device}", "write link.modulation or link.channel.fading"),
+        ("{x: snr_db, y: bit_error_rate, series: link.csy}", "series = link.csy: names no key of a scenario"),
+        ("{x: snr_db, y: bit_error_rate, panels: device}", "panels = device: names no key of a scenario"),
     ],
 )
 def test_figures_of_something_else_are_refused_before_the_study(tmp_path: Path, figure: str, expected: str) -> None:
-    loaded, plan = load(tmp_path, f"{TEXT}report: {{figures: [{figure}]}}\n")
+    loaded, _ = load(tmp_path, f"{TEXT}report: {{figures: [{figure}]}}\n")
     with pytest.raises(ScenarioError) as caught:
-        check_study_figures(loaded, plan)
+        check_figures(loaded)
     assert expected in str(caught.value)
 
 
@@ -193,12 +187,19 @@ def test_a_path_that_was_swept_and_is_set_makes_one_panel(tmp_path: Path) -> Non
         "report: {figures: [{x: snr_db, y: bit_error_rate, panels: link.modulation, series: link.channel.fading}]}"
     )
     loaded, plan = load(tmp_path, f"{TEXT}{written}\n", "link.modulation=qpsk")
-    check_study_figures(loaded, plan)
+    check_figures(loaded)
     panels = arrange(loaded.scenario.report.figures[0], plan, results(plan, (100, 10, 0, None))).panels
     assert len(panels) == 1
     # The resolved scenario knows of no override: it is a valid scenario all the same.
-    again = load(tmp_path, resolved_study(loaded)[0])
-    check_study_figures(*again)
+    again, _ = load(tmp_path, resolved_study(loaded)[0])
+    check_figures(again)
+
+
+def test_a_scenario_may_have_figures_of_a_link_and_of_learning(tmp_path: Path) -> None:
+    both = "report: {figures: [{x: snr_db, y: bit_error_rate}, {x: round, y: squared_error}, {x: round, y: nope}]}"
+    loaded, _ = load(tmp_path, f"{TEXT}learning: {{}}\n{both}\n")
+    with pytest.raises(ScenarioError, match=r"figures\[2\].y = nope: names nothing that is measured"):
+        check_figures(loaded)
 
 
 # --- closed forms ---------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from phy.config import LinkConfig
+from scenarios.report.settings import said
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema import MeasureConfig, ValueRange
 from scenarios.studies.link.level import Budget
 from scenarios.studies.link.plan import LinkPlan, batch_shape, expand_link, rate_warning
-from scenarios.studies.link.words import said
 
 BASE = """\
 name: small-link
@@ -250,7 +250,7 @@ def test_a_scenario_with_both_parts_may_sweep_the_power_for_learning(tmp_path: P
         (("policy: fixed", "policy: closed-loop"), "s.yaml:3: link.power.policy = closed-loop: a closed loop changes"),
         (
             ("modulation: qpsk", "modulation: qpsk, channel: {gain: [1, 2]}"),
-            "lists 2 devices, measure.num_devices is 1",
+            "gain lists 2 devices, the scenario has 1; list one gain per device",
         ),
         (("modulation: qpsk", "modulation: qpsk, access: noma"), "1 devices cannot form groups of 2"),
         (

@@ -13,8 +13,7 @@ from command import write_scenario
 from scenarios.engine.run import run_study
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
-from scenarios.store.blobs import pack
-from scenarios.store.folder import NewBatch
+from scenarios.store.rows import NewBatch
 from scenarios.studies.folders import export, study_in
 from scenarios.studies.link.results import LinkStore
 from scenarios.studies.link.study import LinkStudy
@@ -27,10 +26,11 @@ measure: {over: ebno_db, values: [0], bits_per_batch: 65536, stop: {bit_errors: 
 
 CHANGES = {
     "a count that is no number": lambda kept: kept["counts"][0].__setitem__(0, "x"),
-    "a tally with a fraction": lambda kept: kept["tallies"][0]["bits"].update(errors=0.5),
+    "a tally with a fraction": lambda kept: kept["tally"]["bits"].update(errors=0.5),
     "a tally below zero": lambda kept: kept["last_devices"][0]["packets"].update(errors=-1),
     "bursts of another shape": lambda kept: kept.update(bursts=[1]),
     "a device too many": lambda kept: kept["devices"].append(kept["devices"][0]),
+    "a number of batches that is none": lambda kept: kept["last"].update(batches="many"),
     "nothing": lambda kept: kept.clear(),
 }
 
@@ -41,10 +41,10 @@ def test_counts_that_no_study_wrote_are_said_in_one_sentence(
 ) -> None:
     run_study(LinkStudy(load_scenario(write_scenario(tmp_path, TEXT))), folder=tmp_path / "run")
     with LinkStore.open(tmp_path / "run", scenario_name="small-link") as store:
-        (task, *_) = store.read_tasks(store.task_ids()).values()
+        (task, *_) = store.tasks.values()
         about = json.loads(json.dumps(store.blob(task.batch).about))
         change(about["measured"])
-        batch = NewBatch(ids=[task.task_id], numbers=[1], blob=pack({}, about=about), seconds=1.0, extras=[task.extra])
+        batch = NewBatch(ids=[task.task_id], numbers=[1], about=about, seconds=1.0, extras=[task.extra])
         store.add([batch])
     with pytest.raises(ScenarioError, match=r"is damaged .*run the scenario"):
         export(study_in(tmp_path / "run"), tmp_path / "run", tmp_path / "csv")

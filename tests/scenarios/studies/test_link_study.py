@@ -229,7 +229,7 @@ def stored_batches(run: Path) -> int:
     if not (run / DATABASE).exists():
         return 0
     with LinkStore.open_existing(run) as store:
-        return sum(task.trial for task in store.read_tasks(store.task_ids()).values())
+        return sum(task.trial for task in store.tasks.values())
 
 
 def test_sigkill_loses_no_stored_batch_and_the_study_ends_as_if_undisturbed(tmp_path: Path) -> None:
@@ -370,6 +370,7 @@ def test_a_study_gives_the_same_bits_whatever_the_batch_before_it(tmp_path: Path
         walked.batch(number)
     again = walked.batch(3)
     assert np.array_equal(fresh.counts, again.counts)
+    assert (fresh.tally, fresh.devices) == (again.tally, again.devices)
     assert np.array_equal(fresh.amounts, again.amounts)
     other = walked.batch(4)
     assert not np.array_equal(fresh.counts, other.counts)

@@ -6,7 +6,7 @@ import pytest
 
 from scenarios.plan.plan import expand
 from scenarios.schema.loader import load_scenario
-from scenarios.studies.audit.plan import audit_options
+from scenarios.studies.audit.plan import AuditOptions
 from scenarios.studies.audit.study import AuditStudy
 from scenarios.studies.verify import study as verify
 from scenarios.studies.verify.cards import load_card
@@ -19,7 +19,7 @@ USUAL = {"games": 1000, "delta": None, "confidence": 0.99, "attack": None, "roun
 def test_other_options_of_an_audit_are_other_tasks(change: dict[str, float]) -> None:
     loaded = load_scenario("flmc-epsilon")
     usual, same, other = (
-        AuditStudy(loaded, expand(loaded), options=audit_options(**given)).ids  # type: ignore[arg-type]
+        AuditStudy(loaded, expand(loaded), options=AuditOptions(**given)).ids  # type: ignore[arg-type]
         for given in (USUAL, USUAL, {**USUAL, **change})
     )
     assert usual == same

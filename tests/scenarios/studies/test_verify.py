@@ -1,4 +1,4 @@
-"""`phyloop verify`: every card of the fast set passes, and each fails where a fault is planted."""
+"""`phyloop verify`: every reference check of the fast set passes, and each fails where a fault is planted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -14,12 +14,15 @@ from command import phyloop
 
 from phy.measure.monte_carlo import ClusteredCounts
 from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import LoadedScenario
 from scenarios.studies.link.level import Budget
 from scenarios.studies.link.plan import expand_link
-from scenarios.studies.verify.bounds import best_packet_error_rate, log_linear, union_bound
 from scenarios.studies.verify.cards import Card, card_names, load_card
-from scenarios.studies.verify.check import CONFIDENCE, FAMILY, MAX_CHECKS, Check, Reference
-from scenarios.studies.verify.study import run_cards
+from scenarios.studies.verify.check import CONFIDENCE, FAMILY, MAX_CHECKS, Check, Reference, exact
+from scenarios.studies.verify.expected import EXPECTED, Expected
+from scenarios.studies.verify.kinds.codes import best_packet_error_rate, union_bound
+from scenarios.studies.verify.kinds.rates import log_linear
+from scenarios.studies.verify.study import run_card
 from scenarios.studies.verify.table import Verdict
 
 NAMES = card_names()
@@ -27,23 +30,23 @@ FAST = tuple(name for name in NAMES if load_card(name).config.fast)
 
 
 def checks(name: str, *overrides: str, fast: bool = True) -> list[Check]:
-    """All checks of a card, with keys of its scenario overridden but not what is expected of it."""
+    """All checks of a reference check, with keys of its scenario overridden but not what is expected of it."""
     return [verdict.check for verdict in verdicts(load_card(name, overrides=overrides), fast=fast)]
 
 
 def verdicts(card: Card, *, fast: bool = True) -> list[Verdict]:
-    return list(run_cards([card], fast=fast, debug=True))
+    return list(run_card(card, fast=fast, debug=True))
 
 
 def failures(name: str, *overrides: str) -> list[str]:
     return [check.verdict for check in checks(name, *overrides) if not check.passed]
 
 
-# --- the cards ------------------------------------------------------------------------------------
+# --- the reference checks --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_card_is_a_scenario_that_says_its_claim_and_its_source(name: str) -> None:
+def test_a_reference_check_is_a_scenario_that_says_its_claim_and_its_source(name: str) -> None:
     card = load_card(name)
     assert card.name == name
     if card.loaded.scenario.measure is not None:
@@ -57,14 +60,14 @@ LATER = {"polar-128-64", "superposition-sums-ofdm"}
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in LATER else name for name in FAST]
 )
-def test_a_card_of_the_fast_set_passes(name: str) -> None:
+def test_a_reference_check_of_the_fast_set_passes(name: str) -> None:
     found = checks(name)
     assert found
     assert [f"{check.what}: {check.verdict}" for check in found if not check.passed] == []
 
 
 def test_the_table_as_a_whole_holds_at_its_confidence() -> None:
-    """One card shows the worst of its taps: each of them shares in the confidence."""
+    """One reference check shows the worst of its taps: each of them shares in the confidence."""
     assert pytest.approx(1.0 - FAMILY) == (1.0 - CONFIDENCE) * MAX_CHECKS
     curves = [expand_link(c.loaded) for c in map(load_card, NAMES) if c.loaded.scenario.measure is not None]
     points = sum(plan.num_points for plan in curves)
@@ -167,16 +170,16 @@ def test_labels_that_are_not_gray_are_caught(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("error_db", [-0.5, 0.5])
 def test_a_sum_that_arrives_half_a_decibel_off_is_caught(error_db: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    import phy.links.superposition as superposition
+    from phy.links import power
 
-    honest = superposition.decide_amplitude
+    honest = power.decide_amplitude
     factor = 10.0 ** (error_db / 20.0)
 
     def wrong(*arguments: Any, **options: Any) -> Any:
         decision = honest(*arguments, **options)
         return replace(decision, level=decision.level * factor, amplitude=decision.amplitude * factor)
 
-    monkeypatch.setattr(superposition, "decide_amplitude", wrong)
+    monkeypatch.setattr(power, "decide_amplitude", wrong)
     # What is sent weaker or stronger than the formula says leaves a share of the sum behind as error.
     assert "FAIL: too high" in failures("superposition-sums")
 
@@ -199,7 +202,7 @@ def test_a_faster_device_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("override", ["link.channel.model=tdl-b", "link.channel.model=tdl-c"])
 def test_another_profile_is_caught(override: str) -> None:
     card = load_card("tdl-a-profile", overrides=[override])
-    assert any(not verdict.check.passed for verdict in run_cards([card], fast=True))
+    assert any(not verdict.check.passed for verdict in run_card(card, fast=True))
 
 
 @pytest.mark.parametrize("override", ["link.channel.gain=0.0402", "learning.step_size=1.3e-4", "privacy.epsilon=5.01"])
@@ -208,14 +211,14 @@ def test_a_cap_off_in_its_last_digit_is_caught(override: str) -> None:
 
 
 def test_one_retransmission_less_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    import scenarios.studies.verify.references as references
+    from scenarios.studies.verify.kinds import rates
 
-    honest = references._residual
-    monkeypatch.setattr(references, "_residual", lambda link, esno_db: honest(link, esno_db) ** 1.2)
+    honest = rates._residual
+    monkeypatch.setattr(rates, "_residual", lambda link, esno_db: honest(link, esno_db) ** 1.2)
     assert set(failures("retransmission")) == {"FAIL: too high"}
 
 
-def test_a_card_without_data_does_not_pass() -> None:
+def test_a_reference_check_without_data_does_not_pass() -> None:
     found = failures("rician-6db", "measure.stop.max_bits=1", "measure.bits_per_batch=768")
     assert found == ["FAIL: too little data"]
 
@@ -272,7 +275,7 @@ def test_published_points_are_joined_by_straight_lines_of_the_logarithm(x: float
 # --- the command ----------------------------------------------------------------------------------
 
 
-def test_the_command_tells_cards_and_writes_the_table(tmp_path: Path) -> None:
+def test_the_command_prints_verdicts_and_writes_the_table(tmp_path: Path) -> None:
     result = phyloop("verify", "--fast", "--only", "flmc-caps-digital", "--only", "tdl-a-profile", "--out", tmp_path)
     assert result.returncode == 0, result.stderr
     assert "2 reference checks, 7 comparisons: all pass" in result.stdout
@@ -291,7 +294,7 @@ def card_file(folder: Path, change: Callable[[str], str]) -> Path:
     return path
 
 
-def test_a_card_that_fails_ends_the_command_with_one(tmp_path: Path) -> None:
+def test_a_failing_reference_check_ends_the_command_with_one(tmp_path: Path) -> None:
     mine = card_file(tmp_path, lambda text: text.replace("gain: 0.04", "gain: 0.05"))
     result = phyloop("verify", "--only", mine)
     assert result.returncode == 1, result.stderr
@@ -299,14 +302,14 @@ def test_a_card_that_fails_ends_the_command_with_one(tmp_path: Path) -> None:
     assert "FAIL: too high" in result.stdout
 
 
-def test_the_list_names_every_card_and_its_source() -> None:
+def test_the_list_names_every_reference_check_and_its_source() -> None:
     result = phyloop("verify", "--list")
     assert result.returncode == 0
     assert all(name in result.stdout for name in NAMES)
     assert "error_rate_references" in result.stdout
 
 
-def test_an_unknown_card_is_told_with_those_that_are_near() -> None:
+def test_an_unknown_name_is_refused_with_similar_ones() -> None:
     with pytest.raises(ScenarioError, match=r"no reference check has this name; did you mean .*rician-6db"):
         load_card("rician-6")
 
@@ -314,16 +317,44 @@ def test_an_unknown_card_is_told_with_those_that_are_near() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda text: text.replace("binds: lmc", "binds: mac"), r"card.expect.0.amplitude-caps.binds"),
-        (lambda text: text.replace("claim:", "claims:"), r"card.claim"),
+        (
+            lambda text: text.replace("binds: lmc", "binds: mac"),
+            r"mine.yaml:7: card.expect\[0\].binds = mac: must be power, lmc or privacy",
+        ),
+        (lambda text: text.replace("claim:", "claims:"), r"mine.yaml:2: card.claim: the key is missing"),
+        (lambda text: f"{text.split('  expect:')[0]}  expect: []\n", r"expect lists no known answer; add"),
     ],
 )
-def test_a_card_that_is_not_valid_is_told_where(tmp_path: Path, change: Callable[[str], str], sentence: str) -> None:
+def test_the_error_of_a_bad_card_section_names_its_key(
+    tmp_path: Path, change: Callable[[str], str], sentence: str
+) -> None:
     with pytest.raises(ScenarioError, match=sentence):
         load_card(card_file(tmp_path, change))
 
 
-def test_a_scenario_without_a_card_is_refused(tmp_path: Path) -> None:
+def test_a_new_kind_of_known_answer_is_one_class(tmp_path: Path) -> None:
+    class Seed(Expected):
+        kind: Literal["seed"]
+        value: int
+
+        def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
+            assert resolves_db
+            yield exact("seed", loaded.scenario.seed, self.value, tolerance=0.0)
+
+    EXPECTED.register(Seed)
+    try:
+        path = tmp_path / "mine.yaml"
+        card = "{claim: The seed is seven., source: this very test, expect: [{kind: seed, value: 7}]}"
+        path.write_text(f"name: mine\nseed: 7\ncard: {card}\n")
+        assert [one.check.passed for one in verdicts(load_card(path))] == [True]
+        assert [one.check.verdict for one in verdicts(load_card(path, seed=8))] == ["FAIL: too high"]
+    finally:
+        EXPECTED.forget(__name__)
+    with pytest.raises(ScenarioError, match=r"mine.yaml:3: card.expect\[0\].kind = seed: must be "):
+        load_card(path)
+
+
+def test_a_scenario_without_a_card_section_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "plain.yaml"
     path.write_text("name: plain\n")
     with pytest.raises(ScenarioError, match="a reference check needs a card: section"):

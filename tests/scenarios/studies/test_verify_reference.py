@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scenarios.studies.verify.cards import load_card
-from scenarios.studies.verify.config import Published
+from scenarios.studies.verify.kinds.rates import Published
 
 
 def block_errors(ebno_db: float, *, iterations: int, blocks: int) -> int:

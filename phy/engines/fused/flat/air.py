@@ -27,7 +27,7 @@ from phy.engines.fused.flat.gains import measure_gains
 from phy.engines.fused.flat.taps import NUM_LANES, OF_SYMBOLS, TILE, TapLaw, expand, tap_law
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
-from phy.links.air_chain import Arrivals, OnAir
+from phy.links.air_chain import AirChain, Arrivals, OnAir
 from phy.links.power import AmplitudeDecision
 from phy.numerics.cache import LastResult
 from phy.numerics.compiled import kernel, read_only, stage
@@ -182,7 +182,7 @@ class _OfRun:
     keys: NDArray[np.uint32] | None
 
 
-class FusedAir:
+class FusedAir(AirChain):
     """`AirChain` of links of one configuration with ideal transmitters, on `threads` threads, all cores if left out."""
 
     def __init__(self, config: LinkConfig, *, threads: int | None = None) -> None:
@@ -194,11 +194,9 @@ class FusedAir:
         self._levels = LastResult(_levels_of)
 
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
-        """See `AirChain.measure_gains`."""
         return measure_gains(channel, context, threads=self._threads)
 
     def add_up(self, sent: OnAir, channel: FlatChannel, *, context: UplinkContext) -> Arrivals:
-        """See `AirChain.add_up`."""
         num_trials, num_devices = sent.payload.shape[:2]
         run = self._of_run(channel, context)
         kind, amplitudes, bits = self._payload(sent.payload, run)

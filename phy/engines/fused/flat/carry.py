@@ -125,15 +125,7 @@ def _pass_through(words: Any, lanes: Any, shift: Any, points: Any, energies: Any
 
 @kernel
 def _carry(
-    points: Any,
-    law: Any,
-    rows: Any,
-    num_bits: Any,
-    scrambled: Any,
-    received: Any,
-    energies: Any,
-    first: Any,
-    last: Any,
+    points: Any, law: Any, rows: Any, num_bits: Any, scrambled: Any, received: Any, energies: Any, first: Any, last: Any
 ) -> None:
     """Tasks `first` to `last`: `received` `[rows, num_bytes]`, and sums of each task in `energies` `[row, span, 3]`."""
     per_group, spans = points.symbols_per_group, energies.shape[1]

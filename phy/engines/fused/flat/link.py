@@ -13,7 +13,7 @@ from phy.engines.fused.flat.taps import tap_law
 from phy.engines.fused.symbols import mapping
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
-from phy.links.flat_chain import Load, flat_reception
+from phy.links.flat_chain import FlatChain, Load, flat_reception
 from phy.links.link import Reception
 from phy.links.power import AmplitudeDecision
 from phy.numerics.compiled import read_only
@@ -22,7 +22,7 @@ from phy.numerics.random_kernels import random_bits
 from phy.numerics.workers import available_threads
 
 
-class FusedChain:
+class FusedChain(FlatChain):
     """`FlatChain` of links of one configuration, on `threads` threads, all cores if left out."""
 
     def __init__(self, config: LinkConfig, *, threads: int | None = None) -> None:
@@ -33,11 +33,9 @@ class FusedChain:
         self._threads = threads or available_threads()
 
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
-        """See `FlatChain.measure_gains`."""
         return measure_gains(channel, context, threads=self._threads)
 
     def random_bits(self, context: UplinkContext, load: Load, *, num_devices: int) -> NDArray[np.uint8]:
-        """See `FlatChain.random_bits`."""
         keys = context.keys(Purpose.PROBE_BITS)
         first = load.first_device
         return random_bits(
@@ -47,7 +45,6 @@ class FusedChain:
     def carry(
         self, payload: NDArray[np.uint8], load: Load, *, context: UplinkContext, decision: AmplitudeDecision
     ) -> Reception:
-        """See `FlatChain.carry`."""
         sent = read_only(payload.reshape(-1, payload.shape[-1]))
         received, energies = carry(
             self._rows(sent, load, context, decision),

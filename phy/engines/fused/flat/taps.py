@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.fading.block_taps import Fading, FlatChannel, Numbers
-from phy.fading.nakagami import amplitude_pieces
+from phy.fading.quantile_table import PIECES, SPAN, quantile_table
 from phy.numerics.compiled import inlined, stage
 from phy.numerics.random_kernels import cosine_and_sine, draw_normals, negative_log
 from phy.numerics.threefry import draw_lanes, positions
 
-CONSTANT, _RAYLEIGH, _RICIAN, NAKAGAMI = range(4)
-_FADINGS = {"constant": CONSTANT, "rayleigh": _RAYLEIGH, "rician": _RICIAN, "nakagami": NAKAGAMI}
+_CONSTANT, _NORMAL, _TABLE = range(3)
+"""Ways to draw taps: none, a fixed path and scattered ones, or a table of quantiles."""
 
 TILE = 1024
 """Most symbols that are worked on at once: all lanes together stay in the first- and second-level cache."""
@@ -38,27 +38,28 @@ NUM_LANES = OF_SYMBOLS + _COEFFICIENTS
 
 SMALLEST_POWER = np.float32(1e-30)
 _ENDLESS = 1 << 31
-_PIECES = 256
-_PIECES_PER_NEPER = np.float32(_PIECES / (32.0 * np.log(2.0)))
+_PIECES_PER_NEPER = np.float32(PIECES / SPAN)
+_NO_TABLE = np.zeros((2 * PIECES, 4), np.float32)
+_NO_TABLE.setflags(write=False)
 _HALF, _ZERO, _ONE, _TINY = np.float32(0.5), np.float32(0.0), np.float32(1.0), np.float32(2.0**-31)
 
 
 class TapLaw(NamedTuple):
     """Law of the taps in numbers for a kernel; another value needs no new compilation."""
 
-    fading: int
+    kind: int
     perfect_csi: bool
     inverts: bool
     """True if |w| is 1 / |h^|, False if it is 1."""
     fixed_part: np.float32
-    """sqrt(K / (K + 1)) of Rician fading."""
+    """sqrt(K / (K + 1))."""
     scattered_part: np.float32
     csi_std: np.float32
     cutoff: np.float32
     """Smallest |h^|^2 over gain^2 at which a device sends; 0 without a cutoff."""
     noise_std: np.float32
     block_symbols: int
-    pieces: NDArray[np.float32]
+    table: NDArray[np.float32]
 
 
 def tap_law(channel: FlatChannel) -> TapLaw:
@@ -68,34 +69,33 @@ def tap_law(channel: FlatChannel) -> TapLaw:
 
 @lru_cache(maxsize=64)
 def _law(spec: Fading, numbers: Numbers, varies: bool) -> TapLaw:
-    k = numbers.rician_k if spec.fading == "rician" else 0.0
-    m = numbers.nakagami_m
+    k = (numbers.law.rician_k or 0.0) if numbers.law.fades else 0.0
     return TapLaw(
-        fading=_FADINGS[spec.fading],
+        kind={"constant": _CONSTANT, "table": _TABLE}.get(spec.kind, _NORMAL),
         perfect_csi=spec.perfect_csi,
-        inverts=spec.policy != "fixed",
+        inverts=spec.policy.kernel == "inverse",
         fixed_part=np.float32((k / (k + 1.0)) ** 0.5),
         scattered_part=np.float32((1.0 / (k + 1.0)) ** 0.5),
         csi_std=np.float32(numbers.csi_std),
-        cutoff=np.float32(numbers.cutoff if spec.policy == "truncated-inversion" else 0.0),
+        cutoff=np.float32(numbers.cutoff if spec.policy.silences else 0.0),
         noise_std=np.float32(numbers.noise_std),
         block_symbols=numbers.block_symbols if varies else _ENDLESS,
-        pieces=amplitude_pieces(1.0 if m is None else m),
+        table=quantile_table(numbers.law) if spec.kind == "table" else _NO_TABLE,
     )
 
 
 @inlined
-def nakagami_tap(word0: Any, word1: Any, pieces: Any) -> Any:
+def _table_tap(word0: Any, word1: Any, table: Any) -> Any:
     upper = np.uint32(word0 >> np.uint32(31))
     tail = np.uint32(~word0) if upper == np.uint32(1) else word0
     place = negative_log((np.float32(tail) + _HALF) * _TINY) * _PIECES_PER_NEPER
-    piece = min(np.uint32(np.int32(place)), np.uint32(_PIECES - 1))
+    piece = min(np.uint32(np.int32(place)), np.uint32(PIECES - 1))
     part = place - np.float32(np.int32(piece))
-    row = np.uint64(piece + np.uint32(_PIECES) * upper)
-    amplitude = pieces[row, np.uint64(3)]
-    amplitude = pieces[row, np.uint64(2)] + part * amplitude
-    amplitude = pieces[row, np.uint64(1)] + part * amplitude
-    amplitude = pieces[row, np.uint64(0)] + part * amplitude
+    row = np.uint64(piece + np.uint32(PIECES) * upper)
+    amplitude = table[row, np.uint64(3)]
+    amplitude = table[row, np.uint64(2)] + part * amplitude
+    amplitude = table[row, np.uint64(1)] + part * amplitude
+    amplitude = table[row, np.uint64(0)] + part * amplitude
     cosine, sine = cosine_and_sine(word1)
     return amplitude * cosine, amplitude * sine
 
@@ -103,14 +103,14 @@ def nakagami_tap(word0: Any, word1: Any, pieces: Any) -> Any:
 @stage
 def draw_taps(law: Any, key: Any, counters: Any, lanes: Any, count: Any) -> None:
     """Taps of unit mean power of `count` counters, as `phy.numerics.threefry.draw_lanes` takes them."""
-    if law.fading == CONSTANT:
+    if law.kind == _CONSTANT:
         lanes[TAP_REAL : TAP_REAL + count] = _ONE
         lanes[TAP_IMAG : TAP_IMAG + count] = _ZERO
-    elif law.fading == NAKAGAMI:
+    elif law.kind == _TABLE:
         words = lanes.view(np.uint32)
         draw_lanes(key, counters, words, np.int64(TAP_REAL), np.int64(TAP_IMAG), count)
         for i in range(count):
-            real, imag = nakagami_tap(words[TAP_REAL + i], words[TAP_IMAG + i], law.pieces)
+            real, imag = _table_tap(words[TAP_REAL + i], words[TAP_IMAG + i], law.table)
             lanes[TAP_REAL + i] = real
             lanes[TAP_IMAG + i] = imag
     else:

@@ -302,8 +302,8 @@ def carry_packets(
         mine = slice(first, last)
         fill_labels(coded[mine], bits_per_symbol=bits, out=labels[mine])
         _carry(plan, points, rows, power, soft, labels, decided, llrs, energies, first, last, *_scratch(plan))
-        fill_bytes(decided[mine], bits_per_symbol=bits, num_bits=num_bits, out=hard[mine])
-        count_label_errors(labels[mine], decided[mine], out=errors[mine])
+        fill_bytes(decided[mine], bits, num_bits, hard[mine])
+        count_label_errors(labels[mine], decided[mine], errors[mine])
 
     run_tasks(run, num_tasks=count, threads=threads)
     return Carried(hard, llrs, errors, energies)

@@ -33,7 +33,8 @@ def _to_labels(packed: Any, bits_per_symbol: Any, labels: Any) -> None:
 
 
 @lean_kernel
-def _to_bytes(labels: Any, bits_per_symbol: Any, num_bits: Any, packed: Any) -> None:
+def fill_bytes(labels: Any, bits_per_symbol: Any, num_bits: Any, packed: Any) -> None:
+    """The first `num_bits` bits of labels, packed `[rows, ceil(num_bits / 8)]`, padding zero."""
     num_bytes, num_symbols = packed.shape[1], labels.shape[1]
     tail = np.uint8(0xFF << (8 * num_bytes - num_bits))
     for row in range(len(labels)):
@@ -59,7 +60,8 @@ def _to_bytes(labels: Any, bits_per_symbol: Any, num_bits: Any, packed: Any) -> 
 
 
 @lean_kernel
-def _count_errors(sent: Any, decided: Any, errors: Any) -> None:
+def count_label_errors(sent: Any, decided: Any, errors: Any) -> None:
+    """Wrong bits by place in the label, `[rows, bits_per_symbol]`, the first bit first."""
     places = errors.shape[1]
     for row in range(len(sent)):
         for place in range(places):
@@ -74,13 +76,3 @@ def fill_labels(packed: NDArray[np.uint8], *, bits_per_symbol: int, out: NDArray
     missing = -(-out.shape[1] * bits_per_symbol // 8) - packed.shape[1]
     whole = read_only(np.pad(packed, ((0, 0), (0, missing))) if missing > 0 else packed)
     _to_labels(whole, bits_per_symbol, out)
-
-
-def fill_bytes(labels: NDArray[np.uint8], *, bits_per_symbol: int, num_bits: int, out: NDArray[np.uint8]) -> None:
-    """The first `num_bits` bits of labels, packed `[rows, ceil(num_bits / 8)]`, padding zero."""
-    _to_bytes(labels, bits_per_symbol, num_bits, out)
-
-
-def count_label_errors(sent: NDArray[np.uint8], decided: NDArray[np.uint8], *, out: NDArray[np.int32]) -> None:
-    """Wrong bits by place in the label, `[rows, bits_per_symbol]`, the first bit first."""
-    _count_errors(sent, decided, out)

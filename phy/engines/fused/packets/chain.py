@@ -7,14 +7,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.config import BITS_PER_SYMBOL, LinkConfig
+from phy.config import LinkConfig
 from phy.engines.fused.packets.air import AirRows, carry_packets
 from phy.engines.fused.packets.channel import mean_powers
 from phy.engines.fused.packets.codec import packet_codec
 from phy.engines.fused.packets.plan import PacketPlan, plan_grid, plan_single_carrier
 from phy.engines.fused.symbols import mapping
 from phy.frontends.resource_grid import Grid
-from phy.links.packets.chain import Arrival, Departure
+from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
 from phy.numerics.compiled import read_only
 from phy.numerics.workers import available_threads
 
@@ -23,37 +23,27 @@ _BITS_AT_ONCE = 1 << 23
 _MOST_ROWS, _FEWEST_ROWS = 8192, 16
 
 
-class FusedPacketChain:
+class FusedPacketChain(PacketChain):
     """`PacketChain` of links that are `LinkConfig.fusible_packets`, on `threads` threads, all cores if left out."""
 
-    def __init__(
-        self,
-        config: LinkConfig,
-        *,
-        num_devices: int,
-        payload_bits: int,
-        crc: str | None,
-        combine: bool,
-        threads: int | None = None,
-    ) -> None:
-        self.bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
+    def __init__(self, spec: ChainSpec, *, threads: int | None = None) -> None:
+        config = spec.config
+        self.bits_per_symbol = config.bits_per_symbol
         self._codec = packet_codec(
-            config.coding, payload_bits=payload_bits, bits_per_symbol=self.bits_per_symbol, crc=crc
+            config.coding, payload_bits=spec.payload_bits, bits_per_symbol=self.bits_per_symbol, crc=spec.crc
         )
-        self.coded_bits = self._codec.coded_bits
-        self._num_symbols = self.coded_bits // self.bits_per_symbol
-        self._combine = combine
+        self.coded_bits = self._codec.plan.coded_bits
+        self._combine = spec.combine
         self.rows = min(max(_BITS_AT_ONCE // self.coded_bits, _FEWEST_ROWS), _MOST_ROWS)
         self._points = mapping(config.modulation)
         self._threads = threads or available_threads()
         self._plan, self.channel_uses, self.airtime_s = _waveform(
-            config, num_symbols=self._num_symbols, num_devices=num_devices
+            config, num_symbols=self.coded_bits // self.bits_per_symbol, num_devices=spec.num_devices
         )
 
     def send(
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
     ) -> Arrival:
-        """See `PacketChain.send`."""
         keys = (departure.channel_key[:, 0], departure.csi_key[:, 0], departure.noise_key)
         carried = carry_packets(
             AirRows(
@@ -79,7 +69,6 @@ class FusedPacketChain:
         return Arrival(received[:, None], accepted[:, None], carried.errors[:, None], carried.energies[..., None], kept)
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
-        """See `PacketChain.mean_power`."""
         keys = read_only(channel_key[:, 0])
         return mean_powers(keys, read_only(start_s), plan=self._plan, threads=self._threads)[:, None]
 
@@ -95,8 +84,6 @@ def _waveform(config: LinkConfig, *, num_symbols: int, num_devices: int) -> tupl
 
 
 @lru_cache(maxsize=32)
-def fused_chain(
-    config: LinkConfig, *, num_devices: int, payload_bits: int, crc: str | None, combine: bool
-) -> FusedPacketChain:
-    """The chain of a configuration, built once."""
-    return FusedPacketChain(config, num_devices=num_devices, payload_bits=payload_bits, crc=crc, combine=combine)
+def fused_chain(spec: ChainSpec) -> FusedPacketChain:
+    """Return the chain of a specification, built once."""
+    return FusedPacketChain(spec)

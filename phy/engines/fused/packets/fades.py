@@ -71,7 +71,7 @@ class Fades(NamedTuple):
 
 def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_s: NDArray[np.float64]) -> Fades:
     """Fading of `build_propagation` at regular instants `offsets_s` [s] from the start of a packet."""
-    rician_k = 10.0 ** (channel.rician_k_db / 10.0) if channel.fading == "rician" else 0.0
+    rician_k = (channel.law.rician_k or 0.0) if channel.law.fades else 0.0
     profile, num_waves = flat_profile(rician_k), 0
     if channel.selective:
         profile, num_waves = tdl_profile(channel.model[-1].upper()), TDL_WAVES

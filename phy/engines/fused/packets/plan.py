@@ -156,7 +156,7 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
         response=_tiled(response),
         pilots=np.stack([pilots.real, pilots.imag]),
         known_energy=float(elements - grid.num_symbols),
-        prefix_share=1.0 + ofdm.cyclic_prefix_length / ofdm.num_subcarriers,
+        prefix_share=ofdm.prefix_share,
     )
     knowledge = _given(config, per_line=moves == "symbol", per_carrier=selective)
     if isinstance(config.csi, CsiEstimation):

@@ -1,0 +1,180 @@
+"""What amplitude a trial of Langevin Monte Carlo may still send with, asked before every round."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.accounting.ledger_flmc import amplitude_caps, flmc_release
+from fl.algorithms.flmc import RoundOutcome
+from fl.algorithms.lmc_caps import lmc_cap, step_size
+from fl.checkpoints import State, kept_array
+from fl.tasks import PosteriorTask
+from fl.uplink.channel_credit import sure_noise_power
+from phy.config import LinkConfig
+from phy.measure.counts import LinkCounts
+from privacy.config import AmplitudeMechanism, BudgetConfig
+from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy
+
+if TYPE_CHECKING:
+    from fl.learning.flmc import FlmcConfig
+
+Floats = NDArray[np.float64]
+
+_SPENT = ("amplitude", "peak_amplitude", "num_active", "airtime_s", "energy_j")
+
+
+class AmplitudeAllowance:
+    """What amplitude each trial of FLMC may send with in a round: as found, any, or 0 where the budget is spent up.
+
+    Found amplitudes keep the budget all together, and nothing is asked. A budget that only watches asks for one round
+    more at the `ceilings` `[num_trials]` on the amplitude: once for all rounds where the amplitude is `known`; else by
+    Renyi divergences that are added up as amplitudes are met, whatever the accountant, whose sum bounds the others'.
+    Fades choose amplitudes, not data. Amplitudes in W^(1/2).
+    """
+
+    def __init__(
+        self,
+        config: FlmcConfig,
+        *,
+        link: LinkConfig,
+        privacy: AmplitudeMechanism,
+        ceilings: Floats,
+        known: bool,
+    ) -> None:
+        assert privacy.budget is not None
+        noise_power = sure_noise_power(link, privacy=privacy)
+        self._config, self._noise = config, float(np.sqrt(noise_power))
+        self._budget = privacy.budget
+        self._caps: Floats | None = None
+        self._most: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._lost: Floats | None = None
+        self.rounds_sent = np.zeros(len(ceilings), np.int64)
+        self._ceilings = ceilings
+        if privacy.budget.calibrate:
+            self._caps = amplitude_caps(config, budget=privacy.budget, noise_power=noise_power)
+        elif known:
+            self._most = np.array([self._fit(float(one) / self._noise) for one in ceilings])
+        else:
+            from privacy.accounting.composition import ORDERS
+
+            self._limits = renyi_limits(ORDERS, budget=privacy.budget)
+            self._lost = np.zeros((len(ceilings), ORDERS.size))
+            self._worst = self._loss(ceilings)
+
+    @property
+    def action(self) -> str:
+        """What happens where nothing is left."""
+        return self._budget.action
+
+    def caps(self, round_index: int) -> Floats:
+        """The largest amplitude of every trial in this round, `[num_trials]`; 0: nothing is left."""
+        if self._caps is not None:
+            return np.full(len(self.rounds_sent), self._caps[round_index])
+        if self._lost is not None:
+            left = np.asarray(((self._lost + self._worst) <= self._limits).any(axis=1))
+        else:
+            left = np.asarray(self.rounds_sent < self._most)
+        return np.where(left, np.inf, 0.0)
+
+    def note(self, peak_amplitude: Floats) -> None:
+        """What trials really sent with, `[num_trials]`."""
+        self.rounds_sent += peak_amplitude > 0.0
+        if self._lost is not None:
+            self._lost += self._loss(peak_amplitude)
+
+    def state(self) -> State:
+        """What has been spent: rounds sent `[num_trials]`, and divergences `[num_trials, num_orders]` if followed."""
+        return {"rounds_sent": self.rounds_sent, **({} if self._lost is None else {"lost": self._lost})}
+
+    def restore(self, state: State) -> None:
+        """Go on from there. Raises LearningError for the budget of other trials."""
+        self.rounds_sent = kept_array(state, "rounds_sent", like=self.rounds_sent)
+        if self._lost is not None:
+            self._lost = kept_array(state, "lost", like=self._lost)
+
+    def _fit(self, relative: float) -> int:
+        release = flmc_release(self._config, relative_amplitude=relative)
+        return self._budget.rounds_within(release, most=self._config.rounds)
+
+    def _loss(self, amplitude: Floats) -> Floats:
+        """Renyi divergence of one round `[num_trials, num_orders]`, of amplitudes brought up to a grid of 1 %."""
+        with np.errstate(divide="ignore"):
+            steps = np.ceil(np.log(amplitude / self._noise) * 100.0 - 1e-9)
+        return np.stack([_round_loss(self._config, float(one)) for one in steps])
+
+
+@lru_cache(maxsize=4096)
+def _round_loss(config: FlmcConfig, percents: float) -> Floats:
+    from privacy.accounting.composition import ORDERS
+
+    release = flmc_release(config, relative_amplitude=float(np.exp(percents / 100.0)))
+    return np.asarray(release.coordinates * release.event().renyi(ORDERS))
+
+
+def renyi_limits(orders: Floats, *, budget: BudgetConfig) -> Floats:
+    """The divergence of each order that gives epsilon at delta: Canonne, Kamath and Steinke 2020, Proposition 12.
+
+    epsilon = D + ln(1 - 1/o) - (ln delta + ln o) / (o - 1). Below 0 where an order gives nothing.
+    """
+    if budget.delta == 0.0:
+        return np.full(orders.shape, -1.0)
+    return np.asarray(
+        budget.epsilon - np.log1p(-1.0 / orders) + (np.log(budget.delta) + np.log(orders)) / (orders - 1.0)
+    )
+
+
+def amplitude_allowance(
+    config: FlmcConfig,
+    *,
+    link: LinkConfig,
+    privacy: AmplitudeMechanism | None,
+    task: PosteriorTask,
+    bound: AmplitudePrivacy,
+) -> AmplitudeAllowance | None:
+    """What the budget of `privacy` allows the trials of `task`; None without a budget or a radio.
+
+    Raises PrivacyError where no amplitude keeps the budget.
+    """
+    if privacy is None or privacy.budget is None or not config.uses_radio:
+        return None
+    eta = step_size(config, strong_convexity=task.strong_convexity, smoothness=task.smoothness)
+    strongest = power_peak(config, link=link)
+    ceilings = np.minimum(
+        lmc_cap(config, eta=eta, noise_power=link.channel.noise_power),
+        min(bound.amplitude_cap(), np.inf if strongest is None else strongest),
+    )
+    known = strongest is not None and bool((ceilings == ceilings[0]).all())
+    return AmplitudeAllowance(config, link=link, privacy=privacy, ceilings=ceilings, known=known)
+
+
+def power_peak(config: FlmcConfig, *, link: LinkConfig) -> float | None:
+    """The amplitude at which the strongest device arrives under the power constraint alone; None where it varies."""
+    channel, control = link.channel, link.power.control
+    still = not (channel.fades or channel.selective or channel.cell is not None or link.csi_error_variance > 0.0)
+    if not still or link.ofdm != "none" or not (control.constant or control.inverts):
+        return None
+    gains = channel.gains(config.num_devices)
+    payload = config.payload_bound
+    return float((max(gains) if control.constant else min(gains)) * link.max_power**0.5 / payload)
+
+
+def silenced(outcome: RoundOutcome, theta: Floats, *, silent: NDArray[np.bool_]) -> RoundOutcome:
+    """The outcome of a round in which the `silent` trials `[num_trials]` sent nothing: they stay at `theta`."""
+    if not silent.any():
+        return outcome
+    observed = {
+        name: np.where(silent, 0.0, values) if name in _SPENT else values for name, values in outcome.observed.items()
+    }
+    counts, bursts = outcome.counts, outcome.bursts
+    if counts is not None:
+        kept = {one.name: getattr(counts, one.name) * ~silent[:, None] for one in fields(LinkCounts)}
+        counts = LinkCounts(**kept)
+    if bursts is not None:
+        bursts = bursts.of_trials(~silent)
+    still = np.where(silent[:, None], theta, outcome.theta)
+    return replace(outcome, theta=still, observed=observed, counts=counts, bursts=bursts)

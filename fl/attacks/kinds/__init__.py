@@ -1,0 +1,1 @@
+"""Attacks of devices, which `fl.config.attack.attacks` finds by their words."""

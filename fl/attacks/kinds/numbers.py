@@ -1,0 +1,157 @@
+"""Attacks on the update before it is encoded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from fl.config.attack import Attack, HonestRound, Place, attacks
+from fl.config.base import PositiveFloat
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from phy.fading.block_taps import UplinkContext
+
+_NUMBERS_AT_ONCE = 1 << 18
+
+
+class Known(Attack):
+    """An attack of the literature; `reads` names those of the three numbers below that it uses."""
+
+    factor: Annotated[float, Field(allow_inf_nan=False, ge=-1e6, le=1e6)] = Field(
+        default=-4.0, description="of sign-flip and scale: times the honest update"
+    )
+    std: PositiveFloat = Field(default=1e4, description="of gaussian: standard deviation of every number")
+    signal: Literal["random", "ones", "noise"] = Field(default="random", description="of jam: what jammers send")
+
+
+class _OnUpdates(Known):
+    acts_on: ClassVar[Place] = "updates"
+
+
+@attacks.register
+class Gaussian(_OnUpdates):
+    """Attackers send N(0, `std`^2)."""
+
+    kind: Literal["gaussian"]
+    reads: ClassVar[tuple[str, ...]] = ("std",)
+
+    def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
+        """See `Attack.of_updates`; drawn by device number."""
+        import numpy as np
+
+        from fl.draws import LANES, device_words, normals
+        from phy.numerics.random import Purpose
+
+        who, width = honest.devices[honest.attackers], honest.updates.shape[1]
+        key, out = honest.context.keys(Purpose.ATTACK)[0], np.empty((len(who), width), np.float32)
+        for part in _chunks(len(who), width):
+            words = device_words(key, devices=who[part], count=-(-width // LANES) * LANES)
+            out[part] = normals(words)[:, :width] * np.float32(self.std)
+        return out
+
+    def of_gradients(
+        self, gradients: NDArray[np.float64], *, attackers: NDArray[np.bool_], context: UplinkContext
+    ) -> NDArray[np.float64]:
+        """See `Attack.of_gradients`."""
+        from fl.draws import round_normals
+
+        return round_normals(context, shape=gradients.shape) * self.std
+
+
+class _Scaled(_OnUpdates):
+    reads: ClassVar[tuple[str, ...]] = ("factor",)
+
+    def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
+        """See `Attack.of_updates`."""
+        import numpy as np
+
+        return np.asarray(honest.updates[honest.attackers] * np.float32(self.factor))
+
+    def of_gradients(
+        self, gradients: NDArray[np.float64], *, attackers: NDArray[np.bool_], context: UplinkContext
+    ) -> NDArray[np.float64]:
+        """See `Attack.of_gradients`."""
+        return gradients * self.factor
+
+
+@attacks.register
+class SignFlip(_Scaled):
+    """Attackers send a negative `factor` times their honest update."""
+
+    kind: Literal["sign-flip"]
+
+    def problem(self) -> str | None:
+        """See `Attack.problem`."""
+        if self.factor < 0.0:
+            return None
+        return f"attack.factor {self.factor:g} leaves signs as they are; make it negative, or the kind scale"
+
+
+@attacks.register
+class Scale(_Scaled):
+    """Attackers send `factor` times their honest update."""
+
+    kind: Literal["scale"]
+
+
+@attacks.register
+class ZeroGradient(_OnUpdates):
+    """Attackers send minus the sum of the honest updates over their number: all updates add up to 0."""
+
+    kind: Literal["zero-gradient"]
+    uses_honest_updates: ClassVar[bool] = True
+
+    def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
+        """See `Attack.of_updates`; zeros in a round without honest devices."""
+        import numpy as np
+
+        updates, count = honest.updates, len(honest.attackers)
+        others, total = np.delete(np.arange(len(updates)), honest.attackers), np.zeros(updates.shape[1])
+        for part in _chunks(len(others), len(total)):
+            total += updates[others[part]].sum(axis=0, dtype=np.float64)
+        return np.broadcast_to((-total / count).astype(np.float32), (count, len(total)))
+
+    def of_gradients(
+        self, gradients: NDArray[np.float64], *, attackers: NDArray[np.bool_], context: UplinkContext
+    ) -> NDArray[np.float64]:
+        """See `Attack.of_gradients`."""
+        import numpy as np
+
+        who = attackers[..., None]
+        total = np.where(who, 0.0, gradients).sum(axis=1, keepdims=True)
+        return np.asarray(-total / np.maximum(who.sum(axis=1, keepdims=True), 1))
+
+
+@attacks.register
+class Duplicate(_OnUpdates):
+    """Attackers send a copy of the first honest update."""
+
+    kind: Literal["duplicate"]
+    uses_honest_updates: ClassVar[bool] = True
+
+    def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
+        """See `Attack.of_updates`; their own updates in a round without honest devices."""
+        import numpy as np
+
+        updates, attackers = honest.updates, honest.attackers
+        others = np.delete(np.arange(len(updates)), attackers)
+        first = updates[others[0]] if len(others) else updates[attackers]
+        return np.broadcast_to(first, (len(attackers), updates.shape[1]))
+
+    def of_gradients(
+        self, gradients: NDArray[np.float64], *, attackers: NDArray[np.bool_], context: UplinkContext
+    ) -> NDArray[np.float64]:
+        """See `Attack.of_gradients`."""
+        import numpy as np
+
+        first = np.argmin(attackers[..., None], axis=1)[:, None]
+        return np.asarray(np.take_along_axis(gradients, first, axis=1))
+
+
+def _chunks(num_rows: int, num_columns: int) -> list[slice]:
+    height = max(_NUMBERS_AT_ONCE // max(num_columns, 1), 1)
+    return [slice(first, min(first + height, num_rows)) for first in range(0, num_rows, height)]

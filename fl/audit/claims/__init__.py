@@ -1,1 +1,0 @@
-"""Upper bounds on epsilon that a game is compared with."""

@@ -1,1 +1,0 @@
-"""Membership games against each scheme."""

@@ -1,0 +1,197 @@
+"""The distinguishing game against one upload: two neighbouring inputs, and the likelihood ratio of what is received.
+
+A scheme returns its `Law` from `Scheme.law`. `fl.audit.upload_game` plays the game over the link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fl.audit.claims import CREDITED, accounted, claim, nothing_promised, of_the_budget
+from phy.fading.block_taps import UplinkContext
+from privacy.config import BudgetConfig
+from privacy.events.claims import Claim, Scope
+from privacy.events.events import Spending, Unit
+from privacy.events.noise_events import PureEpsilon
+
+if TYPE_CHECKING:
+    from fl.schemes.coders.coder import Encoder
+
+FAR = 1e3
+"""Beyond any clipping."""
+
+Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Log-likelihood ratios `[games]`, and features `[games, n]` for an attacker that learns the law."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """K rows (devices of the link) of `num_values` numbers, of which `places` are games in the rows `audited`.
+
+    Given its fades, the noise of a link is independent from bit to bit, unless something joins bits together: a code,
+    a channel estimate, a fade of a packet, a cipher's block (`channel_credit.errors_together`). Then each row holds
+    one game. Devices that share their resources (NOMA) err together: one of each group is a game.
+    """
+
+    num_rows: int
+    num_values: int
+    places: NDArray[np.int64]
+    audited: NDArray[np.int64]
+
+    @property
+    def count(self) -> int:
+        """Games in one batch."""
+        return len(self.audited) * len(self.places)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Received:
+    """One round of a batch of games at the server.
+
+    - `bits` int8 `[games, bits per game]`: +-1, 0 where nothing was received;
+    - `payload` uint8 `[K, num_bytes]`: all rows, packed;
+    - `coder`: that of the devices, in this round.
+    """
+
+    bits: NDArray[np.int8]
+    payload: NDArray[np.uint8]
+    places: Places
+    coder: Encoder
+    context: UplinkContext
+
+
+@dataclass(frozen=True, kw_only=True)
+class Law:
+    """Neighbouring uploads of one device, the score of what is received, and the epsilon that is claimed.
+
+    - `epsilon`: pure, of each of `responses` independent groups of bits, None: no guarantee; `proved`, `source`: its
+      standing and origin; `exact_epsilon`: in closed form, where that differs;
+    - `upload`: a game is a whole upload of so many numbers; None: one number, or one `block` of equal numbers;
+    - `spacing`: numbers from one game to the next; `bits_per_value`: at most;
+    - `known`: the score is the likelihood ratio of the bits, apart from what fading and decoders add; `gaussian`: the
+      trade-off curve is that of two Gaussians;
+    - `note`: the settings that are audited, in words;
+    - `coder`: coder of so many numbers at the settings that promise least; None: the scheme's own.
+    """
+
+    epsilon: float | None
+    source: str = "declared by the scheme"
+    proved: bool = True
+    exact_epsilon: float | None = None
+    responses: int = 1
+    assumptions: tuple[str, ...] = ()
+    channel_credited: bool = False
+    upload: int | None = None
+    block: int = 1
+    spacing: int = 1
+    bits_per_value: int = 1
+    far: float = FAR
+    known: bool = True
+    gaussian: bool = False
+    note: str = ""
+    unit: Unit = "device"
+    coder: Callable[[int], Encoder] | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """Scope of the difference between the two worlds."""
+        return "coordinate" if self.upload is None else "round"
+
+    @property
+    def worlds(self) -> str:
+        """The two worlds, in words."""
+        return f"{self._what} of one device at either end of its range"
+
+    @property
+    def _what(self) -> str:
+        return "the whole upload" if self.upload is not None else "one number" if self.block == 1 else "one block of 2"
+
+    def ends(self, round_index: int, *, devices: NDArray[np.int64]) -> tuple[ArrayLike, ArrayLike]:
+        """Return the numbers of the null and of the alternative, broadcast to `[len(devices), games of a row]`."""
+        del round_index, devices
+        return -self.far, self.far
+
+    def released(self, num_rounds: int) -> NDArray[np.float64]:
+        """Return how much each round releases `[num_rounds]`, on any scale; the rounds with the most are played."""
+        return np.zeros(num_rounds)
+
+    def score(self, received: Received) -> Scores:
+        """Return scores and features: the sum of bits that are more often +1 in the alternative."""
+        total = received.bits.sum(axis=1, dtype=np.float64)
+        return total, total[:, None]
+
+    def outsider(self) -> Law | None:
+        """Return the law for a listener without the shared seed; None where no seed protects."""
+        return None
+
+    def claims(
+        self, delta: float, *, played: Sequence[int], num_rounds: int, budget: BudgetConfig | None
+    ) -> tuple[Claim, ...]:
+        """Return the upper bounds on epsilon of the rounds `played`, of a run of `num_rounds` with `budget`."""
+        if self.epsilon is None:
+            return (nothing_promised(scope=self.scope, unit=self.unit),)
+        labels: dict[str, Any] = {
+            "unit": self.unit,
+            "assumptions": CREDITED if self.channel_credited else self.assumptions,
+            "channel_credited": self.channel_credited,
+        }
+        count = len(played) * self.responses
+        found = [
+            claim(
+                epsilon=count * self.epsilon,
+                delta=0.0,
+                accountant="basic" if count > 1 else "paper",
+                standing="proved" if self.proved else "as published",
+                source=self.source,
+                scope=self.scope,
+                **labels,
+            )
+        ]
+        if budget is not None:
+            found.append(of_the_budget(budget, num_rounds=num_rounds, **labels))
+        exact = self.epsilon if self.proved else self.exact_epsilon
+        if exact is not None and not (self.proved and delta == 0.0):
+            spent = (Spending(event=PureEpsilon(epsilon=exact), count=count),)
+            source = "the worst of such responses" if self.proved else "worst case in closed form"
+            found.append(accounted(spent, delta=delta, source=source, scope=self.scope, **labels))
+        return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearntLaw(Law):
+    """The law of a scheme that states none: two uploads of a device, told apart by their bits.
+
+    They are opposite in the first number, the others 0, if epsilon is that of a number; else opposite in all numbers,
+    with signs that alternate, so that a scheme that subtracts the mean leaves them apart.
+    """
+
+    per_number: bool
+    proved: bool = False
+    known: bool = False
+
+    @property
+    def scope(self) -> Scope:
+        """See `Law.scope`."""
+        return "coordinate" if self.per_number else "round"
+
+    @property
+    def worlds(self) -> str:
+        """See `Law.worlds`."""
+        return f"two uploads of {self.upload} numbers of one device, opposite in {'one' if self.per_number else 'all'}"
+
+    def ends(self, round_index: int, *, devices: NDArray[np.int64]) -> tuple[ArrayLike, ArrayLike]:
+        """See `Law.ends`."""
+        del round_index, devices
+        place = np.arange(self.upload or 1)
+        numbers = self.far * ((place == 0) if self.per_number else 1.0 - 2.0 * (place % 2))
+        return -numbers, numbers
+
+    def score(self, received: Received) -> Scores:
+        """See `Law.score`: the bits themselves are the features; the score has nothing but their sum."""
+        bits = received.bits.astype(np.float64)
+        return bits.sum(axis=1), bits

@@ -1,0 +1,312 @@
+"""Laws of numbers through a codec: bit flipping, the Gaussian mechanism, and no privacy at all."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fl.accounting.uploads import training_of, upload_parameters
+from fl.algorithms.fedavg import Federation
+from fl.audit.claims import CREDITED, accounted, claim, of_the_budget
+from fl.audit.law import Law, Received, Scores
+from fl.config.codec import Codec
+from fl.schemes.coders.coder import Encoder
+from fl.uplink.protection import Protection
+from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
+from phy.numerics.random import Purpose
+from privacy.accounting.spending import event_of
+from privacy.config import BudgetConfig, UploadPrivacy
+from privacy.config.gaussian import one_step
+from privacy.events.claims import Claim, Scope
+from privacy.events.events import Spending
+from privacy.events.published import WEIGHED_BITS
+from privacy.mechanisms.sound_bit_flipping import epsilon_from_renyi
+
+if TYPE_CHECKING:
+    from fl.learning.fedavg import FedAvgConfig
+
+_WIDEST = 8.0
+"""Standard deviations beyond which a received number is not noise of the mechanism."""
+
+_LEAST_RATE = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodecEncoder(Encoder):
+    """Numbers through the codec, with the noise of the protection before it; row k is device k modulo `num_devices`."""
+
+    codec: Codec
+    protection: Protection
+    num_devices: int
+
+    def encode(
+        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.uint8]:
+        """See `Encoder.encode`."""
+        noisy = self.protection.perturb(updates, devices=devices % self.num_devices, context=context)
+        return self.codec.encode(noisy[None], keys=context.keys(Purpose.ROUNDING)).payload
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodecLaw(Law):
+    """Numbers without privacy: 0, or a number that the codec holds; any difference shows.
+
+    `apart` `[num_devices]` or `[1]`: the alternative's number; `parameters` `[num_rounds]`: noise multiplier or rate of
+    wrong bits, as ledgers have them; `privacy`, `facts`: the mechanism, and what it reports of the run.
+    """
+
+    config: FedAvgConfig
+    protection: Protection
+    apart: NDArray[np.float64]
+    parameters: NDArray[np.float64]
+    privacy: Any = None
+    facts: dict[str, float]
+    lasts: Scope
+
+    @classmethod
+    def of(
+        cls, config: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivacy | None, seed: int, rounds: int
+    ) -> CodecLaw:
+        """Return the law of trial 0. Raises LearningError and PrivacyError as the run does."""
+        facts: dict[str, float] = {}
+        protection: Protection = Protection()
+        sizes = np.ones(config.num_devices)
+        if privacy is not None:
+            unbound = config.model_copy(update={"convergence_bound": False})  # no round is run
+            federation = Federation(unbound, link=link, privacy=privacy, seed=seed, trial=0)
+            protection, facts = federation.protection, federation.budget
+            sizes = np.asarray(federation.partition.sizes, float)
+        apart = cls.distance(config, privacy=privacy, sizes=sizes)
+        parameters = upload_parameters(config, link=link.resolve_digital(), privacy=privacy)
+        if parameters is None:
+            parameters = np.full(config.rounds, cls.parameter(facts, apart))
+        coder = CodecEncoder(codec=config.codec, protection=protection, num_devices=config.num_devices)
+        return cls(
+            epsilon=None,
+            unit="sample",
+            bits_per_value=config.codec.bits_per_value,
+            coder=lambda _: coder,
+            config=config,
+            protection=protection,
+            apart=apart,
+            parameters=parameters,
+            privacy=privacy,
+            facts=facts,
+            lasts="run" if rounds == config.rounds else "round",
+        )
+
+    @staticmethod
+    def distance(config: FedAvgConfig, *, privacy: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return `apart`, of devices with `sizes` samples."""
+        del privacy, sizes
+        return np.array([0.25 if config.codec.value_range is None else config.codec.value_range / 2.0])
+
+    @staticmethod
+    def parameter(facts: dict[str, float], apart: NDArray[np.float64]) -> float:
+        """Return the parameter of every round where no budget calibrates it."""
+        del facts, apart
+        return 1.0
+
+    @property
+    def scope(self) -> Scope:
+        """See `Law.scope`."""
+        return self.lasts
+
+    @property
+    def worlds(self) -> str:
+        """See `Law.worlds`."""
+        return f"one number of one device, 0 or {self.apart[0]:g}"
+
+    def released(self, num_rounds: int) -> NDArray[np.float64]:
+        """See `Law.released`: the less, the larger the parameter."""
+        del num_rounds
+        return -self.parameters
+
+    def ends(self, round_index: int, *, devices: NDArray[np.int64]) -> tuple[ArrayLike, ArrayLike]:
+        """See `Law.ends`."""
+        del round_index
+        return 0.0, self._apart(devices).astype(np.float32)
+
+    def _apart(self, devices: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self.apart[devices % self.config.num_devices % len(self.apart)][:, None]
+
+    def score(self, received: Received) -> Scores:
+        """See `Law.score`; a received number that is not finite says nothing."""
+        places = received.places
+        with np.errstate(invalid="ignore"):
+            values = self.config.codec.decode(received.payload[None], num_values=places.num_values)[0]
+            read = values[places.audited][:, places.places].astype(np.float64)
+        ratio = self._ratio(read, received).ravel() * (received.bits != 0).all(axis=1)
+        return ratio, ratio[:, None]
+
+    def _ratio(self, read: NDArray[np.float64], received: Received) -> NDArray[np.float64]:
+        middle = float(np.max(self._apart(received.places.audited).astype(np.float32))) / 2.0
+        finite = np.nan_to_num(read, nan=0.0, posinf=0.0, neginf=0.0)
+        return np.asarray(np.clip((finite - middle) / middle, -1.0, 1.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianLaw(CodecLaw):
+    """The Gaussian mechanism: the whole sensitivity D in one number, as bad as any other direction.
+
+    L = sum over rounds of (y - D/2) D / sigma^2, kept within what noise alone can make of it: a flipped exponent says
+    nothing.
+    """
+
+    gaussian: bool = True
+
+    @staticmethod
+    def distance(config: FedAvgConfig, *, privacy: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """See `CodecLaw.distance`: as `fl.uplink.mechanisms.build_protection` has it."""
+        return np.asarray(privacy.distance(training_of(config), num_samples=sizes))
+
+    @staticmethod
+    def parameter(facts: dict[str, float], apart: NDArray[np.float64]) -> float:
+        """See `CodecLaw.parameter`: the noise multiplier."""
+        return facts["sigma"] / float(apart.max())
+
+    @property
+    def worlds(self) -> str:
+        """See `Law.worlds`."""
+        return "models of one device that are the sensitivity apart"
+
+    def _ratio(self, read: NDArray[np.float64], received: Received) -> NDArray[np.float64]:
+        apart = self._apart(received.places.audited)
+        sigma = float(self.parameters[received.context.round_index]) * apart
+        finite = np.nan_to_num(read, nan=0.0, posinf=0.0, neginf=0.0)
+        inside = np.clip(finite, -_WIDEST * sigma, apart + _WIDEST * sigma)
+        return np.asarray(np.where(np.isfinite(read), inside - apart / 2.0, 0.0) * apart / sigma**2)
+
+    def claims(
+        self, delta: float, *, played: Sequence[int], num_rounds: int, budget: BudgetConfig | None
+    ) -> tuple[Claim, ...]:
+        """See `Law.claims`; the assumptions are those of the sensitivity, for games are of models that far apart."""
+        labels: dict[str, Any] = {"unit": "sample", "assumptions": one_step(training_of(self.config))}
+        found = []
+        if budget is None or not budget.calibrate:
+            asked = f"asked for, all {num_rounds} rounds, Li et al. 2025 (23)"
+            found.append(
+                claim(
+                    epsilon=self.privacy.epsilon,
+                    delta=self.facts["delta"],
+                    accountant="paper",
+                    standing="as published",
+                    scope="run",
+                    source=asked,
+                    **labels,
+                )
+            )
+        if budget is not None:
+            found.append(of_the_budget(budget, num_rounds=num_rounds, **labels))
+        multipliers = Counter(float(self.parameters[index]) for index in played)
+        return (
+            *found,
+            accounted(
+                [Spending(event=event_of("gaussian", one, {}), count=n) for one, n in multipliers.items()],
+                delta=delta,
+                scope=self.scope,
+                source=f"Gaussian mechanism, {len(played)} round{'s' if len(played) > 1 else ''}",
+                **labels,
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlippingLaw(CodecLaw):
+    """Bit flipping: 0 and one step below it on the grid of fixed-point numbers, 100..0 and 011..1, differ in every bit.
+
+    Of the f bits that arrive, d unlike those of the null: L = (2 d - f) ln((1-p)/p).
+    """
+
+    @staticmethod
+    def distance(config: FedAvgConfig, *, privacy: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """See `CodecLaw.distance`: one step."""
+        del privacy, sizes
+        codec = config.codec.as_fractions()
+        assert codec is not None
+        return np.array([-codec.step])
+
+    @staticmethod
+    def parameter(facts: dict[str, float], apart: NDArray[np.float64]) -> float:
+        """See `CodecLaw.parameter`: the rate of wrong bits."""
+        del apart
+        return facts["target_bit_error_rate"]
+
+    @property
+    def scope(self) -> Scope:
+        """See `Law.scope`."""
+        return "coordinate"
+
+    @property
+    def worlds(self) -> str:
+        """See `Law.worlds`."""
+        return "one weight of one device at two neighbouring values that differ in every bit"
+
+    def score(self, received: Received) -> Scores:
+        """See `Law.score`; the features are the bits unlike those of the null."""
+        bits, context = received.bits, received.context
+        payload = self.config.codec.encode(np.zeros((1, 1, 1), np.float32), keys=context.keys(Purpose.ROUNDING)).payload
+        null = np.unpackbits(payload[0, 0], count=bits.shape[1])
+        arrived = (bits != 0).all(axis=1)
+        unlike = ((bits > 0) != null).astype(np.float64)
+        rate = max(float(self.parameters[context.round_index]), _LEAST_RATE)
+        score = (2.0 * unlike.sum(axis=1) - bits.shape[1]) * (math.log1p(-rate) - math.log(rate)) * arrived
+        return score, unlike * arrived[:, None]
+
+    def claims(
+        self, delta: float, *, played: Sequence[int], num_rounds: int, budget: BudgetConfig | None
+    ) -> tuple[Claim, ...]:
+        """See `Law.claims`, over one weight: Theorem 1, of which these rounds have their share, and bit by bit."""
+        privacy = self.privacy
+        credited = privacy.channel == "native"
+        assumptions = CREDITED if credited else ()
+        labels: dict[str, Any] = {"unit": "sample", "channel_credited": credited}
+        found = []
+        if budget is None or not budget.calibrate:
+            share = privacy.epsilon * len(played) / num_rounds
+            source = f"Li et al. 2025, Theorem 1, {len(played)} of {num_rounds} rounds"
+            printed: dict[str, Any] = {
+                "accountant": "paper",
+                "standing": "as published",
+                "scope": "coordinate",
+                "assumptions": (WEIGHED_BITS, *assumptions),
+                **labels,
+            }
+            epsilon = epsilon_from_renyi(order=privacy.order, epsilon=share, delta=delta) if delta > 0.0 else math.inf
+            found = [
+                claim(
+                    epsilon=epsilon,
+                    delta=delta,
+                    source=f"{source}, from Renyi DP of order {privacy.order:g}",
+                    **printed,
+                ),
+                claim(epsilon=share, delta=0.0, order=privacy.order, source=source, **printed),
+            ]
+        labels["assumptions"] = assumptions
+        if budget is not None:
+            found.append(of_the_budget(budget, num_rounds=num_rounds, **labels))
+        # A block cipher garbles the bits of a block together: they are no independent responses any more.
+        if privacy.cipher != "aes":
+            bits = self.config.codec.bits_per_value
+            rates = Counter(float(self.parameters[index]) for index in played)
+            found.append(
+                accounted(
+                    [Spending(event=event_of("flipped-bits", one, {}), count=n * bits) for one, n in rates.items()],
+                    delta=delta,
+                    scope="coordinate",
+                    source=f"randomized response of {bits} bits of one weight",
+                    **labels,
+                )
+            )
+        return tuple(found)
+
+
+LAWS: dict[str, type[CodecLaw]] = {"numbers": GaussianLaw, "bits": FlippingLaw}
+"""Laws by `privacy.config.base.Mechanism.protects`; of any other mechanism `CodecLaw`."""

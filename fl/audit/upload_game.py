@@ -1,0 +1,236 @@
+"""The distinguishing game against uploads: encode one of two neighbouring inputs, protect it, send it, score it.
+
+Encoder, protection and transport are those of learning; `fl.audit.law` says which inputs, and scores what is received.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.audit.game import Batch, Game, Listener, draw_worlds
+from fl.audit.law import Law, LearntLaw, Places, Received
+from fl.audit.rounds import weakest_rounds
+from fl.config.scheme import Scheme
+from fl.models.federated import Piece
+from fl.schemes.coders.coder import Encoder
+from fl.tasks.base import LearningError
+from fl.uplink.build import build_response
+from fl.uplink.channel_credit import errors_together
+from fl.uplink.protection import Protection, RoundPlan, flipped
+from fl.uplink.senders import exchangeable
+from fl.uplink.transport import BitTransport
+from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
+from privacy.config import BudgetConfig
+from privacy.events.claims import Claim
+
+if TYPE_CHECKING:
+    from fl.audit.attack import Audited
+
+_ROWS = 1024
+_BITS_AT_ONCE = 1 << 22
+_LEAST_BITS = 64
+
+
+class UploadGame(Game):
+    """Games over `link`, which names its access and modulation.
+
+    `coder`, `upload_bits`: of so many numbers; `num_rounds`: of the run; `beside`: words about attackers.
+    """
+
+    def __init__(
+        self,
+        law: Law,
+        *,
+        coder: Callable[[int], Encoder],
+        upload_bits: Callable[[int], int],
+        protection: Protection,
+        link: LinkConfig,
+        num_devices: int,
+        num_games: int,
+        seed: int,
+        rounds: int,
+        num_rounds: int,
+        budget: BudgetConfig | None = None,
+        listener: Listener = "server",
+        beside: str = "",
+    ) -> None:
+        places = self.places = lay_out(
+            link,
+            num_devices=num_devices,
+            bits_per_value=law.bits_per_value,
+            num_games=num_games,
+            block_bits=protection.block_bits,
+            spacing=law.spacing,
+            whole_upload=law.upload,
+        )
+        self.rounds, self.unit = rounds, law.unit
+        self.law_known, self.gaussian, self.scope = law.known, law.gaussian, law.scope
+        self._law, self._seed, self._listener = law, seed, listener
+        self._budget, self._num_rounds = budget, num_rounds
+        self._played = weakest_rounds(law.released(num_rounds), count=rounds)
+        self.when = self._played.describe() + law.note
+        self.worlds = law.worlds + beside
+        self._coder = coder(places.num_values)
+        self._begin_with = copy.deepcopy(self._coder.state())
+        self._transport = BitTransport(
+            link, protection=protection, num_devices=places.num_rows, num_bits=upload_bits(places.num_values)
+        )
+
+    def play(self, number: int) -> Batch:
+        """See `Game.play`."""
+        places = self.places
+        worlds = draw_worlds(self._seed, number, places.count).reshape(len(places.audited), len(places.places))
+        self._coder.restore(copy.deepcopy(self._begin_with))
+        total, seen = np.zeros(places.count), []
+        for index in self._played.indices:
+            context = UplinkContext(seed=self._seed, trials=(number,), round_index=index)
+            score, observed = self._law.score(self._send(worlds, context))
+            total += score
+            seen.append(observed)
+        return Batch(alternative=worlds.ravel(), score=total, observed=np.concatenate(seen, axis=1).astype(np.float32))
+
+    def _send(self, worlds: NDArray[np.bool_], context: UplinkContext) -> Received:
+        devices = np.arange(self.places.num_rows)
+        plan = self._transport.begin(context)
+        flip_rate = np.asarray(plan.observed.get("probed_low", np.zeros(len(devices))))
+        self._coder.begin(context, devices=devices, flip_rate=flip_rate)
+        payload = self._coder.encode(self._numbers(worlds, context), devices=devices, context=context)
+        received, reception = self._transport.send(payload, plan=plan, context=context)
+        if self._listener == "seed-leaked":
+            received = _unflipped(received, plan=plan, context=context)
+        bits = np.unpackbits(received[0], axis=1, count=self._transport.num_bits)
+        signs = 2 * bits.astype(np.int8) - 1
+        known = self._transport.known(reception, bits_per_value=1)
+        if known is not None:
+            signs *= known
+        return Received(
+            bits=self._of_games(signs), payload=received[0], places=self.places, coder=self._coder, context=context
+        )
+
+    def _numbers(self, worlds: NDArray[np.bool_], context: UplinkContext) -> NDArray[np.float32]:
+        """Numbers `[K, num_values]` of `worlds` `[rows, games]`; zeros elsewhere."""
+        places, law = self.places, self._law
+        null, alternative = law.ends(context.round_index, devices=places.audited)
+        out = np.zeros((places.num_rows, places.num_values), np.float32)
+        numbers = np.where(worlds, alternative, null)
+        if law.upload is not None:
+            out[places.audited] = numbers
+            return out
+        for offset in range(law.block):
+            out[np.ix_(places.audited, places.places + offset)] = numbers
+        return out
+
+    def _of_games(self, signs: NDArray[np.int8]) -> NDArray[np.int8]:
+        """Return the bits `[games, bits]` that belong to each game, of bits `[K, num_bits]`."""
+        places, law = self.places, self._law
+        rows = signs[places.audited]
+        if law.upload is not None:
+            return rows
+        num_blocks = -(-places.num_values // law.block)
+        per_block = self._transport.num_bits // (num_blocks * law.responses)
+        cells = rows.reshape(len(rows), law.responses, num_blocks, per_block)[:, :, places.places // law.block]
+        return np.ascontiguousarray(cells.transpose(0, 2, 1, 3)).reshape(places.count, law.responses * per_block)
+
+    def claims(self, delta: float) -> tuple[Claim, ...]:
+        """See `Game.claims`."""
+        return self._law.claims(delta, played=self._played.indices, num_rounds=self._num_rounds, budget=self._budget)
+
+
+def _unflipped(received: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
+    """Return the payload without the devices' own flips, as a listener with their seed knows it."""
+    if plan.flip_probability is None:
+        return received
+    return received ^ flipped(np.zeros_like(received), plan=plan, context=context)
+
+
+def scheme_game(
+    scheme: Scheme, *, num_values: int | None, link: LinkConfig, rounds: int, listener: Listener = "server", **run: Any
+) -> UploadGame:
+    """Return the game against a scheme with bits of its own, in models of `num_values` numbers (None: any).
+
+    `run`: the other arguments of `UploadGame`. Raises LearningError as the scheme does.
+    """
+    law = scheme.law(num_values=num_values) or LearntLaw(
+        epsilon=scheme.own_epsilon, per_number=scheme.epsilon_per == "number", upload=min(num_values or 16, 16)
+    )
+    if listener == "outsider":
+        outside = law.outsider()
+        if outside is None or rounds < 2:
+            raise LearningError(
+                f"an outsider without the seed was asked of {scheme.name} over {rounds} rounds; only the codebook of "
+                "cpa hides behind a seed, and it takes 2 rounds to see one used again"
+            )
+        law = outside
+
+    def coder(count: int) -> Encoder:
+        return scheme.build(pieces=(Piece(name="audited", shape=(count,), offset=0),))
+
+    return UploadGame(
+        law,
+        coder=law.coder or coder,
+        upload_bits=scheme.upload_bits,
+        protection=build_response(scheme, link=link),
+        link=link.resolve_digital(),
+        rounds=rounds,
+        listener=listener,
+        **run,
+    )
+
+
+def audit_scheme(
+    scheme: Scheme, *, num_games: int = 4000, rounds: int = 1, confidence: float = 1.0 - 1e-6, seed: int = 1
+) -> Audited:
+    """Audit a scheme with bits of its own over an error-free link, at delta 0.
+
+    `Audited.refuted` judges each epsilon that the scheme claims. Raises LearningError as the scheme does.
+    """
+    from fl.audit.attack import audit
+
+    game = scheme_game(
+        scheme,
+        num_values=None,
+        link=LinkConfig(error_model="error_free"),
+        rounds=rounds,
+        num_rounds=rounds,
+        num_devices=1,
+        num_games=num_games,
+        seed=seed,
+    )
+    return audit(game, num_games=num_games, delta=0.0, confidence=confidence)
+
+
+def lay_out(
+    link: LinkConfig,
+    *,
+    num_devices: int,
+    bits_per_value: int,
+    num_games: int,
+    block_bits: int = 1,
+    spacing: int = 1,
+    whole_upload: int | None = None,
+) -> Places:
+    """As many games as fit a batch, up to `num_games`.
+
+    `spacing`: numbers from one game to the next; `whole_upload`: a game is a row of so many numbers. Where all devices'
+    channels have one law, there are as many rows as are worth their time, else the K devices of the link.
+    """
+    together = max(errors_together(link), block_bits)
+    rows = min(_ROWS, num_games) if exchangeable(link) else num_devices
+    users = link.noma.group_size if link.access == "noma" else 1
+    audited = np.arange(0, rows, users)
+    if whole_upload is not None:
+        return Places(num_rows=rows, num_values=whole_upload, places=np.arange(1), audited=audited)
+    if together > 1:
+        num_values = max(spacing, -(-_LEAST_BITS // bits_per_value))
+        return Places(num_rows=rows, num_values=num_values, places=np.arange(1), audited=audited)
+    fit = max(_BITS_AT_ONCE // (rows * bits_per_value * spacing), 1)
+    each = min(-(-num_games // len(audited)), fit)
+    return Places(
+        num_rows=rows, num_values=each * spacing, places=np.arange(0, each * spacing, spacing), audited=audited
+    )

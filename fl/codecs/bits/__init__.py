@@ -1,0 +1,1 @@
+"""Packed bits: packing, parts of bounded size, one-bit quantisation, missing packets."""

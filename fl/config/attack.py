@@ -1,0 +1,125 @@
+"""What every attack of devices on learning is: who attacks, where, and what is sent instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from fl.config.base import Frozen, Probability
+from phy.config.registry import Registry, defines
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from phy.fading.block_taps import UplinkContext
+
+Place = Literal["labels", "updates", "bits", "air"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HonestRound:
+    """What the devices of a round would send: `updates` `[K, M]` of `devices` `[K]`, by their numbers.
+
+    `attackers` `[A]`: rows of those who send something else; `context` has the keys of the round.
+    """
+
+    updates: NDArray[np.float32]
+    attackers: NDArray[np.int64]
+    devices: NDArray[np.int64]
+    context: UplinkContext
+
+
+class Attack(Frozen):
+    """Attackers are a `share` of the devices, or `devices` by number. An attack is a class in the registry `attacks`.
+
+    `acts_on` is the place where attackers differ from honest devices: the labels that they train on, the update before
+    it is encoded, the bits after privacy, or the symbols on the air. The method of that place, `of_updates` and so on,
+    says how; the others change nothing.
+    """
+
+    kind: str
+    share: Probability | None = Field(default=None, description="share of the devices")
+    devices: tuple[Annotated[int, Field(ge=0, strict=True)], ...] | None = Field(
+        default=None, description="numbers of the devices"
+    )
+    drawn: Literal["without-replacement", "with-replacement"] = Field(
+        default="without-replacement", description="how a share is drawn; with replacement fewer attack"
+    )
+
+    acts_on: ClassVar[Place]
+    uses_honest_updates: ClassVar[bool] = False
+    reads: ClassVar[tuple[str, ...]] = ()
+
+    @model_validator(mode="after")
+    def _attackers_are_named_one_way(self) -> Attack:
+        if (self.share is None) == (self.devices is None):
+            raise ValueError("name the attackers by share or by devices, one of both")
+        return self
+
+    @classmethod
+    def undefined(cls) -> tuple[str, ...]:
+        """Return what an attack must define and this one does not, for its registry."""
+        place = getattr(cls, "acts_on", None)
+        return ("acts_on",) if place is None else () if defines(cls, Attack, f"of_{place}") else (f"of_{place}",)
+
+    def problem(self) -> str | None:
+        """Return why this attack changes nothing, and the remedy, in one sentence; None where it does."""
+        return None
+
+    def of_labels(self, labels: NDArray[np.int64], *, num_classes: int) -> NDArray[np.int64]:
+        """Return the labels that an attacker trains on, `[samples]`."""
+        del num_classes
+        return labels
+
+    def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
+        """Return what is encoded for the attackers, `[A, M]`."""
+        return honest.updates[honest.attackers]
+
+    def of_gradients(
+        self, gradients: NDArray[np.float64], *, attackers: NDArray[np.bool_], context: UplinkContext
+    ) -> NDArray[np.float64]:
+        """Return `of_updates` for trials side by side: gradients `[num_trials, num_devices, m]` of all devices.
+
+        `attackers` `[num_trials, num_devices]`; rows of honest devices are not read.
+        """
+        import numpy as np
+
+        out = gradients.copy()
+        for row, (trial, attacks) in enumerate(zip(context.trials, attackers, strict=True)):
+            who, alone = np.flatnonzero(attacks), replace(context, trials=(trial,))
+            if len(who):
+                updates = gradients[row].astype(np.float32)
+                out[row, who] = self.of_updates(
+                    HonestRound(updates=updates, attackers=who, devices=np.arange(len(attacks)), context=alone)
+                )
+        return out
+
+    def of_bits(
+        self, payload: NDArray[np.uint8], *, meant: NDArray[np.uint8], coins: Callable[[], NDArray[np.uint8]]
+    ) -> NDArray[np.uint8]:
+        """Return what attackers send in place of packed bits `[..., num_bytes]`.
+
+        `meant` `[num_bytes]` has a one for every bit that is not padding; `coins()` returns fair bits like `payload`.
+        """
+        del meant, coins
+        return payload
+
+    def of_air(
+        self, amplitudes: NDArray[np.float64], *, words: Callable[[], Any], normals: Callable[[], NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Return what attackers send on the air in place of `amplitudes` `[num_trials, num_devices, m]`, mean power 1.
+
+        `words()` returns uniform 32-bit words and `normals()` standard normal numbers of that shape.
+        """
+        del words, normals
+        return amplitudes
+
+
+attacks: Registry[Attack] = Registry("attack", Attack, package="fl.attacks.kinds", tag="kind")
+"""All attacks of devices, by the word in `learning.attack.kind`."""
+
+AttackConfig = Annotated[Attack, attacks]

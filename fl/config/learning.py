@@ -1,0 +1,230 @@
+"""What every learning algorithm is, and the registry of all algorithms."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from fl.config.base import Frozen
+from fl.config.measured import Measured
+from phy.config.base import Access, Modulation
+from phy.config.conflict import Conflict
+from phy.config.link import LinkConfig
+from phy.config.registry import Registry
+from privacy.config import AnyPrivacyConfig
+
+if TYPE_CHECKING:
+    from fl.algorithms.amplitude_caps import Caps
+    from fl.checkpoints import Trials
+    from fl.config.scheme import Scheme
+    from fl.results import PrivacyAccount, TrialResult
+
+UNNAMED = "flmc"
+"""The algorithm of a `learning:` section that names none."""
+
+COMPILED_LINK_BYTES = 220 << 20
+"""Memory of compiled code for packets and probed links."""
+
+
+Label = Callable[[str, Any], str]
+"""Dotted path of a key and its value -> the value in words."""
+
+
+class Learning(Frozen):
+    """A learning algorithm, `learning` of a scenario. An algorithm is a class in the registry `algorithms`.
+
+    `side_by_side`: trials of a batch share their work; otherwise a batch only delays the moment of storing.
+    `sends_amplitudes`: devices send at a receive amplitude that caps limit. `takes_budget`: a privacy budget may limit
+    the run.
+    """
+
+    side_by_side: ClassVar[bool] = False
+    sends_amplitudes: ClassVar[bool] = False
+    takes_budget: ClassVar[bool] = False
+    named_by: ClassVar[str] = "algorithm"
+    """Key whose value names what is learnt."""
+
+    algorithm: str
+
+    if TYPE_CHECKING:  # every class declares these, in its own order
+        num_devices: int
+        rounds: int
+
+    @classmethod
+    def measured(cls) -> Measured:
+        """Return the names of the numbers that trials record, for figures and tables of a report."""
+        return Measured()
+
+    @property
+    def access(self) -> Access | None:
+        """Access that `auto` stands for; None for an algorithm without a radio."""
+        return "orthogonal"
+
+    @property
+    def modulation(self) -> Modulation:
+        """Modulation that `auto` stands for."""
+        return "qpsk"
+
+    @property
+    def uses_radio(self) -> bool:
+        """True if anything is transmitted."""
+        return self.access is not None
+
+    @property
+    def superposes(self) -> bool:
+        """True if devices add up in the air, so that receiver noise enters the update."""
+        return self.access == "superposition"
+
+    @property
+    def detects(self) -> bool:
+        """True if the server detects the bits of every device on its own."""
+        return self.uses_radio and not self.superposes
+
+    @property
+    def played(self) -> Learning:
+        """The rounds that are computed: those of the algorithm itself, or those that it attacks."""
+        return self
+
+    @property
+    def upload_scheme(self) -> Scheme | None:
+        """The aggregation scheme of uploads; None for an algorithm without one."""
+        return None
+
+    def resolved(self) -> Self:
+        """Return the algorithm with every `auto` and every derived default written out."""
+        return self
+
+    def depends_on(self, path: str) -> bool:
+        """Return whether results depend on a setting of the scenario that the sweep leaves alone."""
+        del path
+        return self.uses_radio
+
+    @abstractmethod
+    def num_values(self) -> int | None:
+        """Return how many numbers a device sends per round; None for a model of the user.
+
+        Raises LearningError for a model that does not fit its images.
+        """
+
+    @abstractmethod
+    def payload_bits(self) -> int | None:
+        """Return how many bits a device sends per round, before channel coding; None where `num_values` is."""
+
+    @abstractmethod
+    def bytes_per_trial(self, link: LinkConfig) -> int:
+        """Return the memory that one more trial in a batch takes: data, radio and records together [B]."""
+
+    def bytes_compiled(self, link: LinkConfig) -> int:
+        """Return the memory of compiled code [B]."""
+        return COMPILED_LINK_BYTES if self.detects and (link.ofdm != "none" or not link.plain) else 0
+
+    def numbers_stored_per_round(self) -> int:
+        """Return how many numbers a stored trial has per round."""
+        return 10 + 8 * self.num_devices if self.uses_radio else 0
+
+    def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+        """Yield every combination of keys of the algorithm that cannot be simulated, the link and privacy included.
+
+        Here: links on which the server cannot detect the bits of every device.
+        """
+        del privacy
+        for path, one in {"link": link, **self.links()}.items() if self.uses_radio else ():
+            if one.access == "superposition":
+                yield Conflict(
+                    f"{path}.access learning.algorithm",
+                    f"{self.algorithm} detects the bits of every device on its own, but access superposition adds them "
+                    "up in the air",
+                    "write access: orthogonal, noma or auto",
+                )
+            if one.modulation == "analog":
+                yield Conflict(
+                    f"{path}.modulation learning.algorithm",
+                    f"{self.algorithm} sends bits, which modulation analog cannot carry",
+                    "write modulation: auto, or one from bpsk to 256qam",
+                )
+
+    def links(self) -> Mapping[str, LinkConfig]:
+        """Return the links of the algorithm beside the uplink, by their dotted path."""
+        return {}
+
+    def downlink_bits(self) -> int | None:
+        """Return how many bits the server sends per round over a downlink; None if not known."""
+        return None
+
+    def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:
+        """Return the conflict with a privacy mechanism that the algorithm does not have; None for one that it has."""
+        if privacy is None:
+            return None
+        return Conflict(
+            "privacy learning.algorithm",
+            f"{self.algorithm} studies a codec on random numbers, which need no privacy",
+            "write privacy: none",
+        )
+
+    def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
+        """Yield why the budget of `privacy` for the run cannot be kept; `link` names access and modulation.
+
+        Raises PrivacyError for a budget that holds nothing.
+        """
+        del link, privacy
+        yield from ()
+
+    def settled(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Self:
+        """Return the algorithm with the parameters that a budget for the run leaves to its scheme.
+
+        `link` names its modulation. Raises PrivacyError for a budget that holds nothing.
+        """
+        del link, privacy
+        return self
+
+    @abstractmethod
+    def build(
+        self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None, seed: int, trials: tuple[int, ...]
+    ) -> Trials:
+        """Return the trials, ready for their first round: one, or any number where they run `side_by_side`.
+
+        Raises LearningError for a mechanism that the algorithm does not have, and for data or a model that cannot be
+        had.
+        """
+
+    def account(
+        self, result: TrialResult, *, link: LinkConfig, privacy: AnyPrivacyConfig | None
+    ) -> PrivacyAccount | None:
+        """Return what a trial released, from what was recorded of it; None: nothing was sent."""
+        del result, link, privacy
+        return None
+
+    def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
+        """Return why no game can be played against an honest device; None where one can."""
+        del privacy
+        return f"algorithm {self.algorithm} studies bits, and no device's data are uploaded"
+
+    def caps(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Caps | None:
+        """Return the caps on the receive amplitude that are known before a run; None if no amplitude is sent."""
+        del link, privacy
+        return None
+
+    def rounds_within(self, *, link: LinkConfig, privacy: AnyPrivacyConfig) -> int | None:
+        """Return how many rounds fit a budget that only watches; None if only the trials can tell.
+
+        Raises PrivacyError if no account can be made.
+        """
+        del link, privacy
+        return None
+
+    @abstractmethod
+    def describe(self, label: Label) -> list[str]:
+        """Return lines for `phyloop check` on the task and the size of a round; `label` names a setting in words."""
+
+    def held_at_once(self) -> str | None:
+        """Return reason and remedy, in a clause, for a trial that holds the numbers of all devices at once; or None."""
+        return None
+
+
+algorithms: Registry[Learning] = Registry(
+    "algorithm", Learning, package="fl.learning", tag="algorithm", default=UNNAMED
+)
+"""All learning algorithms, by the word in `learning.algorithm`."""
+
+LearningConfig = Annotated[Learning, algorithms]

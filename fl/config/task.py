@@ -1,0 +1,50 @@
+"""What federated Langevin Monte Carlo samples from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fl.config.base import Frozen
+
+LmcCap = Literal["printed", "quantization-aware", "none"]
+
+
+class GaussianLinearConfig(Frozen):
+    """Bayesian linear regression on synthetic data, Zhang et al. 2022 (22)."""
+
+    name: Literal["gaussian-linear"] = "gaussian-linear"
+    num_samples: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = 1200
+    dimension: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 5
+
+    def bytes_per_trial(self, num_devices: int) -> int:
+        """Return the memory of the data of one trial [B]."""
+        return 2 * 8 * num_devices * self.dimension * (self.dimension + 1)
+
+
+class LogisticConfig(Frozen):
+    """Bayesian logistic regression on scikit-learn's breast-cancer data (569 samples, 30 features)."""
+
+    name: Literal["logistic"] = "logistic"
+    prior_variance: Annotated[float, Field(ge=1e-3, le=100, allow_inf_nan=False)] = Field(
+        default=1.0, description="beyond 100 the reference chain no longer knows the truth well enough"
+    )
+
+    @property
+    def dimension(self) -> int:
+        """m: the 30 features of the data set and a constant."""
+        return 31
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of the data set."""
+        return 569
+
+    def bytes_per_trial(self, num_devices: int) -> int:
+        """Return the memory of the data of one trial [B]."""
+        del num_devices  # the devices share one copy
+        return 2 * 8 * self.num_samples * (self.dimension + 2)
+
+
+TaskConfig = Annotated[GaussianLinearConfig | LogisticConfig, Field(discriminator="name")]

@@ -1,0 +1,1 @@
+"""Learning algorithms as the user writes them, one class each, registered by name."""

@@ -1,0 +1,172 @@
+"""Studies of the codec alone, without training: what flipped bits do to numbers, and how far apart bits lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from fl.config.base import PositiveFloat, Probability
+from fl.config.codec import Codec, CodecConfig, codecs
+from fl.config.learning import Label, Learning, algorithms
+from fl.config.measured import LINK, LINK_RATES, Measured
+from phy.config.conflict import Conflict
+from phy.config.link import LinkConfig
+from privacy.config import AnyPrivacyConfig
+
+if TYPE_CHECKING:
+    from fl.algorithms.codec_studies import BitDistance, FlipMoments
+
+_SERIES_PER_DEVICE = 24
+_BYTES_PER_VALUE = 32
+
+
+@algorithms.register
+class FlipMomentsConfig(Learning):
+    """Mean and variance of numbers whose bits were flipped, Li et al. 2025 Lemma 1 and Fig. 8.
+
+    Round r sends the r-th of `rounds` values spread evenly over [-`largest`, `largest`], `draws` copies from every
+    device; devices flip bits at `flip_probability` before the link does.
+    """
+
+    algorithm: Literal["flip-moments"] = "flip-moments"
+    codec: CodecConfig = Field(default_factory=lambda: codecs.read("fixed-point"), description="numbers to bits")
+    num_devices: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
+        default=10, description="number of devices"
+    )
+    rounds: Annotated[int, Field(ge=2, le=10_000, strict=True)] = Field(default=41, description="values looked at")
+    largest: PositiveFloat = Field(default=1.0, description="values reach from minus this to this")
+    draws: Annotated[int, Field(ge=2, le=1_000_000, strict=True)] = Field(
+        default=2000, description="copies of a value from each device"
+    )
+    flip_probability: Annotated[Probability, Field(le=0.5)] = Field(
+        default=0.0, description="of every bit at the device, before the link"
+    )
+
+    @classmethod
+    def measured(cls) -> Measured:
+        """See `Learning`."""
+        return Measured(
+            per_trial=("largest_mean_gap", "largest_variance_gap"),
+            per_round=(
+                *("value", "recovered_mean", "recovered_variance", "lemma1_mean", "lemma1_variance"),
+                *("airtime_s", "energy_j"),
+            ),
+            per_device=(*LINK, "flip_probability"),
+            rates=(*LINK_RATES, "end_error_rate"),
+            axes=("round", "value"),
+        )
+
+    def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+        """See `Learning`."""
+        yield from super().conflicts(link=link, privacy=privacy)
+        limit = self.codec.value_range
+        if limit is not None and self.largest > limit:
+            yield Conflict(
+                "learning.largest learning.codec.bound learning.codec",
+                f"values up to {self.largest:g} exceed the limit {limit:g} of codec {self.codec.name}, which clips "
+                "them",
+                f"write largest: {limit:g}, or raise codec.bound",
+            )
+
+    def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> FlipMoments:
+        """See `Learning`."""
+        from fl.algorithms.codec_studies import FlipMoments
+
+        return FlipMoments(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
+
+    def describe(self, label: Label) -> list[str]:
+        """See `Learning`."""
+        del label
+        return [
+            f"{self.rounds} values up to {self.largest:g}, {self.draws:,} copies from each of {self.num_devices} "
+            f"devices, codec {self.codec.name}, {self.codec.bits_per_value} bits each"
+        ]
+
+    def num_values(self) -> int:
+        """See `Learning`."""
+        return self.draws
+
+    def payload_bits(self) -> int:
+        """See `Learning`."""
+        return self.draws * self.codec.bits_per_value
+
+    def bytes_per_trial(self, link: LinkConfig) -> int:
+        """See `Learning`."""
+        del link
+        values = self.num_devices * self.draws * _BYTES_PER_VALUE
+        return values + 8 * self.rounds * self.num_devices * _SERIES_PER_DEVICE
+
+
+@algorithms.register
+class BitDistanceConfig(Learning):
+    """The expected bit-level distance kappa of Li et al. 2025 (15), estimated by (26), Fig. 3.
+
+    `num_pairs` times: weights w, uniform over the codec's range or normal of `weight_std`, and x uniform on the sphere
+    ||x||_2 = `sensitivity`; no radio is used.
+    """
+
+    algorithm: Literal["bit-distance"] = "bit-distance"
+    codec: CodecConfig = Field(default_factory=lambda: codecs.read("fixed-point"), description="numbers to bits")
+    dimension: Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)] = Field(default=1_206_590, description="M")
+    sensitivity: PositiveFloat = Field(default=1e-4, description="||x||_2 of the change")
+    weights: Literal["uniform", "normal"] = Field(
+        default="uniform", description="uniform over the range of the codec, or normal"
+    )
+    weight_std: PositiveFloat = Field(default=0.05, description="of normal weights")
+    num_pairs: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
+        default=20, description="pairs of weights and changes"
+    )
+    num_devices: Literal[1] = Field(default=1, description="number of devices")
+    rounds: Literal[1] = Field(default=1, description="number of rounds")
+
+    @field_validator("codec")
+    @classmethod
+    def _distances_are_of_fractions(cls, codec: Codec) -> Codec:
+        if codec.as_fractions() is None:
+            raise ValueError(f"kappa compares fraction bits, the codec is {codec.name}; write codec: fixed-point")
+        return codec
+
+    @classmethod
+    def measured(cls) -> Measured:
+        """See `Learning`."""
+        return Measured(per_trial=("kappa", "kappa_standard_error", "l1_distance"))
+
+    @property
+    def access(self) -> None:
+        """Nothing is transmitted."""
+        return None
+
+    def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> BitDistance:
+        """See `Learning`."""
+        from fl.algorithms.codec_studies import BitDistance
+
+        return BitDistance(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
+
+    def depends_on(self, path: str) -> bool:
+        """See `Learning`: on its own settings, without a radio."""
+        return path.startswith("learning.")
+
+    def describe(self, label: Label) -> list[str]:
+        """See `Learning`."""
+        del label
+        return [f"{self.num_pairs} pairs of {self.dimension:,} weights, codec {self.codec.name}"]
+
+    def num_values(self) -> int:
+        """See `Learning`."""
+        return self.dimension
+
+    def payload_bits(self) -> int:
+        """See `Learning`."""
+        return 0
+
+    def bytes_per_trial(self, link: LinkConfig) -> int:
+        """See `Learning`."""
+        del link
+        return self.dimension * _BYTES_PER_VALUE + 8 * _SERIES_PER_DEVICE
+
+    @property
+    def superposes(self) -> bool:
+        """Nothing is transmitted."""
+        return False

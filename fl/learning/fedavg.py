@@ -1,0 +1,283 @@
+"""Federated averaging of a classifier as the user writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from fl.config.attack import AttackConfig
+from fl.config.base import Count, PositiveFloat
+from fl.config.codec import CodecConfig, codecs
+from fl.config.data import DataConfig, DataSet, ParticipationConfig, PartitionConfig, data_sets
+from fl.config.learning import Label, Learning, algorithms
+from fl.config.local import LocalConfig, PersonalConfig
+from fl.config.measured import LINK, PRIVACY, RADIO, RATES, SPENT, UPLOADS, Measured, joined
+from fl.config.model import Model, models
+from fl.config.scheme import AggregationConfig, Scheme, schemes
+from phy.config import LinkConfig
+from phy.config.conflict import Conflict
+from phy.engines.choice import with_engine
+from privacy.config import AnyPrivacyConfig
+
+if TYPE_CHECKING:
+    from fl.algorithms.fedavg import Federation
+    from fl.results import PrivacyAccount, TrialResult
+
+_COMPILED_BYTES = 100 << 20
+"""Memory of the compiled code of local training."""
+
+_AGGREGATION = ("aggregation_snr_db", "aggregation_snr_20log_db", "aggregation_mse")
+_AT_HOME = ("personal_accuracy", "personal_loss", "global_accuracy_at_home")
+_MEASURED = Measured(
+    per_trial=(
+        *("test_accuracy", "best_accuracy", "validated_accuracy", "test_loss", "train_loss", "num_parameters"),
+        *("upload_bits", "empty_rounds", "rounds_sent", *SPENT, *PRIVACY, *_AGGREGATION, *_AT_HOME),
+        *("strong_convexity", "smoothness", "heterogeneity", "bound_valid", "bound_contraction"),
+    ),
+    per_round=(
+        *("test_accuracy", "validation_accuracy", "test_loss", "train_loss", "clipped_gradients", "num_active"),
+        *(*RADIO, "model_norm", "distance_sq", "bound", *_AGGREGATION, "num_attackers"),
+    ),
+    per_device=(*LINK, *UPLOADS, *_AT_HOME),
+    rates=RATES,
+    axes=("round", "elapsed_s", "spent_j"),
+)
+
+
+@algorithms.register
+class FedAvgConfig(Learning):
+    """Federated averaging, Li et al. 2025 (3)-(4): w <- sum_n q_n w~_n over what the radio delivered."""
+
+    takes_budget: ClassVar[bool] = True
+
+    algorithm: Literal["fedavg"] = "fedavg"
+    data: Annotated[DataSet, data_sets] = Field(default=DataConfig(), description="set of images")
+    partition: PartitionConfig = Field(default=PartitionConfig(), description="samples of each device")
+    model: Annotated[Model, models] = Field(default_factory=lambda: models.read("linear"), description="network")
+    local: LocalConfig = Field(default=LocalConfig(), description="training on each device between two uploads")
+    codec: CodecConfig = Field(
+        default_factory=lambda: codecs.read("binary32"),
+        description="numbers to bits, for aggregation mean and the robust ones",
+    )
+    num_devices: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
+        default=20, description="number of devices"
+    )
+    rounds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(default=50, description="K")
+    upload: Literal["model", "update"] = Field(
+        default="model", description="the model, as in the paper, or the update against the model that was received"
+    )
+    weighting: Literal["samples", "equal"] = Field(default="samples", description="q_n by number of samples, or equal")
+    participation: ParticipationConfig = Field(
+        default=ParticipationConfig(), description="devices that take part in a round"
+    )
+    downlink: Literal["ideal"] | LinkConfig = Field(
+        default="ideal", description="ideal, or a link over which every device receives the model"
+    )
+    downlink_codec: CodecConfig | None = Field(default=None, description="left out: codec")
+    receiver_limit: PositiveFloat | None = Field(
+        default=None, description="larger received numbers, and those not finite, count as missing; left out: none do"
+    )
+    aggregation: AggregationConfig = Field(
+        default_factory=lambda: schemes.read("mean"),
+        description="numbers through codec and their mean, or a scheme with bits of its own, on updates",
+    )
+    attack: AttackConfig | None = Field(default=None, description="devices that attack")
+    personal: PersonalConfig | None = Field(default=None, description="a model of its own on every device")
+    convergence_bound: bool = Field(
+        default=False, description="follow the distance to the optimum beside Theorem 2; linear model with l2"
+    )
+    test_every: Count = Field(default=1, description="rounds between two looks at the test set; the last is always one")
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _a_function_names_a_model_of_the_user(cls, value: Any) -> Any:
+        return {"name": "custom", "function": value} if isinstance(value, str) and ":" in value else value
+
+    @field_validator("partition", mode="before")
+    @classmethod
+    def _a_bare_word_names_the_kind(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _no_more_take_part_than_there_are(self) -> FedAvgConfig:
+        some = self.participation.devices_per_round
+        if some is not None and some > self.num_devices:
+            raise ValueError(f"devices_per_round {some} exceeds num_devices {self.num_devices}; lower it")
+        if not self.aggregation.uses_codec and self.upload != "update":
+            raise ValueError(f"aggregation {self.aggregation.name} sends updates; write upload: update")
+        local = self.local
+        convex = self.model.name == "linear" and local.l2 > 0.0 and local.optimizer == "gd" and local.clip is not None
+        if self.convergence_bound and not convex:
+            raise ValueError(
+                "convergence_bound needs model: linear, local.l2 above 0, optimizer: gd, and local.clip as the bound G "
+                "on gradients; write them, or leave convergence_bound out"
+            )
+        if self.participation.straggling > 0.0 and self.local.steps == 1:
+            raise ValueError("straggling needs at least 2 local steps to leave some out; raise local.steps")
+        return self
+
+    @classmethod
+    def measured(cls) -> Measured:
+        """See `Learning`; with the numbers of every scheme."""
+        return joined((_MEASURED, *(scheme.measured for scheme in schemes.classes())))
+
+    def resolved(self) -> Self:
+        """See `Learning`."""
+        if self.downlink == "ideal":
+            return self
+        downlink = with_engine(self.downlink.resolve_digital())
+        return self.model_copy(update={"downlink": downlink, "downlink_codec": self.downlink_codec or self.codec})
+
+    @property
+    def upload_scheme(self) -> Scheme:
+        """See `Learning`."""
+        return self.aggregation
+
+    def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+        """See `Learning`."""
+        from fl.learning.fedavg_conflicts import fedavg_conflicts
+
+        yield from super().conflicts(link=link, privacy=privacy)
+        yield from fedavg_conflicts(self, link=link, privacy=privacy)
+
+    def links(self) -> Mapping[str, LinkConfig]:
+        """See `Learning`."""
+        return {} if self.downlink == "ideal" else {"learning.downlink": self.downlink}
+
+    def downlink_bits(self) -> int | None:
+        """See `Learning`."""
+        size = self.num_values()
+        return None if size is None else size * (self.downlink_codec or self.codec).bits_per_value
+
+    def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:
+        """See `Learning`."""
+        if privacy is None or privacy.protects != "amplitude":
+            return None
+        return Conflict(
+            "privacy learning.algorithm",
+            "privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg",
+            "add mechanism: bit-flipping or mechanism: gaussian",
+        )
+
+    def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
+        """See `Learning`."""
+        from fl.accounting.uploads import scheme_within, upload_parameters
+
+        upload_parameters(self, link=link, privacy=privacy)
+        scheme_within(self, link=link, privacy=privacy)
+        yield from ()
+
+    def settled(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Self:
+        """See `Learning`."""
+        from fl.accounting.uploads import scheme_within
+
+        return self.model_copy(update={"aggregation": scheme_within(self, link=link, privacy=privacy)})
+
+    def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Federation:
+        """See `Learning`."""
+        from fl.algorithms.fedavg import Federation
+
+        return Federation(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
+
+    def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
+        """See `Learning`."""
+        from fl.accounting.ledger_fedavg import fedavg_account
+
+        return fedavg_account(self, link=link, privacy=privacy, result=result)
+
+    def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
+        """See `Learning`; `link` names access and modulation."""
+        from fl.accounting.uploads import rounds_within
+
+        return None if privacy.protects == "amplitude" else rounds_within(self, link=link, privacy=privacy)
+
+    def describe(self, label: Label) -> list[str]:
+        """See `Learning`."""
+        from fl.attacks.attacks import attack_in_words
+        from fl.data.facts import image_facts
+        from fl.data.whereabouts import find_data
+        from fl.footprint.fedavg import samples_per_device, training_samples
+
+        data, partition, local = self.data, self.partition, self.local
+        facts = image_facts(data.name)
+        height, width, channels = facts.image_shape
+        train, test = training_samples(data, facts=facts), data.test_samples or facts.num_test
+        held = f", {data.validation_samples:,} held out for validation" if data.validation_samples else ""
+        colours = f" x {channels}" if channels > 1 else ""
+        each = samples_per_device(self)
+        about = "" if partition.samples_per_device is not None else "about "
+        size = self.num_values()
+        parameters = "a number of parameters set by its function" if size is None else f"{size:,} parameters"
+        steps = f"{local.steps} local step{'s' if local.steps > 1 else ''}"
+        active = self.participation.devices_per_round
+        personal = []
+        if self.personal is not None:
+            personal = [
+                f"every device has a model of its own, pulled to the global one by lambda {self.personal.lam:g} and "
+                f"measured on {self.personal.test_share:.0%} of its samples"
+            ]
+        return [
+            f"{data.name}, {train:,} training and {test:,} test images of {height} x {width}{colours}, "
+            f"{facts.num_classes} classes{held}; {find_data(data.name).sentence}",
+            f"{partition.kind} over {self.num_devices} devices, {about}{each:,} samples each"
+            + (f", {active} of them in a round" if active is not None else ""),
+            f"{self.model.name}, {parameters}, {self.rounds} rounds of {steps} ({local.optimizer}), {self.sent(label)}",
+            *self.aggregation.describe(size),
+            *attack_in_words(self.attack, self.num_devices, label),
+            *personal,
+        ]
+
+    def sent(self, label: Label) -> str:
+        """Return the bits of an upload, and their codec or scheme, in words."""
+        scheme, name = self.aggregation, label("learning.aggregation", self.aggregation.model_dump(mode="json"))
+        if scheme.uses_codec:
+            robust = "" if scheme.name == "mean" else f", {name} at the server"
+            return f"{self.codec.bits_per_value} bits per parameter ({self.codec.name}){robust}"
+        bits = self.payload_bits()
+        return f"{'bits per upload known at run time' if bits is None else f'{bits:,} bits per upload'} ({name})"
+
+    def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
+        """See `Learning`."""
+        from fl.audit.attackers import nobody_honest
+
+        if nobody_honest(self.attack, num_devices=self.num_devices):
+            return f"all {self.num_devices} devices attack, and an audit plays against an honest one"
+        if privacy is not None and privacy.protects == "bits" and self.codec.as_fractions() is None:
+            return f"bit flipping is audited on the fixed-point code, and codec is {self.codec.name}"
+        return None
+
+    def num_values(self) -> int | None:
+        """Return the number of parameters M."""
+        from fl.data.facts import image_facts
+        from fl.models.size import num_parameters
+
+        facts = image_facts(self.data.name)
+        return num_parameters(self.model, image_shape=facts.image_shape, num_classes=facts.num_classes)
+
+    def payload_bits(self) -> int | None:
+        """See `Learning`."""
+        size = self.num_values()
+        return None if size is None else self.upload_bits(size)
+
+    def upload_bits(self, num_values: int) -> int:
+        """Return the bits per device and round for `num_values` numbers M, before ciphers and channel coding."""
+        scheme = self.aggregation
+        return num_values * self.codec.bits_per_value if scheme.uses_codec else scheme.upload_bits(num_values)
+
+    def bytes_per_trial(self, link: LinkConfig) -> int:
+        """See `Learning`."""
+        from fl.footprint.fedavg import bytes_per_trial
+
+        return bytes_per_trial(self, link)
+
+    def bytes_compiled(self, link: LinkConfig) -> int:
+        """See `Learning`."""
+        return super().bytes_compiled(link) + _COMPILED_BYTES
+
+    def held_at_once(self) -> str | None:
+        """See `Learning`."""
+        from fl.footprint.blocks import held_at_once
+
+        return held_at_once(self)

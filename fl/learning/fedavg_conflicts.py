@@ -1,0 +1,174 @@
+"""Conflicts of federated averaging: data, model, aggregation scheme, personal models, attackers and privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fl.config.scheme import SCHEME_KEYS
+from phy.config import LinkConfig
+from phy.config.conflict import Conflict
+from privacy.config import AnyPrivacyConfig
+
+if TYPE_CHECKING:
+    from fl.learning.fedavg import FedAvgConfig
+
+_MODEL = "learning.model.name learning.model learning.data.name learning.data"
+_SHARES = ("partition.samples_per_device", "partition.labels_per_device", "num_devices", "data.train_samples", "data")
+
+
+def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+    """Yield every combination of keys that cannot be simulated or that has no meaning."""
+    from fl.attacks.attacks import choose_attackers
+    from fl.attacks.conflicts import attack_conflicts
+    from fl.tasks.base import LearningError
+
+    yield from list(_samples(config)) or _shares(config)
+    try:
+        config.num_values()
+    except LearningError as error:
+        keys = f"learning.model.outputs {_MODEL}" if "outputs" in str(error).partition("; ")[0] else _MODEL
+        yield Conflict.of(keys, error, usual="choose another model")
+        return
+    if config.participation.dropout == 1.0:
+        yield Conflict(
+            "learning.participation.dropout learning.participation",
+            "with dropout 1 no device is left to send in any round",
+            "write a dropout below 1",
+        )
+    if config.downlink == "ideal" and config.downlink_codec is not None:
+        yield Conflict(
+            "learning.downlink_codec learning.downlink",
+            "downlink_codec writes what goes over a downlink, and the downlink is ideal",
+            "leave downlink_codec out, or describe a link under downlink",
+        )
+    yield from _scheme(config, link=link, privacy=privacy)
+    yield from _personal(config)
+    if config.attack is not None and config.attack.acts_on == "air":
+        yield Conflict(
+            "learning.attack.kind learning.attack",
+            "a jammer disturbs symbols that add up in the air, but fedavg detects every device on its own",
+            "write kind: random, which sends random bits, or another kind",
+        )
+    elif config.attack is not None:
+        choose = partial(choose_attackers, config.attack, num_devices=config.num_devices, seed=0, trial=0)
+        yield from attack_conflicts(config.attack, choose)
+    if privacy is not None and privacy.for_uploads is not None and config.aggregation.uses_codec:
+        # A budget for the scheme is checked as a budget; a scheme with bits of its own protects them itself.
+        from fl.accounting.uploads import training_of
+
+        for keys, problem, remedy in privacy.for_uploads.conflicts(training_of(config), lost=_lost(link)):
+            yield Conflict(keys, problem, remedy)
+
+
+def _lost(link: LinkConfig) -> str | None:
+    """The policy that drops packets with bit errors or sends them again, None if all bit errors are kept."""
+    return None if link.error_model == "error_free" or link.packets.policy == "accept" else link.packets.policy
+
+
+def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+    """Numbers of the scheme, and what a scheme with bits of its own never reads or does not allow."""
+    # A calibrated budget for the run sets the scheme's epsilon, and b with it.
+    calibrated = privacy is not None and privacy.protects == "scheme" and privacy.calibrated
+    scheme = config.aggregation
+    yield from scheme.conflicts(config, num_values=config.num_values(), calibrated=calibrated)
+    if scheme.uses_codec:
+        return
+    if config.codec.name != "binary32" and config.downlink == "ideal":
+        yield Conflict(
+            f"learning.codec.name learning.codec {SCHEME_KEYS}",
+            f"aggregation {scheme.name} makes its own bits and never uses codec {config.codec.name}",
+            f"leave codec out, or write aggregation: mean in place of {scheme.name}",
+        )
+    if config.receiver_limit is not None and scheme.response is not None:
+        yield Conflict(
+            f"learning.receiver_limit {SCHEME_KEYS}",
+            f"aggregation {scheme.name} receives single bits, which need no limit",
+            "leave receiver_limit out",
+        )
+    if privacy is not None and privacy.protects != "scheme":
+        yield Conflict(
+            f"privacy.mechanism privacy {SCHEME_KEYS}",
+            f"aggregation {scheme.name} has its own epsilon, for every number and round, but privacy is for "
+            "mechanisms on plain numbers",
+            "write privacy: none, and the epsilon under learning.aggregation",
+        )
+    response, lost = scheme.response, _lost(link)
+    if lost is not None and response is not None and response.channel != "agnostic":
+        yield Conflict(
+            f"link.packets.policy learning.aggregation.channel {SCHEME_KEYS}",
+            f"channel {response.channel} needs the bit errors of the channel, but packets.policy {lost} drops "
+            "packets with errors or sends them again",
+            "write packets.policy: accept, or channel: agnostic under learning.aggregation",
+        )
+
+
+def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:
+    """Check personal models, and the convergence bound of Li et al. 2025, Theorem 2."""
+    from fl.footprint.fedavg import samples_per_device
+    from fl.schemes.mean import MeanScheme
+
+    personal = learning.personal
+    if personal is not None and samples_per_device(learning) < 2:
+        yield Conflict(
+            "learning.partition.samples_per_device learning.num_devices learning.personal",
+            "a device with one sample has none to hold out for a test of its personal model",
+            "give every device at least 2 samples, or leave personal out",
+        )
+    if personal is not None and learning.local.proximal not in (0.0, personal.lam):
+        yield Conflict(
+            "learning.local.proximal learning.personal.lam learning.personal",
+            f"local.proximal {learning.local.proximal:g} and personal.lam {personal.lam:g} both weigh the "
+            "distance to the global model",
+            "leave local.proximal out",
+        )
+    plain = learning.aggregation == MeanScheme() and learning.attack is None and personal is None
+    if learning.convergence_bound and not plain:
+        yield Conflict(
+            "learning.convergence_bound learning.aggregation.name learning.aggregation learning.attack "
+            "learning.personal",
+            "the convergence bound holds for the mean of honest updates of one common model",
+            "leave convergence_bound out, or aggregation, attack and personal",
+        )
+
+
+def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
+    from fl.data.facts import image_facts
+
+    data, facts = learning.data, image_facts(learning.data.name)
+    for key, most in (("train_samples", facts.num_train), ("test_samples", facts.num_test)):
+        wanted = getattr(data, key)
+        if wanted is not None and wanted > most:
+            yield Conflict(
+                f"learning.data.{key} learning.data",
+                f"{data.name} has {most} of these images, {wanted} are asked for",
+                f"write at most {most}, or leave {key} out to take all",
+            )
+    held, least = data.validation_samples or 0, data.train_samples or 1
+    if held + least > facts.num_train >= least:
+        left = "one" if data.train_samples is None else str(data.train_samples)
+        yield Conflict(
+            "learning.data.validation_samples learning.data.train_samples learning.data",
+            f"{held} images held out for validation do not leave {left} of {facts.num_train} to train on",
+            "lower validation_samples or train_samples",
+        )
+
+
+def _shares(learning: FedAvgConfig) -> Iterator[Conflict]:
+    """Check that the samples can be dealt to the devices."""
+    from fl.data.facts import image_facts
+    from fl.footprint.fedavg import training_samples
+    from fl.partition.split import partition_problem
+
+    facts = image_facts(learning.data.name)
+    problem = partition_problem(
+        learning.partition,
+        num_devices=learning.num_devices,
+        num_samples=max(training_samples(learning.data, facts=facts), 0),
+        num_classes=facts.num_classes,
+    )
+    if problem is not None:
+        at = {key: problem.find(key.rpartition(".")[2]) for key in _SHARES}
+        named = sorted(_SHARES, key=lambda key: at[key] if at[key] >= 0 else len(problem))
+        yield Conflict.of(" ".join(f"learning.{key}" for key in named), problem)

@@ -1,0 +1,348 @@
+"""Federated Langevin Monte Carlo as the user writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from fl.config.attack import AttackConfig
+from fl.config.base import PositiveFloat
+from fl.config.learning import COMPILED_LINK_BYTES, Label, Learning, algorithms
+from fl.config.measured import LINK, LINK_RATES, RADIO, SPENT, Measured
+from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
+from phy.config.base import Access, Modulation
+from phy.config.conflict import Conflict
+from phy.config.link import LinkConfig
+from privacy.config import AmplitudeMechanism, AnyPrivacyConfig
+
+if TYPE_CHECKING:
+    from fl.algorithms.amplitude_caps import Caps
+    from fl.algorithms.flmc_trials import FlmcTrials
+    from fl.results import PrivacyAccount, TrialResult
+
+FlmcScheme = Literal["digital", "digital-orthogonal", "analog", "noiseless", "exact"]
+
+
+_SERIES = 12
+_LINK_SERIES = 12
+"""Numbers recorded per round, and per round and device that is detected on its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transmission:
+    """How gradients reach the server: `access`, None without a radio; `one_bit`: quantized to one bit per entry."""
+
+    access: Access | None = None
+    modulation: Modulation = "bpsk"
+    one_bit: bool = False
+
+
+TRANSMISSIONS: dict[FlmcScheme, Transmission] = {
+    "digital": Transmission(access="superposition", one_bit=True),
+    "digital-orthogonal": Transmission(access="orthogonal", one_bit=True),
+    "analog": Transmission(access="superposition", modulation="analog"),
+    "noiseless": Transmission(),
+    "exact": Transmission(),
+}
+
+
+@algorithms.register
+class FlmcConfig(Learning):
+    """Federated Langevin Monte Carlo, Zhang et al. 2022; the defaults are the paper's analog setting.
+
+    Schemes: `digital` (one-bit gradients, BPSK, superposed in the air), `digital-orthogonal` (the
+    same bits, each device detected on its own resource, then summed), `analog` (gradients as
+    amplitudes, superposed), and two references without a radio: `noiseless` (the server adds the
+    Langevin noise itself) and `exact` (independent samples of the exact posterior).
+    """
+
+    side_by_side: ClassVar[bool] = True
+    sends_amplitudes: ClassVar[bool] = True
+    takes_budget: ClassVar[bool] = True
+    named_by: ClassVar[str] = "scheme"
+
+    algorithm: Literal["flmc"] = "flmc"
+    scheme: FlmcScheme = Field(
+        default="digital",
+        description="one-bit gradients, superposed or not; amplitudes (analog); or no radio (noiseless, exact)",
+    )
+    task: TaskConfig = Field(default=GaussianLinearConfig(), description="posterior to sample")
+    num_devices: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
+        default=20, description="number of devices"
+    )
+    rounds: Annotated[int, Field(ge=2, le=10_000_000, strict=True)] = Field(default=300, description="number of rounds")
+    burn_in: Annotated[int, Field(ge=0, strict=True)] = Field(
+        default=200, description="first rounds, left out of the metrics"
+    )
+    step_size: PositiveFloat | Literal["auto"] = Field(default="auto", description="eta of (6)")
+    gradient_bound: PositiveFloat = Field(default=30.0, description="l of (13), clipping per entry")
+    quantizer_slope: PositiveFloat = Field(default=0.05, description="a of the sigmoid below (8)")
+    lmc_cap: LmcCap | None = Field(
+        default=None, description="left out: printed where receiver noise enters the update, else none"
+    )
+    debias: bool = Field(
+        default=False,
+        description="digital-orthogonal only: divide each device's bits by 1 - 2 BER, BER as probed",
+    )
+    attack: AttackConfig | None = Field(default=None, description="devices that attack")
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _a_bare_word_names_the_task(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _samples_remain_after_burn_in(self) -> FlmcConfig:
+        if self.rounds - self.burn_in < 2:
+            raise ValueError(
+                f"burn_in {self.burn_in} leaves {self.rounds - self.burn_in} of {self.rounds} rounds to evaluate; "
+                "leave at least 2"
+            )
+        return self
+
+    @classmethod
+    def measured(cls) -> Measured:
+        """See `Learning`."""
+        return Measured(
+            per_trial=("mse", "wasserstein2", "variance_ratio", "amplitude", "active_cap", *SPENT, "rounds_sent"),
+            per_round=("squared_error", "amplitude", "peak_amplitude", "num_active", *RADIO, "num_attackers"),
+            per_device=LINK,
+            rates=LINK_RATES,
+            axes=("round", "elapsed_s", "spent_j"),
+        )
+
+    @property
+    def resolved_lmc_cap(self) -> LmcCap:
+        """The LMC cap in force: as written, else `printed` where receiver noise enters the update."""
+        if self.lmc_cap is not None:
+            return self.lmc_cap
+        return "printed" if self.superposes else "none"
+
+    @property
+    def transmission(self) -> Transmission:
+        """How the gradients reach the server."""
+        return TRANSMISSIONS[self.scheme]
+
+    @property
+    def payload_bound(self) -> float:
+        """Largest magnitude of a number before it is scaled to the receive amplitude: l, or 1 for bits."""
+        return self.gradient_bound if self.transmission.modulation == "analog" else 1.0
+
+    @property
+    def access(self) -> Access | None:
+        """See `Learning`."""
+        return self.transmission.access
+
+    @property
+    def modulation(self) -> Modulation:
+        """See `Learning`."""
+        return self.transmission.modulation
+
+    def resolved(self) -> Self:
+        """See `Learning`."""
+        return self if self.lmc_cap is not None else self.model_copy(update={"lmc_cap": self.resolved_lmc_cap})
+
+    def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+        """See `Learning`."""
+        from fl.attacks.conflicts import attack_conflicts
+        from fl.attacks.flmc_attackers import check_attack
+
+        task, num_devices, policy = self.task, self.num_devices, link.packets.policy
+        if num_devices > task.num_samples:
+            raised = ", or raise learning.task.num_samples" if task.name == "gaussian-linear" else ""
+            yield Conflict(
+                "learning.num_devices learning.task.num_samples learning.task",
+                f"{num_devices} devices cannot share {task.num_samples} samples of {task.name}",
+                f"use at most {task.num_samples} devices{raised}",
+            )
+        if self.debias and self.scheme != "digital-orthogonal":
+            yield Conflict(
+                "learning.debias learning.scheme",
+                f"debias needs scheme digital-orthogonal, the scheme is {self.scheme}",
+                "leave debias out, or use scheme: digital-orthogonal",
+            )
+        if self.debias and policy != "accept":
+            yield Conflict(
+                "learning.debias link.packets.policy",
+                f"debias corrects for errors of all packets, but packets.policy {policy} leaves out those with errors",
+                "leave debias out, or write packets.policy: accept",
+            )
+        if self.attack is not None:
+            yield from attack_conflicts(self.attack, partial(check_attack, self, error_model=link.error_model))
+        if self.access is not None:
+            yield from self._radio_conflicts(link)
+            if privacy is not None:
+                yield from self._bound_conflicts(link.resolve(access=self.access, modulation=self.modulation))
+
+    def _radio_conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
+        """Yield an access or a modulation that cannot carry the bits or amplitudes of the scheme."""
+        scheme, access, modulation = self.scheme, link.access, link.modulation
+        needed = self.access or "auto"
+        if access not in ("auto", needed, "noma" if needed == "orthogonal" else needed):
+            other = {"digital": ", or scheme: digital-orthogonal", "digital-orthogonal": ", or scheme: digital"}
+            yield Conflict(
+                "link.access learning.scheme",
+                f"scheme {scheme} needs access {needed}, the access is {access}",
+                f"write access: {needed} or auto{other.get(scheme, '')}",
+            )
+        if modulation == "auto":
+            return
+        problem = ""
+        if scheme == "analog" and modulation != "analog":
+            problem = f"scheme analog sends amplitudes, which {modulation} cannot carry"
+            remedy = "write modulation: analog or auto, or a digital scheme"
+        elif scheme != "analog" and modulation == "analog":
+            problem = f"scheme {scheme} sends bits, which modulation analog cannot carry"
+            remedy = "write modulation: auto, or scheme: analog"
+        elif scheme == "digital" and modulation != "bpsk":
+            problem = f"one-bit gradients add up in the air as bpsk only, not as {modulation}"
+            remedy = "write modulation: bpsk or auto, or scheme: digital-orthogonal"
+        if problem:
+            yield Conflict("link.modulation learning.scheme", problem, remedy)
+
+    def _bound_conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
+        """Yield what the bounds of Zhang et al. 2022 do not hold for: more than one uncoded symbol at one antenna."""
+        if not self.superposes and not link.plain:
+            yield Conflict(
+                "privacy link.coding link.receiver.num_antennas link.packets link.ofdm link.channel",
+                "the privacy bound (16) holds for one uncoded symbol per bit at one antenna; codes, antennas, "
+                "repetitions and unequal carriers give the server more information than it assumes",
+                "write privacy: none, or leave coding, packets, ofdm, receiver and noma out",
+            )
+        if self.superposes and link.ofdm != "none" and (link.impairments.cfo_hz or link.impairments.clipping_db):
+            yield Conflict(
+                "privacy link.impairments.cfo_hz link.impairments.clipping_db",
+                "clipping and frequency offsets spill symbols over other carriers, which the bound ignores",
+                "write privacy: none, or leave cfo_hz and clipping_db out",
+            )
+
+    def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:
+        """See `Learning`."""
+        if privacy is None or isinstance(privacy, AmplitudeMechanism):
+            return None
+        return Conflict(
+            "privacy.mechanism privacy learning.algorithm",
+            f"mechanism {privacy.mechanism} protects the uploads of fedavg; flmc bounds the amplitude of every round "
+            "instead",
+            "leave mechanism out and write {epsilon: 5, delta: 0.01}, or use algorithm: fedavg",
+        )
+
+    def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
+        """See `Learning`: a budget relies on the noise of the receiver."""
+        from fl.accounting.ledger_flmc import amplitude_caps, uncreditable
+        from fl.uplink.channel_credit import sure_noise_power
+
+        if privacy.protects != "amplitude":
+            return
+        if not self.uses_radio:
+            yield Conflict(
+                "privacy.budget learning.scheme",
+                f"scheme {self.scheme} sends nothing, so that a budget has nothing to limit",
+                "write privacy: none, or scheme: digital",
+            )
+            return
+        reason = uncreditable(self, link=link)
+        if reason is not None and link.error_model != "error_free":
+            yield Conflict(
+                "privacy.budget link.error_model link.modulation link.coding",
+                f"a budget relies on the receiver's noise, but {reason}",
+                "write error_model: measured and an uncoded bpsk or qpsk link, or leave budget out",
+            )
+        elif link.csi != "perfect" or link.error_model == "error_free":
+            yield Conflict(
+                "privacy.budget link.csi link.error_model",
+                "a budget limits the received amplitude, which is unknown with an estimated channel and without a "
+                "channel",
+                "write csi: perfect and error_model: measured, or leave budget out",
+            )
+        elif privacy.calibrated:
+            amplitude_caps(self, budget=privacy.budget, noise_power=sure_noise_power(link, privacy=privacy))
+
+    def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> FlmcTrials:
+        """See `Learning`."""
+        from fl.algorithms.flmc_trials import FlmcTrials
+
+        return FlmcTrials(self, link=link, privacy=privacy, seed=seed, trials=trials)
+
+    def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
+        """See `Learning`."""
+        from fl.accounting.ledger_flmc import flmc_account
+
+        return flmc_account(self, link=link, privacy=privacy, rounds=result.rounds, spent=result.privacy)
+
+    def caps(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Caps | None:
+        """See `Learning`."""
+        from fl.algorithms.amplitude_caps import caps_of
+
+        return caps_of(self, link=link, privacy=privacy)
+
+    def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
+        """See `Learning`; `link` names access and modulation."""
+        from fl.accounting.ledger_flmc import flmc_release
+        from fl.uplink.channel_credit import sure_noise_power
+
+        if privacy.protects != "amplitude":
+            return None
+        caps, gains = self.caps(link=link, privacy=privacy), link.channel.gains(self.num_devices)
+        if caps is None or caps.power is None or caps.lmc is None or len(set(gains)) > 1:
+            return None
+        strongest = min(caps.power, caps.lmc, caps.privacy) / sure_noise_power(link, privacy=privacy) ** 0.5
+        release = flmc_release(self, relative_amplitude=strongest)
+        return int(privacy.budget.rounds_within(release, most=self.rounds))
+
+    def describe(self, label: Label) -> list[str]:
+        """See `Learning`."""
+        from fl.attacks.attacks import attack_in_words
+
+        return [
+            f"{self.task.name}, {self.task.num_samples} samples, {self.num_values()} parameters, "
+            f"{self.num_devices} devices, {self.rounds} rounds",
+            *attack_in_words(self.attack, self.num_devices, label),
+        ]
+
+    def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
+        """See `Learning`."""
+        del privacy
+        from fl.audit.attackers import nobody_honest
+
+        if nobody_honest(self.attack, num_devices=self.num_devices):
+            return f"all {self.num_devices} devices attack, and an audit plays against an honest one"
+        return None if self.uses_radio else f"scheme {self.scheme} sends nothing over a radio"
+
+    def depends_on(self, path: str) -> bool:
+        """See `Learning`: amplitudes have no quantizer."""
+        return super().depends_on(path) and not (self.scheme == "analog" and path == "learning.quantizer_slope")
+
+    def num_values(self) -> int:
+        """Return the number of parameters m."""
+        return self.task.dimension
+
+    def payload_bits(self) -> int:
+        """See `Learning`."""
+        return self.task.dimension
+
+    def bytes_per_trial(self, link: LinkConfig) -> int:
+        """See `Learning`."""
+        m, devices = self.task.dimension, self.num_devices
+        records = 8 * self.rounds * (_SERIES + (_LINK_SERIES * devices if self.detects else 0))
+        radio = devices * m * (64 * self.uses_radio + 48 * (self.attack is not None))
+        probe = devices * link.probe_bits // 2 if self._probes(link) else 0
+        samples = 8 * self.rounds * m if self.scheme == "exact" else 0
+        return self.task.bytes_per_trial(devices) + 2 * records + radio + probe + samples
+
+    def _probes(self, link: LinkConfig) -> bool:
+        """True if a trial measures the bit error rate by known bits."""
+        return self.detects and link.error_model != "error_free" and (link.error_model == "iid" or self.debias)
+
+    def bytes_compiled(self, link: LinkConfig) -> int:
+        """See `Learning`."""
+        del link  # probes compile on a plain link as well
+        return COMPILED_LINK_BYTES if self.detects else 0
+
+    def numbers_stored_per_round(self) -> int:
+        """See `Learning`."""
+        return 4 + (5 * self.num_devices if self.detects else 0)

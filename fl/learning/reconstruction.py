@@ -1,0 +1,204 @@
+"""An attack on uploads as the user writes it: images rebuilt from what the server received of one local step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from fl.config.base import PositiveFloat
+from fl.config.codec import CodecConfig, codecs
+from fl.config.data import DataConfig, DataSet, PartitionConfig, data_sets
+from fl.config.learning import Label, Learning, algorithms
+from fl.config.local import LocalConfig
+from fl.config.measured import LINK, PRIVACY, RATES, UPLOADS, Measured
+from fl.config.scheme import AggregationConfig, Scheme, schemes
+from fl.learning.fedavg import FedAvgConfig
+from phy.config import LinkConfig
+from phy.config.conflict import Conflict
+from privacy.config import AnyPrivacyConfig
+
+if TYPE_CHECKING:
+    from fl.attacks.reconstruction import Reconstruction
+    from fl.results import PrivacyAccount, TrialResult
+
+_SERIES_PER_DEVICE = 28
+_BYTES_PER_MATCH = 16
+_COMPILED_BYTES = 190 << 20
+"""Memory of the compiled code of the attack."""
+
+
+@algorithms.register
+class ReconstructionConfig(Learning):
+    """Rebuild the images of every device from its upload, and tell whether a given image was among them.
+
+    In each of `rounds` rounds every one of `num_devices` devices holds `samples_per_device` other images, takes one
+    step of gradient descent from the initial weights of softmax regression, and sends the update as `aggregation`
+    (`codec` for the plain mean), `privacy` and the link have it. The server knows all but the images and the devices'
+    own randomness. A round is a first round: nothing is learnt, and privacy is that of one upload.
+    """
+
+    algorithm: Literal["reconstruction"] = "reconstruction"
+    data: Annotated[DataSet, data_sets] = Field(default=DataConfig(), description="set of images")
+    local: LocalConfig = Field(
+        default=LocalConfig(learning_rate=1.0, clip=1.0), description="the step of gradient descent that is attacked"
+    )
+    codec: CodecConfig = Field(
+        default_factory=lambda: codecs.read("binary32"), description="numbers to bits, for aggregation mean"
+    )
+    aggregation: AggregationConfig = Field(
+        default_factory=lambda: schemes.read("mean"), description="scheme of the uploads"
+    )
+    samples_per_device: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
+        default=1, description="images behind an upload"
+    )
+    num_devices: Annotated[int, Field(ge=2, le=100_000, strict=True)] = Field(
+        default=100, description="number of devices"
+    )
+    rounds: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
+        default=10, description="first rounds attacked"
+    )
+    receiver_limit: PositiveFloat | None = Field(default=None, description="larger received numbers count as missing")
+
+    @model_validator(mode="after")
+    def _one_plain_step_is_attacked(self) -> ReconstructionConfig:
+        local, scheme = self.local, self.aggregation
+        if local.optimizer != "gd" or local.steps != 1 or local.l2 > 0.0 or local.proximal > 0.0:
+            raise ValueError(
+                "reconstruction inverts one step of gradient descent on the loss alone; leave optimizer, steps, l2 and "
+                "proximal out of local"
+            )
+        if scheme.uses_codec and scheme.name != "mean":
+            raise ValueError(
+                f"reconstruction looks at every upload on its own, before aggregation {scheme.name} acts; leave "
+                "aggregation out"
+            )
+        if (radius := getattr(scheme, "radius", "fixed")) != "fixed":
+            raise ValueError(
+                f"reconstruction attacks a first round, of which a {radius} radius has no past to follow; write "
+                "radius: fixed"
+            )
+        return self
+
+    @classmethod
+    def measured(cls) -> Measured:
+        """See `Learning`."""
+        return Measured(
+            per_trial=(
+                *("mean_correlation", "recognised_share", "psnr_db"),
+                *("membership_auc", "membership_auc_low", "membership_auc_high"),
+                *("true_positive_rate", "true_positive_rate_low", "true_positive_rate_high", *PRIVACY),
+            ),
+            per_round=("mean_correlation", "recognised_share", "psnr_db", "airtime_s", "energy_j"),
+            per_device=(*LINK, *UPLOADS, "correlation", "pixel_error", "recognised", "membership_score", "member"),
+            rates=RATES,
+            axes=("round",),
+        )
+
+    @property
+    def one_round(self) -> FedAvgConfig:
+        """The round of federated averaging that is attacked."""
+        return FedAvgConfig(
+            data=self.data,
+            partition=PartitionConfig(samples_per_device=self.samples_per_device),
+            local=self.local,
+            codec=self.codec,
+            aggregation=self.aggregation,
+            num_devices=self.num_devices,
+            rounds=1,
+            upload="update",
+            weighting="equal",
+            receiver_limit=self.receiver_limit,
+        )
+
+    @property
+    def played(self) -> FedAvgConfig:
+        """See `Learning`."""
+        return self.one_round
+
+    @property
+    def upload_scheme(self) -> Scheme:
+        """See `Learning`."""
+        return self.aggregation
+
+    def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+        """See `Learning`."""
+        from fl.data.facts import image_facts
+        from fl.footprint.fedavg import training_samples
+
+        there = training_samples(self.data, facts=image_facts(self.data.name))
+        each = self.samples_per_device + 1
+        if (needed := self.num_devices * each) > there >= 1:
+            yield Conflict(
+                "learning.num_devices learning.samples_per_device learning.data.train_samples learning.data",
+                f"{self.num_devices} devices with {self.samples_per_device} images and a target each need "
+                f"{needed} images that differ, there are {there}",
+                f"write num_devices: {max(there // each, 2)} or less, and more rounds",
+            )
+        yield from super().conflicts(link=link, privacy=privacy)
+        if (conflict := self.privacy_conflict(privacy)) is not None:
+            yield conflict
+        yield from self.one_round.conflicts(link=link, privacy=privacy)
+
+    def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:
+        """See `Learning`."""
+        if privacy is None or (privacy.for_uploads is not None and not privacy.calibrated):
+            return None
+        return Conflict(
+            "privacy.budget privacy.mechanism privacy learning.algorithm",
+            "reconstruction attacks one upload, but this privacy is that of a whole run",
+            "write mechanism: bit-flipping or gaussian with an epsilon and no budget, or privacy: none",
+        )
+
+    def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Reconstruction:
+        """See `Learning`."""
+        from fl.attacks.reconstruction import Reconstruction
+
+        return Reconstruction(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
+
+    def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
+        """See `Learning`."""
+        from fl.accounting.ledger_fedavg import reconstruction_account
+
+        return reconstruction_account(self, link=link, privacy=privacy, result=result)
+
+    def describe(self, label: Label) -> list[str]:
+        """See `Learning`."""
+        from fl.data.whereabouts import find_data
+
+        games, each = self.num_devices * self.rounds, self.samples_per_device
+        return [
+            f"{self.data.name}, {find_data(self.data.name).sentence}",
+            f"an attack on {games:,} uploads per trial, {each} image{'s' if each > 1 else ''} behind each: images are "
+            "rebuilt from the received updates, and a test decides if a target image is among them",
+            f"softmax regression, {self.num_values():,} parameters, one step, {self.one_round.sent(label)}",
+        ]
+
+    def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
+        """See `Learning`."""
+        return self.one_round.why_not_audited(privacy)
+
+    def num_values(self) -> int | None:
+        """See `Learning`."""
+        return self.one_round.num_values()
+
+    def payload_bits(self) -> int | None:
+        """See `Learning`."""
+        return self.one_round.payload_bits()
+
+    def bytes_per_trial(self, link: LinkConfig) -> int:
+        """Return the memory of one round, of images as numbers, and of every upload beside every image [B]."""
+        from fl.data.facts import image_facts
+        from fl.footprint.fedavg import training_samples
+
+        facts = image_facts(self.data.name)
+        pixels = prod(facts.image_shape)
+        matches = training_samples(self.data, facts=facts) * (8 * 2 * pixels + self.num_devices * _BYTES_PER_MATCH)
+        records = 8 * self.rounds * self.num_devices * _SERIES_PER_DEVICE
+        return self.one_round.bytes_per_trial(link) + matches + records
+
+    def bytes_compiled(self, link: LinkConfig) -> int:
+        """See `Learning`."""
+        return super().bytes_compiled(link) + _COMPILED_BYTES

@@ -1,0 +1,1 @@
+"""Models, which `fl.config.model.models` finds by their words."""

@@ -1,0 +1,1 @@
+"""Coders: from updates to bits and from received bits to one update."""

@@ -1,0 +1,166 @@
+"""Coder: the interface between updates and bits that every scheme with bits of its own implements."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.tasks.base import LearningError
+from phy.fading.block_taps import UplinkContext
+
+if TYPE_CHECKING:
+    from fl.checkpoints import State
+
+Known = NDArray[np.bool_] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Senders:
+    """Whose bits the server has, row by row of the payload.
+
+    - `devices` `[K]`: their numbers; `context`: which round it is;
+    - `weights` `[K]`: their shares, which sum to 1 over those heard;
+    - `factor` `[K]`: what flips leave of the mean of a bit as +-1, 1 - 2 p in all, to divide by;
+    - `known` `[K, num_bits]`: which bits arrived; None: all. Shares are divided anew among those who were heard, bit by
+      bit.
+    """
+
+    devices: NDArray[np.int64]
+    context: UplinkContext
+    weights: NDArray[np.float64]
+    factor: NDArray[np.float64]
+    known: NDArray[np.bool_] | None = None
+
+
+class Gathering(ABC):
+    """Makes one update of the bits of a round, which arrive block after block of its senders."""
+
+    @abstractmethod
+    def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
+        """Add bits `[1, D, ceil(num_bits / 8)]` of the next D senders; `known` `[D, num_bits]` as in `Senders`."""
+
+    @abstractmethod
+    def update(self) -> NDArray[np.float32]:
+        """Return the round's update `[M]`, once all have been added. A number of which nothing arrived is zero."""
+
+
+class WholeRound(Gathering):
+    """Collects all bits of a round, and makes the update by `decide(payload, known)`."""
+
+    def __init__(self, decide: Callable[[NDArray[np.uint8], Known], NDArray[np.float32]], *, num_bits: int) -> None:
+        self._decide, self._num_bits = decide, num_bits
+        self._parts: list[tuple[NDArray[np.uint8], Known]] = []
+
+    def add(self, payload: NDArray[np.uint8], *, known: Known) -> None:
+        """See `Gathering.add`."""
+        self._parts.append((payload, known))
+
+    def update(self) -> NDArray[np.float32]:
+        """See `Gathering.update`."""
+        return self._decide(*joined_parts(self._parts, num_bits=self._num_bits))
+
+
+class Encoder(ABC):
+    """Updates of a round to bits. Random draws depend on the round and on the number of a device, not on its place.
+
+    An encoder may adapt from round to round: `begin`, then `encode`.
+    """
+
+    @abstractmethod
+    def encode(
+        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.uint8]:
+        """Return packed bits `[1, K, ceil(upload_bits / 8)]` of updates `[K, M]`, before randomized response.
+
+        `devices` `[K]` are the numbers of some senders of the round. Bits beyond `Scheme.upload_bits` are zero. Raises
+        LearningError for NaN and infinity, naming the device.
+        """
+
+    def begin(self, context: UplinkContext, *, devices: NDArray[np.int64], flip_rate: NDArray[np.float64]) -> None:
+        """Begin a round of `devices` `[S]`, ascending; `flip_rate` `[S]`: lower limits of their bit error rates."""
+
+    def state(self) -> State:
+        """Return what the next round begins with, see `fl.checkpoints`."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Continue from a state. Raises LearningError for the state of another scheme."""
+
+
+class Coder(Encoder):
+    """An encoder, and the bits that arrived to one update. `Scheme.build` returns a coder.
+
+    Randomized response and the channel act between the two, on the bits, and a coder does not see them.
+    """
+
+    @abstractmethod
+    def gather(self, senders: Senders) -> Gathering:
+        """Return what receives the bits of a round, in blocks of any size, and makes one update of them."""
+
+    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
+        """Return the update `[M]` of bits `[1, K, num_bytes]` that all come at once."""
+        gathering = self.gather(senders)
+        gathering.add(payload, known=senders.known)
+        return gathering.update()
+
+    def read(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32] | None:
+        """Return the updates `[K, M]` that an attacker reads from the bits of each device; None: not supported."""
+        return None
+
+    @property
+    def facts(self) -> Mapping[str, float]:
+        """Numbers that hold for every round."""
+        return {}
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return the numbers that the scheme reports of this round."""
+        return {}
+
+
+def joined_parts(
+    parts: Sequence[tuple[NDArray[np.uint8], NDArray[np.bool_] | None]], *, num_bits: int
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_] | None]:
+    """Payloads `[1, D, num_bytes]`, and what is known of each, side by side."""
+    if len(parts) == 1:
+        return parts[0]
+    payload = np.concatenate([part for part, _ in parts], axis=1)
+    if all(known is None for _, known in parts):
+        return payload, None
+    full = [np.ones((part.shape[1], num_bits), bool) if known is None else known for part, known in parts]
+    return payload, np.concatenate(full)
+
+
+def checked_updates(
+    updates: NDArray[np.floating[Any]], *, devices: NDArray[np.int64], num_values: int
+) -> NDArray[np.float32]:
+    """`updates` `[K, num_values]` as float32. Raises LearningError for another shape, NaN or infinity."""
+    from fl.aggregation.update_kernels import look_at_rows
+
+    single = shaped_updates(updates, devices=devices, num_values=num_values)
+    refuse_infinite(~look_at_rows(single, limit=np.inf)[0], devices=devices)
+    return single
+
+
+def shaped_updates(
+    updates: NDArray[np.floating[Any]], *, devices: NDArray[np.int64], num_values: int
+) -> NDArray[np.float32]:
+    """`updates` `[K, num_values]` as float32. Raises LearningError for another shape."""
+    if updates.shape != (len(devices), num_values):
+        raise LearningError(
+            f"updates of shape {updates.shape} do not fit {len(devices)} devices of {num_values} numbers each"
+        )
+    return updates.astype(np.float32, copy=False)
+
+
+def refuse_infinite(finite: NDArray[np.bool_], *, devices: NDArray[np.int64]) -> None:
+    """Raises LearningError for the first device, of `[K]`, whose update is not `finite`."""
+    if not finite.all():
+        raise LearningError(
+            f"the update of device {devices[int(np.argmin(finite))]} has NaN or infinity in it; "
+            "lower local.learning_rate"
+        )

@@ -1,0 +1,242 @@
+"""Random signs of many numbers at once, and the weighted mean of the signs that arrived.
+
+    c = +1 with probability (1 + t) / 2, else -1, t in [-1, 1]; E[c] = t, Var[c] = 1 - t^2
+
+is the one draw behind PRoBit (t = delta / b) and signSGD (t = sign(delta)). The bit 1 stands for +1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
+from fl.schemes.coders.coder import Gathering, Senders
+from fl.tasks.base import LearningError
+from phy.numerics.random import threefry
+
+_CELLS_AT_ONCE = 1 << 20
+"""Numbers that one call works on."""
+
+_MOST_COLUMNS = 1 << 16
+_BLOCK = 64
+_LANES = 32
+_HALF = float(1 << 22)
+"""A word's upper 23 bits lie in -2^22 .. 2^22 - 1, and half a step more is still exact in float32."""
+
+_WORTH_BITS = 36
+"""Shares are kept to this many binary digits below the largest, so that sums over 2^16 devices are exact in float64; of
+more devices to fewer digits, 33 for a million."""
+_EXACT_BITS = 53
+
+
+def stochastic_bits(
+    updates: NDArray[np.float32],
+    *,
+    slope: ArrayLike | None,
+    ceiling: ArrayLike = 1.0,
+    key: NDArray[np.uint32],
+    devices: NDArray[np.int64],
+) -> NDArray[np.uint8]:
+    """Packed random signs `[K, ceil(M / 8)]` uint8 of `updates` `[K, M]`, t = `slope` * update within +-`ceiling` <= 1.
+
+    `slope` and `ceiling` are numbers or `[K]`; without a slope t is the sign of the update and 0 for 0: a fair coin.
+    Entry i of device k is decided by the word of Threefry under `key` `[2]` with counter (i, k), k = `devices` `[K]`,
+    compared to 2^-23: t = +-1 is certain, every other probability is right to 2^-24. Bits beyond M are zero.
+    """
+    count, num_values = updates.shape
+    slopes = _per_device(1.0 if slope is None else slope, count)
+    ceilings = _per_device(ceiling, count) * np.float32(_HALF)
+    out = np.empty((count, -(-num_values // 8)), np.uint8)
+    height, width = _shape(count, num_values)
+    kernel = _kernel(height, width, slope is None)
+    for rows, columns in _parts(count, num_values, height=height, width=width):
+        part = _fitted(updates[rows, columns], (height, width))
+        halves = kernel(
+            part,
+            _fitted(slopes[rows], (height,)),
+            _fitted(ceilings[rows], (height,)),
+            np.asarray(key, np.uint32),
+            _fitted(devices[rows].astype(np.uint32), (height,)),
+            np.uint32(columns.start // _BLOCK),
+        )
+        bytes_of = [np.packbits(half.numpy(), axis=-1) for half in halves]
+        packed = np.stack(bytes_of, axis=2).reshape(height, -1)
+        stored = slice(columns.start // 8, -(-columns.stop // 8))
+        out[rows, stored] = packed[: rows.stop - rows.start, : stored.stop - stored.start]
+    if num_values % 8:
+        out[:, -1] &= np.uint8(0xFF << (8 - num_values % 8) & 0xFF)
+    return out
+
+
+class SignSums(Gathering):
+    """sum_k w_k a_k c_ki / sum_k w_k over the devices k whose bit i arrived, while bits come in, block after block.
+
+    Devices come in the order of `weights` w and `worth` a, `[K]` both. The sums are exact, so that their order, and the
+    blocks, do not matter. `update_of` makes the update of their mean. Raises LearningError for weights or worth that do
+    not fit or are not finite.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_values: int,
+        weights: NDArray[np.float64],
+        worth: NDArray[np.float64],
+        update_of: Callable[[NDArray[np.float64]], NDArray[np.float32]] = lambda mean: mean.astype(np.float32),
+    ) -> None:
+        if weights.ndim != 1 or worth.shape != weights.shape:
+            raise LearningError(
+                f"weights {weights.shape} and factors {worth.shape} differ; give each device one of each"
+            )
+        if not (np.isfinite(weights).all() and np.isfinite(worth).all() and (weights >= 0.0).all()):
+            raise LearningError("a weight or a factor is negative or not a number; give shares that sum to 1")
+        self._num_values, self._done, self._update_of = num_values, 0, update_of
+        self._amounts, self._shares = _on_a_grid(weights * worth), _on_a_grid(weights)
+        self._total, self._heard = np.zeros(num_values), np.zeros(num_values)
+
+    def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
+        """Bits `[1, D, ceil(num_values / 8)]` uint8 of the next D devices, of which `known` `[D, num_values]` arrived.
+
+        Raises LearningError for shapes that do not fit.
+        """
+        self._check(payload, known)
+        count, num_values = payload.shape[1], self._num_values
+        mine = slice(self._done, self._done + count)
+        amounts, shares = self._amounts[mine], self._shares[mine]
+        total, heard = self._total, self._heard
+        height, width = _shape(count, num_values)
+        for rows, columns in _parts(count, num_values, height=height, width=width):
+            stored = payload[0, rows, columns.start // 8 : -(-columns.stop // 8)]
+            plus = np.unpackbits(stored, axis=1, count=columns.stop - columns.start)
+            if known is None:
+                heard[columns] += shares[rows].sum()
+                total[columns] += 2.0 * _summed(amounts[rows], plus) - amounts[rows].sum()
+            else:
+                here = known[rows, columns]
+                heard[columns] += _summed(shares[rows], here)
+                total[columns] += 2.0 * _summed(amounts[rows], plus & here) - _summed(amounts[rows], here)
+        self._done = mine.stop
+
+    def mean(self) -> NDArray[np.float64]:
+        """The mean of what was added, `[num_values]` float64; zero where nothing arrived."""
+        heard = self._heard
+        return np.divide(self._total, heard, out=np.zeros(self._num_values), where=heard > 0.0)
+
+    def update(self) -> NDArray[np.float32]:
+        """See `Gathering.update`."""
+        return self._update_of(self.mean())
+
+    def _check(self, payload: NDArray[np.uint8], known: NDArray[np.bool_] | None) -> None:
+        num_bytes, left = -(-self._num_values // 8), len(self._shares) - self._done
+        count = payload.shape[1] if payload.ndim == 3 else 0
+        if payload.dtype != np.uint8 or payload.shape != (1, count, num_bytes) or count > left:
+            raise LearningError(
+                f"a payload {payload.shape} of {payload.dtype} does not fit {self._num_values} bits a device; it must "
+                f"be (1, devices, {num_bytes}) of uint8, of {left} devices at most"
+            )
+        if known is not None and known.shape != (count, self._num_values):
+            raise LearningError(
+                f"what is known of the bits has shape {known.shape}; it must be {(count, self._num_values)}, bit by bit"
+            )
+
+
+def received_signs(payload: NDArray[np.uint8], senders: Senders, *, num_bits: int) -> NDArray[np.float32]:
+    """Return bits `[1, K, num_bytes]` as +-1 over what flips leave of their mean, `[K, num_bits]`; 0: not arrived."""
+    signs = 2.0 * np.unpackbits(payload[0], axis=1, count=num_bits).astype(np.float32) - 1.0
+    if senders.known is not None:
+        signs *= senders.known
+    signs /= np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR).astype(np.float32)[:, None]
+    return signs
+
+
+def _summed(amounts: NDArray[np.float64], chosen: NDArray[Any]) -> NDArray[np.float64]:
+    """sum_k a_k over the rows chosen, `chosen` `[K, n]` of zeros and ones; counted where all amounts are the same."""
+    if (amounts == amounts[0]).all():
+        return np.asarray(amounts[0] * chosen.sum(axis=0, dtype=np.min_scalar_type(len(amounts))))
+    return np.asarray(amounts @ chosen.astype(np.float64))
+
+
+def _per_device(value: ArrayLike, count: int) -> NDArray[np.float32]:
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(value, np.float32), (count,)))
+
+
+def _shape(count: int, num_values: int) -> tuple[int, int]:
+    """Rows and columns of one call: few shapes, for each is compiled."""
+    width = min(-(-num_values // _BLOCK) * _BLOCK, _MOST_COLUMNS)
+    most = max(_CELLS_AT_ONCE // max(width, 1), 1)
+    return min(1 << (most.bit_length() - 1), 1 << max(count - 1, 0).bit_length()), width
+
+
+def _parts(count: int, num_values: int, *, height: int, width: int) -> Iterator[tuple[slice, slice]]:
+    for top in range(0, count, height):
+        for first in range(0, num_values, width):
+            yield slice(top, min(top + height, count)), slice(first, min(first + width, num_values))
+
+
+def _fitted(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """`values` with zeros behind its rows and columns."""
+    if values.shape == shape:
+        return values
+    out = np.zeros(shape, values.dtype)
+    out[tuple(slice(size) for size in values.shape)] = values
+    return out
+
+
+def _on_a_grid(amounts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Amounts rounded to multiples of a power of two below the largest, such that any sum of them is exact."""
+    largest = float(np.abs(amounts).max(initial=0.0))
+    if largest == 0.0:
+        return amounts
+    digits = min(_WORTH_BITS, _EXACT_BITS - (len(amounts) - 1).bit_length())
+    step = 2.0 ** (int(np.frexp(largest)[1]) - digits)
+    return np.asarray(np.rint(amounts / step) * step)
+
+
+def _sign(values: Any) -> Any:
+    """-1, 0 or 1, read off the bits: arithmetic takes numbers below 2^-126 for zero."""
+    import tensorflow as tf
+
+    words = tf.bitcast(values, tf.int32)
+    nothing = tf.equal(tf.bitwise.left_shift(words, np.int32(1)), 0)
+    return tf.where(nothing, 0.0, tf.where(words < 0, -1.0, 1.0))
+
+
+@lru_cache(maxsize=32)
+def _kernel(height: int, width: int, sure: bool) -> Any:
+    """Bits of the even and the odd halves of `width / 64` blocks: the two words of a counter lie 32 entries apart."""
+    import tensorflow as tf
+
+    bits = tf.bitwise
+    blocks = width // _BLOCK
+
+    @tf.function(
+        jit_compile=True,
+        autograph=False,
+        input_signature=[
+            tf.TensorSpec([height, width], tf.float32),
+            tf.TensorSpec([height], tf.float32),
+            tf.TensorSpec([height], tf.float32),
+            tf.TensorSpec([2], tf.uint32),
+            tf.TensorSpec([height], tf.uint32),
+            tf.TensorSpec([], tf.uint32),
+        ],
+    )
+    def kernel(updates: Any, slope: Any, ceiling: Any, key: Any, device: Any, first: Any) -> Any:
+        top = ceiling[:, None, None]
+        block = tf.cast(tf.range(blocks), tf.uint32) + first
+        place = block[:, None] * np.uint32(_LANES) + tf.cast(tf.range(_LANES), tf.uint32)
+        words = threefry((key[0], key[1]), (place[None], device[:, None, None]), bits)
+        halves = []
+        for half, word in enumerate(words):
+            own = tf.reshape(updates, [height, blocks, 2, _LANES])[:, :, half]
+            mean = _sign(own) * top if sure else tf.clip_by_value(own * slope[:, None, None] * _HALF, -top, top)
+            level = tf.cast(bits.right_shift(tf.bitcast(word, tf.int32), np.int32(9)), tf.float32) + 0.5
+            halves.append(level < mean)
+        return tuple(halves)
+
+    return kernel

@@ -1,0 +1,101 @@
+"""The law of CPA: with the shared seed a listener knows the codewords and the dither."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fl.audit.claims import claim
+from fl.audit.law import Law, Received, Scores
+from fl.config.scheme import flip_target
+from fl.schemes.cpa.codebooks import codewords
+from phy.numerics.random import Purpose
+from privacy.config import BudgetConfig
+from privacy.events.claims import Claim
+
+if TYPE_CHECKING:
+    from fl.schemes.cpa.cpa import Cpa
+
+_LEAST_RATE = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpaLaw(Law):
+    """L = sum over stages of c (v_1 - v_0) / 2 ln((1-p)/p), v the codeword at the points of the two worlds.
+
+    c = +-1 is the received bit, 0 where nothing was received; p the rate of wrong bits.
+    """
+
+    def score(self, received: Received) -> Scores:
+        """See `Law.score`."""
+        places, context, cpa = received.places, received.context, cast("Cpa", received.coder)
+        key, devices = context.keys(Purpose.CODEBOOK)[0], places.audited
+        blocks = places.places // cpa.dimension
+        levels = [
+            list(cpa.levels(np.full((len(devices), places.num_values), end, np.float32), key=key, devices=devices))
+            for end in (-self.far, self.far)
+        ]
+        rate = max(flip_target(self.epsilon) or 0.0, _LEAST_RATE)
+        parts = []
+        for stage in range(len(cpa.quantizers)):
+            words = codewords(cpa.codebook, key=key, devices=devices, num_blocks=cpa.num_blocks, stage=stage)
+            null, other = (
+                np.take_along_axis(words, levels[world][stage][..., None].astype(np.int64), axis=2)[..., 0]
+                for world in (0, 1)
+            )
+            differ = (other.astype(np.float64) - null)[:, blocks].ravel() / 2.0
+            parts.append(received.bits[:, stage] * differ)
+        features = np.stack(parts, axis=1)
+        return features.sum(axis=1) * math.log1p(-rate) - features.sum(axis=1) * math.log(rate), features
+
+    def outsider(self) -> OutsiderLaw:
+        """See `Law.outsider`."""
+        return OutsiderLaw(**vars(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutsiderLaw(CpaLaw):
+    """Without the seed a bit of a balanced or fair codeword says nothing; two bits say whether they are alike."""
+
+    first: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    @property
+    def worlds(self) -> str:
+        """See `Law.worlds`."""
+        return f"{self._what} of one device the same in every round, or at the other end in every other round"
+
+    def ends(self, round_index: int, *, devices: NDArray[np.int64]) -> tuple[ArrayLike, ArrayLike]:
+        """See `Law.ends`."""
+        del devices
+        return -self.far, -self.far if round_index % 2 == 0 else self.far
+
+    def score(self, received: Received) -> Scores:
+        """See `Law.score`: in every round after the first, whether bits are unlike those of the first."""
+        bits = received.bits.astype(np.float64)
+        if received.context.round_index == 0:
+            self.first["bits"] = bits
+            return np.zeros(len(bits)), np.zeros_like(bits)
+        unlike = -bits * self.first["bits"]
+        return unlike.sum(axis=1), unlike
+
+    def claims(
+        self, delta: float, *, played: Sequence[int], num_rounds: int, budget: BudgetConfig | None
+    ) -> tuple[Claim, ...]:
+        """See `Law.claims`."""
+        return (
+            claim(
+                epsilon=0.0,
+                delta=0.0,
+                accountant="exact",
+                standing="proved",
+                scope="coordinate",
+                unit=self.unit,
+                source="a fresh codeword is a one-time pad",
+                assumptions=("the shared seed is secret and every round draws codewords anew",),
+            ),
+        )

@@ -1,0 +1,163 @@
+"""CPA, compressed private aggregation, as the user writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from fl.config.base import PositiveFloat
+from fl.config.measured import Measured
+from fl.config.scheme import (
+    SCHEME_KEYS,
+    ChannelUse,
+    EpsilonOrNone,
+    Response,
+    Scheme,
+    belongs,
+    flip_target,
+    response_claims,
+    schemes,
+)
+from phy.config.conflict import Conflict
+
+if TYPE_CHECKING:
+    from fl.audit.law import Law
+    from fl.learning.fedavg import FedAvgConfig
+    from fl.models.federated import Piece
+    from fl.schemes.cpa.cpa import Cpa
+    from privacy.events.claims import Claim
+    from privacy.events.releases import Release
+
+
+@schemes.register
+class CpaScheme(Scheme):
+    """Compressed private aggregation, Lang et al. 2023: one bit per block, a histogram at the server."""
+
+    in_blocks: ClassVar[bool] = True
+    label: ClassVar[str] = "CPA"
+    measured: ClassVar[Measured] = Measured(per_trial=("k_anonymity", "anonymity", "anonymity_printed"))
+
+    name: Literal["cpa"]
+    epsilon: EpsilonOrNone = Field(
+        default=0.5, description="of randomized response, per number and round; none: no randomized response"
+    )
+    form: Literal["coded", "printed"] = Field(
+        default="coded",
+        description="coded: 2^R + 1 levels, codewords of (n-1)/2 entries -1; printed: 2^R levels, balanced codewords",
+    )
+    decode: Literal["coded", "printed", "unbiased"] = Field(
+        default="coded", description="as the authors coded it (no 1/(2p-1)), as printed, or exactly unbiased"
+    )
+    rate_bits: Annotated[int, Field(ge=1, le=6, strict=True)] = Field(
+        default=1, description="R, bits per number of the quantiser"
+    )
+    gamma: PositiveFloat = Field(default=0.05, description="radius of the quantiser")
+    radius: Literal["fixed", "scaled", "decaying"] = Field(
+        default="fixed",
+        description="fixed; scaled per tensor to gamma standard deviations; decaying by gamma_decay every round",
+    )
+    gamma_decay: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
+        default=1.0, description="factor of the radius from round to round"
+    )
+    dimension: Literal[1, 2] = Field(default=1, description="L, numbers in a block of the lattice; 2: hexagonal")
+    dither: bool = Field(default=False, description="subtractive dither from the shared seed")
+    stages: Annotated[int, Field(ge=1, le=8, strict=True)] = Field(
+        default=1, description="1: CPA; 2: nested CPA; each further stage quantises the residual of the last"
+    )
+    codewords: Literal["balanced", "independent"] = Field(
+        default="balanced", description="balanced: fixed weight; independent: fair coins"
+    )
+    negative_bins: Literal["keep", "zero"] = Field(
+        default="keep", description="of the histogram, kept or set to zero at the server"
+    )
+    channel: ChannelUse = Field(
+        default="native",
+        description="measured bit errors: native counts them for privacy and undoes them, debias undoes them",
+    )
+    confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = Field(
+        default=0.99, description="of the lower limit of the measured bit error rate"
+    )
+
+    def upload_bits(self, num_values: int) -> int:
+        """See `Scheme.upload_bits`: one bit per block of L numbers and stage."""
+        return self.stages * -(-num_values // self.dimension)
+
+    def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> Cpa:
+        """See `Scheme.build`."""
+        from fl.schemes.cpa.cpa import Cpa
+
+        return Cpa(self, num_values=sum(piece.size for piece in pieces), pieces=pieces)
+
+    @property
+    def response(self) -> Response:
+        """See `Scheme.response`."""
+        return Response(flip_target(self.epsilon), self.channel, self.confidence)
+
+    @property
+    def unbiased(self) -> bool:
+        """See `Scheme.unbiased`: dithered quantisation within the radius, decoded without bias."""
+        return self.decode == "unbiased" and self.dither and self.negative_bins == "keep" and self.radius == "fixed"
+
+    def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
+        """See `Scheme.conflicts`."""
+        from fl.schemes.cpa.cpa import Cpa
+        from fl.tasks.base import LearningError
+
+        first = {"decaying": "learning.aggregation.gamma_decay ", "scaled": "learning.aggregation.radius "}
+        keys = f"learning.aggregation.rate_bits learning.aggregation.dimension {SCHEME_KEYS}"
+        try:
+            Cpa(self, num_values=1, round_index=learning.rounds - 1)
+        except LearningError as error:
+            yield Conflict.of(first.get(self.radius, "") + keys, error)
+        if self.gamma_decay != 1.0 and self.radius != "decaying":
+            yield belongs("gamma_decay", "radius decaying", f"the radius is {self.radius}")
+
+    def describe(self, num_values: int | None) -> list[str]:
+        """See `Scheme.describe`: k-anonymity by Lang et al. 2023, Proposition 2, and that of the actual codewords."""
+        from fl.schemes.coders.quantizers import build_quantizer
+        from fl.schemes.cpa.codebooks import Codebook
+        from fl.schemes.cpa.cpa_theory import anonymity
+
+        lines = []
+        if self.epsilon is not None:
+            block = "parameter" if self.dimension == 1 else "block of 2 parameters"
+            stages = f", and for each of the {self.stages} stages" if self.stages > 1 else ""
+            wrong = f"every bit is wrong with probability {self.response.flip_target:.4g} end to end"
+            lines.append(f"epsilon {self.epsilon:g} for every {block} in each round{stages}: {wrong}")
+        points = build_quantizer(
+            gamma=self.gamma, rate_bits=self.rate_bits, form=self.form, dimension=self.dimension
+        ).points
+        found = anonymity(Codebook(num_points=len(points), balanced=self.codewords == "balanced"), stages=self.stages)
+        lines.append(
+            f"{len(points)} points per stage: k-anonymity of an unflipped bit is at least {found.least}, on average "
+            f"{found.expected:.4g} ({found.printed:.4g} as printed)"
+        )
+        return lines
+
+    def law(self, *, num_values: int | None) -> Law:
+        """See `Scheme.law`."""
+        from fl.schemes.cpa.cpa_law import CpaLaw
+
+        del num_values
+        return CpaLaw(
+            epsilon=self.epsilon,
+            source="Lang et al. 2023, randomized response",
+            channel_credited=self.channel == "native",
+            responses=self.stages,
+            block=self.dimension,
+            spacing=self.dimension,
+            bits_per_value=self.stages,
+        )
+
+    @property
+    def published(self) -> tuple[Claim, ...]:
+        """See `Scheme.published`."""
+        return response_claims(self, "Lang et al. 2023")
+
+    def release(self, num_values: int) -> Release:
+        """See `Scheme.release`: a number has a bit in every stage."""
+        found = super().release(num_values)
+        return found if self.epsilon is None else replace(found, per_number=self.stages)

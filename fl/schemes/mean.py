@@ -1,0 +1,63 @@
+"""Numbers through a codec, and the weighted mean or a robust one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from fl.config.base import PositiveFloat
+from fl.config.scheme import Scheme, belongs, schemes
+from phy.config.conflict import Conflict
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fl.learning.fedavg import FedAvgConfig
+    from privacy.events.releases import Release
+
+
+@schemes.register
+class MeanScheme(Scheme):
+    """Numbers through `codec`, made one by the weighted mean or a robust one, number by number or as vectors."""
+
+    uses_codec: ClassVar[bool] = True
+
+    name: Literal["mean", "median", "trimmed-mean", "geometric-median", "rsa"] = "mean"
+    trim: Annotated[float, Field(ge=0.0, lt=0.5)] = Field(
+        default=0.1, description="share cut off at each end of a trimmed-mean"
+    )
+    step: PositiveFloat = Field(default=0.01, description="of rsa: change of a parameter towards the majority of signs")
+
+    def aggregate(
+        self,
+        values: NDArray[np.floating[Any]],
+        *,
+        weights: NDArray[np.float64],
+        known: NDArray[np.bool_] | None,
+        otherwise: NDArray[np.float32],
+    ) -> NDArray[np.float32]:
+        """See `Scheme.aggregate` and `fl.aggregation.robust`; RSA takes `otherwise` for the server's own value."""
+        from fl.aggregation.robust import aggregate_values
+
+        return aggregate_values(self, values, weights=weights, known=known, otherwise=otherwise)
+
+    @property
+    def unbiased(self) -> bool:
+        """See `Scheme.unbiased`."""
+        return self.name == "mean"
+
+    def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
+        """See `Scheme.conflicts`."""
+        for key, name in (("trim", "trimmed-mean"), ("step", "rsa")):
+            if getattr(self, key) != type(self).model_fields[key].default and self.name != name:
+                yield belongs(key, f"aggregation {name}", f"the aggregation is {self.name}")
+
+    def release(self, num_values: int) -> Release:
+        """See `Scheme.release`."""
+        return self.unprotected(
+            "sends numbers as they are, which nothing protects and no budget holds; write mechanism: bit-flipping or "
+            "gaussian, or an aggregation with an epsilon."
+        )

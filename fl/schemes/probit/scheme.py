@@ -1,0 +1,194 @@
+"""PRoBit, one-bit probabilistic aggregation, as the user writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from fl.config.base import PositiveFloat
+from fl.config.measured import Measured
+from fl.config.scheme import SCHEME_KEYS, ChannelUse, Epsilon, Response, Scheme, belongs, schemes
+from phy.config.conflict import Conflict
+
+if TYPE_CHECKING:
+    from fl.audit.law import Law
+    from fl.learning.fedavg import FedAvgConfig
+    from fl.models.federated import Piece
+    from fl.schemes.probit.probit import Probit
+    from privacy.events.claims import Claim
+    from privacy.events.events import Ledger
+    from privacy.events.releases import Release, Uploads
+
+
+@schemes.register
+class ProbitScheme(Scheme):
+    """PRoBit, one stochastic bit per number and the maximum-likelihood mean.
+
+    A fixed b below what `epsilon` asks for is refused; other bounds are raised to it.
+    """
+
+    in_blocks: ClassVar[bool] = True
+    label: ClassVar[str] = "PRoBit"
+    measured: ClassVar[Measured] = Measured(per_round=("b",))
+    epsilon_per: ClassVar[Literal["number", "round"]] = "round"
+
+    name: Literal["probit"]
+    bound: Literal["fixed", "clip", "adaptive"] = Field(
+        default="fixed",
+        description="fixed: b; clip: updates are clipped to clip, and b is that; adaptive: our rule, see probit_bound",
+    )
+    b: PositiveFloat = Field(default=0.05, description="bound b on every number")
+    clip: PositiveFloat | None = Field(default=None, description="limit of every number of an update, for bound clip")
+    epsilon: Epsilon | None = Field(
+        default=None, description="per upload and round, by b >= max |delta| + (1 + 1/eps) Delta_1; needs l1_clip"
+    )
+    l1_clip: PositiveFloat | None = Field(default=None, description="Delta_1 / 2, limit of the l1 norm of an update")
+    form: Literal["printed", "exact"] = Field(
+        default="printed",
+        description="bound that epsilon asks for: as printed, or the smaller one whose exact loss is epsilon",
+    )
+    channel: ChannelUse = Field(
+        default="native",
+        description="measured bit errors: native counts them for privacy and undoes them, debias undoes them",
+    )
+    confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = Field(
+        default=0.99, description="of the lower limit of the measured bit error rate"
+    )
+
+    @model_validator(mode="after")
+    def _bounds_have_their_numbers(self) -> ProbitScheme:
+        if (self.bound == "clip") != (self.clip is not None):
+            raise ValueError("bound clip needs clip, and no other bound has one; write for example clip: 0.05")
+        if (self.epsilon is None) != (self.l1_clip is None):
+            raise ValueError("epsilon needs l1_clip, which bounds the sensitivity, and the other way round")
+        return self
+
+    def upload_bits(self, num_values: int) -> int:
+        """See `Scheme.upload_bits`: one bit per number."""
+        return num_values
+
+    def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> Probit:
+        """See `Scheme.build`."""
+        from fl.schemes.probit.probit import build_probit
+
+        return build_probit(self, num_values=sum(piece.size for piece in pieces))
+
+    @property
+    def response(self) -> Response:
+        """See `Scheme.response`."""
+        return Response(None, self.channel, self.confidence)
+
+    @property
+    def unbiased(self) -> bool:
+        """See `Scheme.unbiased`: for updates within b and the clips."""
+        return True
+
+    def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
+        """See `Scheme.conflicts`."""
+        from fl.schemes.probit.probit import probit_problem
+
+        problem = None if calibrated else probit_problem(self, num_values=num_values)
+        if problem is not None:
+            yield Conflict.of(f"learning.aggregation.b learning.aggregation.epsilon {SCHEME_KEYS}", problem)
+        if self.bound == "clip" and self.b != type(self).model_fields["b"].default:
+            yield belongs("b", "bound fixed or adaptive", "the bound is clip")
+        if self.form != "printed" and self.epsilon is None:
+            yield belongs("form", "a bound that an epsilon asks for", "and there is no epsilon")
+
+    def describe(self, num_values: int | None) -> list[str]:
+        """See `Scheme.describe`: b, and the influence of attackers that it limits."""
+        from fl.schemes.probit.probit import first_bound
+        from fl.schemes.probit.probit_bound import privacy_loss
+
+        first = first_bound(self, num_values=num_values)
+        how = "at first and at most, then adaptive" if self.bound == "adaptive" else "throughout"
+        text = (
+            f"bound b = {first:.4g} {how}; a share beta of attackers moves a parameter by at most {2 * first:.4g} beta"
+        )
+        if self.epsilon is None or self.l1_clip is None:
+            return [text]
+        spent = privacy_loss(first, l1_clip=self.l1_clip, clip=self.clip, num_values=num_values)
+        return [
+            f"epsilon {self.epsilon:g} for a whole upload in each round, by the bound b",
+            f"{text}; its exact loss is {spent:.4g} of epsilon {self.epsilon:g} ({self.form} bound)",
+        ]
+
+    def law(self, *, num_values: int | None) -> Law:
+        """See `Scheme.law`: at the smallest b of any round."""
+        from fl.schemes.probit.probit import probit_law
+
+        return probit_law(self, num_values=num_values)
+
+    @property
+    def published(self) -> tuple[Claim, ...]:
+        """See `Scheme.published`."""
+        from privacy.events.published import local_claim
+
+        if self.epsilon is None:
+            return ()
+        source, credited = "Lan et al., Theorem 2", self.channel == "native"
+        return (local_claim(epsilon=self.epsilon, per_upload=True, source=source, credited=credited),)
+
+    def release(self, num_values: int) -> Release:
+        """See `Scheme.release`: the upload as a whole, at the exact loss of the smallest b that any round may take."""
+        from fl.schemes.probit.probit import first_bound, needed_bound
+        from privacy.events.releases import Release
+
+        if self.epsilon is None:
+            return self.unprotected(
+                "without an epsilon protects nothing, and no budget holds that; write epsilon and l1_clip under "
+                "learning.aggregation."
+            )
+        least = first_bound(self, num_values=num_values)
+        if self.bound == "adaptive":
+            least = needed_bound(self.epsilon, self.l1_clip, self.clip, form=self.form, num_values=num_values)
+        loss = self.privacy_loss(least, num_values=num_values)
+        return Release(kind="pure", unit="device", parameter=loss, confidence=self.credited)
+
+    def privacy_loss(self, b: float, *, num_values: int | None) -> float:
+        """Return the exact loss of an upload at the bound b [nats]; needs `l1_clip`."""
+        from fl.schemes.probit.probit_bound import privacy_loss
+
+        assert self.l1_clip is not None
+        return privacy_loss(b, l1_clip=self.l1_clip, clip=self.clip, num_values=num_values)
+
+    def ledger(self, uploads: Uploads, *, num_values: int) -> Ledger:
+        """See `Scheme.ledger`: by the b of every round; a credited channel lets the device's own b be smaller."""
+        import numpy as np
+
+        from fl.schemes.probit.probit import first_bound
+        from fl.schemes.probit.probit_bound import dp_bound
+
+        release = self.release(num_values)
+        if self.epsilon is None or self.l1_clip is None:
+            return release.recorded(uploads)
+
+        def spent(bounds: np.ndarray) -> np.ndarray:
+            values, place = np.unique(bounds, return_inverse=True)
+            losses = np.asarray([self.privacy_loss(float(b), num_values=num_values) for b in values])
+            return uploads.where_sent(losses[place].reshape(bounds.shape))
+
+        first = [first_bound(self, num_values=num_values)]
+        met = np.array(np.broadcast_to(np.asarray(uploads.rounds.get("b", first))[:, None], uploads.sent.shape))
+        low = np.nan_to_num(np.asarray(uploads.devices.get("probed_low", np.zeros(met.shape)), np.float64))
+        if release.confidence is None or not low[uploads.sent].any():
+            return release.recorded(uploads, by_round=spent(met))
+        smallest = float(dp_bound(epsilon=self.epsilon, l1_clip=self.l1_clip, clip=self.clip, flip_rate=0.5))
+        own = spent(np.maximum(smallest, (1.0 - 2.0 * low) * met))
+        if uploads.independent:
+            return release.credited(spent(met), uploads, uncredited=own)
+        return release.ledger(own, assumptions=uploads.reasons)
+
+    def with_epsilon(self, epsilon: float, *, num_values: int | None) -> ProbitScheme:
+        """See `Scheme.with_epsilon`; a fixed b is then what that epsilon asks for."""
+        from fl.schemes.probit.probit_bound import dp_bound
+
+        changes = {"epsilon": epsilon}
+        if self.bound == "fixed" and self.l1_clip is not None:
+            needed = dp_bound(
+                epsilon=epsilon, l1_clip=self.l1_clip, clip=self.clip, form=self.form, num_values=num_values
+            )
+            changes["b"] = float(needed)
+        return self.model_copy(update=changes)

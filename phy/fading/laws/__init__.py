@@ -1,0 +1,1 @@
+"""Fading laws, one module each."""

@@ -1,0 +1,88 @@
+"""Bounds on the received amplitude of federated Langevin Monte Carlo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from privacy.config.base import Calibrated, Decibels, Epsilon, Mechanism
+
+if TYPE_CHECKING:
+    from privacy.events.claims import Claim
+
+AnalogTail = Literal["corrected", "as-printed"]
+
+
+class AmplitudeMechanism(Mechanism):
+    """A bound on the received amplitude, which relies on the noise of the receiver.
+
+    - `noise_tolerance_db`: the receiver's noise may be this much below its nominal power; `listener_advantage_db`: a
+      listener may receive the devices this much better than the server. Caps and accounts allow for both.
+    """
+
+    protects = "amplitude"
+    gaussian_noise = "noise of the receiver"
+
+    noise_tolerance_db: Decibels = 0.0
+    listener_advantage_db: Decibels = 0.0
+
+    def sure_noise_power(self, noise_power: float) -> float:
+        """N0 10^(-(tolerance + advantage) / 10) [W]: so many dB more of signal are as much as less noise."""
+        from privacy.evidence import credited_noise_power
+
+        less_db = self.noise_tolerance_db + self.listener_advantage_db
+        return float(credited_noise_power(noise_power, tolerance_db=less_db))
+
+    @property
+    def for_amplitudes(self) -> AmplitudeMechanism:
+        """See `Mechanism.for_amplitudes`."""
+        return self
+
+    @property
+    def listener(self) -> str:
+        """The assumption about a listener that a claim with the receiver's noise must name."""
+        from privacy.evidence import listener_sentence
+
+        return listener_sentence(advantage_db=self.listener_advantage_db, tolerance_db=self.noise_tolerance_db)
+
+    @property
+    def of_rounds(self) -> PrivacyConfig | None:
+        """The bound on each round; None where a budget for the run sets it."""
+        return None
+
+    def published(self, *, delta: float, analog: bool) -> tuple[Claim, ...]:
+        """Return what the paper claims of the worst round, which spent `delta`."""
+        return ()
+
+
+class PrivacyConfig(AmplitudeMechanism):
+    """An (epsilon, delta) bound on the privacy loss of each round of each device.
+
+    `analog_tail` selects T(x) of Zhang et al. 2022 (21): `corrected` has the factor 1/2 that the printed equation
+    lacks.
+    """
+
+    epsilon: Epsilon
+    delta: Annotated[float, Field(ge=1e-12, lt=1, allow_inf_nan=False)] = 0.01
+    analog_tail: AnalogTail = "corrected"
+
+    @property
+    def stated_delta(self) -> float:
+        """See `Mechanism.stated_delta`."""
+        return self.delta
+
+    @property
+    def of_rounds(self) -> PrivacyConfig:
+        """See `AmplitudeMechanism.of_rounds`."""
+        return self
+
+    def published(self, *, delta: float, analog: bool) -> tuple[Claim, ...]:
+        """See `AmplitudeMechanism.published`."""
+        from privacy.events.published import flmc_claim
+
+        return (flmc_claim(epsilon=self.epsilon, delta=delta, analog=analog),)
+
+
+class AmplitudeBudget(Calibrated, AmplitudeMechanism):
+    """The received amplitude of every round of FLMC, from a budget for the whole run; see `PrivacyConfig`."""

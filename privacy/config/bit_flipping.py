@@ -1,0 +1,218 @@
+"""Bit-flipping DP, Li et al. 2025."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from privacy.config.base import Calibrated, Confidence, Epsilon, RenyiOrder, Training, UploadMechanism
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from privacy.events.claims import Claim
+    from privacy.events.releases import Release
+    from privacy.mechanisms.bit_distance import KappaEstimate
+    from privacy.mechanisms.bit_flipping import TargetRate
+
+    Floats = NDArray[np.float64]
+
+
+class FlippedBits(UploadMechanism):
+    """The bits of every upload are flipped.
+
+    - `channel`: `native` counts bit errors of the channel towards privacy, namely the lower confidence limit of the
+      probed rate at level `confidence`; `agnostic` ignores them, so that they add to the flips;
+    - `debias`: divide received numbers by 1 - 2 p;
+    - `cipher` of the bits before they are flipped, Remark 3: `none`, a `stream` cipher, or `aes` blocks.
+    """
+
+    protects = "bits"
+    words = "bits flipped with probability"
+
+    mechanism: Literal["bit-flipping"]
+    channel: Literal["native", "agnostic"]
+    confidence: Confidence = 0.99
+    debias: bool = False
+    cipher: Literal["none", "stream", "aes"] = "none"
+
+    @property
+    def credited(self) -> float | None:
+        """See `UploadMechanism.credited`."""
+        return self.confidence if self.channel == "native" else None
+
+    @property
+    def pairs(self) -> int | None:
+        """Pairs of uploads to measure kappa on; None if kappa plays no part."""
+        return None
+
+    def release(self, num_values: int, training: Training, *, target: float | None = None) -> Release:
+        """Return every bit on the air: of whole bytes for a cipher, and of whole blocks for AES.
+
+        Neighbours may differ in every bit: any number near a rounding threshold changes all bits of its code, and with
+        AES all bits of its blocks.
+        """
+        from privacy.ciphers import build_cipher
+        from privacy.events.releases import Release
+        from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS, blocks_touched
+
+        per_number = training.bits_per_value
+        on_air = num_values * per_number
+        if self.cipher != "none":
+            on_air = 8 * build_cipher(self.cipher).payload_bytes(-(-on_air // 8))
+        if self.cipher == "aes":
+            per_number = AES_BLOCK_BITS * blocks_touched(per_number)
+        return Release(
+            kind="flipped-bits",
+            unit="sample",
+            coordinates=on_air,
+            per_number=min(per_number, on_air),
+            parameter=self._flips_on_air(training, target),
+            confidence=self.credited,
+        )
+
+    def _flips_on_air(self, training: Training, target: float | None) -> float | None:
+        return None
+
+    @abstractmethod
+    def target(
+        self, training: Training, *, sensitivity: float, kappa: KappaEstimate | None, found: Floats | None
+    ) -> tuple[float | Floats | None, dict[str, float]]:
+        """Return the bit error rate p of the numbers' bits, one or `[num_rounds]`, and the numbers of the trial.
+
+        None for a kappa that is to be measured and was not.
+        `kappa` as measured by Li et al. 2025 (26); `found`: the rates of the rounds that a budget for the run leaves.
+        """
+
+    def conflicts(self, training: Training, *, lost: str | None) -> Iterator[tuple[str, str, str]]:
+        """See `UploadMechanism.conflicts`."""
+        yield from super().conflicts(training, lost=lost)
+        if not training.bounded:
+            yield (
+                "learning.codec.name learning.codec privacy.mechanism privacy",
+                f"flipped exponent bits of {training.codec} make weights of up to 1e38",
+                "write codec: fixed-point or codec: uniform",
+            )
+        if self.channel == "native" and lost is not None:
+            yield (
+                "link.packets.policy privacy.channel privacy.mechanism",
+                f"channel native counts bit errors of the channel as flips, but packets.policy {lost} drops packets "
+                "with errors or sends them again",
+                "write packets.policy: accept, or channel: agnostic",
+            )
+
+
+class BitFlippingConfig(FlippedBits):
+    """Bit-flipping DP, Li et al. 2025: the bits of every upload are flipped with the probability of Theorem 1.
+
+    - `epsilon`: of Renyi DP of order `order`, for the whole run;
+    - `kappa`: expected bit-level distance (15), given, or `measured` by (26) over `kappa_pairs` pairs.
+    """
+
+    epsilon: Epsilon
+    order: RenyiOrder = 2.0
+    kappa: Annotated[float, Field(gt=0.0, le=1e12, allow_inf_nan=False)] | Literal["measured"]
+    kappa_pairs: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 20
+    channel: Literal["native", "agnostic"] = "native"
+
+    @property
+    def pairs(self) -> int:
+        """See `FlippedBits.pairs`."""
+        return self.kappa_pairs
+
+    def target(
+        self, training: Training, *, sensitivity: float, kappa: KappaEstimate | None, found: Floats | None
+    ) -> tuple[float | Floats | None, dict[str, float]]:
+        """See `FlippedBits.target`."""
+        numbers = {"sensitivity": sensitivity}
+        if kappa is not None:
+            numbers |= {"kappa_measured": kappa.mean, "kappa_standard_error": kappa.standard_error}
+        distance = numbers.get("kappa_measured") if self.kappa == "measured" else self.kappa
+        if distance is None:
+            return None, numbers
+        asked = self._target(training, distance)
+        numbers |= {"kappa": distance, "target_bit_error_rate": asked.rate, "target_unclamped": asked.unclamped}
+        return asked.rate, numbers
+
+    def published(self, training: Training) -> tuple[Claim, ...]:
+        """See `UploadMechanism.published`: Theorem 1."""
+        from privacy.events.published import theorem_1_claim
+
+        return (theorem_1_claim(epsilon=self.epsilon, order=self.order, credited=self.channel == "native"),)
+
+    @property
+    def asked(self) -> str:
+        """See `Mechanism.asked`."""
+        return f"{self.epsilon:g}, Rényi of order {self.order:g} (Theorem 1)"
+
+    def cells(self, training: Training, *, num_samples: int) -> tuple[str, str, str, str, str]:
+        """See `UploadMechanism.cells`."""
+        name = f"bit-flipping, {self.channel}" + (", debiased" if self.debias else "")
+        if self.kappa == "measured":
+            return name, f"{self.epsilon:g}", "measured", "", ""
+        target = self._target(training, self.kappa)
+        clamped = " (clamped)" if target.clamped else ""
+        return name, f"{self.epsilon:g}", f"{self.kappa:g}", f"{target.rate:.4g}{clamped}", ""
+
+    def conflicts(self, training: Training, *, lost: str | None) -> Iterator[tuple[str, str, str]]:
+        """See `UploadMechanism.conflicts`."""
+        yield from super().conflicts(training, lost=lost)
+        if self.kappa == "measured" and training.bounded and not training.fractions:
+            yield (
+                "privacy.kappa learning.codec.name learning.codec privacy.mechanism privacy",
+                f"kappa is measured on the fraction bits of codec fixed-point, the codec is {training.codec}",
+                "write codec: fixed-point, or give kappa as a number",
+            )
+
+    def warnings(self, training: Training) -> Iterator[str]:
+        """See `UploadMechanism.warnings`: Theorem 1 asks for fair coins once K kappa >= (lambda - 1) eps."""
+        if self.kappa != "measured":
+            least = training.num_rounds * self.kappa / (self.order - 1.0)
+            if self.epsilon <= least:
+                yield (
+                    f"privacy.epsilon: {self.epsilon:g} over {training.num_rounds} rounds at kappa {self.kappa:g} asks "
+                    "for a bit error rate of one half (Li et al. 2025, Theorem 1), at which nothing can be learnt; "
+                    f"raise epsilon above {least:.4g}, or lower learning.rounds"
+                )
+        yield from super().warnings(training)
+
+    def _target(self, training: Training, kappa: float) -> TargetRate:
+        from privacy.mechanisms.bit_flipping import target_bit_error_rate
+
+        return target_bit_error_rate(
+            epsilon=self.epsilon, order=self.order, num_rounds=training.num_rounds, kappa=kappa
+        )
+
+    def _flips_on_air(self, training: Training, target: float | None) -> float | None:
+        from privacy.mechanisms.bit_flipping import aes_ciphertext_rate
+
+        rate = target
+        if rate is None and self.kappa != "measured":
+            rate = self._target(training, self.kappa).rate
+        return rate if rate is None or self.cipher != "aes" else float(aes_ciphertext_rate(rate))
+
+
+class BitFlippingBudget(Calibrated, FlippedBits):
+    """Bit flipping from a budget for the whole run that counts every bit of every upload; see `BitFlippingConfig`.
+
+    The evidence for `channel: native` costs delta: 1 - `confidence` for every round.
+    """
+
+    channel: Literal["native", "agnostic"] = "agnostic"
+    cipher: Literal["none", "stream"] = "none"
+
+    def target(
+        self, training: Training, *, sensitivity: float, kappa: KappaEstimate | None, found: Floats | None
+    ) -> tuple[float | Floats | None, dict[str, float]]:
+        """See `FlippedBits.target`."""
+        assert found is not None
+        delta, worst = self.budget.delta, float(found.max())
+        return found, {"sensitivity": sensitivity, "delta": delta, "target_bit_error_rate": worst}
+
+    def warnings(self, training: Training) -> Iterator[str]:
+        """Yield nothing: a budget counts bits, whatever the sensitivity."""
+        yield from ()

@@ -1,0 +1,156 @@
+"""The Gaussian mechanism on numbers before they become bits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from privacy.config.base import Calibrated, Epsilon, RenyiOrder, Training, UploadMechanism
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from privacy.events.claims import Claim
+    from privacy.events.releases import Release
+
+    Floats = NDArray[np.float64]
+
+
+class NoisyNumbers(UploadMechanism):
+    """Gaussian noise on every number. `sensitivity`: `printed` 2 eta G / |D_n| (13), or `all-steps`, E times that."""
+
+    protects = "numbers"
+    gaussian_noise = "Gaussian noise"
+    words = "noise multiplier"
+    remedy_of_steps = "write sensitivity: all-steps, which counts all steps and is no proof either, or local.steps: 1"
+
+    mechanism: Literal["gaussian"]
+    sensitivity: Literal["printed", "all-steps"] = "printed"
+
+    @property
+    def counts_all_steps(self) -> bool:
+        """See `UploadMechanism.counts_all_steps`."""
+        return self.sensitivity == "all-steps"
+
+    @abstractmethod
+    def noise(self, training: Training, *, distance: Floats, found: Floats | None) -> tuple[Floats, dict[str, float]]:
+        """Return sigma `[num_devices]`, and the numbers of the trial.
+
+        `distance` `[num_devices]`: the sensitivity; `found` `[num_rounds]`: noise multipliers that a budget for the run
+        leaves, by which sigma is then multiplied in every round.
+        """
+
+    def release(self, num_values: int, training: Training, *, target: float | None = None) -> Release:
+        """Return the whole upload as one Gaussian release; the multiplier is sigma over the sensitivity."""
+        from privacy.events.releases import Release
+
+        return Release(
+            kind="gaussian",
+            unit="sample",
+            parameter=self._multiplier(training),
+            assumptions=one_step(training),
+        )
+
+    def _multiplier(self, training: Training) -> float | None:
+        return None
+
+
+class GaussianConfig(NoisyNumbers):
+    """The Gaussian mechanism on numbers before they become bits, the baseline of Li et al. 2025.
+
+    - `delta` left out: the delta that turns (`order`, epsilon) Renyi DP into (epsilon, delta) DP, 0.25 at order 2;
+    - `calibration`: sigma as the paper prints it, or by `dp-accounting` for the same budget over all rounds;
+    - `sensitivity`: `printed` 2 eta G / |D_n| (13), which holds for one local step, or `all-steps`, E times that.
+    """
+
+    epsilon: Epsilon
+    order: RenyiOrder = 2.0
+    delta: Annotated[float, Field(ge=1e-12, lt=1.0)] | None = None
+    calibration: Literal["printed", "dp-accounting"] = "printed"
+
+    @property
+    def stated_delta(self) -> float:
+        """delta as written, or what turns (order, epsilon) Renyi DP into (epsilon, delta) DP."""
+        from privacy.mechanisms.gaussian_mechanism import delta_from_renyi
+
+        if self.delta is not None:
+            return self.delta
+        return delta_from_renyi(order=self.order, epsilon=self.epsilon, epsilon_prime=self.epsilon)
+
+    def noise(self, training: Training, *, distance: Floats, found: Floats | None) -> tuple[Floats, dict[str, float]]:
+        """See `NoisyNumbers.noise`."""
+        from privacy.mechanisms.gaussian_mechanism import calibrated_sigma, printed_sigma, spent_epsilon
+
+        delta, rounds = self.stated_delta, training.num_rounds
+        printed = printed_sigma(sensitivity=distance, num_rounds=rounds, epsilon=self.epsilon, delta=delta)
+        calibrated = calibrated_sigma(sensitivity=distance, num_rounds=rounds, epsilon=self.epsilon, delta=delta)
+        sigma = printed if self.calibration == "printed" else calibrated
+        spent = spent_epsilon(sigma=sigma, sensitivity=distance, num_rounds=rounds, delta=delta)
+        numbers = {
+            "sigma": float(sigma.max()),
+            "sigma_printed": float(printed.max()),
+            "sigma_calibrated": float(calibrated.max()),
+            "epsilon_accounted": float(spent.max()),
+            "delta": delta,
+            "sensitivity": float(distance.max()),
+        }
+        return sigma, numbers
+
+    def published(self, training: Training) -> tuple[Claim, ...]:
+        """See `UploadMechanism.published`."""
+        from privacy.events.published import gaussian_claim
+
+        return (
+            gaussian_claim(
+                epsilon=self.epsilon,
+                delta=self.stated_delta,
+                printed=self.calibration == "printed",
+                assumptions=one_step(training),
+            ),
+        )
+
+    @property
+    def asked(self) -> str:
+        """See `Mechanism.asked`."""
+        by = "dp-accounting" if self.calibration == "dp-accounting" else "as printed"
+        return f"{self.epsilon:g} ({by})"
+
+    def cells(self, training: Training, *, num_samples: int) -> tuple[str, str, str, str, str]:
+        """See `UploadMechanism.cells`: printed noise alone, for calibrated noise needs a library that loads slowly."""
+        sigma = ""
+        if self.calibration == "printed" and training.clip is not None:
+            from privacy.mechanisms.gaussian_mechanism import printed_sigma
+
+            distance = self.distance(training, num_samples=num_samples)
+            noise = printed_sigma(
+                sensitivity=distance, num_rounds=training.num_rounds, epsilon=self.epsilon, delta=self.stated_delta
+            )
+            sigma = f"{float(noise):.4g}"
+        return f"gaussian, {self.calibration}", f"{self.epsilon:g}", "", "", sigma
+
+    def _multiplier(self, training: Training) -> float:
+        from privacy.mechanisms.gaussian_mechanism import calibrated_sigma, printed_sigma
+
+        make = printed_sigma if self.calibration == "printed" else calibrated_sigma
+        found = make(sensitivity=1.0, num_rounds=training.num_rounds, epsilon=self.epsilon, delta=self.stated_delta)
+        return float(found)
+
+
+class GaussianBudget(Calibrated, NoisyNumbers):
+    """The Gaussian mechanism with noise from a budget for the whole run; see `GaussianConfig`."""
+
+    def noise(self, training: Training, *, distance: Floats, found: Floats | None) -> tuple[Floats, dict[str, float]]:
+        """See `NoisyNumbers.noise`."""
+        assert found is not None
+        farthest, sigma = float(distance.max()), float(distance.max() * found.max())
+        return distance, {"sensitivity": farthest, "delta": self.budget.delta, "sigma": sigma}
+
+
+def one_step(training: Training) -> tuple[str, ...]:
+    """Return the assumption of a sensitivity that several local steps rest on."""
+    from privacy.events.published import ONE_STEP
+
+    return (ONE_STEP,) if training.steps > 1 else ()

@@ -1,0 +1,146 @@
+"""Text of `phyloop check`: the learning task, the size of an upload, and the limits of each sweep point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fl.config import Learning
+from fl.config.scheme import Scheme
+from fl.footprint.fedavg import samples_per_device
+from fl.footprint.radio import upload_airtime_s
+from scenarios.cli.describe.budget import HEADS, budget_cells, learning_within
+from scenarios.plan.points import Plan, Point, value_of
+from scenarios.schema.consistency.conflict import mechanism_of
+from scenarios.schema.labels.labels import plain_setting, setting_cell
+from scenarios.schema.schema import Scenario
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """A table with a title; `left` lists the heads of left-aligned columns."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: tuple[str, ...] = ()
+
+
+def describe(scenario: Scenario) -> list[str]:
+    """Lines about the learning task and the size of a round."""
+    learning: Learning = learning_within(scenario)
+    return learning.describe(plain_setting)
+
+
+def listings(plan: Plan) -> list[Listing]:
+    """Tables with a row per sweep point, one for each kind of algorithm in the plan, and one for budgets."""
+    kinds: dict[str, list[Point]] = {}
+    for point in plan.points:
+        kinds.setdefault(point.scenario.learning.algorithm, []).append(point)
+    made = []
+    for points in kinds.values():
+        if points[0].scenario.learning.sends_amplitudes:
+            made.append(_amplitudes(plan, points))
+        elif points[0].scenario.learning.uses_radio:
+            made.append(_uploads(plan, points))
+    budgets = [(point, cells) for point in plan.points if (cells := budget_cells(point.scenario)) is not None]
+    if budgets:
+        made.append(
+            Listing(
+                title="Budget for the whole run:",
+                heads=(*_heads(plan), *HEADS),
+                rows=tuple((*_settings(plan, point), *cells) for point, cells in budgets),
+                left=(*_heads(plan), *HEADS[2:]),
+            )
+        )
+    return made
+
+
+def _heads(plan: Plan) -> tuple[str, ...]:
+    return tuple(path.rsplit(".", 1)[-1] for path in plan.swept_paths)
+
+
+def _settings(plan: Plan, point: Point) -> tuple[str, ...]:
+    return tuple(setting_cell(path, value_of(point, path)) for path in plan.swept_paths)
+
+
+def _amplitudes(plan: Plan, points: Sequence[Point]) -> Listing:
+    rows = []
+    for point in points:
+        scenario = point.scenario
+        caps = scenario.learning.caps(link=scenario.link, privacy=mechanism_of(scenario))
+        cells: tuple[str, ...] = ("", "", "", "no radio", "")
+        if caps is not None:
+            amplitudes = [_cell(cap) for cap in (caps.power, caps.lmc, caps.privacy)]
+            cells = (*amplitudes, caps.binding, _cell(caps.loss_bound))
+        rows.append((*_settings(plan, point), *cells))
+    return Listing(
+        title="Receive amplitude A at most:",
+        heads=(*_heads(plan), "power cap", "LMC cap", "privacy cap", "binds", "largest loss"),
+        rows=tuple(rows),
+        left=(*_heads(plan), "binds"),
+    )
+
+
+def _cell(value: object) -> str:
+    """A cap in a narrow column; empty for a cap that is unknown before the run."""
+    match value:
+        case None:
+            return ""
+        case float():
+            return "none" if value == float("inf") else f"{value:.4g}"
+    return str(value)
+
+
+def _uploads(plan: Plan, points: Sequence[Point]) -> Listing:
+    private = any(_protected(point.scenario) for point in points)
+    heads = ("mechanism", "epsilon", "kappa", "target p", "sigma") if private else ()
+    return Listing(
+        title="What one device sends in a round:",
+        heads=(*_heads(plan), "numbers", "bits", "airtime", *heads),
+        rows=tuple(
+            (*_settings(plan, point), *_upload(point.scenario), *(_privacy(point.scenario) if private else ()))
+            for point in points
+        ),
+        left=(*_heads(plan), "mechanism"),
+    )
+
+
+def _protected(scenario: Scenario) -> bool:
+    scheme = scenario.learning.upload_scheme
+    return scenario.privacy != "none" or (scheme is not None and scheme.own_epsilon is not None)
+
+
+def _upload(scenario: Scenario) -> tuple[str, str, str]:
+    learning = scenario.learning
+    size, bits = learning.num_values(), learning.payload_bits()
+    if size is None or bits is None:
+        return "", "", ""
+    airtime = upload_airtime_s(scenario.link, payload_bits=bits)
+    return f"{size:,}", f"{bits:,}", "no radio" if airtime is None else f"{airtime:.4g} s"
+
+
+def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:
+    """Mechanism, epsilon, kappa, bit error rate of Theorem 1, and noise."""
+    learning: Any = scenario.learning.played
+    privacy, scheme = mechanism_of(scenario), learning.upload_scheme
+    if scheme is None:
+        return "", "", "", "", ""
+    if privacy is not None and privacy.for_uploads is not None:
+        from fl.accounting.uploads import training_of
+
+        return privacy.for_uploads.cells(training_of(learning), num_samples=samples_per_device(learning))
+    if scheme.own_epsilon is None:
+        return "none", "", "", "", ""
+    return _promise(learning_within(scenario).upload_scheme)
+
+
+def _promise(scheme: Scheme) -> tuple[str, str, str, str, str]:
+    """Mechanism, epsilon and its scope, kappa, target bit error rate, and noise."""
+    whose = f"{scheme.own_epsilon:g} per {scheme.epsilon_per}{', as published' if scheme.as_published else ''}"
+    if (response := scheme.response) is None:
+        return plain_setting("learning.aggregation", scheme.model_dump(mode="json")), whose, "", "", ""
+    channel = plain_setting("learning.aggregation.channel", response.channel)
+    name = plain_setting("learning.aggregation.name", scheme.name)
+    return f"{name}, {channel}", whose, "", "" if response.flip_target is None else f"{response.flip_target:.4g}", ""

@@ -1,0 +1,180 @@
+"""Check the `report:` section before a run: a misspelt metric must not cost an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from fl.config.learning import algorithms
+from fl.config.measured import Measured, joined
+from scenarios.plan.points import Plan, listed, swept_keys, value_of
+from scenarios.report.published import Published, lists_in, of_plan, points_at, words_at
+from scenarios.report.tables.quantities import LINK_STUDY, SHARES
+from scenarios.schema.errors import KeyPath, ScenarioError, dotted, listing, mark_of, shorten
+from scenarios.schema.schema import Axis
+from scenarios.schema.schema_keys import schema_keys, unknown_key
+
+if TYPE_CHECKING:
+    from scenarios.schema.loader import LoadedScenario
+    from scenarios.schema.schema import TableConfig
+
+_WITHOUT = "run without published numbers: --set report.tables=[]"
+
+
+class _Place(NamedTuple):
+    """Where something of the section stands."""
+
+    loaded: LoadedScenario
+    at: KeyPath
+
+    def inside(self, *parts: str | int) -> _Place:
+        return _Place(self.loaded, (*self.at, *parts))
+
+    def refuse(self, problem: str, remedy: str, value: Any = None) -> ScenarioError:
+        file, line = mark_of(self.at, self.loaded.marks)
+        return ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key=dotted(self.at), value=value)
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def check_figures(loaded: LoadedScenario) -> None:
+    """Raise ScenarioError for a figure of something that is never measured or set."""
+    measures, learns = loaded.scenario.measure is not None, "learning" in loaded.document
+    for number, figure in enumerate(loaded.scenario.report.figures):
+        place = _Place(loaded, ("report", "figures", number))
+        of_link = measures and (not learns or figure.x in get_args(Axis))
+        measured = LINK_STUDY if of_link else _measured(loaded)
+        axes, rates, of_devices = measured.axes, measured.rates, measured.per_device
+        follows = figure.x in axes
+        if of_link and not follows:
+            raise place.inside("x").refuse("names no axis of a link study", f"write {listing(axes)}", figure.x)
+        if not follows and figure.x not in schema_keys():
+            remedy = f"write a dotted path{f', or {listing(axes)} for a curve along the run' if axes else ''}"
+            raise place.inside("x").refuse("names no key of a scenario", remedy, figure.x)
+        of_trials, of_rounds = measured.per_trial, (*measured.per_round, *of_devices)
+        series = figure.series_paths
+        if "device" in series:
+            # A curve per device needs an x along the run and a y that is known of each device.
+            for name, value, known, problem in (
+                ("x", figure.x, axes, f"tells no curves apart over x = {figure.x}"),
+                ("y", figure.y, (*of_devices, *rates), f"tells no curves of {figure.y} apart"),
+            ):
+                if value not in known:
+                    remedy = f"set {name} to {listing(known)}, or leave device out" if known else "leave device out"
+                    raise place.inside("series").refuse(problem, remedy, "device")
+        settings = [path for path in series if path != "device"]
+        for key, paths in (("series", settings), ("panels", [figure.panels or "label"]), ("where", figure.where)):
+            for path in paths:
+                if path not in schema_keys():
+                    raise place.inside(key).refuse("names no key of a scenario", "write a dotted path", path)
+        fitting = (*(of_rounds if follows else of_trials), *rates)
+        for key, name in (("y", figure.y), ("beside", figure.beside or figure.y)):
+            if name not in fitting:
+                problem = "names nothing that is measured"
+                if name in (of_trials if follows else of_rounds):
+                    whole = "one round" if follows else "a whole trial"
+                    problem = f"is no number of {whole}, which x = {figure.x} asks for"
+                raise place.inside(key).refuse(problem, f"write one of {listing(fitting)}", name)
+
+
+def _measured(loaded: LoadedScenario) -> Measured:
+    """What the algorithm of a scenario records; all of them where the sweep names others."""
+    swept = {at[-1] for at in swept_keys(loaded.document.get("sweep"))}
+    if swept & {"learning", "learning.algorithm"}:
+        return joined(one.measured() for one in algorithms.classes())
+    return loaded.scenario.learning.measured()
+
+
+# --- published numbers ----------------------------------------------------------------------------
+
+
+def check_tables(loaded: LoadedScenario, plan: Plan) -> None:
+    """Raise ScenarioError for published numbers of nothing that is measured, or at settings that cannot be.
+
+    A number at another number than those swept is not simulated, and no error; a word that no point has is one.
+    """
+    metrics = joined(point.scenario.learning.measured() for point in plan.points).per_trial
+    for number, config in enumerate(loaded.scenario.report.tables):
+        place = _Place(loaded, ("report", "tables", number))
+        if config.metric not in metrics:
+            remedy = _nearest(config.metric, metrics)
+            raise place.inside("metric").refuse("names no number of a whole trial", remedy, config.metric)
+        if config.unit == "percent" and config.metric not in SHARES:
+            problem = f"{config.metric} is no share, and has no percent"
+            raise place.inside("unit").refuse(problem, "leave unit out", config.unit)
+        if not config.published:
+            raise place.inside("published").refuse("holds no number", "add one, or leave the table out")
+        _check_settings(place.inside("at"), config.at, plan)
+        for entry, row in enumerate(config.published):
+            _check_settings(place.inside("published", entry, "at"), row.at, plan)
+            _check_lengths(place.inside("published", entry, "values"), row.values, {**config.at, **row.at})
+        _check_points(place, config, plan)
+
+
+def _check_settings(place: _Place, at: dict[str, Any], plan: Plan) -> None:
+    """Paths that exist, values that can be compared, and words that some point has."""
+    known = [path for path, key in schema_keys().items() if not key.indexed]
+    for path, value in at.items():
+        here = place.inside(path)
+        if path not in known:
+            raise here.refuse("names no key of a scenario", unknown_key(path, among=known))
+        for item in listed(value):
+            if not isinstance(item, str | int | float):
+                problem, remedy = "must be a word, a number or a list of them", f"write for example {path}: [1, 2]"
+                raise here.refuse(problem, remedy, value)
+            words = words_at(plan, path)
+            if isinstance(item, str) and item not in words and _is_meant(here, path, plan):
+                raise here.refuse(f"no point has {path} {shorten(item)}", _nearest(item, words))
+
+
+def _is_meant(here: _Place, path: str, plan: Plan) -> bool:
+    """Whether a word was written for this very sweep: by the same file as the sweep, or as the setting itself.
+
+    A file on top of it, or --set, may leave rivals out; their numbers are left out with them.
+    """
+    setting: KeyPath = ("sweep",) if path in plan.swept_paths else tuple(path.split("."))
+    return mark_of(here.at, here.loaded.marks)[0] == mark_of(setting, here.loaded.marks)[0]
+
+
+def _check_lengths(here: _Place, values: float | tuple[float, ...], at: dict[str, Any]) -> None:
+    """Lists among the settings of a row are as long as its values."""
+    lists = lists_in(at)
+    if not isinstance(values, tuple):
+        for path, value in lists.items():
+            problem = f"is one number, and {path} lists {len(value)} values"
+            raise here.refuse(problem, "write a list of as many numbers, or one value", values)
+    elif not lists:
+        problem = f"lists {len(values)} numbers, and no setting in at lists where they belong"
+        raise here.refuse(problem, "write one number, or list the values of a swept path in at")
+    else:
+        for path, value in lists.items():
+            if len(value) != len(values):
+                problem = f"lists {len(values)} numbers, and {path} {len(value)} values"
+                raise here.refuse(problem, "make the lists equally long")
+
+
+def _check_points(place: _Place, config: TableConfig, plan: Plan) -> None:
+    """Each number belongs to one point at most, and each point has one number at most."""
+    first: dict[int, Published] = {}
+    for published in of_plan(config, plan):
+        here = place.inside("published", *published.place[:1])
+        points = points_at(plan, published.at)
+        if len(points) > 1:
+            values = {path: [value_of(point, path) for point in points] for path in plan.swept_paths}
+            apart = [path for path, (one, *others) in values.items() if any(other != one for other in others)]
+            problem = f"its settings are those of {len(points)} points"
+            raise here.refuse(problem, f"add {listing(apart, last='and')} to at, or {_WITHOUT}")
+        for point in points:
+            earlier = first.setdefault(point.index, published)
+            if earlier is not published:
+                problem = f"two numbers, {earlier.value:g} and {published.value:g}, belong to one point"
+                raise here.refuse(problem, "keep one of them")
+
+
+def _nearest(word: str, words: Sequence[str]) -> str:
+    near = get_close_matches(word, words, n=1)
+    if near:
+        return f"did you mean {shorten(near[0])}"
+    return f"write one of {listing(words)}" if words else "leave it out"

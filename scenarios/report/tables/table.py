@@ -1,0 +1,77 @@
+"""Tables: as text on the terminal, on the page and as Markdown, and rows of CSV files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+_BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of text; None is an empty cell.
+
+    Columns of numbers are aligned to the right, all but those whose heads are in `left`; those in `wrapped` may break
+    into lines. The page shows no heads where all are empty.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | None, ...], ...]
+    left: Collection[str] = ()
+    wrapped: Collection[str] = ()
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Tells of each column if it is aligned to the right."""
+        return tuple(head not in self.left for head in self.columns)
+
+    def print(self, *, styles: Mapping[str, str] | None = None) -> None:
+        """Print the table; a cell that is a key of `styles` has that style of `rich`."""
+        from rich.console import Console
+        from rich.table import Table as Grid
+        from rich.text import Text
+
+        grid = Grid(box=None, pad_edge=False, header_style="bold")
+        for head, right in zip(self.columns, self.numeric, strict=True):
+            grid.add_column(head, justify="right" if right else "left", no_wrap=head not in self.wrapped)
+        for row in self.rows:
+            grid.add_row(*(Text(cell or "", style=(styles or {}).get(cell or "", "")) for cell in row))
+        # A table cut to a narrow window loses digits: let long lines wrap instead, unless columns may break.
+        fits = self.wrapped and Console().is_terminal
+        Console(width=None if fits else max(Console().width, 1000), soft_wrap=not fits).print(grid)
+
+    def markdown(self) -> str:
+        """The table as Markdown."""
+        ruler = ("---:" if numeric else "---" for numeric in self.numeric)
+        lines = [self.columns, *self.rows]
+        head, *rows = (f"| {' | '.join(escape_markdown(cell or '') for cell in row)} |" for row in lines)
+        return "\n".join([head, f"| {' | '.join(ruler)} |", *rows])
+
+
+def escape_markdown(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return re.sub(r"([\\|<>*_`\[\]])", r"\\\1", " ".join(text.split()))
+
+
+def csv_cell(value: object) -> object:
+    """The value; text that a spreadsheet would take for a formula, and run, has an apostrophe before it.
+
+    Numbers are no text and stay as they are, minus signs included.
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_BEGINS_A_FORMULA) else value
+
+
+def csv_row(values: Iterable[object]) -> str:
+    """One line of CSV, quoted where needed; None is an empty cell."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow([csv_cell(value) for value in values])
+    return buffer.getvalue()
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """A CSV file; a value that a row does not have is an empty cell."""
+    return "".join([csv_row(columns), *(csv_row(row.get(name) for name in columns) for row in rows)])

@@ -1,0 +1,1 @@
+"""Kinds of known answers: one class each, found by its `kind`."""

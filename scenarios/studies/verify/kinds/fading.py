@@ -1,0 +1,168 @@
+"""Known properties of the channel itself: delays and powers of its taps, and how it moves in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from scenarios.studies.verify.check import CONFIDENCE, Check, exact
+from scenarios.studies.verify.expected import EXPECTED, Expected
+
+if TYPE_CHECKING:
+    from phy.config import ChannelConfig
+    from scenarios.schema.loader import LoadedScenario
+
+_DRAWS = 4096
+"""Realisations drawn in one call."""
+_MOST_CALLS = 100
+_ROUNDING = 1e-4
+"""Sionna keeps delays in single precision."""
+
+
+@EXPECTED.register
+class PowerDelayProfile(Expected):
+    """Delays, in units of the delay spread, and powers [dB] of the taps as the standard prints them.
+
+    The tap whose mean power is farthest off is shown.
+    """
+
+    kind: Literal["power-delay-profile"]
+    delays: tuple[float, ...]
+    powers_db: tuple[float, ...]
+
+    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
+        """See `Expected`."""
+        channel = loaded.scenario.link.channel
+        taps = _Taps(channel, seed=loaded.scenario.seed)
+        powers = 10.0 ** (np.asarray(self.powers_db) / 10.0)
+        powers = powers / powers.sum()
+        delays = taps.delays_s / channel.delay_spread_s
+        if len(delays) != len(powers):
+            raise ValueError(f"{channel.model} has {len(delays)} taps, {len(powers)} are listed")
+
+        def width_db(half: NDArray[np.float64]) -> float:
+            return float(10.0 * np.log10((1.0 + half.max()) / (1.0 - half.max())))
+
+        # Largest relative spread of a tap's power is that of a Rayleigh one, 1; its interval is twice z / sqrt(n) wide.
+        rows, half = _rows(
+            lambda: np.abs(taps.draw(np.zeros(1))[..., 0]) ** 2 / powers,
+            fine=lambda half: width_db(half) <= resolves_db,
+        )
+        mean = rows.mean(axis=0)
+        worst = int(np.argmax(np.abs((mean - 1.0) / half)))
+        yield _check(
+            f"power over its table, worst of {len(powers)} taps ({worst + 1})",
+            mean[worst],
+            half[worst],
+            known=1.0,
+            resolves=f"{width_db(half):.2f} dB",
+            enough=width_db(half) <= resolves_db,
+            number=len(rows),
+        )
+        worst = int(np.argmax(np.abs(delays - np.asarray(self.delays))))
+        what = f"delay over delay spread, worst of {len(delays)} taps"
+        yield exact(what, float(delays[worst]), self.delays[worst], tolerance=_ROUNDING)
+        mean_delay = float(powers @ delays)
+        spread = float(np.sqrt(powers @ (delays - mean_delay) ** 2))
+        # The table is rounded to four digits and 0.1 dB.
+        yield exact("RMS delay spread over that asked for", spread, 1.0, tolerance=0.01)
+
+
+@EXPECTED.register
+class DopplerCorrelation(Expected):
+    """Clarke's J0(2 pi f_D tau) between instants `turns` = f_D tau apart.
+
+    `resolves_db` is read as that much of the Doppler frequency.
+    """
+
+    kind: Literal["doppler-correlation"]
+    turns: Annotated[tuple[float, ...], Field(min_length=1)]
+
+    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
+        """See `Expected`."""
+        from scipy import special
+
+        channel = loaded.scenario.link.channel
+        taps = _Taps(channel, seed=loaded.scenario.seed)
+        share = 10.0 ** (resolves_db / 10.0) - 1.0
+        instants = np.array([0.0, *self.turns]) / channel.max_doppler_hz
+        angle = 2.0 * np.pi * np.asarray(self.turns)
+        # How fast the correlation moves with the frequency.
+        slope = np.abs(angle * special.j1(angle))
+
+        def products() -> NDArray[np.float64]:
+            paths = taps.draw(instants)
+            return np.asarray((paths[..., :1] * paths[..., 1:].conj()).sum(axis=1).real)
+
+        def fine(half: NDArray[np.float64]) -> bool:
+            return bool((2.0 * half <= share * slope).all())
+
+        rows, half = _rows(products, fine=fine)
+        for place, turns in enumerate(self.turns):
+            yield _check(
+                f"correlation {turns:g} turns apart",
+                rows[:, place].mean(),
+                half[place],
+                known=float(special.j0(angle[place])),
+                resolves=f"{100 * (2.0 * half[place] / slope[place]):.0f} % of the speed",
+                enough=fine(half),
+                number=len(rows),
+            )
+
+
+class _Taps:
+    """Realisations of the paths to one antenna, a new lot at every call."""
+
+    def __init__(self, channel: ChannelConfig, *, seed: int) -> None:
+        from scenarios.engine.batch import start_tensorflow
+
+        start_tensorflow()
+        from phy.fading.build import build_propagation
+
+        self._propagation = build_propagation(channel, num_antennas=1)
+        self._seed, self._next = seed, 0
+        self.delays_s = np.asarray(self._propagation.delays_s, float)
+
+    def draw(self, instants_s: NDArray[np.float64]) -> NDArray[np.complex128]:
+        """Return `[_DRAWS, num_paths, instants]` at `instants_s` `[instants]` [s]."""
+        from phy.numerics.random import Purpose, round_keys
+
+        trials = tuple(range(self._next, self._next + _DRAWS))
+        self._next += _DRAWS
+        keys = round_keys(self._seed, trials, Purpose.CHANNEL, 0)
+        at = np.broadcast_to(instants_s.astype(np.float32), (_DRAWS, len(instants_s)))
+        return np.asarray(self._propagation.taps(keys, at))[:, 0].astype(complex)
+
+
+def _rows(
+    draw: Callable[[], NDArray[np.float64]], *, fine: Callable[[NDArray[np.float64]], bool]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Draw rows until half the intervals of the means of the columns are `fine`; return rows and half intervals."""
+    from scipy import special
+
+    quantile = float(special.ndtri(0.5 + CONFIDENCE / 2.0))
+    drawn: list[NDArray[np.float64]] = []
+    while True:
+        drawn.append(draw())
+        rows = np.concatenate(drawn)
+        half = quantile * rows.std(axis=0, ddof=1) / np.sqrt(len(rows))
+        if fine(half) or len(drawn) == _MOST_CALLS:
+            return rows, half
+
+
+def _check(what: str, mean: float, half: float, *, known: float, resolves: str, enough: bool, number: int) -> Check:
+    """Compare the mean of `number` draws, within `half` to either side, with a known number."""
+    return Check(
+        what=what,
+        measured=float(mean),
+        low=float(mean - half),
+        high=float(mean + half),
+        expected=(known, known),
+        resolves=resolves,
+        enough=enough,
+        observations=number,
+    )
