@@ -41,7 +41,7 @@ table: $(STAMP)  ## every chain in every engine and peer, what rounds cost, how 
 
 # Set-up is repeated only when what is installed would change. The project itself is installed editable.
 $(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12) and "phyloop needs Python 3.11 or 3.12; set PYTHON=python3.11")'
+	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13) and "phyloop needs Python 3.11 to 3.13; set PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -6,6 +6,7 @@ libraries loaded, so that dozens of kills cost the work that they interrupt and 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -96,9 +97,11 @@ class Running:
         return self._process.is_alive()
 
     def send(self, number: signal.Signals) -> None:
-        """A signal, if the process is still there."""
+        """Send a signal, if the process is still there."""
+        # Between the question and the signal the process may end and be reaped by the fork server.
         if self.is_alive:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def wait(self) -> Ended:
         self._process.join(PATIENCE_S)
