@@ -64,7 +64,7 @@ def timed(spent: dict[str, float]) -> Iterator[None]:
     from fl.schemes.coders.stochastic_bits import SignSums
     from fl.schemes.cpa.cpa import Cpa, CpaGathering
     from fl.schemes.probit.probit import Probit
-    from fl.uplink.protection import RandomizedResponse
+    from fl.uplink.protection import Protection
     from phy.links.orthogonal import OrthogonalLink
 
     parts: list[tuple[Any, str, str]] = [
@@ -72,7 +72,7 @@ def timed(spent: dict[str, float]) -> Iterator[None]:
         (Cpa, "encode", "encoding"),
         (Probit, "encode", "encoding"),
         (SignVote, "encode", "encoding"),
-        (RandomizedResponse, "cover", "flips"),
+        (Protection, "cover", "flips"),
         (OrthogonalLink, "send", "link"),
         (OrthogonalLink, "probe", "probing"),
         (CpaGathering, "add", "aggregation"),

@@ -35,7 +35,6 @@ class FlipMoments:
     ended = False
 
     def __init__(self, learning: FlipMomentsConfig, *, link: LinkConfig, privacy: None, seed: int, trial: int) -> None:
-        del privacy  # a codec alone is studied
         self._learning, self._seed, self._trial = learning, seed, trial
         self._transport = NumberTransport(
             link.resolve_digital(),
@@ -67,17 +66,14 @@ class FlipMoments:
         self._record.finish(index)
 
     def results(self, failure: str | None) -> list[TrialResult]:
-        """See `fl.checkpoints.Trials.results`."""
         rounds = self._record.of_trial("rounds")
         gaps = {f"largest_{moment}_gap": _gap(rounds, moment) for moment in ("mean", "variance")}
         return self._record.results((self._trial,), metrics=(gaps,), failures=(failure,))
 
     def state(self) -> State:
-        """See `fl.checkpoints.Resumable`."""
         return {"record": self._record.state(), "link": self._transport.bits.link.state()}
 
     def restore(self, state: State) -> None:
-        """See `fl.checkpoints.Resumable`."""
         self._record.restore(state["record"])
         self._transport.bits.link.restore(state["link"])
 
@@ -111,13 +107,11 @@ class BitDistance:
     ended = False
 
     def __init__(self, learning: BitDistanceConfig, *, link: LinkConfig, privacy: None, seed: int, trial: int) -> None:
-        del link, privacy  # nothing is sent
         self._learning, self._seed, self._trial = learning, seed, trial
         self._metrics: dict[str, float] = {}
 
     def round(self, index: int) -> None:
         """Estimate it in the only round."""
-        del index
         learning, drawn = self._learning, generator(self._seed, self._trial, Purpose.BIT_DISTANCE)
         codec = learning.codec.as_fractions()
         assert codec is not None
@@ -141,7 +135,6 @@ class BitDistance:
         }
 
     def results(self, failure: str | None) -> list[TrialResult]:
-        """See `fl.checkpoints.Trials.results`."""
         return [TrialResult(trial=self._trial, metrics=self._metrics, rounds={}, failure=failure)]
 
     def state(self) -> State:
@@ -149,6 +142,4 @@ class BitDistance:
         return {}
 
     def restore(self, state: State) -> None:
-        """See `fl.checkpoints.Resumable`."""
-        del state
         raise LearningError("a study of one round has no state to go on from")

@@ -31,12 +31,11 @@ from fl.recorder import Recorder
 from fl.results import TrialResult
 from fl.schemes.cpa.cpa_theory import aggregation_snr_db, coded_snr_db
 from fl.theory.convergence import Convergence
-from fl.uplink.build import build_uplink
-from fl.uplink.mechanisms import build_protection
-from fl.uplink.numbers import Uplink, check_range
+from fl.uplink.build import build_protection, build_uplink
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
 from fl.uplink.transport import NumberTransport
+from fl.uplink.uplink import Uplink, check_range
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import device_gains
@@ -224,7 +223,6 @@ class Federation:
         self.record.finish(index)
 
     def results(self, failure: str | None) -> list[TrialResult]:
-        """See `fl.checkpoints.Trials.results`."""
         return [fedavg_result(self, failure=failure)]
 
     def _updates(

@@ -198,7 +198,6 @@ class OverTheAir(Forgetful):
     def round(
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
     ) -> RoundOutcome:
-        """See `Algorithm.round`."""
         gradients = clipped_gradients(self._task.gradients(theta), self._config.gradient_bound)
         payload, jammers = self._sent(gradients, context), None
         if self._attackers.jam:
@@ -256,7 +255,6 @@ class DetectedSigns:
     def round(
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
     ) -> RoundOutcome:
-        """See `Algorithm.round`."""
         rate = None
         if self._config.debias:
             rate = self._uplink.probe(
@@ -283,11 +281,9 @@ class DetectedSigns:
         )
 
     def state(self) -> State:
-        """See `Algorithm.state`."""
         return self._uplink.state()
 
     def restore(self, state: State) -> None:
-        """See `Algorithm.restore`."""
         self._uplink.restore(state)
 
 
@@ -303,8 +299,6 @@ class ServerLangevin(Forgetful):
     def round(
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
     ) -> RoundOutcome:
-        """See `Algorithm.round`."""
-        del budget  # nothing is sent
         gradients = clipped_gradients(self._task.gradients(theta), self._config.gradient_bound)
         total = self._attackers.gradients(gradients.values, context=context).sum(axis=1)
         noise = real_normals(context.keys(Purpose.LANGEVIN_NOISE), num_values=self._task.dimension)
@@ -323,6 +317,4 @@ class ExactSamples(Forgetful):
     def round(
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
     ) -> RoundOutcome:
-        """See `Algorithm.round`."""
-        del theta, budget
         return RoundOutcome(theta=self._samples[:, context.round_index])

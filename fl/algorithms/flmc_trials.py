@@ -103,7 +103,6 @@ class FlmcTrials:
         return theta
 
     def state(self) -> State:
-        """See `fl.checkpoints.Resumable`."""
         return {
             "theta": self._theta,
             "moments": self._moments.state(),
@@ -115,7 +114,6 @@ class FlmcTrials:
         }
 
     def restore(self, state: State) -> None:
-        """See `fl.checkpoints.Resumable`."""
         self._theta = kept_array(state, "theta", like=self._theta)
         self._moments.restore(state["moments"])
         self.record.restore(state["record"])

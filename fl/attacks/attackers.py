@@ -56,8 +56,10 @@ class Attackers:
             return numbers
         return attack_updates(self._config, numbers, attackers=self.who[devices], devices=devices, context=context)
 
-    def bits(self, payload: NDArray[np.uint8], devices: NDArray[np.int64], context: UplinkContext) -> NDArray[np.uint8]:
-        """A `fl.uplink.numbers.BitAttack`, after privacy."""
+    def bits(
+        self, payload: NDArray[np.uint8], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.uint8]:
+        """A `fl.uplink.uplink.DeviceAttack`, after privacy."""
         if self._config is None:
             return payload
         return attack_bits(

@@ -27,8 +27,8 @@ from fl.partition.split import Partition
 from fl.recorder import Recorder, link_columns
 from fl.results import TrialResult
 from fl.tasks.base import LearningError
-from fl.uplink.mechanisms import build_protection
-from fl.uplink.received_updates import build_receiver
+from fl.uplink.build import build_protection, build_uplink
+from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, generator
@@ -127,7 +127,13 @@ class Reconstruction:
             seed=seed,
             trial=trial,
         )
-        self._receiver = build_receiver(config.one_round, link=link, model=self._model, protection=protection)
+        self._uplink = build_uplink(
+            config.one_round,
+            link=link,
+            model=self._model,
+            index=SenderIndex(config.one_round, link=link),
+            protection=protection,
+        )
         # What pixels are to the server: from 0 to 1.
         self._images = self._data.x_train.reshape(len(self._data.y_train), -1) / np.float64(
             image_facts(config.data.name).largest_pixel
@@ -144,7 +150,7 @@ class Reconstruction:
         games, count = self._games, self._config.num_devices
         devices = np.arange(count) + index * count
         context = UplinkContext(seed=self._seed, trials=(self._trial,), round_index=index)
-        received, reception, observed = self._receiver.send(self._updates(devices), context=context)
+        received, reception, observed = self._uplink.receive(self._updates(devices), context=context)
         rebuilt = self._invert(received)
         alike = likeness(rebuilt, held=games.held[index], images=self._images)
         alone = self._updates(games.member.size + devices).astype(np.float64)
@@ -158,7 +164,7 @@ class Reconstruction:
                 "mean_correlation": float(alike.correlation.mean()),
                 "recognised_share": float(alike.recognised.astype(np.int64).mean()),
                 "psnr_db": psnr_db(alike.squared_error),
-                **self._receiver.transport.spent(reception, np.arange(count)),
+                **self._uplink.transport.spent(reception, np.arange(count)),
             },
             link=link_columns(reception.counts),
             devices={
@@ -193,14 +199,14 @@ class Reconstruction:
         return {
             "record": self._record.state(),
             "pictures": self._pictures,
-            "link": self._receiver.transport.link.state(),
+            "link": self._uplink.transport.link.state(),
         }
 
     def restore(self, state: State) -> None:
         """See `fl.checkpoints.Resumable`."""
         self._record.restore(state["record"])
         self._pictures = {name: np.array(pictures, np.int64) for name, pictures in state["pictures"].items()}
-        self._receiver.transport.link.restore(state["link"])
+        self._uplink.transport.link.restore(state["link"])
 
     def results(self, failure: str | None) -> list[TrialResult]:
         """See `fl.run.Trials.results`."""

@@ -121,7 +121,6 @@ class FlmcGame:
         }
 
     def play(self, number: int) -> Batch:
-        """See `Game.play`."""
         trials = tuple(range(number * self._trials, (number + 1) * self._trials))
         audited = self._audited(UplinkContext(seed=self._seed, trials=trials))
         kept = audited.any(axis=1) if self._air is not None else audited
@@ -221,7 +220,6 @@ class FlmcGame:
         return bound * signs.sum(axis=2), signs.astype(np.float32)
 
     def claims(self, delta: float) -> tuple[Claim, ...]:
-        """See `Game.claims`."""
         return flmc_claims(
             self._config,
             privacy=self._privacy,

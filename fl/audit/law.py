@@ -113,7 +113,6 @@ class Law:
 
     def ends(self, round_index: int, *, devices: NDArray[np.int64]) -> tuple[ArrayLike, ArrayLike]:
         """Return the numbers of the null and of the alternative, broadcast to `[len(devices), games of a row]`."""
-        del round_index, devices
         return -self.far, self.far
 
     def released(self, num_rounds: int) -> NDArray[np.float64]:
@@ -176,17 +175,13 @@ class LearntLaw(Law):
 
     @property
     def scope(self) -> Scope:
-        """See `Law.scope`."""
         return "coordinate" if self.per_number else "round"
 
     @property
     def worlds(self) -> str:
-        """See `Law.worlds`."""
         return f"two uploads of {self.upload} numbers of one device, opposite in {'one' if self.per_number else 'all'}"
 
     def ends(self, round_index: int, *, devices: NDArray[np.int64]) -> tuple[ArrayLike, ArrayLike]:
-        """See `Law.ends`."""
-        del round_index, devices
         place = np.arange(self.upload or 1)
         numbers = self.far * ((place == 0) if self.per_number else 1.0 - 2.0 * (place % 2))
         return -numbers, numbers

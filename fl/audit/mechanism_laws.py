@@ -49,7 +49,6 @@ class CodecEncoder(Encoder):
     def encode(
         self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
     ) -> NDArray[np.uint8]:
-        """See `Encoder.encode`."""
         noisy = self.protection.perturb(updates, devices=devices % self.num_devices, context=context)
         return self.codec.encode(noisy[None], keys=context.keys(Purpose.ROUNDING)).payload
 
@@ -105,33 +104,26 @@ class CodecLaw(Law):
     @staticmethod
     def distance(config: FedAvgConfig, *, privacy: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return `apart`, of devices with `sizes` samples."""
-        del privacy, sizes
         return np.array([0.25 if config.codec.value_range is None else config.codec.value_range / 2.0])
 
     @staticmethod
     def parameter(facts: dict[str, float], apart: NDArray[np.float64]) -> float:
         """Return the parameter of every round where no budget calibrates it."""
-        del facts, apart
         return 1.0
 
     @property
     def scope(self) -> Scope:
-        """See `Law.scope`."""
         return self.lasts
 
     @property
     def worlds(self) -> str:
-        """See `Law.worlds`."""
         return f"one number of one device, 0 or {self.apart[0]:g}"
 
     def released(self, num_rounds: int) -> NDArray[np.float64]:
         """See `Law.released`: the less, the larger the parameter."""
-        del num_rounds
         return -self.parameters
 
     def ends(self, round_index: int, *, devices: NDArray[np.int64]) -> tuple[ArrayLike, ArrayLike]:
-        """See `Law.ends`."""
-        del round_index
         return 0.0, self._apart(devices).astype(np.float32)
 
     def _apart(self, devices: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -164,7 +156,7 @@ class GaussianLaw(CodecLaw):
 
     @staticmethod
     def distance(config: FedAvgConfig, *, privacy: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """See `CodecLaw.distance`: as `fl.uplink.mechanisms.build_protection` has it."""
+        """See `CodecLaw.distance`: as `fl.uplink.build.build_protection` has it."""
         return np.asarray(privacy.distance(training_of(config), num_samples=sizes))
 
     @staticmethod
@@ -174,7 +166,6 @@ class GaussianLaw(CodecLaw):
 
     @property
     def worlds(self) -> str:
-        """See `Law.worlds`."""
         return "models of one device that are the sensitivity apart"
 
     def _ratio(self, read: NDArray[np.float64], received: Received) -> NDArray[np.float64]:
@@ -228,7 +219,6 @@ class FlippingLaw(CodecLaw):
     @staticmethod
     def distance(config: FedAvgConfig, *, privacy: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
         """See `CodecLaw.distance`: one step."""
-        del privacy, sizes
         codec = config.codec.as_fractions()
         assert codec is not None
         return np.array([-codec.step])
@@ -236,17 +226,14 @@ class FlippingLaw(CodecLaw):
     @staticmethod
     def parameter(facts: dict[str, float], apart: NDArray[np.float64]) -> float:
         """See `CodecLaw.parameter`: the rate of wrong bits."""
-        del apart
         return facts["target_bit_error_rate"]
 
     @property
     def scope(self) -> Scope:
-        """See `Law.scope`."""
         return "coordinate"
 
     @property
     def worlds(self) -> str:
-        """See `Law.worlds`."""
         return "one weight of one device at two neighbouring values that differ in every bit"
 
     def score(self, received: Received) -> Scores:

@@ -21,7 +21,7 @@ from fl.schemes.coders.coder import Encoder
 from fl.tasks.base import LearningError
 from fl.uplink.build import build_response
 from fl.uplink.channel_credit import errors_together
-from fl.uplink.protection import Protection, RoundPlan, flipped
+from fl.uplink.protection import Protection, RoundPlan
 from fl.uplink.senders import exchangeable
 from fl.uplink.transport import BitTransport
 from phy.config import LinkConfig
@@ -83,7 +83,6 @@ class UploadGame(Game):
         )
 
     def play(self, number: int) -> Batch:
-        """See `Game.play`."""
         places = self.places
         worlds = draw_worlds(self._seed, number, places.count).reshape(len(places.audited), len(places.places))
         self._coder.restore(copy.deepcopy(self._begin_with))
@@ -138,15 +137,12 @@ class UploadGame(Game):
         return np.ascontiguousarray(cells.transpose(0, 2, 1, 3)).reshape(places.count, law.responses * per_block)
 
     def claims(self, delta: float) -> tuple[Claim, ...]:
-        """See `Game.claims`."""
         return self._law.claims(delta, played=self._played.indices, num_rounds=self._num_rounds, budget=self._budget)
 
 
 def _unflipped(received: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
     """Return the payload without the devices' own flips, as a listener with their seed knows it."""
-    if plan.flip_probability is None:
-        return received
-    return received ^ flipped(np.zeros_like(received), plan=plan, context=context)
+    return received ^ Protection().cover(np.zeros_like(received), plan=plan, context=context)
 
 
 def scheme_game(

@@ -46,7 +46,6 @@ class FlipMomentsConfig(Learning):
 
     @classmethod
     def measured(cls) -> Measured:
-        """See `Learning`."""
         return Measured(
             per_trial=("largest_mean_gap", "largest_variance_gap"),
             per_round=(
@@ -59,7 +58,6 @@ class FlipMomentsConfig(Learning):
         )
 
     def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
-        """See `Learning`."""
         yield from super().conflicts(link=link, privacy=privacy)
         limit = self.codec.value_range
         if limit is not None and self.largest > limit:
@@ -71,30 +69,23 @@ class FlipMomentsConfig(Learning):
             )
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> FlipMoments:
-        """See `Learning`."""
         from fl.algorithms.codec_studies import FlipMoments
 
         return FlipMoments(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
 
     def describe(self, label: Label) -> list[str]:
-        """See `Learning`."""
-        del label
         return [
             f"{self.rounds} values up to {self.largest:g}, {self.draws:,} copies from each of {self.num_devices} "
             f"devices, codec {self.codec.name}, {self.codec.bits_per_value} bits each"
         ]
 
     def num_values(self) -> int:
-        """See `Learning`."""
         return self.draws
 
     def payload_bits(self) -> int:
-        """See `Learning`."""
         return self.draws * self.codec.bits_per_value
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
-        """See `Learning`."""
-        del link
         values = self.num_devices * self.draws * _BYTES_PER_VALUE
         return values + 8 * self.rounds * self.num_devices * _SERIES_PER_DEVICE
 
@@ -130,7 +121,6 @@ class BitDistanceConfig(Learning):
 
     @classmethod
     def measured(cls) -> Measured:
-        """See `Learning`."""
         return Measured(per_trial=("kappa", "kappa_standard_error", "l1_distance"))
 
     @property
@@ -139,7 +129,6 @@ class BitDistanceConfig(Learning):
         return None
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> BitDistance:
-        """See `Learning`."""
         from fl.algorithms.codec_studies import BitDistance
 
         return BitDistance(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
@@ -149,21 +138,15 @@ class BitDistanceConfig(Learning):
         return path.startswith("learning.")
 
     def describe(self, label: Label) -> list[str]:
-        """See `Learning`."""
-        del label
         return [f"{self.num_pairs} pairs of {self.dimension:,} weights, codec {self.codec.name}"]
 
     def num_values(self) -> int:
-        """See `Learning`."""
         return self.dimension
 
     def payload_bits(self) -> int:
-        """See `Learning`."""
         return 0
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
-        """See `Learning`."""
-        del link
         return self.dimension * _BYTES_PER_VALUE + 8 * _SERIES_PER_DEVICE
 
     @property

@@ -124,7 +124,6 @@ class FedAvgConfig(Learning):
         return joined((_MEASURED, *(scheme.measured for scheme in schemes.classes())))
 
     def resolved(self) -> Self:
-        """See `Learning`."""
         if self.downlink == "ideal":
             return self
         downlink = with_engine(self.downlink.resolve_digital())
@@ -132,27 +131,22 @@ class FedAvgConfig(Learning):
 
     @property
     def upload_scheme(self) -> Scheme:
-        """See `Learning`."""
         return self.aggregation
 
     def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
-        """See `Learning`."""
         from fl.learning.fedavg_conflicts import fedavg_conflicts
 
         yield from super().conflicts(link=link, privacy=privacy)
         yield from fedavg_conflicts(self, link=link, privacy=privacy)
 
     def links(self) -> Mapping[str, LinkConfig]:
-        """See `Learning`."""
         return {} if self.downlink == "ideal" else {"learning.downlink": self.downlink}
 
     def downlink_bits(self) -> int | None:
-        """See `Learning`."""
         size = self.num_values()
         return None if size is None else size * (self.downlink_codec or self.codec).bits_per_value
 
     def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:
-        """See `Learning`."""
         if privacy is None or privacy.protects != "amplitude":
             return None
         return Conflict(
@@ -162,7 +156,6 @@ class FedAvgConfig(Learning):
         )
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
-        """See `Learning`."""
         from fl.accounting.uploads import scheme_within, upload_parameters
 
         upload_parameters(self, link=link, privacy=privacy)
@@ -170,19 +163,16 @@ class FedAvgConfig(Learning):
         yield from ()
 
     def settled(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Self:
-        """See `Learning`."""
         from fl.accounting.uploads import scheme_within
 
         return self.model_copy(update={"aggregation": scheme_within(self, link=link, privacy=privacy)})
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Federation:
-        """See `Learning`."""
         from fl.algorithms.fedavg import Federation
 
         return Federation(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
 
     def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
-        """See `Learning`."""
         from fl.accounting.ledger_fedavg import fedavg_account
 
         return fedavg_account(self, link=link, privacy=privacy, result=result)
@@ -194,7 +184,6 @@ class FedAvgConfig(Learning):
         return None if privacy.protects == "amplitude" else rounds_within(self, link=link, privacy=privacy)
 
     def describe(self, label: Label) -> list[str]:
-        """See `Learning`."""
         from fl.attacks.attacks import attack_in_words
         from fl.data.facts import image_facts
         from fl.data.whereabouts import find_data
@@ -239,7 +228,6 @@ class FedAvgConfig(Learning):
         return f"{'bits per upload known at run time' if bits is None else f'{bits:,} bits per upload'} ({name})"
 
     def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
-        """See `Learning`."""
         from fl.audit.attackers import nobody_honest
 
         if nobody_honest(self.attack, num_devices=self.num_devices):
@@ -257,7 +245,6 @@ class FedAvgConfig(Learning):
         return num_parameters(self.model, image_shape=facts.image_shape, num_classes=facts.num_classes)
 
     def payload_bits(self) -> int | None:
-        """See `Learning`."""
         size = self.num_values()
         return None if size is None else self.upload_bits(size)
 
@@ -267,17 +254,14 @@ class FedAvgConfig(Learning):
         return num_values * self.codec.bits_per_value if scheme.uses_codec else scheme.upload_bits(num_values)
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
-        """See `Learning`."""
         from fl.footprint.fedavg import bytes_per_trial
 
         return bytes_per_trial(self, link)
 
     def bytes_compiled(self, link: LinkConfig) -> int:
-        """See `Learning`."""
         return super().bytes_compiled(link) + _COMPILED_BYTES
 
     def held_at_once(self) -> str | None:
-        """See `Learning`."""
         from fl.footprint.blocks import held_at_once
 
         return held_at_once(self)

@@ -106,7 +106,6 @@ class FlmcConfig(Learning):
 
     @classmethod
     def measured(cls) -> Measured:
-        """See `Learning`."""
         return Measured(
             per_trial=("mse", "wasserstein2", "variance_ratio", "amplitude", "active_cap", *SPENT, "rounds_sent"),
             per_round=("squared_error", "amplitude", "peak_amplitude", "num_active", *RADIO, "num_attackers"),
@@ -134,20 +133,16 @@ class FlmcConfig(Learning):
 
     @property
     def access(self) -> Access | None:
-        """See `Learning`."""
         return self.transmission.access
 
     @property
     def modulation(self) -> Modulation:
-        """See `Learning`."""
         return self.transmission.modulation
 
     def resolved(self) -> Self:
-        """See `Learning`."""
         return self if self.lmc_cap is not None else self.model_copy(update={"lmc_cap": self.resolved_lmc_cap})
 
     def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
-        """See `Learning`."""
         from fl.attacks.conflicts import attack_conflicts
         from fl.attacks.flmc_attackers import check_attack
 
@@ -221,7 +216,6 @@ class FlmcConfig(Learning):
             )
 
     def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:
-        """See `Learning`."""
         if privacy is None or isinstance(privacy, AmplitudeMechanism):
             return None
         return Conflict(
@@ -263,19 +257,16 @@ class FlmcConfig(Learning):
             amplitude_caps(self, budget=privacy.budget, noise_power=sure_noise_power(link, privacy=privacy))
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> FlmcTrials:
-        """See `Learning`."""
         from fl.algorithms.flmc_trials import FlmcTrials
 
         return FlmcTrials(self, link=link, privacy=privacy, seed=seed, trials=trials)
 
     def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
-        """See `Learning`."""
         from fl.accounting.ledger_flmc import flmc_account
 
         return flmc_account(self, link=link, privacy=privacy, rounds=result.rounds, spent=result.privacy)
 
     def caps(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Caps | None:
-        """See `Learning`."""
         from fl.algorithms.amplitude_caps import caps_of
 
         return caps_of(self, link=link, privacy=privacy)
@@ -295,7 +286,6 @@ class FlmcConfig(Learning):
         return int(privacy.budget.rounds_within(release, most=self.rounds))
 
     def describe(self, label: Label) -> list[str]:
-        """See `Learning`."""
         from fl.attacks.attacks import attack_in_words
 
         return [
@@ -305,8 +295,6 @@ class FlmcConfig(Learning):
         ]
 
     def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
-        """See `Learning`."""
-        del privacy
         from fl.audit.attackers import nobody_honest
 
         if nobody_honest(self.attack, num_devices=self.num_devices):
@@ -322,11 +310,9 @@ class FlmcConfig(Learning):
         return self.task.dimension
 
     def payload_bits(self) -> int:
-        """See `Learning`."""
         return self.task.dimension
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
-        """See `Learning`."""
         m, devices = self.task.dimension, self.num_devices
         records = 8 * self.rounds * (_SERIES + (_LINK_SERIES * devices if self.detects else 0))
         radio = devices * m * (64 * self.uses_radio + 48 * (self.attack is not None))
@@ -339,10 +325,7 @@ class FlmcConfig(Learning):
         return self.detects and link.error_model != "error_free" and (link.error_model == "iid" or self.debias)
 
     def bytes_compiled(self, link: LinkConfig) -> int:
-        """See `Learning`."""
-        del link  # probes compile on a plain link as well
         return COMPILED_LINK_BYTES if self.detects else 0
 
     def numbers_stored_per_round(self) -> int:
-        """See `Learning`."""
         return 4 + (5 * self.num_devices if self.detects else 0)

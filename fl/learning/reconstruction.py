@@ -84,7 +84,6 @@ class ReconstructionConfig(Learning):
 
     @classmethod
     def measured(cls) -> Measured:
-        """See `Learning`."""
         return Measured(
             per_trial=(
                 *("mean_correlation", "recognised_share", "psnr_db"),
@@ -115,16 +114,13 @@ class ReconstructionConfig(Learning):
 
     @property
     def played(self) -> FedAvgConfig:
-        """See `Learning`."""
         return self.one_round
 
     @property
     def upload_scheme(self) -> Scheme:
-        """See `Learning`."""
         return self.aggregation
 
     def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
-        """See `Learning`."""
         from fl.data.facts import image_facts
         from fl.footprint.fedavg import training_samples
 
@@ -143,7 +139,6 @@ class ReconstructionConfig(Learning):
         yield from self.one_round.conflicts(link=link, privacy=privacy)
 
     def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:
-        """See `Learning`."""
         if privacy is None or (privacy.for_uploads is not None and not privacy.calibrated):
             return None
         return Conflict(
@@ -153,19 +148,16 @@ class ReconstructionConfig(Learning):
         )
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Reconstruction:
-        """See `Learning`."""
         from fl.attacks.reconstruction import Reconstruction
 
         return Reconstruction(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
 
     def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
-        """See `Learning`."""
         from fl.accounting.ledger_fedavg import reconstruction_account
 
         return reconstruction_account(self, link=link, privacy=privacy, result=result)
 
     def describe(self, label: Label) -> list[str]:
-        """See `Learning`."""
         from fl.data.whereabouts import find_data
 
         games, each = self.num_devices * self.rounds, self.samples_per_device
@@ -177,15 +169,12 @@ class ReconstructionConfig(Learning):
         ]
 
     def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
-        """See `Learning`."""
         return self.one_round.why_not_audited(privacy)
 
     def num_values(self) -> int | None:
-        """See `Learning`."""
         return self.one_round.num_values()
 
     def payload_bits(self) -> int | None:
-        """See `Learning`."""
         return self.one_round.payload_bits()
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
@@ -200,5 +189,4 @@ class ReconstructionConfig(Learning):
         return self.one_round.bytes_per_trial(link) + matches + records
 
     def bytes_compiled(self, link: LinkConfig) -> int:
-        """See `Learning`."""
         return super().bytes_compiled(link) + _COMPILED_BYTES

@@ -1,14 +1,82 @@
-"""Bits flipped at random for real: the artificial noise of bit-flipping privacy, Li et al. 2025 Section IV."""
+"""Bits flipped at random: the artificial noise of bit-flipping privacy, Li et al. 2025 Section IV."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.tasks.base import LearningError
+from phy.numerics.compiled import kernel, read_only, stage
+from phy.numerics.threefry import draw_lanes, positions, threefry
+from phy.numerics.workers import available_threads, run_tasks
 
+LEVELS = 10
+"""Binary digits of a probability that are compared for every bit; one bit in 1024 needs 32 more."""
+
+TIE_STREAM = np.uint32(1 << 31)
+
+_BLOCKS = 64
+"""Blocks of 64 bits that are worked on together."""
+
+_ALL, _ONE = np.uint32(0xFFFFFFFF), np.uint32(1)
 _BYTES_AT_ONCE = 1 << 20
-_MOST_BITS = 1 << 33
+
+
+@stage
+def _compare(
+    key0: Any, key1: Any, device: Any, start: Any, one: Any, words: Any, below: Any, tied: Any, blocks: Any
+) -> None:
+    """One digit of blocks whose counters lie `LEVELS` apart from `start` on; `one`: the threshold's digit, in all bits.
+
+    `below` and `tied` `[2, _BLOCKS]` hold the first and the second halves of the blocks.
+    """
+    less0, less1, even0, even1 = below[0], below[1], tied[0], tied[1]
+    draw_lanes((key0, key1), positions(device, start, LEVELS), words, np.int64(0), np.int64(_BLOCKS), blocks)
+    for i in range(blocks):
+        word0, word1 = words[i], words[_BLOCKS + i]
+        less0[i] |= np.uint32(even0[i] & np.uint32(np.uint32(~word0) & one))
+        less1[i] |= np.uint32(even1[i] & np.uint32(np.uint32(~word1) & one))
+        even0[i] &= np.uint32(~np.uint32(word0 ^ one))
+        even1[i] &= np.uint32(~np.uint32(word1 ^ one))
+
+
+@kernel
+def _flip(streams: Any, thresholds: Any, lines: Any, num_bytes: Any, payload: Any, first: Any, last: Any) -> None:
+    """Rows `first` to `last`: the line of `payload` that each stands for, `num_bytes` of it."""
+    below, tied = np.empty((2, _BLOCKS), np.uint32), np.empty((2, _BLOCKS), np.uint32)
+    drawn = np.empty(2 * _BLOCKS, np.uint32)
+    for row in range(first, last):
+        key0, key1, device = streams[row, 0], streams[row, 1], streams[row, 2]
+        leading = np.uint32(thresholds[row] >> np.uint64(32))
+        rest = np.uint32(thresholds[row] & np.uint64(0xFFFFFFFF))
+        line = payload[lines[row]]
+        # A probability of 1 has its only digit in front of the point.
+        sure = _ALL if leading >> np.uint32(LEVELS) else np.uint32(0)
+        for begin in range(0, num_bytes, 8 * _BLOCKS):
+            below[:], tied[:] = sure, np.uint32(~sure)
+            start, blocks = np.uint32(begin // 8 * LEVELS), min(_BLOCKS, (num_bytes - begin + 7) // 8)
+            for level in range(LEVELS):
+                digit = np.uint32(np.uint32(leading >> np.uint32(LEVELS - 1 - level)) & _ONE)
+                one = np.uint32(np.uint32(0) - digit)
+                _compare(key0, key1, device, np.uint32(start + np.uint32(level)), one, drawn, below, tied, blocks)
+            for i in range(blocks):
+                for half in range(2):
+                    flips, open_ = below[half, i], tied[half, i]
+                    at = begin + 8 * i + 4 * half
+                    if open_:
+                        # Bytes lie in memory from the lowest on, bits in a byte from the highest.
+                        for lane in range(32):
+                            bit = np.uint32(_ONE << np.uint32(8 * (lane // 8) + 7 - lane % 8))
+                            if open_ & bit:
+                                # The position itself may take 33 bits, its half does not.
+                                pair = np.uint32(4 * at + lane // 2)
+                                words = threefry(key0, key1, pair, np.uint32(device | TIE_STREAM))
+                                if (words[1] if lane % 2 else words[0]) < rest:
+                                    flips |= bit
+                    for byte in range(min(4, num_bytes - at)):
+                        line[at + byte] ^= np.uint8(flips >> np.uint32(8 * byte))
 
 
 def flip_bits(
@@ -31,21 +99,26 @@ def flip_bits(
     bit costs ten random bits at any p, drawn in a kernel: counters are (10 block + digit, device), and the two words of
     one call are the two halves of a block.
 
-    Raises LearningError for a probability that is NaN or outside [0, 1], and for arrays that do not fit.
+    Raises LearningError for a probability that is NaN or outside [0, 1].
     """
     probability = np.asarray(probability, np.float64)
-    _check(payload, probability=probability, num_bits=num_bits, keys=keys)
-    from fl.uplink.flip_kernels import LEVELS, flip_lines
-
+    wrong = probability[~((probability >= 0.0) & (probability <= 1.0))]
+    if wrong.size:
+        raise LearningError(f"flip probability {wrong[0]} lies outside 0 to 1; compute it from rates that are numbers")
     out = payload.copy(order="C")
     trials, devices = np.nonzero(probability > 0)
-    lines = trials * probability.shape[1] + devices
+    lines, num_bytes = trials * probability.shape[1] + devices, out.shape[-1]
     if not lines.size or not num_bits:
         return out
-    flat = out.reshape(-1, out.shape[-1])
+    flat = out.reshape(-1, num_bytes)
     thresholds = np.rint(probability[trials, devices] * 2.0 ** (LEVELS + 32)).astype(np.uint64)
     streams = np.concatenate([keys[trials], (devices[:, None] + first_device).astype(np.uint32)], axis=1)
-    flip_lines(flat, lines=lines, streams=streams, thresholds=thresholds)
+    rows, of_rows, limits = read_only(lines), read_only(streams), read_only(thresholds)
+    run_tasks(
+        lambda first, last: _flip(of_rows, limits, rows, num_bytes, flat, first, last),
+        num_tasks=len(lines),
+        threads=available_threads(),
+    )
     if num_bits % 8:
         padding = np.uint8(0xFF >> (num_bits % 8))
         out[..., -1] = (out[..., -1] & ~padding) | (payload[..., -1] & padding)
@@ -54,11 +127,6 @@ def flip_bits(
 
 def count_differences(first: NDArray[np.uint8], second: NDArray[np.uint8], *, num_bits: int) -> NDArray[np.int64]:
     """Bits among the first `num_bits` that differ between packed payloads `[..., num_bytes]` uint8, `[...]` int64."""
-    if first.shape != second.shape or 8 * first.shape[-1] < num_bits:
-        raise LearningError(
-            f"payloads of shapes {first.shape} and {second.shape} cannot be compared over {num_bits} bits; hand in "
-            "what was sent and what came of it"
-        )
     total = np.zeros(first.shape[:-1], np.int64)
     full, rest = divmod(num_bits, 8)
     width = max(_BYTES_AT_ONCE // max(total.size, 1), 1)
@@ -68,23 +136,3 @@ def count_differences(first: NDArray[np.uint8], second: NDArray[np.uint8], *, nu
     if rest:
         total += np.bitwise_count((first[..., full] ^ second[..., full]) >> np.uint8(8 - rest))
     return total
-
-
-def _check(
-    payload: NDArray[np.uint8], *, probability: NDArray[np.float64], num_bits: int, keys: NDArray[np.uint32]
-) -> None:
-    expected = (*probability.shape, -(-num_bits // 8))
-    if payload.dtype != np.uint8 or payload.shape != expected or keys.shape != (len(probability), 2):
-        raise LearningError(
-            f"a payload {payload.shape} of {payload.dtype} with keys {keys.shape} does not fit probabilities "
-            f"{probability.shape} of {num_bits} bits; it must be {expected} of uint8, with two words of key per trial"
-        )
-    if num_bits > _MOST_BITS:
-        raise LearningError(f"{num_bits} bits per device exceed {_MOST_BITS}; flip them in several payloads")
-    wrong = np.argwhere(~((probability >= 0.0) & (probability <= 1.0)))
-    if len(wrong):
-        trial, device = wrong[0]
-        raise LearningError(
-            f"flip probability {probability[trial, device]} of device {device} (row {trial} of the batch of trials) "
-            "lies outside 0 to 1; compute it from a target and a measured rate that are numbers"
-        )

@@ -1,18 +1,25 @@
-"""From the `aggregation:` of a scenario to its uplink."""
+"""From the `aggregation:` and `privacy:` of a scenario to the uplink and to what protects uploads."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.accounting.uploads import training_of, upload_parameters
 from fl.config.scheme import Scheme
 from fl.models.federated import FederatedModel
-from fl.uplink.channel_credit import errors_arrive, errors_together
-from fl.uplink.numbers import DeviceAttack, NumberUplink, Uplink
-from fl.uplink.protection import Protection, RandomizedResponse
-from fl.uplink.scheme_uplink import SchemeUplink
+from fl.tasks.base import LearningError
+from fl.uplink.protection import BitFlipping, GaussianNoise, Protection, RandomizedResponse
 from fl.uplink.senders import SenderIndex
 from fl.uplink.transport import BitTransport, NumberTransport
+from fl.uplink.uplink import DeviceAttack, NumberUplink, SchemeUplink, Uplink
 from phy.config import LinkConfig
+from phy.numerics.random import Purpose, generator
+from privacy.config import FlippedBits, Mechanism, NoisyNumbers
+from privacy.mechanisms.bit_distance import measure_kappa
 
 if TYPE_CHECKING:
     from fl.learning.fedavg import FedAvgConfig
@@ -25,7 +32,7 @@ def build_uplink(
     model: FederatedModel,
     index: SenderIndex,
     protection: Protection,
-    attack: DeviceAttack,
+    attack: DeviceAttack = lambda payload, **_: payload,
 ) -> Uplink:
     """Return the uplink for updates of `model` over `link`; `protection` is that of plain numbers.
 
@@ -44,12 +51,12 @@ def build_uplink(
         return NumberUplink(transport, index=index, codec=config.codec, scheme=scheme, attack=attack)
     bits = BitTransport(
         on_air,
-        protection=build_response(config.aggregation, link=link),
+        protection=build_response(scheme, link=link),
         num_devices=index.count,
         num_bits=scheme.upload_bits(model.num_parameters),
     )
     coder = scheme.build(pieces=model.pieces, receiver_limit=config.receiver_limit)
-    return SchemeUplink(coder, transport=bits, index=index, attack=attack, in_blocks=scheme.in_blocks)
+    return SchemeUplink(coder, transport=bits, index=index, scheme=scheme, attack=attack)
 
 
 def build_response(scheme: Scheme, *, link: LinkConfig) -> Protection:
@@ -57,11 +64,48 @@ def build_response(scheme: Scheme, *, link: LinkConfig) -> Protection:
     response = scheme.response
     if response is None or (response.flip_target is None and response.channel == "agnostic"):
         return Protection()
-    return RandomizedResponse(
-        response.flip_target,
-        channel=response.channel,
-        confidence=response.confidence,
-        probe_bits=link.probe_bits,
-        errors_arrive=errors_arrive(link),
-        errors_together=errors_together(link),
-    )
+    return RandomizedResponse(response, link=link)
+
+
+def build_protection(
+    privacy: Mechanism | None,
+    *,
+    config: FedAvgConfig,
+    sizes: NDArray[np.float64],
+    link: LinkConfig,
+    local_models: Callable[[], NDArray[np.float32]],
+    seed: int,
+    trial: int,
+) -> tuple[Protection, dict[str, float]]:
+    """Return the protection of a trial, and its privacy numbers by name; `sizes` `[num_devices]` are |D_n|.
+
+    `local_models()` `[n, M]`: uploads to measure kappa on. Raises LearningError without a sensitivity, and for a kappa
+    that cannot be measured; PrivacyError for a budget that holds nothing.
+    """
+    mechanism = None if privacy is None else privacy.for_uploads
+    if mechanism is None:
+        return Protection(), {}
+    training = training_of(config)
+    if training.clip is None:
+        raise LearningError(f"mechanism {mechanism.mechanism} needs a sensitivity; set learning.local.clip")
+    distance = mechanism.distance(training, num_samples=sizes)
+    found = upload_parameters(config, link=link, privacy=privacy)
+    if isinstance(mechanism, NoisyNumbers):
+        sigma, numbers = mechanism.noise(training, distance=distance, found=found)
+        return GaussianNoise(sigma, by_round=found), numbers
+    assert isinstance(mechanism, FlippedBits)
+    farthest, kappa = float(distance.max()), None
+    fractions = config.codec.as_fractions()
+    if mechanism.pairs is not None and fractions is not None:
+        kappa = measure_kappa(
+            local_models(),
+            sensitivity=farthest,
+            num_pairs=mechanism.pairs,
+            fraction_bits=fractions.fraction_bits,
+            value_range=fractions.value_range,
+            generator=generator(seed, trial, Purpose.BIT_DISTANCE),
+        )
+    target, numbers = mechanism.target(training, sensitivity=farthest, kappa=kappa, found=found)
+    if target is None:
+        raise LearningError("kappa can be measured on fixed-point bits only; write codec: fixed-point, or give kappa")
+    return BitFlipping(mechanism, target=target, link=link), numbers

@@ -1,23 +1,23 @@
 """What privacy does to an upload on its way: noise on the numbers, flips and ciphers on the bits.
 
-`Protection` is the seam: `GaussianNoise`, `BitFlipping`, `FixedFlips`. A round asks them in this order:
-`begin` (probe, decide), `perturb` (numbers), `cover` (bits, before the radio), `uncover` (bits, after it), `recover`
-(numbers).
+A round asks a `Protection` in this order: `begin` (probe, decide), `perturb` (numbers), `cover` (bits, before the
+radio), `uncover` (bits, after it), `recover` (numbers).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
-from fl.config.scheme import ChannelUse
-from fl.tasks.base import LearningError
+from fl.config.scheme import Response
 from fl.uplink.bit_flips import flip_bits
+from fl.uplink.channel_credit import errors_arrive, errors_together
+from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import DigitalUplink
 from phy.numerics.random import Purpose, seed_sequence
@@ -43,16 +43,13 @@ class RoundPlan:
     first_device: int = 0
 
     def of(self, devices: slice) -> RoundPlan:
-        """The plan of some devices, what was observed left out."""
-        return RoundPlan(
-            flip_probability=None if self.flip_probability is None else self.flip_probability[devices],
-            factor=None if self.factor is None else self.factor[devices],
-            first_device=self.first_device + devices.start,
-        )
+        """The plan with the flips of some devices alone."""
+        flips = self.flip_probability
+        return replace(self, flip_probability=None if flips is None else flips[devices], first_device=devices.start)
 
 
 class Protection:
-    """What stands between a device's numbers and what the server makes of them; this base changes nothing.
+    """What stands between a device's numbers and what the server makes of them; this base does nothing but flip bits.
 
     `block_bits`: bits on the air that stand or fall together, 1 without a block cipher.
     """
@@ -74,8 +71,16 @@ class Protection:
         return values
 
     def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
-        """Return packed bits `[1, K, air_bytes]` to send in place of `[1, K, num_bytes]`."""
-        return payload
+        """Return packed bits `[1, K, air_bytes]` to send in place of `[1, K, num_bytes]`, flipped as planned."""
+        if plan.flip_probability is None:
+            return payload
+        return flip_bits(
+            payload,
+            probability=plan.flip_probability[None],
+            num_bits=8 * payload.shape[-1],
+            keys=context.keys(Purpose.PRIVACY),
+            first_device=plan.first_device,
+        )
 
     def uncover(self, payload: NDArray[np.uint8], *, num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
         """Return packed bits `[1, K, num_bytes]` of what was received."""
@@ -98,7 +103,6 @@ class GaussianNoise(Protection):
     def perturb(
         self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
     ) -> NDArray[np.float32]:
-        """See `Protection.perturb`."""
         root = seed_sequence(context.seed, context.trials[0], Purpose.PRIVACY)
         drawn = np.random.Generator(
             np.random.Philox(
@@ -116,114 +120,84 @@ class GaussianNoise(Protection):
 class BitFlipping(Protection):
     """Bit-flipping DP, Li et al. 2025: devices add the flips that the channel does not surely make.
 
-    `target` is the end-to-end bit error rate p of Theorem 1 on the numbers' own bits; a block cipher changes what that
-    asks of the bits on the air, Remark 3. `errors_arrive`: whether the server keeps packets with errors; where it does
-    not, what it holds went through the device's own flips alone, and debiasing divides by those. `errors_together`:
-    bits of the channel that may err together, by which the probe says less (see `channel_credit`). `target` may be
-    another in every round, `[num_rounds]`.
+    `target`, one or `[num_rounds]`, is the end-to-end bit error rate p of Theorem 1 on the numbers' own bits; a block
+    cipher changes what that asks of the bits on the air, Remark 3. `link`, the one that is probed, names its
+    modulation. Where the server keeps no packet with errors, debiasing divides by the device's own flips alone.
     """
 
-    def __init__(
-        self,
-        config: FlippedBits,
-        *,
-        target: float | NDArray[np.float64],
-        probe_bits: int,
-        errors_arrive: bool = True,
-        errors_together: int = 1,
-    ) -> None:
-        self._config, self._targets, self._probe_bits = config, np.atleast_1d(target), probe_bits
-        self._errors_arrive, self._errors_together = errors_arrive, errors_together
+    def __init__(self, config: FlippedBits, *, target: float | NDArray[np.float64], link: LinkConfig) -> None:
+        self._config, self._targets, self._link = config, np.atleast_1d(target), link
         self._cipher: Cipher = build_cipher(config.cipher)
         self.block_bits = AES_BLOCK_BITS if config.cipher == "aes" else 1
 
     def air_bytes(self, num_bytes: int) -> int:
-        """See `Protection.air_bytes`."""
         return self._cipher.payload_bytes(num_bytes)
 
     def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
-        """See `Protection.begin`."""
-        counts = uplink.probe(self._probe_bits, context=context, caps={}, again=True)
+        config, link = self._config, self._link
+        counts = uplink.probe(link.probe_bits, context=context, caps={}, again=True)
         flips = plan_flips(
             probed_bits=counts.bits[0],
             probed_errors=counts.bit_errors[0],
             target=float(self._targets[context.round_index if self._targets.size > 1 else 0]),
-            channel=self._config.channel,
-            confidence=self._config.confidence,
-            cipher=self._config.cipher,
-            errors_together=self._errors_together,
+            channel=config.channel,
+            confidence=config.confidence,
+            cipher=config.cipher,
+            errors_together=errors_together(link),
         )
-        factor = None
-        if self._config.debias:
-            wrong = flips.expected if self._errors_arrive else self._own_rate(flips.flip_probability)
+        wrong, factor = flips.expected, None
+        if not errors_arrive(link):
+            own = flips.flip_probability
+            wrong = aes_plaintext_rate(own) if config.cipher == "aes" else own
+        if config.debias:
             factor = np.maximum(recovered_factor(wrong), SMALLEST_DEBIAS_FACTOR)
         return RoundPlan(flip_probability=flips.flip_probability, factor=factor, observed=flips.series())
 
-    def _own_rate(self, flip_probability: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Wrong bits of the numbers from flips on the air alone."""
-        return aes_plaintext_rate(flip_probability) if self._config.cipher == "aes" else flip_probability
-
     def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
-        """See `Protection.cover`: encrypted, then flipped."""
-        return flipped(self._cipher.encrypt(payload, keys=context.keys(Purpose.CIPHER)), plan=plan, context=context)
+        encrypted = self._cipher.encrypt(payload, keys=context.keys(Purpose.CIPHER))
+        return super().cover(encrypted, plan=plan, context=context)
 
     def uncover(self, payload: NDArray[np.uint8], *, num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
-        """See `Protection.uncover`."""
         return self._cipher.decrypt(payload, keys=context.keys(Purpose.CIPHER))[..., :num_bytes]
 
     def recover(self, values: NDArray[Any], *, plan: RoundPlan) -> NDArray[Any]:
-        """See `Protection.recover`: divided by 1 - 2 p of the rates that acted, where asked for."""
+        """Divide by 1 - 2 p of the rates that acted, where the mechanism debiases."""
         return values if plan.factor is None else np.asarray(values / plan.factor[:, None].astype(values.dtype))
 
 
 class RandomizedResponse(Protection):
-    """Every bit is wrong with probability `target` = 1 / (1 + e^eps) in the end, Warner 1965; None: never on purpose.
+    """Every bit is wrong with the `flip_target` 1 / (1 + e^eps) of `response` in the end, Warner 1965.
 
-    `channel`: `native` lets the bit errors that the channel surely makes count, (11) of Li et al. 2025 with the lower
+    Channel `native` lets the bit errors that the channel surely makes count, (11) of Li et al. 2025 with the lower
     confidence limit of a probe; `debias` adds the whole response and only divides by what the channel takes off the
     mean; `agnostic` knows nothing of it. What is left of the mean, by the point estimate, is the plan's `factor`:
     (1 - 2 target) (1 - 2 p_C) where response and channel follow each other; the channel's part is kept above
-    `SMALLEST_DEBIAS_FACTOR`. `errors_arrive` and `errors_together` as in
-    `BitFlipping`: errors that the server never gets neither protect nor take anything off the mean.
+    `SMALLEST_DEBIAS_FACTOR`. Errors that the server never gets neither protect nor take anything off the mean.
     """
 
-    def __init__(
-        self,
-        target: float | None,
-        *,
-        channel: ChannelUse,
-        confidence: float,
-        probe_bits: int,
-        errors_arrive: bool = True,
-        errors_together: int = 1,
-    ) -> None:
-        self._target, self._channel = target or 0.0, channel if errors_arrive else "agnostic"
-        self._confidence, self._probe_bits, self._errors_together = confidence, probe_bits, errors_together
+    def __init__(self, response: Response, *, link: LinkConfig) -> None:
+        self._target, self._confidence, self._link = response.flip_target or 0.0, response.confidence, link
+        self._channel = response.channel if errors_arrive(link) else "agnostic"
 
     def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
-        """See `Protection.begin`."""
         if self._channel == "agnostic":
             flips = np.full(uplink.num_devices, self._target)
             return RoundPlan(
                 flip_probability=flips, factor=recovered_factor(flips), observed={"flip_probability": flips}
             )
-        counts = uplink.probe(self._probe_bits, context=context, caps={}, again=True)
+        counts = uplink.probe(self._link.probe_bits, context=context, caps={}, again=True)
         plan = plan_flips(
             probed_bits=counts.bits[0],
             probed_errors=counts.bit_errors[0],
             target=self._target,
             channel="native" if self._channel == "native" else "agnostic",
             confidence=self._confidence,
-            errors_together=self._errors_together,
+            errors_together=errors_together(self._link),
         )
         # The response is known and may leave next to nothing at a small eps; only what is measured needs a floor.
         floor = SMALLEST_DEBIAS_FACTOR * recovered_factor(plan.flip_probability)
         factor = np.maximum(recovered_factor(plan.expected), floor)
         return RoundPlan(flip_probability=plan.flip_probability, factor=factor, observed=plan.series())
-
-    def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
-        """See `Protection.cover`."""
-        return flipped(payload, plan=plan, context=context)
 
 
 class FixedFlips(Protection):
@@ -233,22 +207,4 @@ class FixedFlips(Protection):
         self._plan = RoundPlan(flip_probability=np.full(num_devices, probability))
 
     def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
-        """See `Protection.begin`."""
         return self._plan
-
-    def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
-        """See `Protection.cover`."""
-        return flipped(payload, plan=plan, context=context)
-
-
-def flipped(payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
-    """The payload `[1, K, num_bytes]` with bits flipped as planned. Raises LearningError for a plan without flips."""
-    if plan.flip_probability is None:
-        raise LearningError("bits were to be flipped in a round without a plan of flips; call begin first")
-    return flip_bits(
-        payload,
-        probability=plan.flip_probability[None],
-        num_bits=8 * payload.shape[-1],
-        keys=context.keys(Purpose.PRIVACY),
-        first_device=plan.first_device,
-    )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
-from fl.config.scheme import ChannelUse
+from fl.config.scheme import ChannelUse, Response
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Senders
 from fl.schemes.cpa.cpa import Cpa
@@ -84,10 +84,15 @@ def test_the_plan_leaves_the_response_as_it_is_and_keeps_the_channel_above_the_f
 ) -> None:
     """At 40 dB no bit errs; at -40 dB 1 - 2 p is 0.008, and a probe of 20,000 bits errs by 0.007."""
     link = LinkConfig.model_validate(
-        {"modulation": "qpsk", "access": "orthogonal", "power": {"policy": "fixed", "snr_max_db": snr_max_db}}
+        {
+            "modulation": "qpsk",
+            "access": "orthogonal",
+            "power": {"policy": "fixed", "snr_max_db": snr_max_db},
+            "probe_bits": 20_000,
+        }
     )
     uplink = compile_digital(link, num_devices=2, num_bits=NUM_VALUES)
-    response = RandomizedResponse(1.0 / (1.0 + math.exp(EPSILON)), channel=channel, confidence=0.99, probe_bits=20_000)
-    factor = response.begin(uplink, context=ROUND).factor
+    response = Response(1.0 / (1.0 + math.exp(EPSILON)), channel, 0.99)
+    factor = RandomizedResponse(response, link=link).begin(uplink, context=ROUND).factor
     assert factor is not None
     np.testing.assert_allclose(factor, left, rtol=1e-9)

