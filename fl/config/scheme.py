@@ -36,16 +36,7 @@ EpsilonOrNone = Annotated[
 ChannelUse = Literal["native", "debias", "agnostic"]
 """What is known of the channel's bit errors is credited and undone, undone only, or ignored."""
 
-NOT_CLIPPED = (
-    "as_coded does not clip numbers to the range that its noise is for, so that no budget holds; leave as_coded out."
-)
-UNLIMITED = "numbers beyond [-1, 1] are not clipped: no epsilon holds for them"
-
-
 SCHEME_KEYS = "learning.aggregation.name learning.aggregation"
-
-
-UNPROVED = ": as published and not proved, because numbers beyond three standard deviations are not clipped"
 
 
 def belongs(key: str, owner: str, found: str) -> Conflict:

@@ -1,24 +1,27 @@
-"""The Laplace mechanism on scaled numbers, as the user writes it."""
+"""The Laplace mechanism on whole updates, a baseline of Lang et al. 2023: binary32 numbers with noise."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from fl.config.scheme import NOT_CLIPPED, UNLIMITED, UNPROVED, Epsilon, Scheme, schemes
+from fl.config.scheme import Epsilon, schemes
+from fl.draws import laplace
+from fl.schemes.coders.value_scheme import ValueScheme
+from phy.numerics.random import Purpose
+from privacy.events.releases import Release
+from privacy.mechanisms.additive_noise import laplace_scale
 
 if TYPE_CHECKING:
     from fl.audit.law import Law
-    from fl.models.federated import Piece
-    from fl.schemes.values.value_coder import ValueCoder
-    from privacy.events.claims import Claim
-    from privacy.events.releases import Release
+    from fl.schemes.coders.value_coder import Part
 
 
 @schemes.register
-class LaplaceScheme(Scheme):
+class LaplaceScheme(ValueScheme):
     """Laplace mechanism on x = (h - mean) / (3 std) per tensor, clipped to [-1, 1] (not so `as_coded`); binary32."""
 
     label: ClassVar[str] = "Laplace"
@@ -29,70 +32,38 @@ class LaplaceScheme(Scheme):
     epsilon: Epsilon = Field(default=0.5, description="per number and round")
     as_coded: bool = Field(default=False, description="without clipping to [-1, 1]: no epsilon holds")
 
-    def upload_bits(self, num_values: int) -> int:
-        """See `Scheme.upload_bits`: binary32."""
-        return 32 * num_values
+    @property
+    def bits_per_block(self) -> int:
+        return 32
 
-    def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> ValueCoder:
-        """See `Scheme.build`."""
-        from fl.schemes.values.laplace import LaplaceCode
-        from fl.schemes.values.scaling import TensorScaling
-        from fl.schemes.values.value_coder import ValueCoder
+    @property
+    def _scale(self) -> float:
+        return laplace_scale(self.epsilon, width=2.0)
 
-        return ValueCoder(
-            LaplaceCode(epsilon=self.epsilon, as_coded=self.as_coded),
-            num_values=sum(piece.size for piece in pieces),
-            scaling=TensorScaling(pieces),
-            receiver_limit=receiver_limit,
-        )
+    def to_codes(self, x: NDArray[np.float32], *, part: Part) -> NDArray[Any]:
+        """See `ValueScheme.to_codes`: x + Laplace(0, 2 / eps)."""
+        if not self.as_coded:
+            np.clip(x, -1.0, 1.0, out=x)
+        noise = laplace(part.words(Purpose.PRIVACY, count=x.shape[1]))
+        noise *= np.float32(self._scale)
+        x += noise
+        return x.view(np.uint32)
+
+    def to_values(self, codes: NDArray[Any], *, part: Part) -> NDArray[np.float32]:
+        """See `ValueScheme.to_values`; infinity and NaN among them where the bits say so."""
+        return np.array(codes, np.uint32).view(np.float32)
+
+    def log_ratio(self, codes: NDArray[np.int64], read: NDArray[np.float64], *, end: float) -> NDArray[np.float64]:
+        """See `ValueScheme.log_ratio`: (|y + x| - |y - x|) / scale."""
+        return np.asarray((np.abs(read[:, 0] + end) - np.abs(read[:, 0] - end)) / self._scale)
 
     @property
     def unbiased(self) -> bool:
         """See `Scheme.unbiased`: for numbers within three standard deviations."""
         return True
 
-    @property
-    def as_published(self) -> bool:
-        """See `Scheme.as_published`: the reference code does not clip, so that no epsilon holds."""
-        return self.as_coded
-
-    def describe(self, num_values: int | None) -> list[str]:
-        """See `Scheme.describe`."""
-        return [f"{line}{UNPROVED if self.as_coded else ''}" for line in super().describe(num_values)]
-
     def law(self, *, num_values: int | None) -> Law:
-        """See `Scheme.law`."""
-        from fl.schemes.values.laplace import LaplaceCode
-        from fl.schemes.values.value_coder import scaled_law
-
-        del num_values
-        code = LaplaceCode(epsilon=self.epsilon, as_coded=self.as_coded)
-        return scaled_law(
-            code,
-            unclipped=self.as_coded,
-            epsilon=self.epsilon,
-            source="Laplace noise 2 / eps",
-            proved=not self.as_coded,
-        )
-
-    @property
-    def published(self) -> tuple[Claim, ...]:
-        """See `Scheme.published`."""
-        from privacy.events.published import scaled_claims
-
-        return scaled_claims(self.epsilon)
+        return self.scaled_law(source="Laplace noise 2 / eps", proved=not self.as_coded)
 
     def release(self, num_values: int) -> Release:
-        """See `Scheme.release`: the noise of every number."""
-        from privacy.events.published import CLEAR_SCALES
-        from privacy.events.releases import Release
-
-        if self.as_coded:
-            return self.unprotected(NOT_CLIPPED, assumptions=(UNLIMITED,))
-        return Release(
-            kind="laplace",
-            unit="device",
-            coordinates=num_values,
-            parameter=self.epsilon,
-            assumptions=(CLEAR_SCALES,),
-        )
+        return self.scaled_release(kind="laplace", coordinates=num_values, parameter=self.epsilon)

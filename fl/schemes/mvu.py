@@ -1,28 +1,39 @@
-"""MVU, the minimum-variance unbiased mechanism, as the user writes it."""
+"""MVU, the minimum-variance unbiased mechanism: grid, private table, few bits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fl.config.base import PositiveFloat
-from fl.config.scheme import SCHEME_KEYS, Epsilon, Scheme, schemes
+from fl.config.scheme import SCHEME_KEYS, Epsilon, schemes
+from fl.draws import chosen
+from fl.schemes.coders.value_scheme import ValueScheme
 from phy.config.conflict import Conflict
+from phy.numerics.random import Purpose
+from privacy.events.claims import Claim
+from privacy.events.published import local_claim
+from privacy.events.releases import Release
+from privacy.mechanisms.mvu import MvuTable, mvu_table
 
 if TYPE_CHECKING:
     from fl.audit.law import Law
     from fl.learning.fedavg import FedAvgConfig
-    from fl.models.federated import Piece
-    from fl.schemes.values.value_coder import ValueCoder
-    from privacy.events.claims import Claim
-    from privacy.events.releases import Release
+    from fl.schemes.coders.value_coder import Part
 
 
 @schemes.register
-class MvuScheme(Scheme):
-    """Minimum-variance unbiased mechanism: few bits per number through an optimised private table."""
+class MvuScheme(ValueScheme):
+    """Minimum-variance unbiased mechanism: few bits per number through an optimised private table.
+
+    h is clipped to [-C, C], C = `clip`, and brought to [0, 1]; rounded stochastically to 2^`input_bits` points; sent as
+    a symbol of `output_bits` drawn from the private table; read as C (2 alpha - 1): unbiased for |h| <= C.
+    """
 
     label: ClassVar[str] = "MVU"
     largest_epsilon: ClassVar[float] = 20.0
@@ -37,18 +48,45 @@ class MvuScheme(Scheme):
         default=1, description="bits of the symbol that is sent"
     )
 
-    def upload_bits(self, num_values: int) -> int:
-        """See `Scheme.upload_bits`: `output_bits` per number."""
-        return num_values * self.output_bits
+    @property
+    def bits_per_block(self) -> int:
+        return self.output_bits
 
-    def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> ValueCoder:
-        """See `Scheme.build`."""
-        from fl.schemes.values.mvu import MvuCode
-        from fl.schemes.values.value_coder import ValueCoder
+    @property
+    def table(self) -> MvuTable:
+        """P and alpha."""
+        return mvu_table(epsilon=self.epsilon, input_bits=self.input_bits, output_bits=self.output_bits)
 
-        code = MvuCode(epsilon=self.epsilon, clip=self.clip, input_bits=self.input_bits, output_bits=self.output_bits)
-        num_values = sum(piece.size for piece in pieces)
-        return ValueCoder(code, num_values=num_values, receiver_limit=receiver_limit)
+    def to_codes(self, x: NDArray[np.float32], *, part: Part) -> NDArray[Any]:
+        np.clip(x, -self.clip, self.clip, out=x)
+        x *= np.float32(0.5 / self.clip)
+        x += np.float32(0.5)
+        words = part.words(Purpose.PRIVACY, count=x.shape[1])
+        if self.output_bits == 1:
+            # P_i1 is linear in the grid point, so that rounding first changes nothing.
+            low, high = self.table.probabilities[[0, -1], 1].astype(np.float32)
+            x *= high - low
+            x += low
+            return chosen(words, share=x)
+        steps = np.float32(len(self.table.grid) - 1)
+        x *= steps
+        lower = np.minimum(x, steps - 1).astype(np.int32)
+        x -= lower
+        row = lower + chosen(part.words(Purpose.ROUNDING, count=x.shape[1]), share=x)
+        # Walker's aliases: one word picks a column and says whether to stay there.
+        stay, other = _aliases(self)
+        column = words >> np.uint32(32 - self.output_bits)
+        place = (row.astype(np.uint32) << np.uint32(self.output_bits)) | column
+        stays = chosen(words << np.uint32(self.output_bits), share=stay[place])
+        return np.where(stays, column, other[place])
+
+    def to_values(self, codes: NDArray[Any], *, part: Part) -> NDArray[np.float32]:
+        return np.asarray((self.clip * (2.0 * self.table.symbols - 1.0)).astype(np.float32)[codes])
+
+    def log_ratio(self, codes: NDArray[np.int64], read: NDArray[np.float64], *, end: float) -> NDArray[np.float64]:
+        """See `ValueScheme.log_ratio`: ln P(code | 1) / P(code | 0) of the table."""
+        table = self.table.probabilities
+        return np.asarray(np.log(table[-1] / table[0])[codes])
 
     @property
     def unbiased(self) -> bool:
@@ -56,7 +94,6 @@ class MvuScheme(Scheme):
         return True
 
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
-        """See `Scheme.conflicts`."""
         if self.epsilon > self.largest_epsilon:
             problem = (
                 f"beyond epsilon {self.largest_epsilon:g} the table of mvu gives no noticeable privacy; "
@@ -65,24 +102,36 @@ class MvuScheme(Scheme):
             yield Conflict.of(f"learning.aggregation.epsilon {SCHEME_KEYS}", problem)
 
     def law(self, *, num_values: int | None) -> Law:
-        """See `Scheme.law`."""
-        from fl.schemes.values.mvu import MvuCode
-        from fl.schemes.values.value_coder import ValueLaw
+        from fl.schemes.coders.value_coder import ValueLaw
 
-        del num_values
-        code = MvuCode(epsilon=self.epsilon, clip=self.clip, input_bits=self.input_bits, output_bits=self.output_bits)
         source = "the private table's own bound"
-        return ValueLaw(code=code, bits_per_value=self.output_bits, epsilon=self.epsilon, source=source)
+        return ValueLaw(code=self, bits_per_value=self.output_bits, epsilon=self.epsilon, source=source)
 
     @property
     def published(self) -> tuple[Claim, ...]:
-        """See `Scheme.published`."""
-        from privacy.events.published import local_claim
-
         return (local_claim(epsilon=self.epsilon, per_upload=False, source="MVU, P_ij <= e^eps P_i'j"),)
 
     def release(self, num_values: int) -> Release:
         """See `Scheme.release`: every number at epsilon."""
-        from privacy.events.releases import Release
-
         return Release(kind="pure", unit="device", coordinates=num_values, parameter=self.epsilon)
+
+
+@lru_cache(maxsize=8)
+def _aliases(scheme: MvuScheme) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    return alias_tables(scheme.table.probabilities)
+
+
+def alias_tables(probabilities: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """Share that stays in a column, and the column that the rest goes to (Walker 1977), rows one after another."""
+    count = probabilities.shape[1]
+    stay, other = np.ones(probabilities.shape), np.tile(np.arange(count), (len(probabilities), 1))
+    for row, chances in enumerate(probabilities):
+        left = chances * count
+        small, large = list(np.flatnonzero(left < 1.0)), list(np.flatnonzero(left >= 1.0))
+        while small and large:
+            less, more = small.pop(), large[-1]
+            stay[row, less], other[row, less] = left[less], more
+            left[more] -= 1.0 - left[less]
+            if left[more] < 1.0:
+                small.append(large.pop())
+    return stay.astype(np.float32).ravel(), other.astype(np.uint8).ravel()

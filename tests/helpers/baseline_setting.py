@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fl.models.federated import Piece
-from fl.schemes.values.value_coder import ValueCode, ValueCoder
+from fl.schemes.coders.value_coder import ValueCoder
+from fl.schemes.coders.value_scheme import ValueScheme
 from phy.fading.block_taps import UplinkContext
 
 PIECES = (Piece(name="kernel", shape=(31, 3), offset=0), Piece(name="bias", shape=(8,), offset=93))
@@ -22,7 +23,7 @@ def updates(num_devices: int, *, seed: int = 1, num_values: int = NUM_VALUES) ->
     return (sizes * (0.3 + rng.normal(size=(num_devices, num_values)))).astype(np.float32)
 
 
-def there_and_back(code: ValueCode, values: np.ndarray, *, context: UplinkContext | None = None) -> np.ndarray:
+def there_and_back(code: ValueScheme, values: np.ndarray, *, context: UplinkContext | None = None) -> np.ndarray:
     """What the server reads of values `[K, M]`, without scaling and with every bit right."""
     scheme = ValueCoder(code, num_values=values.shape[1])
     devices, where = np.arange(len(values)), context or round_of()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -187,6 +187,7 @@ class HexagonalQuantizer:
         return out
 
 
+@lru_cache(maxsize=64)
 def build_quantizer(*, gamma: float, rate_bits: int, form: Form, dimension: int) -> Quantizer:
     """Scalar for dimension 1, hexagonal for 2. Raises LearningError for any other, and as the quantisers do."""
     if dimension == 1:

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from baseline_setting import PIECES, round_of, there_and_back
+from baseline_setting import round_of, there_and_back
 
+from fl.learning.fedavg import FedAvgConfig
+from fl.schemes import jopeq
+from fl.schemes.coders.value_coder import ValueCoder
 from fl.schemes.jopeq import JopeqScheme
-from fl.schemes.values.jopeq import JopeqCode
-from fl.schemes.values.value_coder import ValueCoder
-from fl.tasks.base import LearningError
+
+
+def scheme(**settings: Any) -> JopeqScheme:
+    return JopeqScheme(name="jopeq", **settings)
+
+
+@pytest.fixture
+def radius(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Set gamma over the root mean square of what is quantised."""
+    return lambda factor: monkeypatch.setattr(jopeq, "RADIUS_FACTOR", factor)
 
 
 def inputs(num_devices: int, num_values: int) -> np.ndarray:
     return np.random.default_rng(2).uniform(-1, 1, (num_devices, num_values)).astype(np.float32)
 
 
-def errors(code: JopeqCode, x: np.ndarray) -> np.ndarray:
+def errors(code: JopeqScheme, x: np.ndarray) -> np.ndarray:
     return there_and_back(code, x).astype(float) - x
 
 
 def test_levels_are_those_of_the_reference_code() -> None:
-    code = JopeqCode(epsilon=0.5, rate_bits=1)
+    code = scheme(epsilon=0.5, rate_bits=1)
     gamma = 1.5 * math.sqrt(1 + 2 * (2 / 0.5) ** 2)
     spacing = 2 * gamma / 3
     np.testing.assert_allclose(code.quantizer.points[:, 0], [-spacing, 0.0, spacing])
@@ -38,14 +50,17 @@ def test_levels_are_those_of_the_reference_code() -> None:
 def test_a_code_takes_the_bits_that_tell_its_levels_apart(
     rate_bits: int, dimension: int, levels: int, bits: int
 ) -> None:
-    code = JopeqCode(epsilon=0.5, rate_bits=rate_bits, dimension=dimension)
+    code = scheme(epsilon=0.5, rate_bits=rate_bits, dimension=dimension)
     assert (len(code.quantizer.points), code.bits_per_block, code.block) == (levels, bits, dimension)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_the_scalar_error_has_the_variance_of_eps_private_laplace_noise(epsilon: float) -> None:
+def test_the_scalar_error_has_the_variance_of_eps_private_laplace_noise(
+    epsilon: float, radius: Callable[[float], None]
+) -> None:
     # A radius of 12 root mean squares: 17 scales of the Laplace noise, which one in 10^7 exceeds. No overload.
-    code = JopeqCode(epsilon=epsilon, rate_bits=4, radius_factor=12.0)
+    radius(12.0)
+    code = scheme(epsilon=epsilon, rate_bits=4)
     x = inputs(400, 1000)
     error = errors(code, x)
     n, noise, cell = x.size, code.noise_variance, code.quantizer.cell_moment
@@ -62,8 +77,9 @@ def test_the_scalar_error_has_the_variance_of_eps_private_laplace_noise(epsilon:
     assert abs((error**2 * (x**2 - 1 / 3)).mean()) < 4 * math.sqrt(fourth * 4 / 45 / n)
 
 
-def test_the_error_of_a_pair_has_the_variance_of_eps_private_t_noise() -> None:
-    code = JopeqCode(epsilon=0.5, dimension=2, rate_bits=4, radius_factor=8.0)
+def test_the_error_of_a_pair_has_the_variance_of_eps_private_t_noise(radius: Callable[[float], None]) -> None:
+    radius(8.0)
+    code = scheme(epsilon=0.5, dimension=2, rate_bits=4)
     x = inputs(50, 4000)
     error = errors(code, x)
     n, noise, cell = x.size, code.noise_variance, code.quantizer.cell_moment / 2
@@ -80,10 +96,11 @@ def test_the_error_of_a_pair_has_the_variance_of_eps_private_t_noise() -> None:
 
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_without_overload_and_noise_the_error_is_uniform_over_the_cell(
-    dimension: int, monkeypatch: pytest.MonkeyPatch
+    dimension: int, radius: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JopeqCode, "_noise", lambda _self, words: np.zeros(words.shape, np.float32))
-    code = JopeqCode(epsilon=1.0, dimension=dimension, rate_bits=2, radius_factor=4.0)
+    monkeypatch.setattr(JopeqScheme, "_noise", lambda _self, words: np.zeros(words.shape, np.float32))
+    radius(4.0)
+    code = scheme(epsilon=1.0, dimension=dimension, rate_bits=2)
     error = errors(code, inputs(50, 2000)).reshape(-1, dimension)
     spacing = code.quantizer.spacing
     # Nearest to 0 of all its neighbours on the lattice, and so over the whole cell: the covering radius is reached.
@@ -96,62 +113,56 @@ def test_without_overload_and_noise_the_error_is_uniform_over_the_cell(
     assert moment.max() > (0.97 * radius) ** 2
 
 
-def test_the_dither_is_that_of_the_shared_seed() -> None:
-    code = JopeqCode(epsilon=0.5, rate_bits=4, radius_factor=12.0)
+def test_the_dither_is_that_of_the_shared_seed(radius: Callable[[float], None]) -> None:
+    radius(12.0)
+    code = scheme(epsilon=0.5, rate_bits=4)
     x = inputs(100, 1000)
-    scheme = ValueCoder(code, num_values=1000)
+    coder = ValueCoder(code, num_values=1000)
     devices = np.arange(100)
-    payload = scheme.encode(x, devices=devices, context=round_of())
-    right = scheme.decode(payload, devices=devices, context=round_of()) - x
+    payload = coder.encode(x, devices=devices, context=round_of())
+    right = coder.decode(payload, devices=devices, context=round_of()) - x
     for where, who in ((round_of(1), devices), (round_of(), devices + 1), (round_of(seed=4), devices)):
         # Another dither is not the one that was added: its own variance comes on top, twice.
-        wrong = scheme.decode(payload, devices=who, context=where) - x
+        wrong = coder.decode(payload, devices=who, context=where) - x
         assert wrong.var() == pytest.approx(right.var() + 2 * code.quantizer.cell_moment, rel=0.05)
 
 
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_the_noise_alone_gives_little_more_than_epsilon(dimension: int) -> None:
-    code = JopeqCode(epsilon=0.5, dimension=dimension)
+    code = scheme(epsilon=0.5, dimension=dimension)
     assert 0.5 < code.sure_epsilon < 0.6
-    fine = JopeqCode(epsilon=0.5, dimension=dimension, rate_bits=6)
+    fine = scheme(epsilon=0.5, dimension=dimension, rate_bits=6)
     assert fine.sure_epsilon == pytest.approx(0.5, rel=2e-3)
 
 
 def test_where_the_quantiser_hides_more_than_was_asked_for_it_is_refused() -> None:
     # R = 1: D^2 / 12 = (1 + V) / 12 reaches V = 8 / eps^2 at eps = sqrt(88).
     edge = math.sqrt(88.0)
-    assert JopeqCode(epsilon=edge * 0.999).noise_variance > 0
-    with pytest.raises(LearningError, match="lower epsilon or raise rate_bits"):
-        JopeqCode(epsilon=edge * 1.001)
-    assert JopeqCode(epsilon=edge * 1.001, rate_bits=2).noise_variance > 0
+
+    def problems(one: JopeqScheme) -> list[str]:
+        return [found.remedy for found in one.conflicts(FedAvgConfig(), num_values=9, calibrated=False)]
+
+    assert problems(scheme(epsilon=edge * 0.999)) == []
+    assert problems(scheme(epsilon=edge * 1.001)) == ["lower epsilon or raise rate_bits"]
+    assert problems(scheme(epsilon=edge * 1.001, rate_bits=2)) == []
 
 
 def test_any_bits_are_some_number_within_the_radius() -> None:
     for dimension in (1, 2):
-        code = JopeqCode(epsilon=0.5, dimension=dimension)
-        scheme = ValueCoder(code, num_values=999)
+        code = scheme(epsilon=0.5, dimension=dimension)
+        coder = ValueCoder(code, num_values=999)
         rng = np.random.default_rng(3)
-        payload = rng.integers(0, 256, (1, 20, -(-scheme.num_bits // 8)), dtype=np.uint8)
-        read = scheme.decode(payload, devices=np.arange(20), context=round_of())
+        payload = rng.integers(0, 256, (1, 20, -(-coder.num_bits // 8)), dtype=np.uint8)
+        read = coder.decode(payload, devices=np.arange(20), context=round_of())
         reach = np.abs(code.quantizer.points).max() + code.quantizer.spacing / 2
         assert np.abs(read).max() <= reach * (1 + 1e-6)
 
 
-def test_numbers_beyond_the_range_are_clipped_but_not_in_the_reference() -> None:
+def test_numbers_beyond_the_range_are_clipped_but_not_in_the_reference(radius: Callable[[float], None]) -> None:
     x = np.full((100, 1000), 3.0, np.float32)
     deviation = math.sqrt(8.0 / x.size)
-    clipped = there_and_back(JopeqCode(epsilon=1.0, rate_bits=4, radius_factor=12.0), x).mean()
+    radius(12.0)
+    clipped = there_and_back(scheme(epsilon=1.0, rate_bits=4), x).mean()
     assert clipped == pytest.approx(1.0, abs=4 * deviation)
-    as_coded = there_and_back(JopeqCode(epsilon=1.0, rate_bits=4, radius_factor=12.0, clip=False), x).mean()
+    as_coded = there_and_back(scheme(epsilon=1.0, rate_bits=4, as_coded=True), x).mean()
     assert as_coded == pytest.approx(3.0, abs=4 * deviation)
-
-
-def test_the_code_is_built_as_configured() -> None:
-    clipped = JopeqScheme(name="jopeq", epsilon=2.0, rate_bits=3, dimension=2)
-    assert clipped.code() == JopeqCode(epsilon=2.0, rate_bits=3, dimension=2)
-    as_coded = clipped.model_copy(update={"as_coded": True})
-    assert as_coded.code() == JopeqCode(epsilon=2.0, rate_bits=3, dimension=2, clip=False)
-    code = as_coded.build(pieces=PIECES).code
-    x = np.full((500, 2000), 3.0, np.float32)
-    # Within gamma = 4 little overloads: unclipped numbers come as 3 but for that, clipped ones as 1.
-    assert there_and_back(code, x).mean() > 2.0 > there_and_back(clipped.code(), x).mean()

@@ -9,7 +9,7 @@ import pytest
 from baseline_setting import there_and_back
 from scipy import optimize
 
-from fl.schemes.values.mvu import MvuCode, alias_tables
+from fl.schemes.mvu import MvuScheme, alias_tables
 from privacy.errors import PrivacyError
 from privacy.mechanisms.mvu import mvu_table, randomized_response
 
@@ -92,7 +92,7 @@ def test_no_other_solver_finds_a_better_table(epsilon: float) -> None:
 def test_decoded_numbers_are_unbiased_with_the_tables_variance(
     epsilon: float, input_bits: int, output_bits: int
 ) -> None:
-    code = MvuCode(epsilon=epsilon, clip=0.2, input_bits=input_bits, output_bits=output_bits)
+    code = MvuScheme(name="mvu", epsilon=epsilon, clip=0.2, input_bits=input_bits, output_bits=output_bits)
     steps = 2**input_bits - 1
     # On grid points of the table and between.
     inputs = np.concatenate([-0.2 + 0.4 * np.arange(steps + 1) / steps, [-0.13, 0.0, 0.077]])
@@ -112,7 +112,7 @@ def test_decoded_numbers_are_unbiased_with_the_tables_variance(
 
 @pytest.mark.parametrize(("input_bits", "output_bits"), [(1, 1), (2, 3)])
 def test_symbols_come_as_often_as_the_table_says(input_bits: int, output_bits: int) -> None:
-    code = MvuCode(epsilon=1.5, clip=1.0, input_bits=input_bits, output_bits=output_bits)
+    code = MvuScheme(name="mvu", epsilon=1.5, clip=1.0, input_bits=input_bits, output_bits=output_bits)
     grid = code.table.grid
     n = 100_000
     values = np.repeat(2 * grid - 1, n // 100)[None].repeat(100, axis=0)
@@ -125,7 +125,7 @@ def test_symbols_come_as_often_as_the_table_says(input_bits: int, output_bits: i
 
 
 def test_numbers_beyond_the_clip_are_clipped() -> None:
-    code = MvuCode(epsilon=3.0, clip=0.1, input_bits=2, output_bits=2)
+    code = MvuScheme(name="mvu", epsilon=3.0, clip=0.1, input_bits=2, output_bits=2)
     values = np.full((100, 2000), 5.0)
     read = there_and_back(code, values)
     deviation = 0.2 * math.sqrt(code.table.variances()[-1] / read.size)

@@ -1,14 +1,9 @@
-"""A scheme whose devices send every number (or pair of them) as a code of its own, which the server reads one by one.
-
-What codes there are is a `ValueCode`: Laplace noise, JoPEQ and MVU differ in that alone.
-"""
+"""The coder of schemes that send every number as a code, the scaling of tensors before it, and the law of a code."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +12,13 @@ from fl.aggregation.robust import aggregate_values
 from fl.audit.law import Law, Received, Scores
 from fl.codecs.bits.packing import VALUES_PER_GROUP, pack, unpack
 from fl.draws import LANES, device_words
+from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Known, Senders, WholeRound, checked_updates
+from fl.schemes.coders.value_scheme import ValueScheme
 from fl.schemes.mean import MeanScheme
-from fl.schemes.values.scaling import SideInformation, TensorScaling
-from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
 
-_BEYOND_THREE_SIGMA = 16
-_UNCLIPPED_SPACING = 64
 _VALUES_AT_ONCE = 1 << 18
 _BLOCKS_AT_ONCE = LANES * VALUES_PER_GROUP // 64
 """Parts hold a multiple of this many codes: whole bytes, whole groups of random words."""
@@ -45,89 +38,99 @@ class Part:
         return device_words(key, devices=self.devices, count=count, first=self.first)
 
 
-class ValueCode(Protocol):
-    """Numbers to codes of `bits_per_block` bits, `block` numbers in each, and back."""
+class TensorScaling:
+    """x = (h - mean) / (3 std) for every tensor of a model, and back, as the CPA reference code has it.
 
-    @property
-    def block(self) -> int:
-        """Numbers per code, L."""
-        ...
+    The server must know the scales `[2, K, num_tensors]`, mean and 3 std of every device. They come of the data and no
+    noise covers them: an epsilon of what is sent beside them says nothing of them, here as in the reference code.
+    """
 
-    @property
-    def bits_per_block(self) -> int:
-        """Bits per code."""
-        ...
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.places = [piece.place for piece in pieces]
 
-    def to_codes(self, x: NDArray[np.float32], *, part: Part) -> NDArray[Any]:
-        """Codes `[K, n / block]`, bool or unsigned, of `x` `[K, n]`, which may be written over."""
-        ...
+    def measure(self, updates: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Scales of updates `[K, M]`, with the std of the tensor's own numbers, divided by their count."""
+        scales = np.empty((2, len(updates), len(self.places)), np.float32)
+        for tensor, place in enumerate(self.places):
+            part = updates[:, place]
+            scales[0, :, tensor] = part.mean(axis=1)
+            centred = part - scales[0, :, tensor, None]
+            scales[1, :, tensor] = 3.0 * np.sqrt(np.einsum("km,km->k", centred, centred) / part.shape[1])
+        return scales
 
-    def to_values(self, codes: NDArray[Any], *, part: Part) -> NDArray[np.float32]:
-        """Numbers `[K, n]` of codes `[K, n / block]`, whatever the radio made of them."""
-        ...
+    def scale(self, part: NDArray[np.float32], scales: NDArray[np.float32], *, first: int) -> NDArray[np.float32]:
+        """x of numbers `first` .. of every device, `[K, n]`; 0 where a tensor is constant."""
+        out = np.empty_like(part)
+        for tensor, inside in self._tensors(first, part.shape[1]):
+            mean, spread = scales[:, :, tensor, None]
+            inverse = np.where(spread > 0.0, 1.0 / np.where(spread > 0.0, spread, 1.0), 0.0).astype(np.float32)
+            np.subtract(part[:, inside], mean, out=out[:, inside])
+            out[:, inside] *= inverse
+        return out
 
-    def log_ratio(self, codes: NDArray[np.int64], read: NDArray[np.float64], *, end: float) -> NDArray[np.float64]:
-        """Return ln Pr(code | end) / Pr(code | -end) `[n]`, or what grows with it, of codes `[n]` at every number.
+    def undo(self, part: NDArray[np.float32], scales: NDArray[np.float32], *, first: int) -> None:
+        """h of x `[K, n]`, in place."""
+        # A number whose bits were flipped may be as large as any.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for tensor, inside in self._tensors(first, part.shape[1]):
+                mean, spread = scales[:, :, tensor, None]
+                part[:, inside] *= spread
+                part[:, inside] += mean
 
-        `read` `[n, block]`: the numbers of the codes, as `to_values` reads them.
-        """
-        ...
+    def _tensors(self, first: int, count: int) -> Iterator[tuple[int, slice]]:
+        """Tensors that lie within `count` numbers from `first` on, and where."""
+        for tensor, place in enumerate(self.places):
+            start, stop = max(place.start - first, 0), min(place.stop - first, count)
+            if start < stop:
+                yield tensor, slice(start, stop)
 
 
 class ValueCoder(Coder):
     """The coder of schemes that send every number as a code. Flips on the channel are not undone.
 
-    `scaling`, where there is one, tells the server the mean and spread of every tensor beside the payload: assumed to
-    arrive without error, and counted in `side_bits`. `receiver_limit`: decoded numbers beyond it count as missing.
-    Raises LearningError for a model without numbers.
+    `scaling` tells the server the mean and spread of every tensor beside the payload: assumed to arrive without error.
+    `receiver_limit`: decoded numbers beyond it count as missing.
     """
 
     def __init__(
         self,
-        code: ValueCode,
+        code: ValueScheme,
         *,
         num_values: int,
         scaling: TensorScaling | None = None,
         receiver_limit: float | None = None,
     ) -> None:
-        if num_values < 1:
-            raise LearningError(f"a model of {num_values} numbers has nothing to send; give it at least one weight")
         self.code, self._num_values, self._scaling = code, num_values, scaling
         self._limit = receiver_limit
-        self._side: tuple[UplinkContext, SideInformation] | None = None
+        self._devices, self._scales = np.zeros(0, np.int64), np.zeros((2, 0, 0), np.float32)
 
     @property
     def num_bits(self) -> int:
         """Bits through the radio per device and round."""
-        return -(-self._num_values // self.code.block) * self.code.bits_per_block
-
-    @property
-    def side_bits(self) -> int:
-        """Bits beside them per device and round, which arrive as they are."""
-        return 0 if self._scaling is None else self._scaling.side_bits
+        return self.code.upload_bits(self._num_values)
 
     def encode(
         self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
     ) -> NDArray[np.uint8]:
-        """See `Coder.encode`; keeps this round's side information for `decode`."""
+        """See `Coder.encode`; keeps this round's scales for `decode`."""
         updates = checked_updates(updates, devices=devices, num_values=self._num_values)
         payload = np.empty((len(devices), -(-self.num_bits // 8)), np.uint8)
-        sides = []
+        if self._scaling is not None:
+            self._devices, self._scales = devices, np.empty((2, len(devices), len(self._scaling.places)), np.float32)
         for rows in self._rows(len(devices)):
-            side = None if self._scaling is None else self._scaling.measure(updates[rows], devices=devices[rows])
+            if self._scaling is not None:
+                self._scales[:, rows] = self._scaling.measure(updates[rows])
             for columns in self._columns(rows.stop - rows.start):
-                some = updates[rows, columns]
-                if self._scaling is None or side is None:
-                    x = some.copy()
+                x = updates[rows, columns]
+                if self._scaling is None:
+                    x = x.copy()
                 else:
-                    x = self._scaling.scale(some, side, first=columns.start)
+                    x = self._scaling.scale(x, self._scales[:, rows], first=columns.start)
                 if x.shape[1] % self.code.block:
                     x = np.pad(x, ((0, 0), (0, self.code.block - x.shape[1] % self.code.block)))
                 part = Part(devices=devices[rows], first=columns.start, context=context)
                 codes = self.code.to_codes(x, part=part)
                 payload[rows, self._stored(columns)] = pack(codes, bits=self.code.bits_per_block)
-            sides.append(side)
-        self._side = (context, _joined(sides, devices)) if self._scaling is not None else None
         return payload[None]
 
     def decode(
@@ -140,13 +143,8 @@ class ValueCoder(Coder):
     ) -> NDArray[np.float32]:
         """Numbers `[K, M]` float32 as the server reads them, of the devices whose payload `[1, K, num_bytes]` it is.
 
-        `columns`: only those, from a multiple of 64 L on. Raises LearningError for a payload that does not fit, and
-        where the side information of another round is at hand.
+        `columns`: only those, from a multiple of 64 L on. The round is the one that was encoded last.
         """
-        expected = (1, len(devices), -(-self.num_bits // 8))
-        if payload.shape != expected or payload.dtype != np.uint8:
-            raise LearningError(f"a payload {payload.shape} of {payload.dtype} does not fit {expected} of uint8")
-        side = self._side_of(devices, context)
         wanted = columns or slice(0, self._num_values)
         out = np.empty((len(devices), wanted.stop - wanted.start), np.float32)
         for some in self._columns(len(devices), within=wanted):
@@ -154,8 +152,8 @@ class ValueCoder(Coder):
             codes = unpack(payload[0][:, self._stored(some)], bits=self.code.bits_per_block, num_values=num_blocks)
             part = Part(devices=devices, first=some.start, context=context)
             values = self.code.to_values(codes, part=part)[:, : some.stop - some.start]
-            if self._scaling is not None and side is not None:
-                self._scaling.undo(values, side, first=some.start)
+            if self._scaling is not None:
+                self._scaling.undo(values, self._scales_of(devices), first=some.start)
             out[:, some.start - wanted.start : some.stop - wanted.start] = values
         return out
 
@@ -192,14 +190,12 @@ class ValueCoder(Coder):
         whole = known[:, first * bits : last * bits].reshape(len(known), last - first, bits).all(axis=-1)
         return np.repeat(whole, block, axis=1)[:, : columns.stop - columns.start]
 
-    def _side_of(self, devices: NDArray[np.int64], context: UplinkContext) -> SideInformation | None:
-        if self._scaling is None:
-            return None
-        if self._side is None or self._side[0] != context:
-            raise LearningError(
-                f"round {context.round_index} was not encoded here, so its tensors' scales are not known; encode first"
-            )
-        return self._side[1].of(devices)
+    def _scales_of(self, devices: NDArray[np.int64]) -> NDArray[np.float32]:
+        if np.array_equal(devices, self._devices):
+            return self._scales
+        # Empty seats of the link are lent to device 0, behind those that are taken: the first is the device's own.
+        numbers, first = np.unique(self._devices, return_index=True)
+        return self._scales[:, first[np.searchsorted(numbers, devices)]]
 
     def _rows(self, num_devices: int) -> Iterator[slice]:
         height = 1 << max((_VALUES_AT_ONCE // self._num_values).bit_length() - 1, 0)
@@ -221,9 +217,9 @@ class ValueCoder(Coder):
 
 @dataclass(frozen=True, kw_only=True)
 class ValueLaw(Law):
-    """Codes at either end of the range, told apart by `ValueCode.log_ratio` at numbers +-`end`."""
+    """Codes at either end of the range, told apart by `ValueScheme.log_ratio` at numbers +-`end`."""
 
-    code: ValueCode
+    code: ValueScheme
     end: float = 1.0
 
     def score(self, received: Received) -> Scores:
@@ -241,30 +237,3 @@ class ValueLaw(Law):
         arrived = (received.bits != 0).all(axis=1)
         features = np.nan_to_num(np.clip(read, -1e3, 1e3), nan=0.0).mean(axis=1)
         return np.where(arrived, np.nan_to_num(ratio), 0.0), np.where(arrived, features, 0.0)[:, None]
-
-
-def scaled_law(code: ValueCode, *, unclipped: bool, **promise: Any) -> ValueLaw:
-    """Return the law of numbers that the mean and spread of each tensor scale, clipped to [-1, 1] unless `unclipped`.
-
-    Only every 16th number is a game, so that it lies beyond three standard deviations and is clipped to the end of the
-    range. An unclipped number among 63 zeros is sqrt(64) / 3 once it is scaled. `promise`: fields of the law.
-    """
-    return ValueLaw(
-        code=code,
-        block=code.block,
-        bits_per_value=32,
-        spacing=_UNCLIPPED_SPACING if unclipped else _BEYOND_THREE_SIGMA * code.block,
-        end=math.sqrt(_UNCLIPPED_SPACING) / 3.0 if unclipped else 1.0,
-        assumptions=("mean and spread of every tensor, sent beside, tell nothing",),
-        **promise,
-    )
-
-
-def _joined(sides: list[SideInformation | None], devices: NDArray[np.int64]) -> SideInformation:
-    real = [side for side in sides if side is not None]
-    empty = np.zeros((0, 0), np.float32)
-    return SideInformation(
-        devices=devices,
-        mean=np.concatenate([side.mean for side in real]) if real else empty,
-        spread=np.concatenate([side.spread for side in real]) if real else empty,
-    )

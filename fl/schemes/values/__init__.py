@@ -1,1 +1,0 @@
-"""Schemes that send a code for each number: Laplace noise, JoPEQ and MVU."""
