@@ -60,10 +60,10 @@ learning:
 def timed(spent: dict[str, float]) -> Iterator[None]:
     """Wall time of the parts of a round, added up in `spent`; parts do not overlap."""
     from fl.local import LocalTrainer
-    from fl.schemes.coders.sign_bits import SignVote
     from fl.schemes.coders.stochastic_bits import SignSums
     from fl.schemes.cpa.cpa import Cpa, CpaGathering
     from fl.schemes.probit.probit import Probit
+    from fl.schemes.sign import SignVote
     from fl.uplink.protection import Protection
     from phy.links.orthogonal import OrthogonalLink
 

@@ -1,22 +1,48 @@
-"""signSGD with randomized response, as the user writes it."""
+"""signSGD: one sign per number, their mean or majority. Bernstein et al. 2018, and as a baseline Lang et al. 2023.
+
+    c_i = sign(delta_i)
+    mean:     theta^_i = eta sum_k w_k c_ki a / f_k
+    majority: theta^_i = eta sign(sum_k w_k c_ki)
+
+Randomized response with 1 / (1 + e^eps) comes after, as `Scheme.response` asks, and the channel after that:
+f_k = 1 - 2 p_k is what both leave of a sign. An update of 0 has no sign, and one bit no third value: a fair coin stands
+for it, drawn for the device, so that it adds nothing in the mean. Votes that balance leave a number as it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.config.base import PositiveFloat
-from fl.config.scheme import ChannelUse, EpsilonOrNone, Response, Scheme, belongs, flip_target, response_claims, schemes
+from fl.config.scheme import (
+    ChannelUse,
+    EpsilonOrNone,
+    Response,
+    Scheme,
+    belongs,
+    flip_target,
+    keep_factor,
+    response_claims,
+    schemes,
+)
+from fl.schemes.coders.coder import Coder, Senders, checked_updates
+from fl.schemes.coders.stochastic_bits import SignSums, received_signs, stochastic_bits
 from phy.config.conflict import Conflict
+from phy.fading.block_taps import UplinkContext
+from phy.numerics.random import Purpose
+from privacy.events.claims import Claim
 
 if TYPE_CHECKING:
     from fl.audit.law import Law
     from fl.learning.fedavg import FedAvgConfig
     from fl.models.federated import Piece
-    from fl.schemes.coders.sign_bits import SignVote
-    from privacy.events.claims import Claim
 
 
 @schemes.register
@@ -46,35 +72,22 @@ class SignScheme(Scheme):
     )
 
     def upload_bits(self, num_values: int) -> int:
-        """See `Scheme.upload_bits`: one bit per number."""
         return num_values
 
     def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> SignVote:
-        """See `Scheme.build`."""
-        from fl.schemes.coders.sign_bits import SignVote
-
-        return SignVote(
-            num_values=sum(piece.size for piece in pieces),
-            epsilon=self.epsilon,
-            vote=self.vote,
-            step=self.step,
-            decode=self.decode,
-        )
+        return SignVote(self, num_values=sum(piece.size for piece in pieces))
 
     @property
     def response(self) -> Response:
-        """See `Scheme.response`."""
         return Response(flip_target(self.epsilon), self.channel, self.confidence)
 
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
-        """See `Scheme.conflicts`."""
         if self.decode != "coded" and self.vote == "majority":
             yield belongs("decode", "vote mean", "the vote is majority")
         elif self.decode != "coded" and self.epsilon is None:
             yield belongs("decode", "randomized response", "and epsilon is none")
 
     def describe(self, num_values: int | None) -> list[str]:
-        """See `Scheme.describe`."""
         target = self.response.flip_target
         return [
             f"{line}: every bit is wrong with probability {target or 0.0:.4g} end to end"
@@ -85,11 +98,47 @@ class SignScheme(Scheme):
         """See `Scheme.law`: a bit is more often +1 in the alternative."""
         from fl.audit.law import Law
 
-        del num_values
         source = "Warner 1965, randomized response"
         return Law(epsilon=self.epsilon, source=source, channel_credited=self.channel == "native")
 
     @property
     def published(self) -> tuple[Claim, ...]:
-        """See `Scheme.published`."""
         return response_claims(self, "Warner 1965")
+
+
+@dataclass(frozen=True)
+class SignVote(Coder):
+    """The bit 1 stands for +1. `step` of the scheme is eta.
+
+    - `vote` `mean`, `decode` `coded`: a = tanh(eps/2), the raw mean of +-1 as the CPA reference has it, in which
+      randomized response is not undone, though the channel is; `unbiased`: a = 1, E[theta^_i] = eta sum_k w_k c_ki;
+    - `vote` `majority`: every device has its share of the votes, however often its bits come wrong.
+    """
+
+    scheme: SignScheme
+    num_values: int
+
+    def encode(
+        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.uint8]:
+        """See `Coder.encode`; coins for zeros are drawn from `Purpose.ROUNDING`."""
+        updates = checked_updates(updates, devices=devices, num_values=self.num_values)
+        return stochastic_bits(updates, slope=None, key=context.keys(Purpose.ROUNDING)[0], devices=devices)[None]
+
+    def gather(self, senders: Senders) -> SignSums:
+        """See `Coder.gather`; a majority ignores `factor`, a mean limits it as CPA does."""
+        majority, step = self.scheme.vote == "majority", self.scheme.step
+        kept = keep_factor(self.scheme.epsilon)
+        divisor = np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR * kept)
+        worth = np.ones_like(divisor) if majority else (kept if self.scheme.decode == "coded" else 1.0) / divisor
+        return SignSums(
+            num_values=self.num_values,
+            weights=senders.weights,
+            worth=worth,
+            update_of=lambda mean: np.asarray(step * (np.sign(mean) if majority else mean), np.float32),
+        )
+
+    def read(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
+        """See `Coder.read`: signs times the step."""
+        signs = received_signs(payload, senders, num_bits=self.num_values)
+        return np.asarray(signs * self.scheme.step, np.float32)

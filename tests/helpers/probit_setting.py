@@ -1,4 +1,4 @@
-"""Devices, a round and updates that the tests of PRoBit share."""
+"""Devices, a round, updates and the coder that the tests of PRoBit share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.schemes.probit.probit import Probit
+from fl.schemes.probit.scheme import ProbitScheme
 from phy.fading.block_taps import UplinkContext
 
 CONTEXT = UplinkContext(seed=8, trials=(1,), round_index=4)
@@ -23,3 +25,7 @@ def equal(count: int) -> Array:
 
 def some_updates(count: int, num_values: int, *, size: float = 0.05, seed: int = 1) -> Array:
     return np.random.default_rng(seed).uniform(-size, size, (count, num_values)).astype(np.float32)
+
+
+def probit(num_values: int, **settings: Any) -> Probit:
+    return Probit(ProbitScheme(name="probit", **settings), num_values=num_values)

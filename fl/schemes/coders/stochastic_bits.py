@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.schemes.coders.coder import Gathering, Senders
-from fl.tasks.base import LearningError
 from phy.numerics.random import threefry
 
 _CELLS_AT_ONCE = 1 << 20
@@ -77,8 +76,7 @@ class SignSums(Gathering):
     """sum_k w_k a_k c_ki / sum_k w_k over the devices k whose bit i arrived, while bits come in, block after block.
 
     Devices come in the order of `weights` w and `worth` a, `[K]` both. The sums are exact, so that their order, and the
-    blocks, do not matter. `update_of` makes the update of their mean. Raises LearningError for weights or worth that do
-    not fit or are not finite.
+    blocks, do not matter. `update_of` makes the update of their mean.
     """
 
     def __init__(
@@ -89,22 +87,12 @@ class SignSums(Gathering):
         worth: NDArray[np.float64],
         update_of: Callable[[NDArray[np.float64]], NDArray[np.float32]] = lambda mean: mean.astype(np.float32),
     ) -> None:
-        if weights.ndim != 1 or worth.shape != weights.shape:
-            raise LearningError(
-                f"weights {weights.shape} and factors {worth.shape} differ; give each device one of each"
-            )
-        if not (np.isfinite(weights).all() and np.isfinite(worth).all() and (weights >= 0.0).all()):
-            raise LearningError("a weight or a factor is negative or not a number; give shares that sum to 1")
         self._num_values, self._done, self._update_of = num_values, 0, update_of
         self._amounts, self._shares = _on_a_grid(weights * worth), _on_a_grid(weights)
         self._total, self._heard = np.zeros(num_values), np.zeros(num_values)
 
     def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
-        """Bits `[1, D, ceil(num_values / 8)]` uint8 of the next D devices, of which `known` `[D, num_values]` arrived.
-
-        Raises LearningError for shapes that do not fit.
-        """
-        self._check(payload, known)
+        """See `Gathering.add`."""
         count, num_values = payload.shape[1], self._num_values
         mine = slice(self._done, self._done + count)
         amounts, shares = self._amounts[mine], self._shares[mine]
@@ -122,27 +110,10 @@ class SignSums(Gathering):
                 total[columns] += 2.0 * _summed(amounts[rows], plus & here) - _summed(amounts[rows], here)
         self._done = mine.stop
 
-    def mean(self) -> NDArray[np.float64]:
-        """The mean of what was added, `[num_values]` float64; zero where nothing arrived."""
-        heard = self._heard
-        return np.divide(self._total, heard, out=np.zeros(self._num_values), where=heard > 0.0)
-
     def update(self) -> NDArray[np.float32]:
-        """See `Gathering.update`."""
-        return self._update_of(self.mean())
-
-    def _check(self, payload: NDArray[np.uint8], known: NDArray[np.bool_] | None) -> None:
-        num_bytes, left = -(-self._num_values // 8), len(self._shares) - self._done
-        count = payload.shape[1] if payload.ndim == 3 else 0
-        if payload.dtype != np.uint8 or payload.shape != (1, count, num_bytes) or count > left:
-            raise LearningError(
-                f"a payload {payload.shape} of {payload.dtype} does not fit {self._num_values} bits a device; it must "
-                f"be (1, devices, {num_bytes}) of uint8, of {left} devices at most"
-            )
-        if known is not None and known.shape != (count, self._num_values):
-            raise LearningError(
-                f"what is known of the bits has shape {known.shape}; it must be {(count, self._num_values)}, bit by bit"
-            )
+        """See `Gathering.update`: of the mean of what was added, `[num_values]`."""
+        heard = self._heard
+        return self._update_of(np.divide(self._total, heard, out=np.zeros(self._num_values), where=heard > 0.0))
 
 
 def received_signs(payload: NDArray[np.uint8], senders: Senders, *, num_bits: int) -> NDArray[np.float32]:

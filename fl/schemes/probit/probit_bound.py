@@ -24,8 +24,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.tasks.base import LearningError
-
 BoundForm = Literal["printed", "exact"]
 
 NOISE_TO_SIGNAL = 4.0
@@ -51,43 +49,36 @@ def dp_bound(
     - `exact`: the b' at which `privacy_loss` is epsilon; for `num_values` M, or for any number of them.
 
     b = max(D, (1 - 2 p) b'), for below D a probability would leave [0, 1]. `flip_rate` in [0, 1/2], one or `[K]`, gives
-    the shape of the result. Raises LearningError for epsilon or a clip that is not positive, or a rate out of range.
+    the shape of the result.
     """
-    largest = _largest(l1_clip, clip)
-    if not (math.isfinite(epsilon) and epsilon > 0.0):
-        raise LearningError(f"epsilon is {epsilon}, which promises nothing that can be kept; give it above 0")
-    rate = np.asarray(flip_rate, np.float64)
-    if not np.all((rate >= 0.0) & (rate <= 0.5)):
-        raise LearningError(f"a flip rate of {flip_rate!r} is not within 0 to 1/2; credit min(p, 1 - p)")
+    largest = min(clip or l1_clip, l1_clip)
     if form == "printed":
         effective = largest + (1.0 + 1.0 / epsilon) * 2.0 * l1_clip
     else:
-        effective = _exact_bound(epsilon, l1_clip=l1_clip, largest=largest, num_values=num_values)
-    return np.asarray(np.maximum(largest, (1.0 - 2.0 * rate) * effective))
+        effective = _exact_bound(epsilon, l1_clip=l1_clip, clip=clip, num_values=num_values)
+    return np.asarray(np.maximum(largest, (1.0 - 2.0 * np.asarray(flip_rate, np.float64)) * effective))
 
 
-def privacy_loss(
-    b: float, *, l1_clip: float, clip: float | None = None, flip_rate: float = 0.0, num_values: int | None = None
-) -> float:
-    """The exact eps of one device and round, see above; math.inf where b' does not exceed D.
+def privacy_loss(b: float, *, l1_clip: float, clip: float | None = None, num_values: int | None = None) -> float:
+    """The exact eps of one device and round at b', see above; math.inf where b' does not exceed D.
 
-    `num_values` M; None: its limit for many, M ln(1 + C / (M b')) -> C / b'. Raises LearningError as `dp_bound` does.
+    `num_values` M; None: its limit for many, M ln(1 + C / (M b')) -> C / b'.
     """
-    largest = _largest(l1_clip, clip)
-    if flip_rate >= 0.5:
-        return 0.0
-    effective = b / (1.0 - 2.0 * flip_rate)
-    return _loss(effective, l1_clip=l1_clip, largest=largest, num_values=num_values)
+    largest = min(clip or l1_clip, l1_clip)
+    if b <= largest:
+        return math.inf
+    whole = int(l1_clip / largest * (1.0 + 1e-12))
+    rest = max(l1_clip - whole * largest, 0.0)
+    if num_values is None:
+        spread = l1_clip / b
+    else:
+        spread = num_values * math.log1p(min(l1_clip / num_values, largest) / b)
+        if whole >= num_values:
+            whole, rest = num_values, 0.0
+    return spread - whole * math.log1p(-largest / b) - math.log1p(-rest / b)
 
 
-def adapted_bound(
-    estimate: NDArray[np.floating[Any]],
-    *,
-    b: float,
-    noise_power: float,
-    largest: float,
-    noise_to_signal: float = NOISE_TO_SIGNAL,
-) -> float:
+def adapted_bound(estimate: NDArray[np.floating[Any]], *, b: float, noise_power: float, largest: float) -> float:
     """b of the next round from the update `estimate` `[M]` that the server has just made public; our own rule.
 
         s^2 = max(mean_i theta^_i^2 - v, v sqrt(2 / M)),    b_{t+1} = b_t rho s / sqrt(v),
@@ -104,46 +95,21 @@ def adapted_bound(
     itself; the second term is what chance leaves of the difference, its standard error. Halving and doubling limit
     what one strange round can do. b_0 = `largest` is what was asked for: the share beta of devices that lie moves every
     entry by 2 beta b, s grows with it, and without the limit b would grow for ever once rho beta sqrt(K) > 1; so an
-    attack can switch the rule off, never make the influence larger than 2 beta b_0. Raises LearningError for a number
-    that is not positive.
+    attack can switch the rule off, never make the influence larger than 2 beta b_0.
     """
-    for name, value in (("b", b), ("its largest value", largest), ("noise_power", noise_power)):
-        if not (math.isfinite(value) and value > 0.0):
-            raise LearningError(f"{name} is {value} in the adaptive rule of PRoBit, which cannot be; give it above 0")
     power = float(np.mean(np.square(estimate, dtype=np.float64)))
     unclear = noise_power * math.sqrt(2.0 / estimate.size)
-    wanted = b * noise_to_signal * math.sqrt(max(power - noise_power, unclear) / noise_power)
+    wanted = b * NOISE_TO_SIGNAL * math.sqrt(max(power - noise_power, unclear) / noise_power)
     wanted = min(max(wanted, 0.5 * b), 2.0 * b)
     return min(max(wanted, SMALLEST_SHARE * largest), largest)
 
 
-def _largest(l1_clip: float, clip: float | None) -> float:
-    """D, the bound on every entry."""
-    for name, value in (("l1_clip", l1_clip), ("clip", clip)):
-        if value is not None and not (math.isfinite(value) and value > 0.0):
-            raise LearningError(f"{name} is {value}, which leaves nothing of an update; give it above 0")
-    return l1_clip if clip is None else min(clip, l1_clip)
-
-
-def _loss(effective: float, *, l1_clip: float, largest: float, num_values: int | None) -> float:
-    if effective <= largest:
-        return math.inf
-    whole = int(l1_clip / largest * (1.0 + 1e-12))
-    rest = max(l1_clip - whole * largest, 0.0)
-    if num_values is None:
-        spread = l1_clip / effective
-    else:
-        spread = num_values * math.log1p(min(l1_clip / num_values, largest) / effective)
-        if whole >= num_values:
-            whole, rest = num_values, 0.0
-    return spread - whole * math.log1p(-largest / effective) - math.log1p(-rest / effective)
-
-
-def _exact_bound(epsilon: float, *, l1_clip: float, largest: float, num_values: int | None) -> float:
+def _exact_bound(epsilon: float, *, l1_clip: float, clip: float | None, num_values: int | None) -> float:
     """Bisection in b' - D on a logarithmic scale, from the side on which the promise holds."""
+    largest = min(clip or l1_clip, l1_clip)
 
     def loss(excess: float) -> float:
-        return _loss(largest + excess, l1_clip=l1_clip, largest=largest, num_values=num_values)
+        return privacy_loss(largest + excess, l1_clip=l1_clip, clip=clip, num_values=num_values)
 
     # C / b' + C / (b' - D) bounds the loss from above, so this is enough.
     high = low = 2.0 * l1_clip / epsilon

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from fl.config.base import PositiveFloat
 from fl.config.measured import Measured
 from fl.config.scheme import SCHEME_KEYS, ChannelUse, Epsilon, Response, Scheme, belongs, schemes
+from fl.schemes.probit.probit import Probit
+from fl.schemes.probit.probit_bound import SMALLEST_SHARE, dp_bound, privacy_loss
 from phy.config.conflict import Conflict
+from privacy.events.claims import Claim
+from privacy.events.events import Ledger
+from privacy.events.published import local_claim
+from privacy.events.releases import Release, Uploads
 
 if TYPE_CHECKING:
     from fl.audit.law import Law
     from fl.learning.fedavg import FedAvgConfig
     from fl.models.federated import Piece
-    from fl.schemes.probit.probit import Probit
-    from privacy.events.claims import Claim
-    from privacy.events.events import Ledger
-    from privacy.events.releases import Release, Uploads
+
+_MOST_ENTRIES = 4096
 
 
 @schemes.register
@@ -66,18 +71,30 @@ class ProbitScheme(Scheme):
         return self
 
     def upload_bits(self, num_values: int) -> int:
-        """See `Scheme.upload_bits`: one bit per number."""
         return num_values
 
     def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> Probit:
-        """See `Scheme.build`."""
-        from fl.schemes.probit.probit import build_probit
+        return Probit(self, num_values=sum(piece.size for piece in pieces))
 
-        return build_probit(self, num_values=sum(piece.size for piece in pieces))
+    def needed_bound(self, num_values: int | None) -> float:
+        """Return the b that epsilon asks for without a channel; `num_values` M (None: any) matters to `exact`."""
+        if self.epsilon is None or self.l1_clip is None:
+            return 0.0
+        bound = dp_bound(
+            epsilon=self.epsilon, l1_clip=self.l1_clip, clip=self.clip, form=self.form, num_values=num_values
+        )
+        return float(bound)
+
+    def first_bound(self, num_values: int | None) -> float:
+        """Return b of the first round: the one given (`fixed`), or `clip`, or the largest of the adaptive rule.
+
+        The latter two are raised to what epsilon asks for.
+        """
+        start = self.b if self.clip is None else self.clip
+        return start if self.bound == "fixed" else max(start, self.needed_bound(num_values))
 
     @property
     def response(self) -> Response:
-        """See `Scheme.response`."""
         return Response(None, self.channel, self.confidence)
 
     @property
@@ -86,11 +103,12 @@ class ProbitScheme(Scheme):
         return True
 
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
-        """See `Scheme.conflicts`."""
-        from fl.schemes.probit.probit import probit_problem
-
-        problem = None if calibrated else probit_problem(self, num_values=num_values)
-        if problem is not None:
+        needed = self.needed_bound(num_values)
+        if not calibrated and self.bound == "fixed" and self.b < needed * (1.0 - 1e-9):
+            problem = (
+                f"b {self.b:g} is below {needed:.6g}, which (epsilon, 0)-DP asks for; raise b to that, lower l1_clip, "
+                "or write bound: adaptive, which raises b itself"
+            )
             yield Conflict.of(f"learning.aggregation.b learning.aggregation.epsilon {SCHEME_KEYS}", problem)
         if self.bound == "clip" and self.b != type(self).model_fields["b"].default:
             yield belongs("b", "bound fixed or adaptive", "the bound is clip")
@@ -99,33 +117,52 @@ class ProbitScheme(Scheme):
 
     def describe(self, num_values: int | None) -> list[str]:
         """See `Scheme.describe`: b, and the influence of attackers that it limits."""
-        from fl.schemes.probit.probit import first_bound
-        from fl.schemes.probit.probit_bound import privacy_loss
-
-        first = first_bound(self, num_values=num_values)
+        first = self.first_bound(num_values)
         how = "at first and at most, then adaptive" if self.bound == "adaptive" else "throughout"
         text = (
             f"bound b = {first:.4g} {how}; a share beta of attackers moves a parameter by at most {2 * first:.4g} beta"
         )
-        if self.epsilon is None or self.l1_clip is None:
+        if self.epsilon is None:
             return [text]
-        spent = privacy_loss(first, l1_clip=self.l1_clip, clip=self.clip, num_values=num_values)
+        spent = self.privacy_loss(first, num_values=num_values)
         return [
             f"epsilon {self.epsilon:g} for a whole upload in each round, by the bound b",
             f"{text}; its exact loss is {spent:.4g} of epsilon {self.epsilon:g} ({self.form} bound)",
         ]
 
     def law(self, *, num_values: int | None) -> Law:
-        """See `Scheme.law`: at the smallest b of any round."""
-        from fl.schemes.probit.probit import probit_law
+        """See `Scheme.law`: at the smallest b of any round.
 
-        return probit_law(self, num_values=num_values)
+        The adaptive rule follows what the server has published, which data and attackers can bring down to its least
+        value: what epsilon asks for, or a fixed share of the first b.
+        """
+        from fl.audit.law import FAR, Law
+
+        first = b = self.first_bound(num_values)
+        note = f", b {b:.4g}"
+        if self.bound == "adaptive":
+            b = max(SMALLEST_SHARE * first, self.needed_bound(num_values))
+            note = f", b at {b:.4g}, the smallest that the adaptive rule may take (it starts at {first:.4g})"
+        upload = exact = None
+        if self.l1_clip is not None:
+            largest = min(self.clip or self.l1_clip, self.l1_clip)
+            upload = min(int(self.l1_clip / largest * (1.0 + 1e-12)), _MOST_ENTRIES, num_values or _MOST_ENTRIES)
+            exact = self.privacy_loss(b, num_values=num_values)
+        steady = self.model_copy(update={"bound": "fixed"})
+        return Law(
+            coder=lambda size: Probit(steady, num_values=size, b=b),
+            epsilon=self.epsilon,
+            source="Lan et al., Theorem 2",
+            proved=False,
+            exact_epsilon=exact,
+            channel_credited=self.channel == "native",
+            upload=upload,
+            far=self.l1_clip or FAR,
+            note=note,
+        )
 
     @property
     def published(self) -> tuple[Claim, ...]:
-        """See `Scheme.published`."""
-        from privacy.events.published import local_claim
-
         if self.epsilon is None:
             return ()
         source, credited = "Lan et al., Theorem 2", self.channel == "native"
@@ -133,34 +170,22 @@ class ProbitScheme(Scheme):
 
     def release(self, num_values: int) -> Release:
         """See `Scheme.release`: the upload as a whole, at the exact loss of the smallest b that any round may take."""
-        from fl.schemes.probit.probit import first_bound, needed_bound
-        from privacy.events.releases import Release
-
         if self.epsilon is None:
             return self.unprotected(
                 "without an epsilon protects nothing, and no budget holds that; write epsilon and l1_clip under "
                 "learning.aggregation."
             )
-        least = first_bound(self, num_values=num_values)
-        if self.bound == "adaptive":
-            least = needed_bound(self.epsilon, self.l1_clip, self.clip, form=self.form, num_values=num_values)
+        least = self.needed_bound(num_values) if self.bound == "adaptive" else self.first_bound(num_values)
         loss = self.privacy_loss(least, num_values=num_values)
         return Release(kind="pure", unit="device", parameter=loss, confidence=self.credited)
 
     def privacy_loss(self, b: float, *, num_values: int | None) -> float:
         """Return the exact loss of an upload at the bound b [nats]; needs `l1_clip`."""
-        from fl.schemes.probit.probit_bound import privacy_loss
-
         assert self.l1_clip is not None
         return privacy_loss(b, l1_clip=self.l1_clip, clip=self.clip, num_values=num_values)
 
     def ledger(self, uploads: Uploads, *, num_values: int) -> Ledger:
         """See `Scheme.ledger`: by the b of every round; a credited channel lets the device's own b be smaller."""
-        import numpy as np
-
-        from fl.schemes.probit.probit import first_bound
-        from fl.schemes.probit.probit_bound import dp_bound
-
         release = self.release(num_values)
         if self.epsilon is None or self.l1_clip is None:
             return release.recorded(uploads)
@@ -170,7 +195,7 @@ class ProbitScheme(Scheme):
             losses = np.asarray([self.privacy_loss(float(b), num_values=num_values) for b in values])
             return uploads.where_sent(losses[place].reshape(bounds.shape))
 
-        first = [first_bound(self, num_values=num_values)]
+        first = [self.first_bound(num_values)]
         met = np.array(np.broadcast_to(np.asarray(uploads.rounds.get("b", first))[:, None], uploads.sent.shape))
         low = np.nan_to_num(np.asarray(uploads.devices.get("probed_low", np.zeros(met.shape)), np.float64))
         if release.confidence is None or not low[uploads.sent].any():
@@ -183,12 +208,7 @@ class ProbitScheme(Scheme):
 
     def with_epsilon(self, epsilon: float, *, num_values: int | None) -> ProbitScheme:
         """See `Scheme.with_epsilon`; a fixed b is then what that epsilon asks for."""
-        from fl.schemes.probit.probit_bound import dp_bound
-
-        changes = {"epsilon": epsilon}
-        if self.bound == "fixed" and self.l1_clip is not None:
-            needed = dp_bound(
-                epsilon=epsilon, l1_clip=self.l1_clip, clip=self.clip, form=self.form, num_values=num_values
-            )
-            changes["b"] = float(needed)
-        return self.model_copy(update=changes)
+        scheme = self.model_copy(update={"epsilon": epsilon})
+        if self.bound != "fixed" or self.l1_clip is None:
+            return scheme
+        return scheme.model_copy(update={"b": scheme.needed_bound(num_values)})

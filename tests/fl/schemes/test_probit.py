@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from oracles.probit_estimate import error_bound, estimate_variance, influence_bound, printed_error
-from probit_setting import CONTEXT, DEVICES, MANY, Array, equal, some_updates
+from probit_setting import CONTEXT, DEVICES, MANY, Array, equal, probit, some_updates
 
 from fl.schemes.coders import stochastic_bits as kernels
 from fl.schemes.coders.coder import Senders
-from fl.schemes.probit.probit import Probit
 from fl.tasks.base import LearningError
 from fl.uplink.bit_flips import flip_bits
 from phy.fading.block_taps import UplinkContext
@@ -39,7 +38,7 @@ def oracle_bits(updates: Array, *, bounds: Array, limits: Array, devices: Array,
 @pytest.mark.parametrize("num_values", [1, 63, 64, 200])
 def test_bits_are_those_of_a_slow_oracle_for_any_number_of_a_device(num_values: int) -> None:
     updates = some_updates(5, num_values, size=0.08)
-    scheme = Probit(num_values=num_values, b=0.05)
+    scheme = probit(num_values, b=0.05)
     found = scheme.encode(updates, devices=DEVICES, context=CONTEXT)
     expected = oracle_bits(updates, bounds=np.full(5, 0.05), limits=np.full(5, 0.05), devices=DEVICES, context=CONTEXT)
     np.testing.assert_array_equal(np.unpackbits(found[0], axis=1, count=num_values), expected)
@@ -63,7 +62,7 @@ def test_the_aggregate_is_that_of_a_slow_oracle_with_weights_factors_and_gaps(wi
         if heard:
             votes = [weights[k] * b / factor[k] * (2 * int(bits[k, column]) - 1) for k in heard]
             expected[column] = sum(votes) / sum(weights[k] for k in heard)
-    found = Probit(num_values=num_values, b=b).aggregate(
+    found = probit(num_values, b=b).aggregate(
         np.packbits(bits, axis=1)[None],
         Senders(devices=DEVICES, context=CONTEXT, weights=weights, factor=factor, known=known),
     )
@@ -74,7 +73,7 @@ def test_the_aggregate_is_that_of_a_slow_oracle_with_weights_factors_and_gaps(wi
 def test_equal_devices_give_the_maximum_likelihood_estimate_as_printed() -> None:
     bits = np.random.default_rng(2).integers(0, 2, (12, 40), dtype=np.uint8)
     ones = bits.sum(axis=0)
-    found = Probit(num_values=40, b=0.3).aggregate(
+    found = probit(40, b=0.3).aggregate(
         np.packbits(bits, axis=1)[None],
         Senders(devices=np.arange(12), context=CONTEXT, weights=equal(12), factor=np.ones(12)),
     )
@@ -84,7 +83,7 @@ def test_equal_devices_give_the_maximum_likelihood_estimate_as_printed() -> None
 def test_neither_chunks_nor_company_change_a_bit_or_the_aggregate(monkeypatch: pytest.MonkeyPatch) -> None:
     num_values = 700
     updates = some_updates(5, num_values)
-    scheme = Probit(num_values=num_values, b=0.06)
+    scheme = probit(num_values, b=0.06)
     weights, factor = np.random.default_rng(1).dirichlet(np.ones(5)), np.array([1.0, 0.9, 0.77, 0.6, 0.3])
 
     def outcome() -> tuple[Array, Array]:
@@ -111,7 +110,7 @@ def test_the_estimate_has_the_mean_and_the_variance_of_the_closed_form(flip: flo
     b, levels = 0.05, np.array([0.04, -0.05, 0.0, 0.013, 0.031])
     updates = np.repeat(levels[:, None], MANY, axis=1).astype(np.float32)
     weights, factor = np.array([0.4, 0.1, 0.2, 0.1, 0.2]), np.full(5, 1.0 - 2.0 * flip)
-    scheme = Probit(num_values=MANY, b=b)
+    scheme = probit(MANY, b=b)
     sent = scheme.encode(updates, devices=DEVICES, context=CONTEXT)
     heard = flip_bits(sent, probability=np.full((1, 5), flip), num_bits=MANY, keys=CONTEXT.keys(Purpose.BIT_FLIPS))
     found = scheme.aggregate(heard, Senders(devices=DEVICES, context=CONTEXT, weights=weights, factor=factor)).astype(
@@ -128,7 +127,7 @@ def test_the_error_of_fixed_updates_is_b_squared_less_their_mean_square_over_the
     updates, b = some_updates(40, 3000, seed=6), 0.05
     closed = (b**2 - np.mean(updates.astype(float) ** 2, axis=0)).sum() / 40
     assert estimate_variance(updates, b=b).sum() == pytest.approx(closed, rel=1e-9)
-    scheme = Probit(num_values=3000, b=b)
+    scheme = probit(3000, b=b)
     errors = []
     for index in range(12):
         context = UplinkContext(seed=1, trials=(0,), round_index=index)
@@ -146,7 +145,7 @@ def test_the_error_of_fixed_updates_is_b_squared_less_their_mean_square_over_the
 def test_lemma_2_as_printed_fails_where_b_is_larger_than_privacy_asks_for() -> None:
     num_values, count, epsilon, sensitivity = 400, 20, 1.0, 0.01
     b = 40 * sensitivity
-    scheme = Probit(num_values=num_values, b=b)
+    scheme = probit(num_values, b=b)
     given: Any = {"devices": np.arange(count), "context": CONTEXT}
     sent = scheme.encode(np.zeros((count, num_values), np.float32), **given)
     error = np.linalg.norm(scheme.aggregate(sent, Senders(weights=equal(count), factor=np.ones(count), **given)))
@@ -160,7 +159,7 @@ def test_lemma_2_as_printed_fails_where_b_is_larger_than_privacy_asks_for() -> N
 def test_no_bits_of_a_share_of_devices_move_a_number_by_more_than_twice_share_and_b(share: float) -> None:
     count, num_values, b = 20, 300, 0.05
     rng = np.random.default_rng(4)
-    scheme = Probit(num_values=num_values, b=b)
+    scheme = probit(num_values, b=b)
     given: Any = {"devices": np.arange(count), "context": CONTEXT, "weights": equal(count), "factor": np.ones(count)}
     liars = slice(0, int(share * count))
     limit = influence_bound(share, b=b)
@@ -184,11 +183,11 @@ def test_an_update_that_is_not_a_number_names_its_device() -> None:
     updates = some_updates(5, 30)
     updates[2, 7] = np.nan
     with pytest.raises(LearningError, match="device 4000000"):
-        Probit(num_values=30, b=0.05).encode(updates, devices=DEVICES, context=CONTEXT)
+        probit(30, b=0.05).encode(updates, devices=DEVICES, context=CONTEXT)
 
 
 def test_a_round_of_which_nothing_arrived_moves_nothing_and_teaches_nothing() -> None:
-    scheme = Probit(num_values=30, b=0.05, largest=0.05)
+    scheme = probit(30, b=0.05, bound="adaptive")
     given: Any = {"weights": equal(5), "factor": np.ones(5), "known": np.zeros((5, 30), bool)}
     sent = scheme.encode(some_updates(5, 30), devices=DEVICES, context=CONTEXT)
     found = scheme.aggregate(sent, Senders(devices=DEVICES, context=CONTEXT, **given))

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from probit_setting import Array, equal, some_updates
+from probit_setting import Array, equal, probit, some_updates
 
 from fl.schemes.coders.coder import Senders
-from fl.schemes.probit.probit import Probit, dp_bound
-from fl.schemes.probit.probit_bound import NOISE_TO_SIGNAL, SMALLEST_SHARE
+from fl.schemes.probit.probit import Probit
+from fl.schemes.probit.probit_bound import NOISE_TO_SIGNAL, SMALLEST_SHARE, dp_bound
 from phy.fading.block_taps import UplinkContext
 
 
@@ -36,16 +36,19 @@ def test_the_adaptive_b_goes_where_noise_is_four_times_the_signal_from_above_and
     expected = NOISE_TO_SIGNAL * size * np.sqrt(count)
     # v sqrt(2 / M) is the error of the power, which is v / 16: 64 % of it at four errors, and b goes with the root.
     for start in (1.0, expected / 8.0):
-        scheme = Probit(num_values=num_values, b=start, largest=1.0)
+        scheme = probit(num_values, b=1.0, bound="adaptive")
+        scheme.restore({"b": start})
         assert ran(scheme, updates, rounds=10)[-1] == pytest.approx(expected, rel=0.4)
 
 
 def test_the_adaptive_b_never_passes_its_largest_value_nor_what_privacy_asks_for() -> None:
     updates = some_updates(20, 2000, size=1e-3)
-    lying = ran(Probit(num_values=2000, b=0.01, largest=0.05), updates, rounds=8, lie=True)
+    scheme = probit(2000, b=0.05, bound="adaptive")
+    scheme.restore({"b": 0.01})
+    lying = ran(scheme, updates, rounds=8, lie=True)
     assert max(lying) == lying[-1] == 0.05
-    nothing = ran(Probit(num_values=2000, b=0.05, largest=0.05), np.zeros_like(updates), rounds=40)
+    nothing = ran(probit(2000, b=0.05, bound="adaptive"), np.zeros_like(updates), rounds=40)
     assert nothing[-1] == pytest.approx(0.05 * SMALLEST_SHARE)
     needed = float(dp_bound(epsilon=1.0, l1_clip=0.001))
-    private = Probit(num_values=2000, b=0.05, largest=0.05, epsilon=1.0, l1_clip=0.001)
+    private = probit(2000, b=0.05, bound="adaptive", epsilon=1.0, l1_clip=0.001)
     assert ran(private, np.zeros_like(updates), rounds=20)[-1] == pytest.approx(needed)

@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 from fl.config.scheme import flip_target
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Senders
-from fl.schemes.coders.sign_bits import SignVote
-from fl.schemes.coders.stochastic_bits import SignSums
-from fl.schemes.sign import SignScheme
-from fl.tasks.base import LearningError
+from fl.schemes.sign import SignScheme, SignVote
 from fl.uplink.bit_flips import flip_bits
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
@@ -23,6 +20,10 @@ from phy.numerics.random import Purpose
 CONTEXT = UplinkContext(seed=5, trials=(3,), round_index=2)
 DEVICES = np.array([90_000, 2, 11])
 Array = NDArray[Any]
+
+
+def sign(num_values: int, **settings: Any) -> SignVote:
+    return SignVote(SignScheme(name="sign", **settings), num_values)
 
 
 def vote(scheme: SignVote, bits: Array, **given: Any) -> Array:
@@ -37,13 +38,13 @@ def vote(scheme: SignVote, bits: Array, **given: Any) -> Array:
 def test_bits_are_signs_for_numbers_of_any_size() -> None:
     rng = np.random.default_rng(0)
     updates = (rng.choice([-1.0, 1.0], (3, 500)) * 10.0 ** rng.integers(-42, 38, (3, 500))).astype(np.float32)
-    sent = SignVote(num_values=500, epsilon=None).encode(updates, devices=DEVICES, context=CONTEXT)
+    sent = sign(500, epsilon=None).encode(updates, devices=DEVICES, context=CONTEXT)
     np.testing.assert_array_equal(np.unpackbits(sent[0], axis=1, count=500), updates > 0.0)
 
 
 def test_a_zero_is_a_fair_coin_of_its_device_round_and_place() -> None:
     num_values = 100_000
-    scheme = SignVote(num_values=num_values, epsilon=None)
+    scheme = sign(num_values, epsilon=None)
     zeros = np.zeros((3, num_values), np.float32)
     zeros[1] = -0.0
     sent = scheme.encode(zeros, devices=DEVICES, context=CONTEXT)
@@ -63,7 +64,7 @@ def test_a_zero_is_a_fair_coin_of_its_device_round_and_place() -> None:
 
 def test_the_majority_decides_by_weight_and_a_balance_leaves_the_number_alone() -> None:
     bits = np.array([[1, 1, 0, 1], [1, 0, 0, 0], [0, 0, 0, 1], [0, 1, 0, 0]], np.uint8)
-    scheme = SignVote(num_values=4, epsilon=None, step=0.1)
+    scheme = sign(4, epsilon=None, step=0.1)
     np.testing.assert_allclose(vote(scheme, bits), [0.0, 0.0, -0.1, 0.0])
     heavy = np.array([0.4, 0.2, 0.2, 0.2])
     np.testing.assert_allclose(vote(scheme, bits, weights=heavy), np.float32([0.1, 0.1, -0.1, 0.1]))
@@ -76,15 +77,15 @@ def test_the_majority_decides_by_weight_and_a_balance_leaves_the_number_alone() 
 def test_bad_channels_weigh_no_more_in_a_majority() -> None:
     bits = np.array([[1], [0], [0]], np.uint8)
     factor = np.array([0.1, 1.0, 1.0])
-    assert vote(SignVote(num_values=1, epsilon=0.5), bits, factor=factor)[0] == -1.0
-    unbiased = SignVote(num_values=1, epsilon=0.5, vote="mean", decode="unbiased")
+    assert vote(sign(1, epsilon=0.5), bits, factor=factor)[0] == -1.0
+    unbiased = sign(1, epsilon=0.5, vote="mean", decode="unbiased")
     assert vote(unbiased, bits, factor=factor)[0] == pytest.approx((10.0 - 2.0) / 3.0, rel=1e-6)
 
 
 @pytest.mark.parametrize("decode", ["coded", "unbiased"])
 def test_the_mean_undoes_the_channel_and_where_asked_randomized_response_too(decode: Any) -> None:
     epsilon, channel, count, num_values = 1.0, 0.1, 4, 100_000
-    scheme = SignVote(num_values=num_values, epsilon=epsilon, vote="mean", step=0.5, decode=decode)
+    scheme = sign(num_values, epsilon=epsilon, vote="mean", step=0.5, decode=decode)
     target = flip_target(epsilon)
     assert target == pytest.approx(1.0 / (1.0 + math.e))
     kept = (1.0 - 2.0 * target) * (1.0 - 2.0 * channel)
@@ -110,7 +111,7 @@ def test_the_scheme_is_built_as_configured() -> None:
     scheme = SignScheme(name="sign", epsilon=None, vote="mean", step=0.3)
     assert (scheme.upload_bits(9), scheme.response.flip_target) == (9, None)
     coder = scheme.build(pieces=[Piece(name="w", shape=(9,), offset=0)])
-    assert coder == SignVote(num_values=9, epsilon=None, vote="mean", step=0.3)
+    assert coder == sign(9, epsilon=None, vote="mean", step=0.3)
 
 
 def test_the_decode_that_is_written_says_whether_randomized_response_is_undone() -> None:
@@ -120,31 +121,3 @@ def test_the_decode_that_is_written_says_whether_randomized_response_is_undone()
         assert vote(config.build(pieces=[Piece(name="w", shape=(1,), offset=0)]), bits, factor=factor)[
             0
         ] == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [({"epsilon": 0.0}, "epsilon is 0.0"), ({"epsilon": 1.0, "step": -1.0}, "step is -1.0")],
-)
-def test_numbers_that_cannot_be_are_refused(given: dict[str, float], sentence: str) -> None:
-    with pytest.raises(LearningError, match=sentence):
-        SignVote(num_values=3, **given)
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    scheme = SignVote(num_values=9, epsilon=1.0)
-    with pytest.raises(LearningError, match="does not fit 9 bits a device"):
-        vote(scheme, np.zeros((2, 20), np.uint8))
-    with pytest.raises(LearningError, match="what is known of the bits has shape"):
-        vote(scheme, np.zeros((2, 9), np.uint8), known=np.ones((2, 1), bool))
-    with pytest.raises(LearningError, match="not a number"):
-        vote(scheme, np.zeros((2, 9), np.uint8), weights=np.array([np.nan, 1.0]))
-    with pytest.raises(LearningError, match="give each device one of each"):
-        vote(scheme, np.zeros((2, 9), np.uint8), weights=np.ones(1))
-
-
-def test_more_devices_than_have_weights_are_refused() -> None:
-    sums, block = SignSums(num_values=9, weights=np.ones(3), worth=np.ones(3)), np.zeros((1, 2, 2), np.uint8)
-    sums.add(block, known=None)
-    with pytest.raises(LearningError, match="of 1 devices at most"):
-        sums.add(block, known=None)
