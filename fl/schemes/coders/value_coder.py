@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,12 @@ from fl.codecs.bits.packing import VALUES_PER_GROUP, pack, unpack
 from fl.draws import LANES, device_words
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Known, Senders, WholeRound, checked_updates
-from fl.schemes.coders.value_scheme import ValueScheme
 from fl.schemes.mean import MeanScheme
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
+
+if TYPE_CHECKING:
+    from fl.schemes.coders.value_scheme import ValueScheme
 
 _VALUES_AT_ONCE = 1 << 18
 _BLOCKS_AT_ONCE = LANES * VALUES_PER_GROUP // 64
