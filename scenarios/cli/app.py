@@ -340,7 +340,8 @@ def main() -> None:
         with interruptible():
             app()
     except ScenarioError as error:
-        print(f"phyloop: {error}", file=sys.stderr)
+        for one in error.errors:
+            print(f"phyloop: {one}", file=sys.stderr)
         sys.exit(2)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         from scenarios.store.database import REMEDY, is_damage  # brings NumPy

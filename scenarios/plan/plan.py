@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from scenarios.plan.identity import canonical_json, physics_json
 from scenarios.plan.points import Plan, Point
 from scenarios.schema.consistency import Conflict, check_consistency, find_conflicts, resolve_auto
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mark_of, names_of, shorten
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mark_of, names_of, shorten, together
 from scenarios.schema.explain import explain
 from scenarios.schema.loader import LoadedScenario, validate_quickly
 from scenarios.schema.overrides import set_path
@@ -24,6 +24,8 @@ from scenarios.schema.shorthand import normalise
 
 MAX_POINTS = 100_000
 MAX_TASKS = 10_000_000
+_MAX_REFUSED = 100
+"""Refused sweep points after which the others are not looked at."""
 
 _NOT_SWEPT = {
     "measure": "its values are the x axis; of the rest only measure.num_devices can be swept",
@@ -65,8 +67,8 @@ _Axis = list[tuple[_Setting, ...]]  # one tuple of settings per step
 def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     """The plan of a scenario: the union of its sweep blocks, in order.
 
-    Raises ScenarioError for a sweep that makes no sense, for a point that is no valid or consistent
-    scenario, and for two points that would compute the same numbers.
+    Raises ScenarioError for a sweep that makes no sense, for points that are no valid or consistent
+    scenarios, and for two points that would compute the same numbers.
     """
     sweep = loaded.document.get("sweep", {})
     blocks: list[tuple[KeyPath, dict[str, Any]]] = (
@@ -84,13 +86,26 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     root = {key: value for key, value in loaded.document.items() if key != "sweep"}
     points: list[Point] = []
     first: dict[str, Point] = {}
+    errors: dict[str, ScenarioError] = {}
+    num_refused = 0
     for block in axes:
         for steps in product(*block):
             settings = [setting for step in steps for setting in step]
-            point = _point(loaded, root, settings, len(points), reading)
+            try:
+                point = _point(loaded, root, settings, len(points), reading)
+            except ScenarioError as error:
+                for one in error.errors:
+                    if (words := one.sentence()) not in errors:
+                        errors[words] = _with_settings(one, settings)
+                num_refused += 1
+                if num_refused == _MAX_REFUSED:
+                    raise together(errors.values()) from None
+                continue
             # Here, because a sweep of equal points may be long.
             _refuse_twin(loaded, first.setdefault(reading.physics(point.scenario), point), point)
             points.append(point)
+    if errors:
+        raise together(errors.values())
     paths = (setting.path for block in axes for axis in block for setting in axis[0])
     return Plan(
         points=tuple(points),
@@ -207,15 +222,11 @@ def _point(
         scenario = validate_quickly(document)
     except ValidationError as error:
         marks, swept = _point_marks(loaded, settings)
-        first = explain(error, document=document, marks=marks, prefer=swept)
-        raise _with_settings(first, settings) from None
+        raise explain(error, document=document, marks=marks, prefer=swept) from None
     if next(reading.conflicts(scenario), None) is not None:
         marks, swept = _point_marks(loaded, settings)
-        try:
-            where = partial(_written, marks=marks, swept=swept)
-            check_consistency(scenario, where=where, conflicts=reading.conflicts(scenario))
-        except ScenarioError as first:
-            raise _with_settings(first, settings) from None
+        where = partial(_written, marks=marks, swept=swept)
+        check_consistency(scenario, where=where, conflicts=reading.conflicts(scenario))
     return Point(
         index=index,
         settings={setting.path: setting.value for setting in settings},
@@ -254,7 +265,7 @@ def _with_settings(error: ScenarioError, settings: list[_Setting]) -> ScenarioEr
     others = [setting for setting in settings if setting.path != error.key]
     if others:
         listed = ", ".join(f"{setting.path} = {shorten(setting.value, 30)}" for setting in others)
-        error.problem += f" (at the sweep point {listed})"
+        return replace(error, problem=f"{error.problem} (at the sweep point {listed})")
     return error
 
 

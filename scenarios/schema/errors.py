@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +12,10 @@ from unicodedata import category
 
 KeyPath = tuple[str | int, ...]
 """Keys of mappings and indices of lists from the top of the file to a value."""
+
+
+MAX_SHOWN = 20
+"""Errors of one scenario that are shown."""
 
 
 class Mark(NamedTuple):
@@ -24,9 +28,10 @@ class Mark(NamedTuple):
 # Not frozen: Python itself writes __traceback__ and __context__ of an exception on its way up.
 @dataclass(kw_only=True, eq=False)
 class ScenarioError(Exception):
-    """Bad input. The command line prints one sentence and exits with code 2.
+    """Bad input. The command line prints one sentence per error and exits with code 2.
 
-    Fields that do not apply stay None: an unreadable file has no key, an override has no line.
+    Fields that do not apply stay None: an unreadable file has no key, an override has no line. `others` are further
+    errors in the same scenario.
     """
 
     problem: str
@@ -35,8 +40,18 @@ class ScenarioError(Exception):
     line: int | None = None
     key: str | None = None
     value: object = None
+    others: tuple[ScenarioError, ...] = ()
+
+    @property
+    def errors(self) -> tuple[ScenarioError, ...]:
+        """All errors, one each."""
+        return (replace(self, others=()), *self.others)
 
     def __str__(self) -> str:
+        return "\n".join(one.sentence() for one in (self, *self.others))
+
+    def sentence(self) -> str:
+        """Return this error alone as one sentence."""
         place = "" if self.file is None else f"{self.file}:{self.line}: " if self.line else f"{self.file}: "
         subject = ""
         if self.key is not None:
@@ -46,6 +61,22 @@ class ScenarioError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception pickles positional arguments only, so that the fields of a worker's error would be lost.
         return (_rebuild, (dict(self.__dict__),))
+
+
+def together(errors: Iterable[ScenarioError], *, unseen: int = 0) -> ScenarioError:
+    """Join errors into one, sorted by file and line, equal sentences once.
+
+    Those beyond MAX_SHOWN, and `unseen` others, become a number.
+    """
+    found = sorted({one.sentence(): one for error in errors for one in error.errors}.values(), key=_place)
+    first, *others = found[:MAX_SHOWN]
+    if more := len(found[MAX_SHOWN:]) + unseen:
+        others[-1].remedy += f" ({more} more error{'s' if more > 1 else ''} to correct after this)"
+    return replace(first, others=tuple(others))
+
+
+def _place(error: ScenarioError) -> tuple[str, int]:
+    return str(error.file), error.line or 0
 
 
 def _rebuild(fields: dict[str, Any]) -> ScenarioError:

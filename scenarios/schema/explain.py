@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from phy.config.conflict import problem_and_remedy
 from scenarios.schema.errors import (
+    MAX_SHOWN,
     KeyPath,
     Mark,
     ScenarioError,
@@ -21,6 +21,7 @@ from scenarios.schema.errors import (
     mark_of,
     names_of,
     needs_quotes,
+    together,
     value_at,
 )
 from scenarios.schema.schema_keys import SECTIONS, TAGS, schema_keys, unknown_key
@@ -99,9 +100,6 @@ _LENGTHS = {
     "string_too_short": ("must not be empty", "write some text"),
 }
 
-_ERRORS_COMPARED = 5
-"""Errors that become sentences, to find the first one; the others are only counted."""
-
 
 def explain(
     error: ValidationError,
@@ -110,7 +108,7 @@ def explain(
     marks: Mapping[KeyPath, Mark],
     prefer: Collection[KeyPath] = (),
 ) -> ScenarioError:
-    """The first error by line as a ScenarioError, with the number of the others.
+    """Return all errors as one ScenarioError, sorted by line.
 
     `marks` holds the place of each value of `document`. An error about several keys names one of `prefer` (the swept
     paths) before the others.
@@ -121,18 +119,10 @@ def explain(
     around = {path[:length] for path in found for length in range(len(path))}
     # The error of the intended member of a union says more than that of the union.
     paths = [path for path in found if not (path in around and names_of(path) in _FORMS)]
-    paths.sort(key=lambda path: _place(mark_of(path, marks)))
-    errors = [
-        _as_error(path, found[path], document=document, marks=marks, prefer=prefer) for path in paths[:_ERRORS_COMPARED]
-    ]
-    first = min(errors, key=lambda one: _place((one.file, one.line)))
-    if others := len(paths) - 1:
-        first.remedy += f" ({others} more error{'s' if others > 1 else ''} to correct after this)"
-    return first
-
-
-def _place(mark: tuple[Path | str | None, int | None]) -> tuple[str, int]:
-    return str(mark[0]), mark[1] or 0
+    paths.sort(key=lambda path: mark_of(path, marks)[1] or 0)
+    # Each sentence takes milliseconds to find the nearest key.
+    errors = [_as_error(path, found[path], document=document, marks=marks, prefer=prefer) for path in paths[:MAX_SHOWN]]
+    return together(errors, unseen=len(paths[MAX_SHOWN:]))
 
 
 def _without_union_tags(loc: tuple[str | int, ...], document: Any, kind: str) -> KeyPath:

@@ -125,11 +125,31 @@ SENTENCES = {
         "name: a\nlearning:\n  rounds: 100\n",
         "s.yaml:3: learning.rounds = 100: burn_in 200 leaves -100 of 100 rounds to evaluate; leave at least 2.",
     ),
-    "three errors, the first by line": (
+    "three errors, sorted by line": (
         "name: a\nlink: {bogus_: 1}\ntrials: 0\nseed: -1\n",
         "s.yaml:2: link.bogus_ = 1: unknown key; the keys of link are access, modulation, mcs, coding, packets, "
         "channel, ofdm, csi, receiver, noma, multiplexing, impairments, power, error_model, engine, bandwidth_hz, "
-        "packet_size_bytes and probe_bits (2 more errors to correct after this).",
+        "packet_size_bytes and probe_bits.\n"
+        "s.yaml:3: trials = 0: must be at least 1; write a larger value (the default is 100).\n"
+        "s.yaml:4: seed = -1: must be at least 0; write a larger value (the default is 0).",
+    ),
+    "conflicts of learning and of the link": (
+        "name: a\nlearning: {num_devices: 570, task: logistic}\nlink:\n  csi: {estimator: ls}\n",
+        "s.yaml:2: learning.num_devices = 570: 570 devices cannot share 569 samples of logistic; use at most 569 "
+        "devices.\n"
+        "s.yaml:4: link.csi.estimator = ls: estimator ls works on the pilots of an OFDM grid, the link has none; add "
+        "an ofdm: section, or write csi: perfect or csi: {error_variance: ...}.",
+    ),
+    "values of one sweep that are wrong for different reasons": (
+        "name: a\nsweep:\n  learning.num_devices:\n    - 0\n    - 5\n    - many\n",
+        "s.yaml:4: learning.num_devices = 0: must be at least 1; write a larger value (the default is 20).\n"
+        "s.yaml:6: learning.num_devices = many: must be a whole number; write for example 20.",
+    ),
+    "one mistake at every sweep point": (
+        "name: a\nlink: {csi: {estimator: ls}}\nsweep: {learning.num_devices: [3, 5]}\n",
+        "s.yaml:2: link.csi.estimator = ls: estimator ls works on the pilots of an OFDM grid, the link has none (at "
+        "the sweep point learning.num_devices = 3); add an ofdm: section, or write csi: perfect or csi: "
+        "{error_variance: ...}.",
     ),
     "a section that is no mapping": (
         "name: a\nlink: 5\n",
