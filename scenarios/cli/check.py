@@ -70,9 +70,9 @@ def check_scenario(
 
 def check_study(loaded: LoadedScenario) -> None:
     """`phyloop check` of the `measure:` part."""
-    from scenarios.studies.link.closed_form import has_closed_form
+    from scenarios.studies.link.level import has_closed_form
     from scenarios.studies.link.plan import expand_link, study_warnings
-    from scenarios.studies.link.words import axis_sentence, stop_sentence
+    from scenarios.studies.link.tables import axis_sentence, stop_sentence
 
     plan = expand_link(loaded)
     check_figures(loaded)

@@ -22,7 +22,7 @@ from scenarios.engine.run import run_study
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema_keys import schema_keys
-from scenarios.studies.link.closed_form import bit_error_rate
+from scenarios.studies.link.level import theory
 from scenarios.studies.link.plan import Curve, expand_link
 from scenarios.studies.link.results import LinkStore, read_results
 from scenarios.studies.link.study import LinkStudy
@@ -103,8 +103,8 @@ def measured(folder: Path, engine: str) -> tuple[Curve, Any]:
     plan = expand_link(loaded)
     run_study(LinkStudy(loaded, plan, rule=plan.measure.rule()), folder=folder / "run")
     with LinkStore.open_existing(folder / "run") as store:
-        (result,) = read_results(store, plan)
-    return result.curve, result.points
+        (points,) = read_results(store, plan)
+    return plan.curves[0], points
 
 
 @pytest.mark.parametrize("engine", ["fused", "sionna"])
@@ -112,8 +112,8 @@ def test_a_link_study_measures_the_error_rate_of_the_integral(tmp_path: Path, en
     curve, points = measured(tmp_path, engine)
     assert len(points) == 2
     for point in points:
-        rates, ebno_db = point.rates.bits, point.point.value_db
-        drawn = bit_error_rate(curve, point.point.esno_db)
+        rates, ebno_db = point.rates()[0], point.point.value_db
+        drawn = theory(curve, "bit_error_rate", point.point.esno_db)
         assert drawn == pytest.approx(bit_errors(ebno_db), rel=1e-6)
         assert rates.low < bit_errors(ebno_db) < rates.high
         # Rayleigh fading, or 0.3 dB more, is another rate.

@@ -52,7 +52,7 @@ def test_the_measured_rate_meets_the_integral_on_both_engines(engine: str, tmp_p
         study = LinkStudy(load_scenario(tmp_path / "s.yaml"))
         run_study(study, folder=tmp_path / "run")
         with LinkStore.open_existing(tmp_path / "run") as store:
-            (curve,) = read_results(store, study.plan)
-    rate = curve.points[0].rates.bits
+            ((point,),) = read_results(store, study.plan)
+    rate = point.rates()[0]
     assert rate.low <= integral(4.0, sigma_db=SIGMA_DB) <= rate.high
     assert not rate.low <= integral(4.0, sigma_db=SIGMA_DB + 0.5) <= rate.high

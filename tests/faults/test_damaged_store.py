@@ -30,7 +30,7 @@ from scenarios.store.rows import Planned
 from scenarios.store.status import read_status
 from scenarios.store.store import Store
 from scenarios.store.trials import SERIES_TABLES
-from scenarios.studies.link.batches import AMOUNTS, COUNTS, Measured
+from scenarios.studies.link.measure import AMOUNTS, COUNTS, Measured
 from scenarios.studies.link.results import LinkStore, read_point, write_point
 
 POINTS, TRIALS = 3, 3

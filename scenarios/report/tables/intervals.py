@@ -67,10 +67,8 @@ class Rate:
         return self.errors / self.total
 
     def __str__(self) -> str:
-        """`rate [low, high]`; without errors only `< high`."""
-        if not self.errors:
-            return f"< {self.high:.2g}"
-        return with_interval(self.value, low=self.low, high=self.high)
+        """See `rate_text`."""
+        return rate_text(self.value if self.errors else None, low=self.low, high=self.high)
 
 
 def mean_interval(values: NDArray[np.float64], *, confidence: float = CONFIDENCE) -> Mean:
@@ -93,6 +91,11 @@ def rate_interval(*, errors: int, total: int, confidence: float = CONFIDENCE) ->
         raise ValueError(f"{errors} errors among {total} observations have no rate")
     low, high = measurement.rate_interval(errors, total, confidence=confidence)
     return Rate(errors=errors, total=total, low=float(low), high=float(high))
+
+
+def rate_text(rate: float | None, *, low: float, high: float) -> str:
+    """`rate [low, high]`; for None, no error, only `< high`."""
+    return f"< {high:.2g}" if rate is None else with_interval(rate, low=low, high=high)
 
 
 def with_interval(value: float, *, low: float, high: float) -> str:

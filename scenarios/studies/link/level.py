@@ -1,14 +1,19 @@
-"""The axes of a link study: from Eb/N0, Es/N0 or received SNR to the transmit power that gives it, and back."""
+"""The axes of a link study, the transmit power behind a value on them, and closed forms over them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log10
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from scenarios.schema.schema import Axis
+
+if TYPE_CHECKING:
+    from scenarios.studies.link.plan import Curve
 
 PLAIN_LABELS: dict[Axis, str] = {"ebno_db": "Eb/N0 [dB]", "esno_db": "Es/N0 [dB]", "snr_db": "SNR [dB]"}
 
@@ -22,11 +27,7 @@ MEANINGS: dict[Axis, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Factors between the axes of one link, all linear.
-
-    - `mean_gain`: mean of gain^2 over devices; `bits_per_symbol`, `code_rate`: payload bits per symbol are their
-      product; `num_antennas` of the receiver.
-    """
+    """Linear factors between the axes: mean of gain^2 over devices; payload bits per symbol are the next two."""
 
     mean_gain: float
     bits_per_symbol: int
@@ -59,7 +60,42 @@ class Budget:
         return self.esno_db(value_db, over) + 10.0 * log10(2.0 / self.mean_gain)
 
 
-def at_level(link: LinkConfig, *, snr_max_db: float) -> LinkConfig:
-    """The same link with another transmit power."""
-    power = link.power.model_copy(update={"snr_max_db": snr_max_db})
-    return link.model_copy(update={"power": power})
+def has_closed_form(link: LinkConfig) -> bool:
+    """Uncoded, one tap, perfect CSI, ideal transmitters at fixed power, every packet kept: detection alone errs."""
+    return (
+        link.access == "orthogonal"
+        and link.coding == "none"
+        and link.packets.policy == "accept"
+        and link.power.control.constant
+        and link.csi == "perfect"
+        and link.impairments.none
+        and link.channel.cell is None
+        and not link.channel.selective
+        and not (link.ofdm != "none" and link.ofdm.domain == "time" and link.channel.fades)
+    )
+
+
+def theory(curve: Curve, quantity: str, esno_db: ArrayLike, *, device: int | None = None) -> NDArray[np.float64] | None:
+    """`bit_error_rate` or `packet_error_rate` at Es/N0 [dB] per antenna of the mean device; None without a closed form.
+
+    Elementwise, the mean over devices for `device` None. The packet error rate 1 - (1 - BER)^n of packets of n bits
+    holds where bits err independently: BPSK and QPSK without fading. Sources: `phy.measure.theory`.
+    """
+    from phy.measure.theory import awgn_bit_error_rate, fading_bit_error_rate
+
+    link, channel, num_antennas = curve.link, curve.link.channel, curve.budget.num_antennas
+    bits_per_symbol, packets = link.bits_per_symbol, quantity == "packet_error_rate"
+    if not has_closed_form(link) or (packets and (channel.fades or bits_per_symbol > 2)):
+        return None
+    esno = 10.0 ** (np.asarray(esno_db, float) / 10.0)
+    gains = np.square(channel.gains(curve.num_devices)) / curve.budget.mean_gain
+    rates = []
+    for gain in gains if device is None else gains[device : device + 1]:
+        if channel.fades:
+            rate = fading_bit_error_rate(
+                esno * gain, bits_per_symbol=bits_per_symbol, mgf=channel.law.mgf, num_antennas=num_antennas
+            )
+        else:
+            rate = awgn_bit_error_rate(num_antennas * (esno * gain), bits_per_symbol=bits_per_symbol)
+        rates.append(-np.expm1(8 * link.packet_size_bytes * np.log1p(-rate)) if packets else rate)
+    return np.asarray(np.mean(rates, axis=0))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import log10
-from typing import Any
+from typing import Any, NamedTuple
 
 from phy.coding.plan import PacketPlan, plan_packet
 from phy.config import LinkConfig
 from phy.measure.monte_carlo import Independent
-from scenarios.plan.identity import EXECUTION_MODE, identity_of, leave_out_sionna, without_minus_zero
-from scenarios.plan.identity import canonical_json as identity_json
+from scenarios.plan.identity import EXECUTION_MODE, canonical_json, identity_of, leave_out_sionna, without_minus_zero
 from scenarios.plan.plan import Reading, expand
 from scenarios.plan.points import Point, swept_keys
 from scenarios.report.settings import said
@@ -20,7 +19,7 @@ from scenarios.schema.errors import ScenarioError, mark_of
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import LoadedScenario, unswept
 from scenarios.schema.schema import SCHEMA_VERSION, Axis, MeasureConfig, Scenario
-from scenarios.studies.link.level import Budget, at_level
+from scenarios.studies.link.level import Budget
 
 MAX_CURVES = 1000
 MAX_RATE_LOSS_DB = 0.25
@@ -34,12 +33,8 @@ USUAL_EXPANSION = 8
 MAX_TRANSMISSIONS = 256
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchShape:
-    """`transmissions` independent ones per batch, in each `num_bits` payload bits of every device.
-
-    A transmission has its own fades, noise and payload: it is the cluster of the intervals.
-    """
+class BatchShape(NamedTuple):
+    """`transmissions` per batch, the clusters of the intervals, each of `num_bits` payload bits of every device."""
 
     transmissions: int
     num_bits: int
@@ -91,7 +86,13 @@ class Curve:
     @cached_property
     def points(self) -> tuple[LinkPoint, ...]:
         """All values on the axis, in ascending order."""
-        return tuple(map(self._point_at, self.measure.levels))
+        over, points = self.measure.over, []
+        for value_db in self.measure.levels:
+            link = self.at_power(self.budget.snr_max_db(value_db, over))
+            physics, esno_db = self.physics(link), self.budget.esno_db(value_db, over)
+            point_id = identity_of(physics)
+            points.append(LinkPoint(value_db=value_db, esno_db=esno_db, link=link, physics=physics, point_id=point_id))
+        return tuple(points)
 
     @property
     def independent(self) -> Independent:
@@ -108,12 +109,12 @@ class Curve:
             return "bits"
         return "packets" if constant or link.channel.coherence in ("symbol", "packet") else "transmissions"
 
-    def physics(self, *, snr_max_db: float) -> dict[str, Any]:
-        """Return all that determines the counts of batch after batch at a transmit power, as plain JSON data.
+    def physics(self, link: LinkConfig) -> dict[str, Any]:
+        """Return all that determines the counts of batch after batch over `link` at its power, as plain JSON data.
 
         The value on the axis is in it as the power: one link measured over Eb/N0 and over Es/N0 shares its points.
         """
-        dumped = at_level(self.link, snr_max_db=snr_max_db).model_dump(mode="json")
+        dumped = link.model_dump(mode="json")
         leave_out_sionna(dumped)
         return {
             "schema_version": SCHEMA_VERSION,
@@ -126,16 +127,10 @@ class Curve:
             "link": without_minus_zero(dumped),
         }
 
-    def _point_at(self, value_db: float) -> LinkPoint:
-        snr_max_db = self.budget.snr_max_db(value_db, self.measure.over)
-        physics = self.physics(snr_max_db=snr_max_db)
-        return LinkPoint(
-            value_db=value_db,
-            esno_db=self.budget.esno_db(value_db, self.measure.over),
-            link=at_level(self.link, snr_max_db=snr_max_db),
-            physics=physics,
-            point_id=identity_of(physics),
-        )
+    def at_power(self, snr_max_db: float) -> LinkConfig:
+        """The link with another transmit power."""
+        power = self.link.power.model_copy(update={"snr_max_db": snr_max_db})
+        return self.link.model_copy(update={"power": power})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,17 +164,17 @@ def expand_link(loaded: LoadedScenario) -> LinkPlan:
     if "learning" in loaded.document:  # the sweep may be that of a study with both parts
         ignored.append("link.power.snr_max_db")
     loaded = unswept(loaded, ignored)
-    _refuse_swept_power(loaded)
+    for at in swept_keys(loaded.document.get("sweep")):
+        if at[-1] in ("link.power.snr_max_db", "link.power"):
+            problem = "the transmit power follows from measure.values, so sweeping it would change nothing"
+            file, line = mark_of(at, loaded.marks)
+            remedy = "leave it out of the sweep, or sweep link.power.policy"
+            raise ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key=str(at[-1]))
     plan = expand(loaded, LINK)
     if len(plan.points) > MAX_CURVES:
+        problem = f"{len(plan.points)} curves, more than {MAX_CURVES}"
         file, line = mark_of(("sweep",), loaded.marks)
-        raise ScenarioError(
-            problem=f"{len(plan.points)} curves, more than {MAX_CURVES}",
-            remedy="shorten the lists, or zip them",
-            file=file,
-            line=line,
-            key="sweep",
-        )
+        raise ScenarioError(problem=problem, remedy="shorten the lists, or zip them", file=file, line=line, key="sweep")
     labels = [_label(point, plan.swept_paths) for point in plan.points]
     if len(set(labels)) < len(labels):  # settings that are said alike
         labels = [f"{number}: {label}" for number, label in enumerate(labels, start=1)]
@@ -189,19 +184,6 @@ def expand_link(loaded: LoadedScenario) -> LinkPlan:
         measure=measure_of(loaded.scenario),
         seed=plan.seed,
     )
-
-
-def _refuse_swept_power(loaded: LoadedScenario) -> None:
-    for at in swept_keys(loaded.document.get("sweep"), ("sweep",)):
-        if at[-1] in ("link.power.snr_max_db", "link.power"):
-            file, line = mark_of(at, loaded.marks)
-            raise ScenarioError(
-                problem="the transmit power follows from measure.values, so sweeping it would change nothing",
-                remedy="leave it out of the sweep, or sweep link.power.policy",
-                file=file,
-                line=line,
-                key=str(at[-1]),
-            )
 
 
 def _label(point: Point, paths: tuple[str, ...]) -> str:
@@ -219,7 +201,7 @@ def batch_shape(measure: MeasureConfig, link: LinkConfig) -> BatchShape:
         per_device = (BATCH_BITS if link.plain else PACKET_BATCH_BITS) // measure.num_devices
         if not link.plain:
             # Tiny packets in long code blocks are mostly filler: what they cost is what is decoded.
-            coded_bits = _packet_plan(link).coded_bits
+            coded_bits = packet_plan(link).coded_bits
             packet_bits_charged = max(packet_bits, coded_bits / USUAL_EXPANSION)
             per_device = int(per_device * packet_bits / packet_bits_charged)
         packets = max(per_device // packet_bits, 1)
@@ -229,7 +211,8 @@ def batch_shape(measure: MeasureConfig, link: LinkConfig) -> BatchShape:
     return BatchShape(transmissions=transmissions, num_bits=-(-packets // transmissions) * packet_bits)
 
 
-def _packet_plan(link: LinkConfig) -> PacketPlan:
+def packet_plan(link: LinkConfig) -> PacketPlan:
+    """Return how a packet of the link is coded."""
     link = link.resolve_mcs()
     payload_bits = 8 * link.packet_size_bytes
     crc = link.packets.crc_name(payload_bits)
@@ -240,7 +223,7 @@ def rate_warning(curve: Curve, over: Axis) -> str | None:
     """Return a warning where Eb/N0 at the nominal rate is far from that of the bits carried, else None."""
     if over != "ebno_db" or curve.link.plain:
         return None
-    nominal, carried = curve.budget.code_rate, _packet_plan(curve.link).rate
+    nominal, carried = curve.budget.code_rate, packet_plan(curve.link).rate
     loss_db = 10.0 * log10(nominal / carried)
     if loss_db <= MAX_RATE_LOSS_DB:
         return None
@@ -253,8 +236,8 @@ def rate_warning(curve: Curve, over: Axis) -> str | None:
 
 
 def _curve_physics(scenario: Scenario) -> str:
-    point = Point(index=0, settings={}, scenario=resolve_link(scenario))
-    return identity_json(Curve(label="", point=point).physics(snr_max_db=0.0))
+    curve = Curve(label="", point=Point(index=0, settings={}, scenario=resolve_link(scenario)))
+    return canonical_json(curve.physics(curve.at_power(0.0)))
 
 
 LINK = Reading(conflicts=find_link_conflicts, resolve=resolve_link, physics=_curve_physics)

@@ -1,46 +1,123 @@
-"""The report page of a link study, and the scenario that its folder keeps."""
+"""The figures and the report page of a link study."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast, get_args
 
-import yaml
+import numpy as np
 
+from fl.config.measured import LINK_RATES
 from phy.measure.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
 from scenarios.report.bursts import BURST_HEADS, INDEPENDENT, burst_cells
+from scenarios.report.figures.curves import Drawing, Shown, Spot, sort_into_panels
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
 from scenarios.report.settings import plain
 from scenarios.report.tables.table import Table
-from scenarios.studies.link.figures import arrange, figures_of, logarithmic
-from scenarios.studies.link.level import PLAIN_LABELS
-from scenarios.studies.link.results import CurveResult, PointResult, read_results
-from scenarios.studies.link.words import TIME_NOTE, axis_sentence, cells, heads, rate, stop_sentence
+from scenarios.schema.schema import Axis, FigureConfig
+from scenarios.studies.link.level import PLAIN_LABELS, theory
+from scenarios.studies.link.results import read_results
+from scenarios.studies.link.tables import TIME_NOTE, axis_sentence, cells, heads, rate, stop_sentence
 
 if TYPE_CHECKING:
     from scenarios.engine.study import ReportPaths
-    from scenarios.schema.loader import LoadedScenario
     from scenarios.store.store import Store
-    from scenarios.studies.link.plan import LinkPlan
+    from scenarios.studies.link.plan import Curve, LinkPlan
+    from scenarios.studies.link.results import PointResult, Results
 
 AS_COUNTED = "As counted: when to stop was decided on all devices together."
-_NOT_LINK = ("learning", "privacy", "trials")
+DENSE = 201
+"""Points of a drawn closed form."""
 
 
-def resolved_study(loaded: LoadedScenario) -> tuple[str, dict[str, Any]]:
-    """The scenario with every default as YAML text, and as plain values; without learning where the file has none.
+# --- figures --------------------------------------------------------------------------------------
 
-    Measuring it gives the same points.
-    """
-    unused = {name for name in _NOT_LINK if name not in loaded.document}
-    report = loaded.scenario.report
-    figures = tuple(map(logarithmic, report.figures))
-    resolved = report.model_copy(update={"figures": figures})
-    scenario = loaded.scenario.model_copy(update={"report": resolved})
-    root = scenario.model_dump(mode="json", exclude_none=True, exclude=unused)
-    return yaml.safe_dump(root, sort_keys=False, allow_unicode=True), root
+
+def figures_of(plan: LinkPlan, configured: Sequence[FigureConfig]) -> tuple[FigureConfig, ...]:
+    """The figures of a study: those the scenario names that are about rates over an axis, or bits and packets."""
+    own = tuple(logarithmic(config) for config in configured if config.x in get_args(Axis))
+    return own or tuple(FigureConfig(x=plan.measure.over, y=y, y_scale="log") for y in LINK_RATES[:2])
+
+
+def logarithmic(config: FigureConfig) -> FigureConfig:
+    """The same figure on a logarithmic axis, unless it is about something else or says which axis it wants."""
+    if config.x not in get_args(Axis) or "y_scale" in config.model_fields_set:
+        return config
+    return config.model_copy(update={"y_scale": "log"})
+
+
+def arrange(config: FigureConfig, plan: LinkPlan, results: Results) -> Drawing:
+    """Sort measured points and closed forms into panels and curves."""
+    shown: list[Shown] = []
+    closed: list[Shown] = []
+    for curve, points in zip(plan.curves, results, strict=True):
+        several = range(curve.num_devices) if "device" in config.series_paths else (None,)
+        for device in several:
+            word = "" if device is None else f"device {device}"
+            shown += [(curve.point, word, spot) for one in points if (spot := _spot(config, one, device)) is not None]
+            closed += [(curve.point, word, spot) for spot in _closed_form(config, curve, device)]
+    panels = sort_into_panels(config, plan.swept_paths, shown, theory=closed)
+    caption = _caption(plan, config, results, limits=any(spot.y is None for *_, spot in shown), theory=bool(closed))
+    return Drawing(config=config, panels=panels, caption=caption)
+
+
+def _spot(config: FigureConfig, found: PointResult, device: int | None) -> Spot | None:
+    x = found.curve.budget.value_db(found.point.esno_db, cast(Axis, config.x))
+    if config.y == "raw_bit_error_rate":  # hard decisions before any decoder; without an error nothing is drawn
+        counts = found.measured.of_device(device)
+        errors, bits = counts["raw_bit_errors"], counts["raw_bits"]
+        return Spot(x=x, y=errors / bits, n=bits) if errors else None
+    estimate = found.rates(device)[config.y == "packet_error_rate"]
+    if estimate is None:
+        return None
+    return Spot(x=x, y=estimate.rate, low=estimate.low, high=estimate.high, n=estimate.observations)
+
+
+def _closed_form(config: FigureConfig, curve: Curve, device: int | None) -> Iterator[Spot]:
+    esno_db = np.linspace(curve.points[0].esno_db, curve.points[-1].esno_db, DENSE)
+    rates = None if config.y == "raw_bit_error_rate" else theory(curve, config.y, esno_db, device=device)
+    if rates is not None:
+        values_db = esno_db + curve.budget.value_db(0.0, cast(Axis, config.x))
+        for x, y in zip(values_db.tolist(), rates.tolist(), strict=True):
+            yield Spot(x=x, y=y)
+
+
+def _caption(plan: LinkPlan, config: FigureConfig, results: Results, *, limits: bool, theory: bool) -> str:
+    stops = [point.stop for points in results for point in points]
+    if not stops:
+        return "No point has been measured yet."
+    text = "Hard decisions before any decoder."
+    if config.y != "raw_bit_error_rate":
+        text = (
+            f"Bars: {100 * plan.measure.confidence:g} % interval of each point (Korn and Graubard), from the spread "
+            "between independent transmissions, so that errors in bursts widen it."
+        )
+    if limits:
+        text += f" Arrows: one-sided upper limit where no error was seen{_limits_from(plan, config.y)}."
+    if theory:
+        text += " Dashed: closed form."
+    if any(stop is not None and stop.reason == "time" for stop in stops):
+        text += " Some points were ended by max_seconds: how far they came depends on the machine."
+    if None in stops:
+        text += " Some points are not finished."
+    return f"{text} Points share random numbers, so neighbours err alike. Seed {plan.seed}."
+
+
+def _limits_from(plan: LinkPlan, quantity: str) -> str:
+    """What the upper limits take as independent."""
+    kinds = {curve.independent for curve in plan.curves}
+    units = "transmissions" if "transmissions" in kinds else "packets"
+    if quantity == "packet_error_rate":
+        return f", from the number of independent {units}"
+    if kinds == {"bits"}:
+        return "; bits of this link err independently"
+    besides = " (independent bits where nothing else joins them)" if "bits" in kinds else ""
+    return f", from the number of independent {units}, half of whose bits may be wrong{besides}"
+
+
+# --- page -----------------------------------------------------------------------------------------
 
 
 def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportPaths:
@@ -49,9 +126,9 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
     scenario = plan.curves[0].point.scenario
     drawings = (arrange(config, plan, results) for config in figures_of(plan, scenario.report.figures))
     figures = write_figures(folder / FIGURES, drawings)
-    points = [point for result in results for point in result.points]
+    points = [point for some in results for point in some]
     finished = sum(point.stop is not None for point in points)
-    skipped = sum(_skipped(plan, result) for result in results)
+    skipped = sum(_skipped(plan, curve, some) for curve, some in zip(plan.curves, results, strict=True))
     missing = plan.num_points - finished - skipped
     lead = (
         f"Rate [{100 * plan.measure.confidence:g} % interval, from the spread between independent transmissions]; "
@@ -62,8 +139,8 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
     measured = [Part(soft=lead), Part(text="No point has been measured yet.")]
     if points:
         timed = any(point.stop is not None and point.stop.reason == "time" for point in points)
-        measured = [Part(soft=lead, table=_points_table(plan, results)), *([Part(soft=TIME_NOTE)] if timed else [])]
-    devices, bursts = _devices_table(plan, results), _bursts_table(plan, results)
+        measured = [Part(soft=lead, table=_points_table(plan, points)), *([Part(soft=TIME_NOTE)] if timed else [])]
+    devices, bursts = _devices_table(plan, results), _bursts_table(plan, points)
     flips = f"Against independent flips at each device's mean rate. {INDEPENDENT}"
     errors = [Part(soft=flips, items=list(_verdicts(plan, results))), Part(table=bursts, fold="Point by point")]
     page = Page(
@@ -88,74 +165,54 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
     return write_page(folder, page, store=store, figures=figures)
 
 
-def _skipped(plan: LinkPlan, result: CurveResult) -> int:
+def _skipped(plan: LinkPlan, curve: Curve, points: Sequence[PointResult]) -> int:
     """Points not needed: above one that saw no error among enough."""
-    silent = [p.point.value_db for p in result.points if p.silent]
+    silent = [one.point.value_db for one in points if one.silent]
     if not silent or not plan.measure.stop.skip_after_zero:
         return 0
-    seen = {p.point.value_db for p in result.points}
-    return sum(p.value_db > min(silent) and p.value_db not in seen for p in result.curve.points)
+    seen = {one.point.value_db for one in points}
+    return sum(one.value_db > min(silent) and one.value_db not in seen for one in curve.points)
 
 
-def _points_table(plan: LinkPlan, results: Sequence[CurveResult]) -> Table:
+def _points_table(plan: LinkPlan, points: Sequence[PointResult]) -> Table:
     names = heads(plan)
-    return Table(
-        columns=("curve", *names),
-        rows=tuple((plain(result.curve.label), *cells(point)) for result in results for point in result.points),
-        left=("curve", names[-1]),
-    )
+    rows = tuple((plain(one.curve.label), *cells(one)) for one in points)
+    return Table(columns=("curve", *names), rows=rows, left=("curve", names[-1]))
 
 
-def _devices_table(plan: LinkPlan, results: Sequence[CurveResult]) -> Table:
+def _devices_table(plan: LinkPlan, results: Results) -> Table:
     """A row per point and device, where there are several."""
-    names = heads(plan)
-    return Table(
-        columns=("curve", "device", names[0], names[3], names[6]),
-        left=("curve",),
-        rows=tuple(
-            (
-                plain(result.curve.label),
-                str(device),
-                f"{point.point.value_db:g}",
-                rate(point.devices[device].bits),
-                rate(point.devices[device].packets),
-            )
-            for result in results
-            if result.curve.num_devices > 1
-            for device in range(result.curve.num_devices)
-            for point in result.points
-        ),
-    )
+    rows, names = [], heads(plan)
+    for curve, points in zip(plan.curves, results, strict=True):
+        for device in range(curve.num_devices) if curve.num_devices > 1 else ():
+            for one in points:
+                label, value = plain(curve.label), f"{one.point.value_db:g}"
+                rows.append((label, str(device), value, *map(rate, one.rates(device))))
+    return Table(columns=("curve", "device", names[0], names[3], names[6]), rows=tuple(rows), left=("curve",))
 
 
-def _bursts_table(plan: LinkPlan, results: Sequence[CurveResult]) -> Table:
+def _bursts_table(plan: LinkPlan, points: Sequence[PointResult]) -> Table:
     """A row for every point that saw an error."""
     rows: list[tuple[str | None, ...]] = []
-    for result in results:
-        for point in result.points:
-            counts = point.measured.bursts
-            if counts is not None and counts.bit_errors.sum():
-                found = assess(counts, bad_packets=_bad_packets(point))
-                rows.append((plain(result.curve.label), f"{point.point.value_db:g}", *burst_cells(found)))
+    for one in points:
+        counts = one.measured.bursts
+        if counts is not None and counts.bit_errors.sum():
+            found = assess(counts, bad_packets=_bad_packets(one))
+            rows.append((plain(one.curve.label), f"{one.point.value_db:g}", *burst_cells(found)))
     return Table(columns=("curve", PLAIN_LABELS[plan.measure.over], *BURST_HEADS), rows=tuple(rows), left=("curve",))
 
 
 def _bad_packets(point: PointResult) -> int:
-    return int(point.measured.count("packet_errors").sum())
+    return int(point.measured.of_device(None)["packet_errors"])
 
 
-def _verdicts(plan: LinkPlan, results: Sequence[CurveResult]) -> Iterator[tuple[str, str]]:
+def _verdicts(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
     """A sentence per curve, at the highest value that saw enough errors to tell."""
-    for result in results:
-        telling = [
-            point
-            for point in result.points
-            if point.measured.bursts is not None
-            and point.measured.bursts.bit_errors.sum() >= FEWEST_ERRORS
-            and _bad_packets(point) >= FEWEST_PACKETS_IN_ERROR
-        ]
-        if telling:
-            counts = telling[-1].measured.bursts
-            assert counts is not None  # chosen so; for the type checker
-            at = f"{PLAIN_LABELS[plan.measure.over].removesuffix(' [dB]')} = {telling[-1].point.value_db:g} dB"
-            yield f"{plain(result.curve.label)}, {at}", verdict(counts, bad_packets=_bad_packets(telling[-1]))
+    axis = PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]")
+    for points in results:
+        for one in reversed(points):
+            counts, bad = one.measured.bursts, _bad_packets(one)
+            if counts is not None and counts.bit_errors.sum() >= FEWEST_ERRORS and bad >= FEWEST_PACKETS_IN_ERROR:
+                at = f"{plain(one.curve.label)}, {axis} = {one.point.value_db:g} dB"
+                yield at, verdict(counts, bad_packets=bad)
+                break

@@ -12,15 +12,13 @@ from phy.measure.monte_carlo import Stop, StopReason, StopRule, why_stop
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
-from scenarios.schema.loader import LoadedScenario
+from scenarios.schema.loader import LoadedScenario, as_yaml
 from scenarios.store.store import Store
-from scenarios.studies.link.batches import Measured
+from scenarios.studies.link import tables
+from scenarios.studies.link.measure import PointRadio
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint, expand_link
-from scenarios.studies.link.radio import PointRadio
-from scenarios.studies.link.report import resolved_study, write_study_report
+from scenarios.studies.link.report import logarithmic, write_study_report
 from scenarios.studies.link.results import LinkStore, PointResult, read_point, read_results, write_point
-from scenarios.studies.link.table import NAME, columns_of, csv_rows
-from scenarios.studies.link.words import TIME_NOTE, UNBIASED_NOTE, curve_rows, in_hand, point_row
 from scenarios.studies.stored import stored_scenario
 
 COMMIT_EVERY_S = 1.0
@@ -66,8 +64,13 @@ class LinkStudy(Study):
         return cls(stored_scenario(store))
 
     def document(self) -> tuple[str, Mapping[str, Any]]:
-        """See `Study`."""
-        return resolved_study(self.loaded)
+        """See `Study`: measuring it gives the same points; no learning where the file has none."""
+        scenario, report = self.loaded.scenario, self.loaded.scenario.report
+        figures = tuple(map(logarithmic, report.figures))
+        scenario = scenario.model_copy(update={"report": report.model_copy(update={"figures": figures})})
+        unused = {"learning", "privacy", "trials"} - self.loaded.document.keys()
+        root = scenario.model_dump(mode="json", exclude_none=True, exclude=unused)
+        return as_yaml(root), root
 
     def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[PointBatch], int]:
         """See `Study`."""
@@ -77,7 +80,7 @@ class LinkStudy(Study):
     def _batches(self, store: Store, progress: Progress) -> Iterator[PointBatch]:
         """Work on each curve from low values to high; values above a silent one may not be needed."""
         for curve in self.plan.curves:
-            for text in curve_rows(self.plan, curve):
+            for text in tables.curve_rows(self.plan, curve):
                 progress.row(text)
             silent: LinkPoint | None = None
             skipped: list[LinkPoint] = []
@@ -94,8 +97,10 @@ class LinkStudy(Study):
                     warm_up = False
                     assert self._latest is not None  # computed before the next batch is asked for
                     found = self._latest
-                elif found.stop is None or self._ends_here(found.measured, reason):
-                    # Killed before the note of why, or this rule alone ends the point with the same batches.
+                elif found.stop is None or (
+                    reason != "time" and why_stop(found.measured.earlier, rule=self.rule, elapsed_s=0.0) is None
+                ):
+                    # Killed before the note of why, or this rule alone ends the point with exactly these batches.
                     found = replace(found, stop=self._stop(reason))
                     write_point(store, found)
                 self._show(found, added=found.measured.tally.batches - before, progress=progress)
@@ -108,7 +113,7 @@ class LinkStudy(Study):
         """See `Study`: yields everything measured at a point about every second, and when the rule stops it."""
         for batch in batches:
             latest = kept = replace(batch.so_far, stop=None)
-            radio = PointRadio(latest.curve, latest.point, seed=self.plan.seed)
+            radio = PointRadio(latest.curve, latest.point)
             if batch.warm_up:
                 radio.batch(latest.measured.tally.batches)
             committed = time.monotonic()
@@ -118,7 +123,7 @@ class LinkStudy(Study):
                     measured = latest.measured + radio.batch(latest.measured.tally.batches)
                     reason = why_stop(measured.tally, rule=self.rule, elapsed_s=measured.seconds)
                     latest = replace(latest, measured=measured, stop=None if reason is None else self._stop(reason))
-                    progress.taken(latest.point.point_id, in_hand(latest, limit_s=self.rule.max_seconds))
+                    progress.taken(latest.point.point_id, tables.in_hand(latest, limit_s=self.rule.max_seconds))
                     if latest.stop is None and time.monotonic() - committed >= COMMIT_EVERY_S:
                         kept, committed = latest, time.monotonic()
                         yield kept
@@ -142,25 +147,21 @@ class LinkStudy(Study):
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         """See `Study`."""
-        print(f"\n{UNBIASED_NOTE}")
+        print(f"\n{tables.UNBIASED_NOTE}")
         if self.points_timed:
-            print(f"\n{TIME_NOTE}")
+            print(f"\n{tables.TIME_NOTE}")
         found = f", {self.points_found} points needed none" if self.points_found else ""
         print(f"\n{self.batches_added} batches measured{found} in {seconds:.0f} s")
 
     def columns(self) -> Mapping[str, Sequence[str]]:
         """See `Study`."""
-        return {NAME: columns_of(self.plan)}
+        return {tables.CSV: tables.columns_of(self.plan)}
 
     def rows(self, store: Store, name: str) -> Iterator[str]:
         """See `Study`."""
-        return csv_rows(self.plan, read_results(store, self.plan))
+        return tables.csv_rows(self.plan, read_results(store, self.plan))
 
     # --- stopping, and what is shown of it --------------------------------------------------------
-
-    def _ends_here(self, measured: Measured, reason: StopReason) -> bool:
-        """Tell whether this rule alone ends a point with exactly these batches."""
-        return reason != "time" and why_stop(measured.earlier, rule=self.rule, elapsed_s=0.0) is None
 
     def _stop(self, reason: StopReason) -> Stop:
         """Note why a point ended, with the number of errors that was asked for."""
@@ -176,7 +177,7 @@ class LinkStudy(Study):
         label, value_db = found.curve.label, found.point.value_db
         fields = event("point-done", curve=label, value_db=value_db, batches=added)
         _log.info("%s, %g dB: %d batches", label, value_db, added, extra=fields)
-        progress.row(point_row(found, stored=not added))
+        progress.row(tables.aligned(tables.cells(found)) + ("" if added else ", stored"))
 
     def _skip(self, curve: Curve, points: Sequence[LinkPoint], silent: LinkPoint, progress: Progress) -> None:
         self.skipped += len(points)

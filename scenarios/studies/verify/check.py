@@ -1,12 +1,13 @@
-"""One comparison of a measurement with a known answer."""
+"""Comparison of a measurement with a known answer, and the table of all comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import isfinite, isnan, nan
 
 from phy.measure.monte_carlo import ClusteredCounts, estimate_rate
+from scenarios.report.tables.table import Table
 
 FAMILY = 0.999
 """Confidence in the table as a whole: a faultless simulator fails somewhere in one run of a thousand."""
@@ -18,25 +19,32 @@ MIN_ERRORS = 30
 """Below it the spread of bursts is not known well enough to widen an interval by it."""
 _FARTHEST_DB = 40.0
 
+INTERVAL_NOTE = (
+    f"Intervals hold at {100 * CONFIDENCE:.4f} % each, widened for bursts, so that the table as a whole holds at "
+    f"{100 * FAMILY:g} % (Bonferroni). resolves: the smallest difference that a check surely notices."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
     """`measured` in `[low, high]`, which has to meet the band `expected`; counts None where nothing is counted.
 
     `resolves` names the smallest difference that is surely noticed, tolerances included; `enough`: the interval is as
-    narrow as the reference check asks.
+    narrow as the reference check asks; `card`, `seconds`: its reference check, and the time since the check before [s].
     """
 
     what: str
-    measured: float
-    low: float
-    high: float
-    expected: tuple[float, float]
-    resolves: str
+    measured: float = nan
+    low: float = nan
+    high: float = nan
+    expected: tuple[float, float] = (nan, nan)
+    resolves: str = ""
     enough: bool = True
     errors: int | None = None
     observations: int | None = None
     problem: str | None = None
+    card: str = ""
+    seconds: float = 0.0
 
     @property
     def passed(self) -> bool:
@@ -55,21 +63,10 @@ class Check:
         return "FAIL: too high" if self.low > self.expected[1] else "FAIL: too low"
 
 
-def broken(problem: str) -> Check:
-    """Return the check of something that could not be measured."""
-    return Check(what="run", measured=nan, low=nan, high=nan, expected=(nan, nan), resolves="", problem=problem)
-
-
 def exact(what: str, found: float, known: float, *, tolerance: float) -> Check:
     """Return the check of a number without randomness, known to `tolerance`."""
-    return Check(
-        what=what,
-        measured=found,
-        low=found,
-        high=found,
-        expected=(known - tolerance, known + tolerance),
-        resolves=f"{tolerance:g}",
-    )
+    band = (known - tolerance, known + tolerance)
+    return Check(what=what, measured=found, low=found, high=found, expected=band, resolves=f"{tolerance:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,3 +114,61 @@ class Reference:
             errors=counts.errors,
             observations=counts.observations,
         )
+
+
+# --- table ----------------------------------------------------------------------------------------
+
+
+def table_of(checks: Sequence[Check]) -> Table:
+    """The table of all checks; each reference check is named in its first row only."""
+    counted = ("errors / counted", "measured", "interval", "expected", "resolves", "verdict")
+    heads = ("reference check", "what", *counted, "time")
+    before = ["", *(check.card for check in checks)]
+    rows = tuple(_cells(check, first=check.card != card) for check, card in zip(checks, before, strict=False))
+    return Table(columns=heads, rows=rows, left=heads[:-1], wrapped=("what", "verdict"))
+
+
+def _cells(check: Check, *, first: bool) -> tuple[str, ...]:
+    counted = "" if check.observations is None else f"{check.observations:,}"
+    if check.errors is not None:
+        counted = f"{check.errors:,} / {counted}"
+    low, high = check.expected
+    exact = isnan(low) or high - low <= 1e-9 * abs(high)
+    return (
+        *(check.card if first else "", check.what, counted, _number(check.measured)),
+        "" if isnan(check.low) or check.low == check.high else f"{_number(check.low)} to {_number(check.high)}",
+        _number(low) if exact else f"{_number(low)} to {_number(high)}",
+        *(check.resolves, check.verdict, f"{check.seconds:.1f} s"),
+    )
+
+
+def _number(value: float) -> str:
+    return "" if isnan(value) else f"{value:.4g}"
+
+
+def summary(checks: Sequence[Check], *, seconds: float) -> str:
+    """Return the last line: how many checks, and which failed."""
+    failed = [check for check in checks if not check.passed]
+    number = len({check.card for check in checks})
+    counts = f"{number} reference check{'s' if number != 1 else ''}, {len(checks)} comparison"
+    counts += "s" if len(checks) != 1 else ""
+    if not failed:
+        return f"{counts}: all pass, in {seconds:.0f} s"
+    names = ", ".join(dict.fromkeys(check.card for check in failed))
+    return f"{counts}: {len(failed)} FAIL ({names}), in {seconds:.0f} s"
+
+
+CSV_HEADS = (
+    *("card", "what", "errors", "observations", "measured", "low", "high", "expected_low", "expected_high"),
+    *("resolves", "verdict", "seconds"),
+)
+
+
+def csv_values(check: Check) -> tuple[object, ...]:
+    """One check in the columns of `CSV_HEADS`; empty where nothing is counted or known."""
+    numbers = (check.measured, check.low, check.high, *check.expected)
+    return (
+        *(check.card, check.what, check.errors, check.observations),
+        *("" if isnan(number) else repr(number) for number in numbers),
+        *(check.resolves, check.verdict, f"{check.seconds:.3f}"),
+    )

@@ -17,12 +17,12 @@ from scenarios.report.figures.style import render
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.schema.schema import FigureConfig
-from scenarios.studies.link.batches import Measured
-from scenarios.studies.link.closed_form import bit_error_rate, has_closed_form, packet_error_rate
-from scenarios.studies.link.figures import DENSE, arrange, figures_of
+from scenarios.studies.link.level import has_closed_form, theory
+from scenarios.studies.link.measure import Measured
 from scenarios.studies.link.plan import Curve, LinkPlan, expand_link
-from scenarios.studies.link.report import resolved_study
-from scenarios.studies.link.results import CurveResult, PointResult
+from scenarios.studies.link.report import DENSE, arrange, figures_of
+from scenarios.studies.link.results import PointResult, Results
+from scenarios.studies.link.study import LinkStudy
 
 TEXT = """\
 name: drawn
@@ -57,19 +57,16 @@ def counted(curve: Curve, errors: int) -> Measured:
     return Measured.of(counts, bursts=None, num_bits=curve.shape.num_bits, seconds=0.5)
 
 
-def results(plan: LinkPlan, errors: tuple[int | None, ...]) -> tuple[CurveResult, ...]:
+def results(plan: LinkPlan, errors: tuple[int | None, ...]) -> Results:
     """Every curve with `errors` at its values; None: not simulated."""
-    return tuple(
-        CurveResult(
-            curve=curve,
-            points=tuple(
-                PointResult(curve=curve, point=point, measured=counted(curve, seen), stop=Stop(reason="max_bits"))
-                for point, seen in zip(curve.points, errors, strict=True)
-                if seen is not None
-            ),
-        )
+    return [
+        [
+            PointResult(curve=curve, point=point, measured=counted(curve, seen), stop=Stop(reason="max_bits"))
+            for point, seen in zip(curve.points, errors, strict=True)
+            if seen is not None
+        ]
         for curve in plan.curves
-    )
+    ]
 
 
 def figure(**keys: Any) -> FigureConfig:
@@ -191,7 +188,7 @@ def test_a_path_that_was_swept_and_is_set_makes_one_panel(tmp_path: Path) -> Non
     panels = arrange(loaded.scenario.report.figures[0], plan, results(plan, (100, 10, 0, None))).panels
     assert len(panels) == 1
     # The resolved scenario knows of no override: it is a valid scenario all the same.
-    again, _ = load(tmp_path, resolved_study(loaded)[0])
+    again, _ = load(tmp_path, LinkStudy(loaded).document()[0])
     check_figures(again)
 
 
@@ -221,20 +218,23 @@ def test_there_is_no_closed_form_for_a_link_that_has_none(tmp_path: Path, link: 
     text = TEXT.split("sweep:")[0].replace("packet_size_bytes: 32", f"packet_size_bytes: 32, {link}")
     _, plan = load(tmp_path, text)
     assert not has_closed_form(plan.curves[0].link)
-    assert bit_error_rate(plan.curves[0], [0.0]) is None
-    assert packet_error_rate(plan.curves[0], [0.0]) is None
+    assert theory(plan.curves[0], "bit_error_rate", [0.0]) is None
+    assert theory(plan.curves[0], "packet_error_rate", [0.0]) is None
 
 
 def test_closed_forms_know_antennas_gains_and_packets(tmp_path: Path) -> None:
     _, one = load(tmp_path, TEXT.split("sweep:")[0])
     _, two = load(tmp_path, TEXT.split("sweep:")[0], "link.receiver.num_antennas=2", "link.channel.model=awgn")
     three_db = 10 * np.log10(2)
-    single, double = bit_error_rate(one.curves[0], [3.0 + three_db]), bit_error_rate(two.curves[0], [3.0])
+    single, double = (
+        theory(one.curves[0], "bit_error_rate", [3.0 + three_db]),
+        theory(two.curves[0], "bit_error_rate", [3.0]),
+    )
     assert single == pytest.approx(double)
     assert single is not None
-    packet = packet_error_rate(one.curves[0], [3.0 + three_db])
+    packet = theory(one.curves[0], "packet_error_rate", [3.0 + three_db])
     assert packet == pytest.approx(1 - (1 - single) ** 256)
     # Devices 10 dB apart: the mean of both error rates, at the mean of both powers.
     _, uneven = load(tmp_path, TEXT.split("sweep:")[0], "link.channel.gain=[1.0, 0.31622776601683794]")
-    both = [bit_error_rate(one.curves[0], [3.0 + 10 * np.log10(power / 0.55)]) for power in (1.0, 0.1)]
-    assert bit_error_rate(uneven.curves[0], [3.0]) == pytest.approx(np.mean(both))
+    both = [theory(one.curves[0], "bit_error_rate", [3.0 + 10 * np.log10(power / 0.55)]) for power in (1.0, 0.1)]
+    assert theory(uneven.curves[0], "bit_error_rate", [3.0]) == pytest.approx(np.mean(both))

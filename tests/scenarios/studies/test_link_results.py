@@ -27,9 +27,7 @@ measure: {over: ebno_db, values: [0], bits_per_batch: 65536, stop: {bit_errors: 
 CHANGES = {
     "a count that is no number": lambda kept: kept["counts"][0].__setitem__(0, "x"),
     "a tally with a fraction": lambda kept: kept["tally"]["bits"].update(errors=0.5),
-    "a tally below zero": lambda kept: kept["last_devices"][0]["packets"].update(errors=-1),
     "bursts of another shape": lambda kept: kept.update(bursts=[1]),
-    "a device too many": lambda kept: kept["devices"].append(kept["devices"][0]),
     "a number of batches that is none": lambda kept: kept["last"].update(batches="many"),
     "nothing": lambda kept: kept.clear(),
 }

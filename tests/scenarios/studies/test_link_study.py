@@ -20,9 +20,10 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.store.store import Store
 from scenarios.studies.folders import export, study_in
-from scenarios.studies.link.closed_form import bit_error_rate
+from scenarios.studies.link.level import theory
+from scenarios.studies.link.measure import PointRadio
 from scenarios.studies.link.plan import LinkPlan, expand_link
-from scenarios.studies.link.results import CurveResult, LinkStore, read_results
+from scenarios.studies.link.results import LinkStore, Results, read_results
 from scenarios.studies.link.study import LinkStudy
 
 SMALL = """\
@@ -53,7 +54,7 @@ def measure(folder: Path, text: str = SMALL, *overrides: str, run: str = "run", 
     return study.batches_added
 
 
-def results(run: Path) -> tuple[CurveResult, ...]:
+def results(run: Path) -> Results:
     with LinkStore.open_existing(run) as store:
         return read_results(store, LinkStudy.reload(store).plan)
 
@@ -80,13 +81,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_theory_lies_within_the_interval_and_half_a_decibel_off_does_not(finished: Path) -> None:
     awgn = results(finished)[0]
-    seen = [point for point in awgn.points if point.rates.bits is not None and point.rates.bits.errors > 250]
+    seen = [point for point in awgn if point.measured.tally.bits.errors > 250]
     assert len(seen) == 3
     for point in seen:
-        found = point.rates.bits
+        found, _ = point.rates()
         assert found is not None
-        expected = bit_error_rate(awgn.curve, point.point.esno_db)
-        shifted = bit_error_rate(awgn.curve, point.point.esno_db + 0.5)
+        expected = theory(point.curve, "bit_error_rate", point.point.esno_db)
+        shifted = theory(point.curve, "bit_error_rate", point.point.esno_db + 0.5)
         assert expected is not None
         assert shifted is not None
         # Of 95 % intervals one in twenty misses: the seed is fixed, and a margin of its own width covers that.
@@ -106,11 +107,12 @@ def test_the_level_on_the_axis_is_the_one_observed(finished: Path) -> None:
 
 def test_points_tell_why_they_stopped_and_hopeless_ones_are_skipped(finished: Path) -> None:
     awgn, rayleigh = results(finished)
-    told = {p.point.value_db: (p.stop.reason, p.stop.target) for p in awgn.points if p.stop is not None}
+    told = {p.point.value_db: (p.stop.reason, p.stop.target) for p in awgn if p.stop is not None}
     assert told == {0: ("bit_errors", 300), 4: ("bit_errors", 300), 6: ("bit_errors", 300), 30: ("max_bits", None)}
-    assert awgn.points[-1].rates.bits is not None
-    assert awgn.points[-1].rates.bits.rate is None
-    assert [p.point.value_db for p in rayleigh.points] == [0, 4, 6, 30, 40]
+    silent, _ = awgn[-1].rates()
+    assert silent is not None
+    assert silent.rate is None
+    assert [p.point.value_db for p in rayleigh] == [0, 4, 6, 30, 40]
 
 
 def test_few_silent_packets_skip_nothing(tmp_path: Path) -> None:
@@ -120,7 +122,7 @@ def test_few_silent_packets_skip_nothing(tmp_path: Path) -> None:
 
 
 def test_errors_that_share_a_fade_have_a_wider_interval(finished: Path) -> None:
-    awgn, rayleigh = (result.points[2].rates.bits for result in results(finished))
+    awgn, rayleigh = (points[2].rates()[0] for points in results(finished))
     assert awgn is not None
     assert rayleigh is not None
     assert awgn.design_effect < 1.5
@@ -130,17 +132,17 @@ def test_errors_that_share_a_fade_have_a_wider_interval(finished: Path) -> None:
 def test_several_devices_are_counted_one_by_one(tmp_path: Path) -> None:
     text = SMALL.replace("coherence: packet}", "coherence: packet, gain: [1.0, 0.5]}")
     measure(tmp_path, text, "measure.num_devices=2", "measure.values=[4]", "sweep={}")
-    (curve,) = results(tmp_path / "run")
-    near, far = curve.points[0].devices
-    assert near.bits is not None
-    assert far.bits is not None
+    ((point,),) = results(tmp_path / "run")
+    near, far = (point.rates(device)[0] for device in range(2))
+    assert near is not None
+    assert far is not None
     # 6 dB apart, around a mean power gain of one.
-    for device, found in enumerate((near.bits, far.bits)):
-        expected = bit_error_rate(curve.curve, curve.points[0].point.esno_db, device=device)
+    for device, found in enumerate((near, far)):
+        expected = theory(point.curve, "bit_error_rate", point.point.esno_db, device=device)
         assert expected is not None
         width = found.high - found.low
         assert found.low - width < expected < found.high + width
-    assert far.bits.low > near.bits.high
+    assert far.low > near.high
     table = rows(tmp_path / "run")
     assert [row["device"] for row in table] == ["all", "0", "1"]
     assert int(table[0]["bits"]) == int(table[1]["bits"]) + int(table[2]["bits"])
@@ -213,8 +215,8 @@ def test_an_interrupt_in_the_middle_of_a_point_keeps_its_batches(tmp_path: Path)
         )
     with LinkStore.open_existing(tmp_path / "run") as store:
         (curve, _) = read_results(store, plan)
-    assert curve.points[0].measured.tally.batches == 3
-    assert curve.points[0].stop is None
+    assert curve[0].measured.tally.batches == 3
+    assert curve[0].stop is None
 
 
 LONGER = (
@@ -360,12 +362,10 @@ def test_a_link_that_cannot_be_built_is_bad_input(tmp_path: Path, monkeypatch: p
 
 def test_a_study_gives_the_same_bits_whatever_the_batch_before_it(tmp_path: Path) -> None:
     """Batch 3 alone is batch 3 of a study: nothing is carried from one batch to the next."""
-    from scenarios.studies.link.radio import PointRadio
-
     _, plan = load(tmp_path)
     curve = plan.curves[1]
-    fresh = PointRadio(curve, curve.points[1], seed=plan.seed).batch(3)
-    walked = PointRadio(curve, curve.points[1], seed=plan.seed)
+    fresh = PointRadio(curve, curve.points[1]).batch(3)
+    walked = PointRadio(curve, curve.points[1])
     for number in range(3):
         walked.batch(number)
     again = walked.batch(3)

@@ -17,13 +17,10 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario
 from scenarios.studies.link.level import Budget
 from scenarios.studies.link.plan import expand_link
-from scenarios.studies.verify.cards import Card, card_names, load_card
+from scenarios.studies.verify.cards import EXPECTED, Expected, card_names, load_card
 from scenarios.studies.verify.check import CONFIDENCE, FAMILY, MAX_CHECKS, Check, Reference, exact
-from scenarios.studies.verify.expected import EXPECTED, Expected
-from scenarios.studies.verify.kinds.codes import best_packet_error_rate, union_bound
-from scenarios.studies.verify.kinds.rates import log_linear
+from scenarios.studies.verify.kinds.rates import best_packet_error_rate, log_linear, union_bound
 from scenarios.studies.verify.study import run_card
-from scenarios.studies.verify.table import Verdict
 
 NAMES = card_names()
 FAST = tuple(name for name in NAMES if load_card(name).config.fast)
@@ -31,11 +28,7 @@ FAST = tuple(name for name in NAMES if load_card(name).config.fast)
 
 def checks(name: str, *overrides: str, fast: bool = True) -> list[Check]:
     """All checks of a reference check, with keys of its scenario overridden but not what is expected of it."""
-    return [verdict.check for verdict in verdicts(load_card(name, overrides=overrides), fast=fast)]
-
-
-def verdicts(card: Card, *, fast: bool = True) -> list[Verdict]:
-    return list(run_card(card, fast=fast, debug=True))
+    return list(run_card(load_card(name, overrides=overrides), fast=fast, debug=True))
 
 
 def failures(name: str, *overrides: str) -> list[str]:
@@ -165,7 +158,7 @@ def test_labels_that_are_not_gray_are_caught(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Modulator, "modulate_bits", lambda self, bits: send(self, swapped(bits)))
     monkeypatch.setattr(Modulator, "detect", lambda self, y: pack_bits(swapped(unpack_bits(detect(self, y)))))
     card = load_card("awgn-uncoded", overrides=["link.engine=sionna", "sweep={link.modulation: [16qam]}"])
-    assert {verdict.check.verdict for verdict in verdicts(card)} == {"FAIL: too high"}
+    assert {check.verdict for check in run_card(card, fast=True, debug=True)} == {"FAIL: too high"}
 
 
 @pytest.mark.parametrize("error_db", [-0.5, 0.5])
@@ -202,7 +195,7 @@ def test_a_faster_device_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("override", ["link.channel.model=tdl-b", "link.channel.model=tdl-c"])
 def test_another_profile_is_caught(override: str) -> None:
     card = load_card("tdl-a-profile", overrides=[override])
-    assert any(not verdict.check.passed for verdict in run_card(card, fast=True))
+    assert any(not check.passed for check in run_card(card, fast=True))
 
 
 @pytest.mark.parametrize("override", ["link.channel.gain=0.0402", "learning.step_size=1.3e-4", "privacy.epsilon=5.01"])
@@ -346,8 +339,8 @@ def test_a_new_kind_of_known_answer_is_one_class(tmp_path: Path) -> None:
         path = tmp_path / "mine.yaml"
         card = "{claim: The seed is seven., source: this very test, expect: [{kind: seed, value: 7}]}"
         path.write_text(f"name: mine\nseed: 7\ncard: {card}\n")
-        assert [one.check.passed for one in verdicts(load_card(path))] == [True]
-        assert [one.check.verdict for one in verdicts(load_card(path, seed=8))] == ["FAIL: too high"]
+        assert [one.passed for one in run_card(load_card(path), debug=True)] == [True]
+        assert [one.verdict for one in run_card(load_card(path, seed=8), debug=True)] == ["FAIL: too high"]
     finally:
         EXPECTED.forget(__name__)
     with pytest.raises(ScenarioError, match=r"mine.yaml:3: card.expect\[0\].kind = seed: must be "):

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from scenarios.studies.verify.cards import EXPECTED, Expected
 from scenarios.studies.verify.check import CONFIDENCE, Check, exact
-from scenarios.studies.verify.expected import EXPECTED, Expected
 
 if TYPE_CHECKING:
     from phy.config import ChannelConfig

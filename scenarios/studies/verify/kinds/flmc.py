@@ -12,8 +12,8 @@ from pydantic import Field
 from scenarios.plan.plan import expand
 from scenarios.schema.consistency import resolve_auto
 from scenarios.schema.consistency.conflict import mechanism_of
+from scenarios.studies.verify.cards import EXPECTED, Expected
 from scenarios.studies.verify.check import CONFIDENCE, Check, exact
-from scenarios.studies.verify.expected import EXPECTED, Expected
 
 if TYPE_CHECKING:
     from fl.learning.flmc import FlmcConfig

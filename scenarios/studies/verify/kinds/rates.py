@@ -1,23 +1,25 @@
-"""Known error rates of uncoded and of published links."""
+"""Known error rates: closed forms of uncoded links, bounds on codes, and published curves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import exp, log, log1p
+from functools import cache
+from math import exp, log, log1p, log2, sqrt
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from phy.config import CRC_BITS, Frozen, LinkConfig
+from phy.config import BITS_PER_SYMBOL, CRC_BITS, Frozen, LinkConfig
 from phy.measure.monte_carlo import estimate_rate
-from scenarios.studies.link.closed_form import bit_error_rate, theory
+from scenarios.studies.link.level import theory
+from scenarios.studies.verify.cards import EXPECTED, Decibels, Expected
 from scenarios.studies.verify.check import CONFIDENCE, Check, Reference
-from scenarios.studies.verify.expected import EXPECTED, Decibels, Expected
 
 if TYPE_CHECKING:
-    from scenarios.studies.link.batches import Measured
+    from scenarios.studies.link.measure import Measured
     from scenarios.studies.link.plan import Curve, LinkPoint
 
 Quantity = Literal["bit_error_rate", "packet_error_rate"]
@@ -25,11 +27,17 @@ _WIDEST_ORDER = 0.9
 """An interval of a diversity order narrower than this holds one whole number at most."""
 
 
+class _OfLink(Expected):
+    """A known error rate of a link."""
+
+    of_link = True
+
+
 def _reference(
-    quantity: Quantity, rate: Callable[[float], float], *, better_db: float = 0.0, worse_db: float = 0.0
+    quantity: Quantity, rate: Callable[[float], float], *, better_db: float = 0.0, worse_db: float = 0.0, of: str = ""
 ) -> tuple[Reference]:
     packets = quantity == "packet_error_rate"
-    what = "PER" if packets else "BER"
+    what = ("PER" if packets else "BER") + of
     return (Reference(what=what, packets=packets, rate=rate, better_db=better_db, worse_db=worse_db),)
 
 
@@ -41,14 +49,13 @@ def _linear(decibels: float) -> float:
 
 
 @EXPECTED.register
-class ClosedForm(Expected):
+class ClosedForm(_OfLink):
     """The closed form of `phyloop link`; with `as_if`, that of the link with these keys of `link:` replaced.
 
     `worse_db`: a loss that the model of the channel brings and the claim explains.
     """
 
     kind: Literal["closed-form"]
-    of_link = True
     quantity: Quantity = "bit_error_rate"
     as_if: dict[str, Any] = Field(default_factory=dict)
     worse_db: Decibels = 0.0
@@ -78,14 +85,13 @@ def _as_if(curve: Curve, changes: Mapping[str, Any]) -> Curve:
 
 
 @EXPECTED.register
-class DiversityOrder(Expected):
+class DiversityOrder(_OfLink):
     """Slope of BPSK over L independent Rayleigh antennas between the first and the last value, as in the closed form.
 
     Measured against log(1 + SNR) per antenna, where it is L and a little: the order without going to high SNR.
     """
 
     kind: Literal["diversity-order"]
-    of_link = True
 
     def over_curve(self, curve: Curve, found: Sequence[tuple[LinkPoint, Measured]]) -> Iterator[Check]:
         """See `Expected`: -d log(BER) / d log(1 + SNR) between the first and the last point."""
@@ -94,7 +100,7 @@ class DiversityOrder(Expected):
         if curve.link.modulation != "bpsk" or curve.link.channel.law.rician_k != 0.0 or snr[0] >= snr[1]:
             raise ValueError("the slope is that of BPSK over Rayleigh fading between two values")
         run = log1p(snr[1]) - log1p(snr[0])
-        known = [bit_error_rate(curve, point.esno_db) for point in (first, last)]
+        known = [theory(curve, "bit_error_rate", point.esno_db) for point in (first, last)]
         if known[0] is None or known[1] is None:
             raise ValueError("the slope is that of a link with a closed form")
         slope = log(float(known[0] / known[1])) / run
@@ -117,11 +123,10 @@ class DiversityOrder(Expected):
 
 
 @EXPECTED.register
-class Cancellation(Expected):
+class Cancellation(_OfLink):
     """Exact error rates of both users under successive cancellation over AWGN."""
 
     kind: Literal["successive-cancellation"]
-    of_link = True
 
     def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
         """See `Expected`."""
@@ -146,11 +151,10 @@ class Cancellation(Expected):
 
 
 @EXPECTED.register
-class Retransmission(Expected):
+class Retransmission(_OfLink):
     """Residual packet error rate PER^(n+1) of uncoded packets sent up to n times again over AWGN."""
 
     kind: Literal["retransmission"]
-    of_link = True
 
     def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
         """See `Expected`."""
@@ -171,14 +175,13 @@ def _residual(link: LinkConfig, esno_db: float) -> float:
 
 
 @EXPECTED.register
-class InterferenceFloor(Expected):
+class InterferenceFloor(_OfLink):
     """Rayleigh fading with the interference that `phyloop check` predicts for a prefix too short, as noise.
 
     An approximation, hence `tolerance_db`: the interference is not Gaussian and fades partly with the signal.
     """
 
     kind: Literal["interference-floor"]
-    of_link = True
     tolerance_db: Decibels
 
     def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
@@ -201,6 +204,105 @@ class InterferenceFloor(Expected):
         return _reference("bit_error_rate", rate, better_db=self.tolerance_db, worse_db=self.tolerance_db)
 
 
+# --- bounds on codes ------------------------------------------------------------------------------
+
+
+class _Bound(_OfLink):
+    """A bound on the error rate of a code over BPSK or QPSK without fading."""
+
+    within_db: Decibels
+
+    @staticmethod
+    def snr(curve: Curve, esno_db: float) -> float:
+        """Return amplitude^2 over noise variance of one coded bit."""
+        link = curve.link
+        if link.bits_per_symbol > 2 or link.channel.fades:
+            raise ValueError("bounds of codes are for BPSK and QPSK over AWGN")
+        return 2.0 / BITS_PER_SYMBOL[link.modulation] * _linear(esno_db)
+
+
+@EXPECTED.register
+class FiniteLength(_Bound):
+    """The normal approximation to the best code of this length: not better, and at most `within_db` worse."""
+
+    kind: Literal["finite-length"]
+
+    def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
+        """See `Expected`."""
+        from scenarios.studies.link.plan import packet_plan
+
+        plan, payload_bits = packet_plan(curve.link), 8 * curve.link.packet_size_bytes
+
+        def rate(shift_db: float) -> float:
+            return best_packet_error_rate(
+                self.snr(curve, point.esno_db + shift_db),
+                coded_bits=plan.coded_bits,
+                information_bits=payload_bits + plan.crc_bits,
+            )
+
+        return _reference("packet_error_rate", rate, worse_db=self.within_db, of=", best code")
+
+
+@EXPECTED.register
+class UnionBound(_Bound):
+    """Union bound of Viterbi decoding on the bit error rate: not worse, and at most `within_db` better.
+
+    `bit_weights`: information bits on all paths of weight `free_distance`, `free_distance + 2`, and so on.
+    """
+
+    kind: Literal["union-bound"]
+    free_distance: Annotated[int, Field(ge=1)]
+    bit_weights: Annotated[tuple[int, ...], Field(min_length=1)]
+
+    def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
+        """See `Expected`."""
+
+        def rate(shift_db: float) -> float:
+            snr = self.snr(curve, point.esno_db + shift_db)
+            return union_bound(snr, free_distance=self.free_distance, bit_weights=self.bit_weights)
+
+        return _reference("bit_error_rate", rate, better_db=self.within_db, of=", union bound")
+
+
+def best_packet_error_rate(snr: float, *, coded_bits: int, information_bits: int) -> float:
+    """Normal approximation to the smallest block error rate of any binary code over the real AWGN channel.
+
+        Q((n C - k + log2(n) / 2) / sqrt(n V))
+
+    with C and V the mean and variance of 1 - log2(1 + exp(-L)), L ~ N(2 s, 4 s), at `snr` s = amplitude^2 over noise
+    variance of one coded bit (Polyanskiy, Poor and Verdu, "Channel coding rate in the finite blocklength regime", IEEE
+    Trans. Inf. Theory 2010, (223) with the term of their (296)). The mean is taken by Gauss-Hermite with 120 nodes.
+    """
+    from scipy import special
+
+    nodes, weights = _gauss_hermite()
+    llr = 2.0 * snr + 2.0 * np.sqrt(snr) * nodes
+    density = 1.0 - np.logaddexp(0.0, -llr) / np.log(2.0)
+    capacity = float(weights @ density)
+    dispersion = float(weights @ (density - capacity) ** 2)
+    margin = coded_bits * capacity - information_bits + log2(coded_bits) / 2.0
+    return float(special.ndtr(-margin / sqrt(coded_bits * dispersion)))
+
+
+@cache
+def _gauss_hermite() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Nodes and weights of the mean over N(0, 1)."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    return nodes, weights / weights.sum()
+
+
+def union_bound(snr: float, *, free_distance: int, bit_weights: Sequence[int]) -> float:
+    """Union bound on the bit error rate of a terminated or endless rate 1/v code: sum_d B_d Q(sqrt(d s)).
+
+    `snr` s = amplitude^2 over noise variance of a coded bit; `bit_weights` B_d for d = free_distance, + 2, and so on
+    (Viterbi, "Convolutional codes and their performance in communication systems", IEEE Trans. Commun. 1971).
+    """
+    from scipy import special
+
+    weights = np.arange(len(bit_weights)) * 2 + free_distance
+    return float(min(np.asarray(bit_weights, float) @ special.ndtr(-np.sqrt(weights * snr)), 0.5))
+
+
 # --- published curves -----------------------------------------------------------------------------
 
 
@@ -213,14 +315,13 @@ class PublishedPoint(Frozen):
 
 
 @EXPECTED.register
-class Published(Expected):
+class Published(_OfLink):
     """A published curve, straight lines of log(rate) over decibels between its points.
 
     `tolerance_db` allows for the counts behind it and for details that its source leaves open.
     """
 
     kind: Literal["published"]
-    of_link = True
     quantity: Quantity = "packet_error_rate"
     tolerance_db: Decibels
     points: Annotated[tuple[PublishedPoint, ...], Field(min_length=2)]

@@ -1,0 +1,179 @@
+"""Results of a link study as text: rows for the terminal, the report page and `link_points.csv`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from scenarios.report.settings import csv_value, plain, setting_of
+from scenarios.report.tables.intervals import rate_text
+from scenarios.report.tables.table import csv_row
+from scenarios.schema.schema import Axis
+from scenarios.studies.link.level import MEANINGS, PLAIN_LABELS, theory
+from scenarios.studies.link.measure import AMOUNTS, COUNTS
+
+if TYPE_CHECKING:
+    from phy.measure.monte_carlo import RateEstimate, StopReason
+    from scenarios.studies.link.plan import Curve, LinkPlan
+    from scenarios.studies.link.results import PointResult, Results
+
+REASONS: dict[StopReason, str] = {
+    "bit_errors": "bit errors",
+    "packet_errors": "packet errors",
+    "relative_width": "interval width",
+    "max_bits": "max_bits",
+    "time": "time*",
+}
+
+TIME_NOTE = (
+    "* ended by max_seconds: how far such a point came depends on the machine; more time continues it where it stopped."
+)
+UNBIASED_NOTE = (
+    "A rate that stopped on its target of errors is the unbiased estimate for that stop, so it differs a little from "
+    "errors over what was observed."
+)
+WIDTHS = (10, 14, 9, 36, 9, 9, 36, 9, 0)
+"""Columns on the terminal; the last is aligned to the left."""
+
+CSV = "link_points.csv"
+_RATES = ("bit_error_rate", "packet_error_rate")
+
+
+def heads(plan: LinkPlan) -> tuple[str, ...]:
+    """Column heads of a point's row."""
+    x, percent = PLAIN_LABELS[plan.measure.over], f"{100 * plan.measure.confidence:g} %"
+    rates = (f"bit error rate [{percent}]", f"packet error rate [{percent}]")
+    return (x, "bits", "errors", rates[0], "packets", "errors", rates[1], "time", "stopped on")
+
+
+def cells(result: PointResult) -> tuple[str, ...]:
+    """The row of a point over all devices."""
+    tally, stop = result.measured.tally, result.stop
+    bits, packets = map(rate, result.rates())
+    reason = "not finished" if stop is None else REASONS[stop.reason]
+    return (
+        f"{result.point.value_db:g}",
+        *(f"{tally.bits.observations:,}", f"{tally.bits.errors:,}", bits),
+        *(f"{tally.packets.observations:,}", f"{tally.packets.errors:,}", packets),
+        seconds(result.measured.seconds),
+        reason if stop is None or stop.target is None else f"{stop.target} {reason}",
+    )
+
+
+def curve_rows(plan: LinkPlan, curve: Curve) -> tuple[str, str]:
+    """Heading and column heads of a curve on the terminal."""
+    devices = f"{curve.num_devices} device{'s' if curve.num_devices > 1 else ''}"
+    bits = f"{curve.shape.transmissions * curve.shape.num_bits:,} bits a batch"
+    number = f"curve {curve.point.index + 1} of {len(plan.curves)}"
+    return f"\n{plain(curve.label)}  ({number}, {devices}, {bits})", aligned(heads(plan))
+
+
+def in_hand(result: PointResult, *, limit_s: float) -> str:
+    """Counts of a point that is being measured."""
+    tally, spent = result.measured.tally, seconds(result.measured.seconds)
+    return (
+        f"{plain(result.curve.label)}, {result.point.value_db:g} dB: "
+        f"{tally.bits.observations:,} bits, {tally.bits.errors:,} wrong; "
+        f"{tally.packets.observations:,} packets, {tally.packets.errors:,} wrong; {spent} of {limit_s:g} s"
+    )
+
+
+def aligned(texts: tuple[str, ...]) -> str:
+    """A row on the terminal."""
+    return "  ".join((*(text.rjust(width) for text, width in zip(texts[:-1], WIDTHS, strict=False)), texts[-1]))
+
+
+def rate(estimate: RateEstimate | None) -> str:
+    """`rate [low, high]`, `< high` without an error, a dash where nothing was observed."""
+    return "-" if estimate is None else rate_text(estimate.rate, low=estimate.low, high=estimate.high)
+
+
+def seconds(value: float) -> str:
+    """A duration in three digits [s]."""
+    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+
+
+def axis_sentence(plan: LinkPlan) -> str:
+    """Meaning of the x axis."""
+    name = PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]")
+    uncharged = "pilots, prefixes, check sums and retransmissions are not charged"
+    text = f"{name} is the {MEANINGS[plan.measure.over]}; {uncharged}."
+    links = [curve.link for curve in plan.curves]
+    if any(not link.power.control.constant for link in links):
+        text += " Under power control other than fixed it is the value that fixed power would give."
+    if any(link.access == "noma" for link in links):
+        text += " Under NOMA the power of a group counts as one."
+    if any(link.channel.cell is not None for link in links):
+        text += " In a cell it is the value at the reference distance."
+    return text
+
+
+def stop_sentence(plan: LinkPlan) -> str:
+    """Rule that ends a point."""
+    rule = plan.measure.rule()
+    targets = []
+    if rule.bit_errors is not None:
+        targets.append(f"{rule.bit_errors} bit errors")
+    if rule.packet_errors is not None:
+        targets.append(f"{rule.packet_errors} packet errors")
+    if rule.relative_width is not None:
+        targets.append(f"an interval of {rule.relative_width:g} of the bit error rate")
+    return f"a point stops on {' and '.join(targets)}, or at {rule.max_bits:.3g} bits, or after {rule.max_seconds:g} s"
+
+
+# --- link_points.csv ------------------------------------------------------------------------------
+
+
+def columns_of(plan: LinkPlan) -> list[str]:
+    """Columns of `link_points.csv`.
+
+    The swept settings, `curve` (its label), the level on all three axes [dB], `device` (from 0, or `all`), counts,
+    energies and airtime as in `LinkCounts`, and for bits and packets rate, interval and design effect as drawn,
+    `measured_esno_db` from the energies observed, the closed form where there is one, seconds, batches, and why the
+    point ended. A rate that stopped on its target of errors is the unbiased estimate, not errors over observations:
+    `..._unbiased` says 1 there, else 0. An empty cell is a value that does not exist.
+    """
+    parts = ("", "_unbiased", "_low", "_high", "_design_effect", "_theory")
+    rates = [f"{rate}{part}" for rate in _RATES for part in parts]
+    last = ("measured_esno_db", "transmissions", "batches", "seconds", "stop", "stop_target")
+    return [*plan.swept_paths, "curve", *get_args(Axis), "device", *COUNTS, *rates, *AMOUNTS, *last]
+
+
+def csv_rows(plan: LinkPlan, results: Results) -> Iterator[str]:
+    """Rows of the points that hold a batch, in the columns of `columns_of`: all devices together, then each of them."""
+    columns = columns_of(plan)
+    for curve, points in zip(plan.curves, results, strict=True):
+        devices = [None, *range(curve.num_devices)] if curve.num_devices > 1 else [None]
+        head: dict[str, Any] = {path: csv_value(setting_of(curve.point, path)) for path in plan.swept_paths}
+        for point in points:
+            for device in devices:
+                row = {**head, **_row(point, device)}
+                yield csv_row(row.get(name) for name in columns)
+
+
+def _row(result: PointResult, device: int | None) -> dict[str, Any]:
+    curve, measured, stop, esno_db = result.curve, result.measured, result.stop, result.point.esno_db
+    row = measured.of_device(device)
+    signal, noise = row["signal_energy"], row["noise_energy"]
+    tally = measured.tally if device is None else measured.devices[device]
+    row |= {axis: round(curve.budget.value_db(esno_db, axis), 9) for axis in get_args(Axis)}
+    row |= {
+        "curve": curve.label,
+        "device": "all" if device is None else device,
+        "measured_esno_db": float(10.0 * np.log10(signal / noise)) if signal > 0 and noise > 0 else None,
+        "transmissions": tally.packets.clusters,
+        "batches": measured.tally.batches,
+        "seconds": measured.seconds,
+        "stop": stop and stop.reason,
+        "stop_target": stop and stop.target,
+    }
+    for name, estimate in zip(_RATES, result.rates(device), strict=True):
+        closed = theory(curve, name, esno_db, device=device)
+        row[f"{name}_theory"] = None if closed is None else float(closed)
+        if estimate is not None:
+            row |= {f"{name}_{part}": getattr(estimate, part) for part in ("low", "high", "design_effect")}
+            row[name] = estimate.rate
+            row[f"{name}_unbiased"] = int(estimate.rate not in (None, estimate.errors / estimate.observations))
+    return row
