@@ -73,7 +73,7 @@ def prepared_phyloop(scheme: str) -> Callable[[], float]:
 
     from fl.run import run_trials
     from scenarios.engine.batch import batch_size
-    from scenarios.schema.consistency import resolve_auto
+    from scenarios.schema.consistency.resolve import resolve_auto
     from scenarios.schema.schema import Scenario
 
     del sionna, tf  # imported lazily by the product, and not what is measured

@@ -22,7 +22,7 @@ def check_scenario(
     source: str, *, overrides: Sequence[str], trials: int | None, seed: int | None, memory_limit: str | None = None
 ) -> None:
     """`phyloop check`."""
-    from scenarios.cli.describe.learning import describe, listings
+    from scenarios.cli.describe import describe, listings
     from scenarios.engine.limits import estimate, refuse_disk, refuse_memory
     from scenarios.plan.own_code import functions_of
 

@@ -52,8 +52,8 @@ def print_new(name: str, *, kind: str) -> None:
 
 def print_checks(path: Path) -> bool:
     """`phyloop check-plugin`: print every check; return True if all are kept."""
+    from scenarios.contracts import checks_of
     from scenarios.engine.batch import start_tensorflow
-    from scenarios.plugins import checks_of
 
     if not path.exists():
         raise ScenarioError(

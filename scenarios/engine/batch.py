@@ -154,7 +154,7 @@ def compute(
             return run_trials(
                 scenario.learning,
                 link=scenario.link,
-                privacy=None if scenario.privacy == "none" else scenario.privacy,
+                privacy=scenario.mechanism,
                 seed=scenario.seed,
                 trials=some,
                 on_round=heard.round_done if some == whole else heard.round_again,

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from phy.config.conflict import Conflict
 from scenarios.plan.identity import canonical_json, physics_json
 from scenarios.plan.points import Plan, Point
-from scenarios.schema.consistency import Conflict, check_consistency, find_conflicts, resolve_auto
+from scenarios.schema.consistency.conflicts import check_consistency, find_conflicts
+from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mark_of, names_of, shorten, together
 from scenarios.schema.explain import explain
 from scenarios.schema.loader import LoadedScenario, validate_quickly

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from scenarios.schema.consistency.conflict import links_of
+from scenarios.schema.consistency.resolve import links_of
 
 if TYPE_CHECKING:
     from phy.config import LinkConfig

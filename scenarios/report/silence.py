@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scenarios.report.settings import setting_in_words
-from scenarios.schema.consistency.budget import budget_of
 
 if TYPE_CHECKING:
     from scenarios.plan.points import Plan
@@ -24,7 +23,7 @@ def silent_trials(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[str, 
         for trial, task_id in enumerate(ids):
             measured = metrics.get(task_id, {})
             where = f"{setting}, trial {trial}" if setting else f"trial {trial}"
-            budget, sent = budget_of(point.scenario), measured.get(ROUNDS_SENT, float(rounds))
+            budget, sent = point.scenario.budget, measured.get(ROUNDS_SENT, float(rounds))
             if budget is not None and not budget.calibrate and sent < rounds:
                 what = "where it stopped" if budget.action == "stop" else "after which nobody sent"
                 found.append(

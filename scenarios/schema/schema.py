@@ -10,7 +10,7 @@ from fl.config import LearningConfig
 from fl.learning.flmc import FlmcConfig
 from phy.config import Frozen, LinkConfig
 from phy.measure.monte_carlo import StopRule
-from privacy.config import AnyPrivacyConfig
+from privacy.config import AnyPrivacyConfig, BudgetConfig
 
 SCHEMA_VERSION = 2
 """Raised when the same YAML starts to give other numbers; part of every task's identity."""
@@ -235,3 +235,13 @@ class Scenario(Frozen):
     )
     sweep: SweepBlock | list[SweepBlock] = Field(default_factory=dict)
     report: ReportConfig = ReportConfig()
+
+    @property
+    def mechanism(self) -> AnyPrivacyConfig | None:
+        """The privacy mechanism, None without one."""
+        return None if self.privacy == "none" else self.privacy
+
+    @property
+    def budget(self) -> BudgetConfig | None:
+        """The privacy budget for the whole run, None without one."""
+        return None if self.privacy == "none" else self.privacy.budget

@@ -24,7 +24,7 @@ from scenarios.report.published import without_others
 from scenarios.report.settings import setting_in_words
 from scenarios.report.silence import silent_trials
 from scenarios.report.tables.tables import KEYS, columns_of, rows_of
-from scenarios.schema.consistency import find_warnings
+from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, digest_of, discard
 from scenarios.store.store import Store

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import special
 
+from scenarios.contracts import broken_checks
 from scenarios.engine.run import run_study
-from scenarios.plugins import broken_checks
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.permission import code_allowed
 from scenarios.studies.link.results import LinkStore, read_results

@@ -21,7 +21,7 @@ from fl.run import run_trials
 from fl.schemes.coders.coder import Coder, Senders
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
-from scenarios.plugins import broken_checks
+from scenarios.contracts import broken_checks
 from scenarios.store.checkpoint_files import Checkpoint, read_checkpoint, write_checkpoint
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ternary.py"

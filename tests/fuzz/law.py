@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pace import OwnTime
 
-from scenarios.cli.describe.learning import describe, listings
+from scenarios.cli.describe import describe, listings
 from scenarios.engine.limits import estimate
 from scenarios.plan.plan import expand
 from scenarios.report.check import check_figures, check_tables

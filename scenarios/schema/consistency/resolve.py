@@ -1,8 +1,11 @@
-"""Values of `auto` and of keys that are left out."""
+"""Values of `auto` and of keys that are left out, and the links of a scenario."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fl.config.model import Model
+from phy.config import LinkConfig
 from phy.engines.choice import with_engine
 from scenarios.schema.schema import Scenario
 
@@ -33,3 +36,9 @@ def own_function(scenario: Scenario) -> str | None:
     """Return `module:function` of the user's own model; None without one."""
     model: Model | None = getattr(scenario.learning, "model", None)
     return None if model is None else model.own_function
+
+
+def links_of(scenario: Scenario) -> Iterator[tuple[str, LinkConfig]]:
+    """Path and config of the uplink, and of the downlink if it is a link."""
+    yield "link", scenario.link
+    yield from scenario.learning.links().items()

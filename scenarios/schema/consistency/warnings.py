@@ -9,8 +9,8 @@ from fl.learning.fedavg import FedAvgConfig
 from fl.uplink.channel_credit import errors_together, law_of_errors
 from phy.links.conflicts import link_warnings
 from privacy.evidence import confidence_for, evidence_delta, may_credit
-from scenarios.schema.consistency.conflict import links_of
-from scenarios.schema.consistency.resolve import resolve_auto
+from scenarios.schema.consistency.conflicts import rounds_known
+from scenarios.schema.consistency.resolve import links_of, resolve_auto
 from scenarios.schema.schema import Scenario
 
 _LOOKS = 10
@@ -21,8 +21,14 @@ USUAL_DELTA = 1e-5
 
 
 def find_warnings(scenario: Scenario) -> Iterator[str]:
-    """Sentences without their full stop."""
-    learning, privacy = scenario.learning, scenario.privacy
+    """Yield warnings, one sentence each, without full stops."""
+    # An attack on uploads is warned of as the round of federated averaging that it attacks.
+    yield from _learning_and_link(scenario.model_copy(update={"learning": scenario.learning.played}))
+    yield from _budget(scenario)
+
+
+def _learning_and_link(scenario: Scenario) -> Iterator[str]:
+    learning, privacy = scenario.learning, scenario.mechanism
     if learning.uses_radio:
         for _, link in links_of(scenario):
             yield from link_warnings(link)
@@ -30,7 +36,7 @@ def find_warnings(scenario: Scenario) -> Iterator[str]:
         return
     yield from _data(learning)
     yield from _bare_numbers(learning, scenario)
-    mechanism = None if privacy == "none" else privacy.for_uploads
+    mechanism = None if privacy is None else privacy.for_uploads
     if mechanism is not None:
         yield from mechanism.warnings(training_of(learning))
         if mechanism.credited is not None and not mechanism.calibrated:
@@ -135,7 +141,8 @@ def _aggregation(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
 
 def _evidence(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     """Channel errors that no proof counts towards privacy, and the delta that the evidence for them costs."""
-    mechanism = None if scenario.privacy == "none" else scenario.privacy.for_uploads
+    privacy = scenario.mechanism
+    mechanism = None if privacy is None else privacy.for_uploads
     where, confidence = "learning.aggregation", learning.aggregation.credited
     if mechanism is not None and not mechanism.calibrated:
         where, confidence = "privacy", mechanism.credited
@@ -157,3 +164,18 @@ def _evidence(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
             f"{where}.confidence: level {confidence:g} in each of {learning.rounds} rounds costs delta {cost:.3g}, "
             f"more than the usual {USUAL_DELTA:g} of a run; write confidence: {enough:.10g} to spend a tenth of that"
         )
+
+
+def _budget(scenario: Scenario) -> Iterator[str]:
+    """Warn of a budget that is spent before the last round."""
+    learning, budget = scenario.learning, scenario.budget
+    burn_in = getattr(learning, "burn_in", -1)
+    rounds = rounds_known(scenario)
+    if budget is None or rounds is None or rounds >= learning.rounds:
+        return
+    what = "the trials stop after" if budget.action == "stop" else "no device sends after"
+    text = f"privacy.budget: epsilon {budget.epsilon:g} is spent after {rounds} of {learning.rounds} rounds"
+    if budget.action == "stop" and rounds <= burn_in:
+        yield f"{text}, and of {burn_in} rounds of burn-in no sample counts; write calibrate: true"
+    else:
+        yield f"{text}, and {what} that; write calibrate: true to spread it over all"

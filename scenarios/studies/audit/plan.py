@@ -45,7 +45,7 @@ class AuditOptions:
 
 def why_not(scenario: Scenario, options: AuditOptions) -> str | None:
     """Return why a sweep point cannot be audited, None if it can."""
-    problem = scenario.learning.why_not_audited(None if scenario.privacy == "none" else scenario.privacy)
+    problem = scenario.learning.why_not_audited(scenario.mechanism)
     if problem is not None:
         return problem
     learning = scenario.learning.played

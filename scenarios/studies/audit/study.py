@@ -154,7 +154,7 @@ class AuditStudy(Study):
             game = build_game(
                 scenario.learning,
                 link=scenario.link,
-                privacy=None if scenario.privacy == "none" else scenario.privacy,
+                privacy=scenario.mechanism,
                 seed=scenario.seed,
                 num_games=options.games,
                 rounds=options.rounds,

@@ -14,7 +14,7 @@ from fl.schemes.cpa.scheme import CpaScheme
 from fl.schemes.jopeq import JopeqScheme
 from fl.schemes.laplace import LaplaceScheme
 from fl.schemes.mvu import MvuScheme
-from scenarios.cli.describe.learning import describe, listings
+from scenarios.cli.describe import describe, listings
 from scenarios.schema.labels.labels import setting_cell, setting_label
 
 # --- counted --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from sentences import sentence_about
 from fl.footprint.radio import upload_airtime_s
 from fl.learning.fedavg import FedAvgConfig
 from phy.config import LinkConfig
-from scenarios.cli.describe.learning import describe, listings
+from scenarios.cli.describe import describe, listings
 from scenarios.engine.batch import batch_size
 from scenarios.engine.limits import LIBRARIES_BYTES, estimate
 from scenarios.plan.plan import expand

@@ -10,7 +10,7 @@ import pytest
 from fake_runs import ids_of, make_plan
 
 from fl.results import TrialResult
-from scenarios.cli.describe.learning import describe, listings
+from scenarios.cli.describe import describe, listings
 from scenarios.engine.limits import estimate
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
@@ -23,7 +23,7 @@ from scenarios.report.figures.reconstruction import (
     reconstruction_figure,
 )
 from scenarios.report.page import write_report
-from scenarios.schema.consistency import find_conflicts
+from scenarios.schema.consistency.conflicts import find_conflicts
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.store.store import Store

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from scenarios.schema.consistency import check_consistency, find_conflicts, resolve_auto
+from scenarios.schema.consistency.conflicts import check_consistency, find_conflicts
+from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import validate_quickly
 from scenarios.schema.schema import Scenario

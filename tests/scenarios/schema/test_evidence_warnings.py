@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scenarios.schema.consistency import find_warnings
+from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.loader import load_scenario
 
 BASE: dict[str, Any] = {

@@ -9,7 +9,9 @@ import pytest
 from fl.codecs.fixed_point import FixedPoint
 from fl.codecs.uniform import Uniform
 from fl.learning.fedavg import FedAvgConfig
-from scenarios.schema.consistency import find_conflicts, find_warnings, resolve_auto
+from scenarios.schema.consistency.conflicts import find_conflicts
+from scenarios.schema.consistency.resolve import resolve_auto
+from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.loader import validate_quickly
 from scenarios.schema.schema import Scenario
 from scenarios.schema.shorthand import normalise

@@ -11,12 +11,13 @@ from attack_setting import attack_of
 from learning_run import export, run_plan
 from sentences import sentence_about
 
-from scenarios.cli.describe.learning import describe
+from scenarios.cli.describe import describe
 from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
 from scenarios.report.figures.curves import is_shown
-from scenarios.schema.consistency import find_conflicts, resolve_auto
+from scenarios.schema.consistency.conflicts import find_conflicts
+from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import as_yaml, load_scenario, resolved_data, validate_quickly
 from scenarios.schema.schema import FigureConfig, Scenario

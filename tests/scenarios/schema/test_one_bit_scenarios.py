@@ -15,7 +15,9 @@ from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
 from scenarios.plan.identity import physics_json
 from scenarios.plan.plan import expand
-from scenarios.schema.consistency import find_conflicts, find_warnings, resolve_auto
+from scenarios.schema.consistency.conflicts import find_conflicts
+from scenarios.schema.consistency.resolve import resolve_auto
+from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.loader import as_yaml, load_scenario, resolved_data, validate_quickly
 from scenarios.schema.schema import Scenario
 

@@ -11,11 +11,11 @@ from learning_run import run_scenario
 from fl.config.codec import codecs
 from scenarios.cli.check import check_scenario
 from scenarios.cli.new import KINDS, write_new
+from scenarios.contracts import broken_checks
 from scenarios.engine.options import RunOptions
 from scenarios.files.plain_files import RESOLVED
 from scenarios.plan.identity import physics_json
 from scenarios.plan.plan import expand
-from scenarios.plugins import broken_checks
 from scenarios.report.check import check_figures
 from scenarios.schema import plugins
 from scenarios.schema.errors import ScenarioError

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from scenarios.plan.plan import expand
-from scenarios.schema.consistency import resolve_auto
-from scenarios.schema.consistency.conflict import mechanism_of
+from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.studies.verify.cards import EXPECTED, Expected
 from scenarios.studies.verify.check import CONFIDENCE, Check, exact
 
@@ -107,7 +106,7 @@ class AmplitudeCaps(Expected):
 
         known = {"power": self.power, "lmc": self.lmc, "privacy": self.privacy}
         scenario = resolve_auto(expand(loaded).points[0].scenario)
-        caps = scenario.learning.caps(link=scenario.link, privacy=mechanism_of(scenario))
+        caps = scenario.learning.caps(link=scenario.link, privacy=scenario.mechanism)
         if caps is None or caps.power is None or caps.lmc is None:
             raise ValueError("caps of this scenario are known only as it runs")
         for name, cap in {"power": caps.power, "lmc": caps.lmc, "privacy": caps.privacy}.items():
@@ -116,7 +115,7 @@ class AmplitudeCaps(Expected):
         from fl.results import CAP_NAMES
         from fl.run import run_trials
 
-        privacy = None if scenario.privacy == "none" else scenario.privacy
+        privacy = scenario.mechanism
         (result,) = run_trials(_flmc(scenario), link=scenario.link, privacy=privacy, seed=scenario.seed, trials=(0,))
         binding = CAP_NAMES[int(result.metrics["active_cap"])]
         if binding != self.binds:

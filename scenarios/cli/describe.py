@@ -6,15 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fl.config import Learning
 from fl.config.scheme import Scheme
 from fl.footprint.fedavg import samples_per_device
 from fl.footprint.radio import upload_airtime_s
-from scenarios.cli.describe.budget import HEADS, budget_cells, learning_within
+from fl.uplink.channel_credit import sure_noise_power
 from scenarios.plan.points import Plan, Point, value_of
-from scenarios.schema.consistency.conflict import mechanism_of
+from scenarios.schema.consistency.conflicts import rounds_known
+from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.labels.labels import plain_setting, setting_cell
 from scenarios.schema.schema import Scenario
+
+_BUDGET_HEADS = ("epsilon", "delta", "accountant", "release per round", "rounds sent")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +34,7 @@ class Listing:
 
 def describe(scenario: Scenario) -> list[str]:
     """Lines about the learning task and the size of a round."""
-    learning: Learning = learning_within(scenario)
+    learning: Learning = _learning_within(scenario)
     return learning.describe(plain_setting)
 
 
@@ -44,14 +49,14 @@ def listings(plan: Plan) -> list[Listing]:
             made.append(_amplitudes(plan, points))
         elif points[0].scenario.learning.uses_radio:
             made.append(_uploads(plan, points))
-    budgets = [(point, cells) for point in plan.points if (cells := budget_cells(point.scenario)) is not None]
+    budgets = [(point, cells) for point in plan.points if (cells := _budget_cells(point.scenario)) is not None]
     if budgets:
         made.append(
             Listing(
                 title="Budget for the whole run:",
-                heads=(*_heads(plan), *HEADS),
+                heads=(*_heads(plan), *_BUDGET_HEADS),
                 rows=tuple((*_settings(plan, point), *cells) for point, cells in budgets),
-                left=(*_heads(plan), *HEADS[2:]),
+                left=(*_heads(plan), *_BUDGET_HEADS[2:]),
             )
         )
     return made
@@ -69,7 +74,7 @@ def _amplitudes(plan: Plan, points: Sequence[Point]) -> Listing:
     rows = []
     for point in points:
         scenario = point.scenario
-        caps = scenario.learning.caps(link=scenario.link, privacy=mechanism_of(scenario))
+        caps = scenario.learning.caps(link=scenario.link, privacy=scenario.mechanism)
         cells: tuple[str, ...] = ("", "", "", "no radio", "")
         if caps is not None:
             amplitudes = [_cell(cap) for cap in (caps.power, caps.lmc, caps.privacy)]
@@ -124,7 +129,7 @@ def _upload(scenario: Scenario) -> tuple[str, str, str]:
 def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:
     """Mechanism, epsilon, kappa, bit error rate of Theorem 1, and noise."""
     learning: Any = scenario.learning.played
-    privacy, scheme = mechanism_of(scenario), learning.upload_scheme
+    privacy, scheme = scenario.mechanism, learning.upload_scheme
     if scheme is None:
         return "", "", "", "", ""
     if privacy is not None and privacy.for_uploads is not None:
@@ -133,7 +138,7 @@ def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:
         return privacy.for_uploads.cells(training_of(learning), num_samples=samples_per_device(learning))
     if scheme.own_epsilon is None:
         return "none", "", "", "", ""
-    return _promise(learning_within(scenario).upload_scheme)
+    return _promise(_learning_within(scenario).upload_scheme)
 
 
 def _promise(scheme: Scheme) -> tuple[str, str, str, str, str]:
@@ -144,3 +149,43 @@ def _promise(scheme: Scheme) -> tuple[str, str, str, str, str]:
     channel = plain_setting("learning.aggregation.channel", response.channel)
     name = plain_setting("learning.aggregation.name", scheme.name)
     return f"{name}, {channel}", whose, "", "" if response.flip_target is None else f"{response.flip_target:.4g}", ""
+
+
+def _learning_within(scenario: Scenario) -> Any:
+    """The learning of the run, with the epsilon of its scheme from the budget."""
+    return scenario.learning.settled(link=resolve_auto(scenario).link, privacy=scenario.mechanism)
+
+
+def _budget_cells(scenario: Scenario) -> tuple[str, ...] | None:
+    """A cell for each of `_BUDGET_HEADS`; None without a budget."""
+    budget, learning = scenario.budget, scenario.learning
+    if budget is None or not learning.takes_budget:
+        return None
+    rounds = learning.rounds if budget.calibrate else rounds_known(scenario)
+    holds = "known as trials run" if rounds is None else f"{rounds} of {learning.rounds}"
+    if rounds is not None and rounds < learning.rounds:
+        holds += ", then stop" if budget.action == "stop" else ", then silent"
+    left = _left(scenario) if budget.calibrate else "as written"
+    return f"{budget.epsilon:g}", f"{budget.delta:g}", budget.accountant, left, holds
+
+
+def _left(scenario: Scenario) -> str:
+    from fl.accounting.ledger_flmc import amplitude_caps
+    from fl.accounting.uploads import upload_parameters
+
+    privacy, link, learning = scenario.privacy, resolve_auto(scenario).link, _learning_within(scenario)
+    assert privacy != "none"
+    if (bound := privacy.for_amplitudes) is not None:
+        assert bound.budget is not None
+        caps = amplitude_caps(learning, budget=bound.budget, noise_power=sure_noise_power(link, privacy=bound))
+        return "any amplitude" if np.isinf(caps).all() else f"amplitude up to {_range(caps)}"
+    found, mechanism = upload_parameters(learning, link=link, privacy=privacy), privacy.for_uploads
+    if mechanism is not None:
+        return f"{mechanism.words} {_range(found)}"
+    scheme = learning.aggregation
+    return f"epsilon {scheme.own_epsilon:.6g} per {scheme.epsilon_per}"
+
+
+def _range(values: Any) -> str:
+    first, last = float(values[0]), float(values[-1])
+    return f"{first:.6g}" if first == last else f"{first:.6g} at first, {last:.6g} at last"

@@ -1,0 +1,125 @@
+"""Combinations of keys that are each valid and that cannot be simulated together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from phy.config.conflict import Conflict
+from phy.links.conflicts import link_conflicts
+from privacy.errors import PrivacyError
+from scenarios.schema.consistency.resolve import links_of, resolve_auto
+from scenarios.schema.errors import ScenarioError, together
+from scenarios.schema.schema import Scenario
+
+Where = Callable[[str], tuple[Path | str | None, int | None] | None]
+"""Dotted path -> file and line of the key, or None for a key that the user left out."""
+
+
+_BUDGET = "privacy.budget"
+_BLAMED = (
+    ("evidence", "privacy.confidence learning.aggregation.confidence privacy.budget.delta "),
+    ("channel native", "privacy.channel learning.aggregation.channel "),
+    ("accountant", "privacy.budget.accountant "),
+    ("aggregation", "learning.aggregation.epsilon learning.aggregation.name learning.aggregation "),
+)
+"""Words of a PrivacyError, and the keys that the error then blames before the budget."""
+
+
+def check_consistency(scenario: Scenario, *, where: Where, conflicts: Iterable[Conflict] | None = None) -> None:
+    """Raise ScenarioError for all `conflicts`, by default those of learning, each at the key the user wrote."""
+    found = []
+    for conflict in find_conflicts(scenario) if conflicts is None else conflicts:
+        written = [(key, place) for key in conflict.keys if (place := where(key)) is not None]
+        key, (file, line) = written[0] if written else (conflict.keys[0], (None, None))
+        value = _value_of(scenario, key)
+        found.append(
+            ScenarioError(problem=conflict.problem, remedy=conflict.remedy, file=file, line=line, key=key, value=value)
+        )
+    if found:
+        raise together(found)
+
+
+def find_conflicts(scenario: Scenario) -> Iterator[Conflict]:
+    """Yield every combination of keys that cannot be simulated or that has no meaning."""
+    learning, privacy = scenario.learning, scenario.mechanism
+    broken = list(learning.conflicts(link=scenario.link, privacy=privacy))
+    yield from broken
+    if not broken and (conflict := learning.privacy_conflict(privacy)) is not None:
+        yield conflict
+    if learning.uses_radio:
+        yield from _links(scenario, sized=not broken)
+    if not broken:
+        yield from budget_conflicts(scenario)
+
+
+def _links(scenario: Scenario, *, sized: bool) -> Iterator[Conflict]:
+    """Conflicts within each link, for the number of devices and bits that learning sends."""
+    learning = scenario.learning
+    for path, link in links_of(resolve_auto(scenario)):
+        bits = None
+        if sized:
+            bits = learning.payload_bits() if path == "link" else learning.downlink_bits()
+        # A model of unknown size, as an invalid one, is checked with one full packet.
+        bits = bits or 8 * link.packet_size_bytes
+        for conflict in link_conflicts(link, num_devices=learning.num_devices, payload_bits=bits):
+            yield conflict.under(path, "learning.num_devices learning.scheme learning.algorithm")
+
+
+def _value_of(scenario: Scenario, key: str) -> Any:
+    """The value of a key, None for a section: the error then names the key alone."""
+    value: Any = scenario
+    for part in key.split("."):
+        value = getattr(value, part, None)
+    return None if isinstance(value, BaseModel) else value
+
+
+def budget_conflicts(scenario: Scenario) -> Iterator[Conflict]:
+    """A delta of 0 under approximate privacy, a run without an account, a budget below the cost of one round."""
+    privacy, budget, learning = scenario.mechanism, scenario.budget, scenario.learning
+    if privacy is None or budget is None:
+        return
+    if not learning.takes_budget:
+        yield Conflict(
+            f"{_BUDGET} learning.algorithm",
+            f"a budget limits what a run of flmc or fedavg sends, the algorithm is {learning.algorithm}",
+            "leave budget out",
+        )
+        return
+    if budget.delta == 0.0 and privacy.gaussian_noise is not None:
+        yield Conflict(
+            f"{_BUDGET}.delta {_BUDGET}",
+            f"delta is 0, but {privacy.gaussian_noise} gives approximate privacy only, with a delta above 0",
+            "write a delta such as 1e-5",
+        )
+        return
+    if budget.delta == 0.0 and budget.accountant not in ("basic", "exact"):
+        yield Conflict(
+            f"{_BUDGET}.delta {_BUDGET}.accountant {_BUDGET}",
+            f"delta is 0, but accountant {budget.accountant} needs one above 0",
+            "write a delta such as 1e-5, or accountant: basic",
+        )
+        return
+    try:
+        found = list(learning.budget_conflicts(link=resolve_auto(scenario).link, privacy=privacy))
+        if not found and rounds_known(scenario) == 0:
+            found = [Conflict.of(f"{_BUDGET}.epsilon {_BUDGET}", budget.too_small)]
+    except PrivacyError as error:
+        problem = str(error).partition("; ")[0]
+        blamed = next((keys for word, keys in _BLAMED if word in problem), "")
+        found = [Conflict.of(f"{blamed}{_BUDGET}.epsilon {_BUDGET}", error, usual="change the budget")]
+    yield from found
+
+
+def rounds_known(scenario: Scenario) -> int | None:
+    """Rounds within a budget that only watches; None if only the trials can tell, or if calibration fits all rounds.
+
+    Raises PrivacyError if no account can be made.
+    """
+    privacy = scenario.mechanism
+    if privacy is None or privacy.budget is None or privacy.calibrated:
+        return None
+    return scenario.learning.rounds_within(link=resolve_auto(scenario).link, privacy=privacy)
