@@ -180,7 +180,9 @@ class Federation:
         if config.downlink == "ideal":
             return None
         return NumberTransport(
-            _placed(config.downlink, config=config, seed=self._seed, trial=self.trial).resolve_digital(),
+            placed_downlink(
+                config.downlink, num_devices=config.num_devices, seed=self._seed, trial=self.trial
+            ).resolve_digital(),
             codec=config.downlink_codec or config.codec,
             protection=Protection(),
             num_devices=self._index.count,
@@ -341,11 +343,11 @@ class Federation:
         return evaluate(self.model, self.weights, x, y, scale=self.data.scale, shift=self.data.shift)
 
 
-def _placed(link: LinkConfig, *, config: FedAvgConfig, seed: int, trial: int) -> LinkConfig:
+def placed_downlink(link: LinkConfig, *, num_devices: int, seed: int, trial: int) -> LinkConfig:
     """A downlink whose devices stand where they stand on the way up: its own streams would place them anew."""
     if link.channel.cell is None:
         return link
-    gains = device_gains(link.channel, num_devices=config.num_devices, seed=seed, trials=(trial,))[0]
+    gains = device_gains(link.channel, num_devices=num_devices, seed=seed, trials=(trial,))[0]
     channel = link.channel.model_copy(update={"gain": tuple(float(gain) for gain in gains), "cell": None})
     return link.model_copy(update={"channel": channel})
 

@@ -51,7 +51,8 @@ class Part:
 class Page:
     """What a page says of one study: facts in a line, warnings, and sections by their title; empty ones are left out.
 
-    `command` computes the numbers again, to the same numbers as far as `same` says, over `links`.
+    `command` computes the numbers again, to the same numbers as far as `same` says, over `links`; empty for numbers of
+    another program.
     """
 
     scenario: Scenario
@@ -103,12 +104,11 @@ def write_page(folder: Path, page: Page, *, store: Store, figures: Sequence[Figu
 
 def _closing(folder: Path, page: Page, store: Store) -> dict[str, Sequence[Part]]:
     name, runs = shlex.quote(str(folder)), store.read_runs()
-    commands = (
-        f"phyloop {page.command} {name}/scenario.yaml --out {name}",
-        f"phyloop report {name}",
-        f"phyloop export {name} --out csv",
-    )
-    resolved = f"`scenario.yaml` in this folder is the resolved scenario: it names every default, and {page.same}"
+    commands = [f"phyloop report {name}", f"phyloop export {name} --out csv"]
+    resolved = "phyloop measured these numbers in another program, which must run again to repeat them."
+    if page.command:
+        commands.insert(0, f"phyloop {page.command} {name}/scenario.yaml --out {name}")
+        resolved = f"`scenario.yaml` in this folder is the resolved scenario: it names every default, and {page.same}"
     provenance = [Part(text="No run was recorded.")]
     if runs:
         rows = provenance_rows(runs[-1], links=page.links)

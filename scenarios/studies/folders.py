@@ -21,6 +21,7 @@ _STUDIES = {
     "link": ("scenarios.studies.link.study", "LinkStudy"),
     "audit": ("scenarios.studies.audit.study", "AuditStudy"),
     "verify": ("scenarios.studies.verify.study", "VerifyStudy"),
+    "flower": ("scenarios.studies.flower.study", "FlowerStudy"),
 }
 """Module and class of each kind of study, loaded where a folder holds one."""
 

@@ -1,0 +1,1 @@
+"""phyloop in Python."""

@@ -1,0 +1,163 @@
+"""The two directions of a Flower app over the radio: models to the clients, updates to the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from flwr.app import Message, RecordDict
+from numpy.typing import NDArray
+
+from fl.algorithms.fedavg import downlink_seed, placed_downlink
+from fl.tasks.base import LearningError
+from fl.uplink.protection import Protection
+from fl.uplink.transport import BitTransport
+from phy.fading.block_taps import UplinkContext
+from phyloop.flower.numbers import Layout, layout_of, pieces_of, vector, with_vector
+from phyloop.flower.path import CodecPath, Path, Radio, build_path
+from phyloop.flower.settings import Settings
+from scenarios.schema.errors import ScenarioError
+from scenarios.studies.flower.store import RoundOfClients
+
+Contents = Mapping[int, RecordDict]
+"""Content of a message by node id."""
+
+
+class Sent(NamedTuple):
+    """A message of training with its content as the server sent it and as the client received it."""
+
+    message: Message
+    by_server: RecordDict
+    by_client: RecordDict
+
+
+class Senders:
+    """Sender index of each node id, the same in every round; `count` senders in all, None: as many as are first seen.
+
+    Nodes that are seen together are numbered in ascending order of their ids.
+    """
+
+    def __init__(self, count: int | None) -> None:
+        self.count, self.index = count or 0, dict[int, int]()
+
+    def see(self, nodes: Iterable[int]) -> None:
+        """Number nodes; ScenarioError where the link has no sender for one of them."""
+        for node in sorted(set(nodes).difference(self.index)):
+            self.index[node] = len(self.index)
+        self.count = self.count or len(self.index)
+        if len(self.index) > self.count:
+            raise ScenarioError(
+                key="num_devices",
+                value=self.count,
+                problem=f"the link has fewer senders than the app has clients ({len(self.index)})",
+                remedy="give the number of clients that may ever connect",
+            )
+
+    def at(self, nodes: Iterable[int]) -> tuple[list[int], NDArray[np.int64]]:
+        """Return nodes in the order of their indices, and the indices."""
+        ordered = sorted(nodes, key=self.index.__getitem__)
+        return ordered, np.array([self.index[node] for node in ordered], np.int64)
+
+
+class Uplink:
+    """Updates of clients to the server."""
+
+    def __init__(self, settings: Settings, *, senders: Senders) -> None:
+        self._settings, self._senders = settings, senders
+        self._paths: dict[Layout, Path] = {}
+        self._round = 0
+
+    def send(
+        self, replies: Contents, *, sent: Mapping[int, Sent]
+    ) -> tuple[dict[int, RecordDict], RoundOfClients | None]:
+        """Return the replies as the server receives them and what was measured; None where nothing can be sent.
+
+        Raises LearningError for replies that differ in their arrays, and for
+        numbers that cannot be sent.
+        """
+        layout = common_layout(replies)
+        if not layout:
+            return dict(replies), None
+        nodes, at = self._senders.at(replies)
+        updates = np.stack([vector(replies[node], layout) - vector(sent[node].by_client, layout) for node in nodes])
+        if layout not in self._paths:
+            config = self._settings.config(num_devices=self._senders.count, num_values=updates.shape[1])
+            self._paths[layout] = build_path(self._settings, config=config, pieces=pieces_of(layout), updates=updates)
+        seed = self._settings.scenario.seed
+        context = UplinkContext(seed=seed, trials=(0,), round_index=self._round)
+        arrived = self._paths[layout].send(updates, at, context=context)
+        values = arrived.values if arrived.known is None else np.where(arrived.known, arrived.values, 0)
+        received = {
+            node: with_vector(replies[node], layout, vector(sent[node].by_server, layout) + row)
+            for node, row in zip(nodes, values, strict=True)
+        }
+        measured = RoundOfClients(
+            index=self._round,
+            nodes=tuple(nodes),
+            columns={"sender": at, "lost": arrived.lost.astype(np.int64), **arrived.link, **arrived.devices},
+            spent=dict(arrived.spent),
+        )
+        self._round += 1
+        return received, measured
+
+
+class Downlink:
+    """Models of the server to the clients."""
+
+    def __init__(self, settings: Settings, *, senders: Senders) -> None:
+        self._settings, self._senders = settings, senders
+        self._paths: dict[Layout, CodecPath] = {}
+        self._held: dict[int, RecordDict] = {}
+        self._round = 0
+        self.measured: dict[int, dict[str, float]] = {}
+        """Measured numbers of the last transmission to each node."""
+
+    def send(self, models: Contents) -> dict[int, RecordDict]:
+        """Return the models as the clients receive them; a number that does not arrive is what the client had.
+
+        Each client knows the first model that is sent to it. Raises as `Uplink.send`.
+        """
+        layout = common_layout(models)
+        if not layout:
+            return dict(models)
+        nodes, at = self._senders.at(models)
+        numbers = np.stack([vector(models[node], layout) for node in nodes])
+        before = [vector(self._held.get(node, models[node]), layout) for node in nodes]
+        if layout not in self._paths:
+            self._paths[layout] = self._path(num_values=numbers.shape[1])
+        context = UplinkContext(seed=downlink_seed(self._settings.scenario.seed), trials=(0,), round_index=self._round)
+        arrived = self._paths[layout].send(numbers, at, context=context)
+        values = arrived.values if arrived.known is None else np.where(arrived.known, arrived.values, before)
+        for row, node in enumerate(nodes):
+            self._held[node] = with_vector(models[node], layout, values[row])
+            self.measured[node] = {name: column[row] for name, column in arrived.link.items()}
+        self._round += 1
+        return {node: self._held[node] for node in nodes}
+
+    def _path(self, *, num_values: int) -> CodecPath:
+        config = self._settings.config(num_devices=self._senders.count, num_values=num_values)
+        assert config.downlink != "ideal"
+        assert config.downlink_codec is not None
+        link = placed_downlink(
+            config.downlink, num_devices=self._senders.count, seed=self._settings.scenario.seed, trial=0
+        )
+        codec = config.downlink_codec
+        bits = BitTransport(
+            link.resolve_digital(),
+            protection=Protection(),
+            num_devices=self._senders.count,
+            num_bits=num_values * codec.bits_per_value,
+        )
+        return CodecPath(codec, receiver_limit=config.receiver_limit, radio=Radio(bits=bits))
+
+
+def common_layout(contents: Contents) -> Layout:
+    """Return the layout of all contents. Raises LearningError where two differ."""
+    layouts = {layout_of(content): node for node, content in contents.items()}
+    if len(layouts) > 1:
+        first, second = list(layouts.values())[:2]
+        raise LearningError(
+            f"the arrays of nodes {first} and {second} differ in name or shape; let all clients train the same model"
+        )
+    return next(iter(layouts), ())

@@ -1,0 +1,150 @@
+"""Settings of an `AirGrid`, checked as the sections of a scenario are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from fl.config import Learning
+from fl.learning.fedavg import FedAvgConfig
+from phy.config import LinkConfig
+from phy.config.conflict import Conflict
+from phy.engines.choice import with_engine
+from phy.links.conflicts import link_conflicts
+from privacy.config import UploadPrivacy
+from scenarios.schema.errors import Mark, ScenarioError
+from scenarios.schema.loader import find_source, validate
+from scenarios.schema.schema import Scenario
+from scenarios.schema.yaml_marks import read_yaml
+
+LinkSource = str | Path | Mapping[str, Any] | LinkConfig
+"""A file with a `link:` section or its keys alone, a library scenario, the keys themselves, or a configuration."""
+
+TOGETHER = "decides on the bits of all clients together, but a Flower strategy aggregates one update per client"
+
+
+class AppConfig(FedAvgConfig):
+    """Federated averaging in a Flower app; phyloop knows only the number of values that a client sends."""
+
+    values_per_client: int
+
+    def num_values(self) -> int:
+        """See `FedAvgConfig.num_values`."""
+        return self.values_per_client
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Checked settings: `root` are those written, as plain data of a scenario; `samples` of each client, or of all."""
+
+    root: dict[str, Any]
+    lost: Literal["drop", "previous"]
+    samples: int | Sequence[int] | None
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The settings as a scenario."""
+        return validate(self.root, marks={(): Mark("AirGrid", None)})
+
+    @property
+    def link(self) -> LinkConfig:
+        """The uplink with access, modulation and engine named."""
+        return with_engine(self.scenario.link.resolve_digital())
+
+    @property
+    def privacy(self) -> UploadPrivacy | None:
+        """The privacy mechanism, None without one."""
+        found: Any = self.scenario.privacy
+        return None if found == "none" else found
+
+    def config(self, *, num_devices: int, num_values: int) -> AppConfig:
+        """Return the settings of learning for so many clients and values; ScenarioError where settings conflict."""
+        written = {name: getattr(self.scenario.learning, name) for name in FedAvgConfig.model_fields}
+        config = AppConfig(**{**written, "num_devices": num_devices, "values_per_client": num_values}).resolved()
+        for conflict in self._conflicts(config):
+            raise ScenarioError(key=conflict.keys[0], problem=conflict.problem, remedy=conflict.remedy)
+        return config.settled(link=self.link, privacy=self.privacy)
+
+    def _conflicts(self, config: AppConfig) -> Iterator[Conflict]:
+        yield from config.conflicts(link=self.link, privacy=self.privacy)
+        links = {"link": self.link, **config.links()}
+        for path, link in links.items():
+            bits = config.payload_bits() if path == "link" else config.downlink_bits()
+            assert bits is not None  # AppConfig knows the number of values
+            for conflict in link_conflicts(link, num_devices=config.num_devices, payload_bits=bits):
+                yield conflict.under(path)
+
+
+def read_settings(
+    *,
+    link: LinkSource,
+    codec: str | Mapping[str, Any] | None,
+    scheme: str | Mapping[str, Any] | None,
+    privacy: Mapping[str, Any] | None,
+    learning: Mapping[str, Any] | None,
+    samples: int | Sequence[int] | None,
+    downlink: LinkSource | None,
+    lost: Literal["drop", "previous"],
+    seed: int,
+) -> Settings:
+    """Return checked settings. ScenarioError for a wrong one, and for a scheme or mechanism that cannot serve."""
+    if lost not in ("drop", "previous"):
+        raise ScenarioError(key="lost", value=lost, problem="must be drop or previous", remedy="write lost='drop'")
+    written = {
+        "codec": codec,
+        "aggregation": scheme,
+        "downlink": None if downlink is None else _section(downlink),
+    }
+    section: dict[str, Any] = {"algorithm": "fedavg", "upload": "update", **(learning or {})}
+    section |= {key: _plain(value) for key, value in written.items() if value is not None}
+    root = {"name": "flower", "seed": seed, "link": _section(link), "learning": section}
+    settings = Settings(
+        root=root if privacy is None else {**root, "privacy": dict(privacy)}, lost=lost, samples=samples
+    )
+    _refuse_unfit(settings.scenario.learning, settings)
+    return settings
+
+
+def _refuse_unfit(learning: Learning, settings: Settings) -> None:
+    assert isinstance(learning, FedAvgConfig)
+    scheme, privacy = learning.aggregation, settings.privacy
+    if "aggregation" in settings.root["learning"]:
+        joint = scheme.name == "cpa" or getattr(scheme, "vote", None) == "majority"
+        if scheme.uses_codec or joint:
+            raise ScenarioError(
+                key="scheme",
+                value=scheme.name,
+                problem=TOGETHER,
+                remedy="choose jopeq, laplace, mvu, probit or sign with vote mean, or leave scheme out",
+            )
+    if privacy is not None and privacy.budget is not None and not privacy.calibrated:
+        raise ScenarioError(
+            key="privacy.budget.calibrate",
+            value=False,
+            problem="a budget that only watches cannot keep a client of a Flower app from sending",
+            remedy="leave calibrate out, so that the budget sets the protection of every round",
+        )
+    if privacy is not None and privacy.for_uploads is not None and settings.samples is None:
+        raise ScenarioError(
+            key="samples",
+            problem=f"mechanism {privacy.mechanism} needs the number of samples of each client",
+            remedy="give samples=100, or a list with one number per client",
+        )
+
+
+def _section(link: LinkSource) -> dict[str, Any]:
+    match link:
+        case LinkConfig():
+            return link.model_dump(mode="json", exclude_unset=True)
+        case str() | Path():
+            data = read_yaml(find_source(link)).data
+            return dict(data.get("link", data))
+        case _:
+            return dict(link)
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value

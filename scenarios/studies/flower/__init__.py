@@ -1,0 +1,1 @@
+"""Run folders of Flower apps over the radio."""

@@ -1,0 +1,115 @@
+"""The report page and the CSV file of a Flower app over the radio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from scenarios.engine.study import ReportPaths
+from scenarios.report.figures.curves import Curve, Drawing, Spot
+from scenarios.report.figures.draw import write_figures
+from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
+from scenarios.report.tables.intervals import rate_interval
+from scenarios.report.tables.quantities import RATES
+from scenarios.report.tables.table import Table, csv_row
+from scenarios.schema.schema import FigureConfig
+from scenarios.store.store import Store
+from scenarios.studies.flower.store import FlowerStore
+from scenarios.studies.stored import stored_scenario
+
+CSV = "link.csv"
+KEYS = ("round", "node_id")
+
+
+class FlowerStudy:
+    """A Flower app in a run folder, for `phyloop report` and `phyloop export`; a command cannot compute it."""
+
+    store = FlowerStore
+
+    def __init__(self, store: FlowerStore) -> None:
+        self.ids = list(store.tasks)
+        self.rounds = list(store.rounds())
+        self.scenario = stored_scenario(store).scenario
+
+    @classmethod
+    def reload(cls, store: FlowerStore) -> Self:
+        """Return the study of a run folder. ScenarioError if it holds no settings."""
+        with FlowerStore.open_existing(store.folder) as own:
+            return cls(own)
+
+    def columns(self) -> Mapping[str, Sequence[str]]:
+        """Columns of each CSV file that `phyloop export` writes, by its name."""
+        return {
+            CSV: list(dict.fromkeys(name for one in self.rounds for row in one.rows() for name in row)) or list(KEYS)
+        }
+
+    def rows(self, store: Store, name: str) -> Iterator[str]:
+        """Body of a CSV file of `columns`."""
+        names = self.columns()[name]
+        return (csv_row(row.get(one) for one in names) for of_round in self.rounds for row in of_round.rows())
+
+    def write_report(self, folder: Path, store: Store) -> ReportPaths:
+        """Draw the figures and write `report.html`."""
+        figures = write_figures(folder / FIGURES, self._drawings())
+        clients = {node for one in self.rounds for node in one.nodes}
+        uploads, lost = sum(len(one.nodes) for one in self.rounds), sum(len(one.lost) for one in self.rounds)
+        page = Page(
+            scenario=self.scenario,
+            facts=(
+                counted(len(self.rounds), "round"),
+                counted(len(clients), "client"),
+                f"**{uploads}** uploads, **{lost}** of them with a lost packet",
+                f"seed **{self.scenario.seed}**",
+            ),
+            sections={"Figures": pictures(figures, numbered=True), "Client by client": self._clients()},
+            command="",
+            same="",
+            links=[self.scenario.link.resolve_digital()],
+        )
+        return write_page(folder, page, store=store, figures=figures)
+
+    def _drawings(self) -> Iterator[Drawing]:
+        for name in ("bit_error_rate", "packet_error_rate"):
+            counts = RATES[name]
+            rates = [
+                Spot(x=one.index, y=rate.value if rate.errors else None, low=rate.low, high=rate.high, n=rate.total)
+                for one in self.rounds
+                if (total := int(one.columns[counts.total].sum()))
+                for rate in [rate_interval(errors=int(one.columns[counts.errors].sum()), total=total)]
+            ]
+            yield _drawing(name, rates, "All clients that sent. Band: 95 % Clopper-Pearson interval of each round.")
+        for name, words in (
+            ("airtime_s", "Latency of all uploads of a round."),
+            ("energy_j", "All clients that sent."),
+        ):
+            yield _drawing(name, [Spot(x=one.index, y=one.spent[name]) for one in self.rounds if one.spent], words)
+
+    def _clients(self) -> list[Part]:
+        of_node: dict[int, list[dict[str, Any]]] = {}
+        for one in self.rounds:
+            for row in one.rows():
+                of_node.setdefault(row["node_id"], []).append(row)
+        heads = ("node id", "sender", "uploads", "lost", "bit error rate", "packet error rate", "airtime [s]")
+        rows = sorted(of_node.items(), key=lambda item: item[1][0]["sender"])
+        cells = tuple((str(node), str(own[0]["sender"]), *_numbers(own)) for node, own in rows)
+        soft = "Rate [95 % Clopper-Pearson interval, which takes errors as independent]."
+        return [Part(soft=soft, table=Table(columns=(*heads, "energy [J]"), rows=cells))]
+
+
+def _numbers(rows: Sequence[Mapping[str, Any]]) -> Iterator[str | None]:
+    def total(name: str) -> float:
+        return float(sum(row[name] for row in rows))
+
+    yield str(len(rows))
+    yield f"{total('lost'):.0f}"
+    for counts in (RATES["bit_error_rate"], RATES["packet_error_rate"]):
+        observed = int(total(counts.total))
+        yield str(rate_interval(errors=int(total(counts.errors)), total=observed)) if observed else None
+    for name in ("airtime_s", "energy_j"):
+        yield f"{total(name):.4g}"
+
+
+def _drawing(name: str, spots: Sequence[Spot], caption: str) -> Drawing:
+    config = FigureConfig(x="round", y=name, y_scale="log" if name in RATES else "linear")
+    return Drawing(config=config, panels=(("", (Curve(label="", series=0, spots=tuple(spots)),)),), caption=caption)
