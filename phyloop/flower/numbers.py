@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,12 +55,14 @@ def vector(content: RecordDict, layout: Layout) -> Numbers:
     the only one.
     """
     records = content.array_records
-    only = next(iter(records.values())) if len(records) == 1 else None
+    only = next(iter(records.values())) if len(records) == 1 else ArrayRecord()
     parts = []
     for place in layout:
-        array = (records.get(place.record, only) or {}).get(place.name)
-        same = array is not None and array.dtype in FLOATING and tuple(array.shape) == place.shape
-        parts.append(to_numpy(array).ravel() if same else np.zeros(np.prod(place.shape, dtype=int), np.float32))
+        array = records.get(place.record, only).get(place.name)
+        if array is not None and array.dtype in FLOATING and tuple(array.shape) == place.shape:
+            parts.append(to_numpy(array).ravel())
+        else:
+            parts.append(np.zeros(math.prod(place.shape), np.float32))
     wide = any(part.dtype == np.float64 for part in parts)
     return np.concatenate(parts, dtype=np.float64 if wide else np.float32)
 

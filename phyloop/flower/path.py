@@ -97,14 +97,14 @@ class CodecPath:
         """Send updates of the senders with index `at`. Raises LearningError for NaN or infinity among them."""
         codec, bits = self._codec, self._radio.bits
         plan = bits.begin(context)
-        noisy = bits.protection.perturb(updates, devices=at, context=context)  # type: ignore[arg-type]
+        noisy = bits.protection.perturb(updates, devices=at, context=context)
         encoded = codec.encode(noisy[None], keys=context.keys(Purpose.ROUNDING))
         check_range(encoded.clipped[0] / updates.shape[1], at, codec=codec, key="codec")
         payload, known, link, spent = self._radio.send(
             encoded.payload, at, plan=plan, context=context, bits_per_value=codec.bits_per_value
         )
         decoded = codec.decode(payload, num_values=updates.shape[1])[0]
-        lost = np.zeros(len(at), bool) if known is None else ~known.all(axis=1)
+        lost = _lost(known, at)
         decoded, known = believe(decoded, known, self._limit)
         values = bits.protection.recover(decoded, plan=_of(plan, at))
         devices = {**{name: column[at] for name, column in plan.observed.items()}, "clipped_values": encoded.clipped[0]}
@@ -142,7 +142,7 @@ class SchemePath:
             values.append(decoded(slice(row, row + 1)))
             coder.restore(state)
         decoded(slice(0, len(at)))  # what the scheme learns for its next round comes from all clients
-        lost = np.zeros(len(at), bool) if known is None else ~known.all(axis=1)
+        lost = _lost(known, at)
         devices = {name: column[at] for name, column in plan.observed.items()}
         return Arrived(np.stack(values), None, lost, link, devices, spent)
 
@@ -191,6 +191,10 @@ def _runs(at: NDArray[np.int64]) -> Iterator[slice]:
 
 def _mask(known: NDArray[np.bool_] | None, rows: slice) -> NDArray[np.bool_]:
     return np.ones((rows.stop - rows.start, 1), bool) if known is None else known
+
+
+def _lost(known: NDArray[np.bool_] | None, at: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return np.zeros(len(at), bool) if known is None else np.asarray(~known.all(axis=1))
 
 
 def _of(plan: RoundPlan, at: NDArray[np.int64]) -> RoundPlan:
