@@ -70,33 +70,25 @@ def load_plugins(words: Sequence[str], *, folder: Path, file: Path | str, line: 
     entry point of the group `phyloop.plugins`, or an installed module. `file` and `line` are where the scenario names
     them. ScenarioError for code without permission, and for code that cannot be found or that fails.
     """
+
+    def refuse(problem: str, remedy: str) -> ScenarioError:
+        return ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key="plugins")
+
     if words and not is_code_allowed():
-        raise ScenarioError(
-            problem=f"the scenario names {listing(words, last='and')}, Python code that runs with your rights",
-            remedy=f"read it, and if you trust it and all that it imports, add {ALLOW}",
-            file=file,
-            line=line,
-            key="plugins",
+        raise refuse(
+            f"the scenario names {listing(words, last='and')}, Python code that runs with your rights",
+            f"read it, and if you trust it and all that it imports, add {ALLOW}",
         )
     found: dict[str, Plugin] = {}
     for word in words:
         try:
             plugin = find_plugin(word, folder=folder)
         except OSError as error:
-            raise ScenarioError(
-                problem=f"{error.filename} cannot be read ({error.strerror})",
-                remedy="make it readable",
-                file=file,
-                line=line,
-                key="plugins",
-            ) from error
+            raise refuse(f"{error.filename} cannot be read ({error.strerror})", "make it readable") from error
         if plugin is None:
-            raise ScenarioError(
-                problem=f"no Python file or package {word} lies in or below {folder}, and none is installed",
-                remedy="put the file beside the scenario, or install the package",
-                file=file,
-                line=line,
-                key="plugins",
+            raise refuse(
+                f"no Python file or package {word} lies in or below {folder}, and none is installed",
+                "put the file beside the scenario, or install the package",
             )
         found[word] = plugin
     import_plugins(found)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 from command import write_scenario
+from example import imported
 from scipy import integrate, special
 
 from phy.config import ChannelConfig
-from phy.config.fading import FadingLaw, fading_laws
+from phy.config.fading import FadingLaw
 from phy.fading.laws.nakagami import Nakagami
 from phy.fading.quantile_table import quantile_table, table_taps
 from phy.measure.theory import rician_mgf
 from scenarios.engine.run import run_study
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import load_scenario
-from scenarios.schema.schema_keys import schema_keys
 from scenarios.studies.link.level import theory
 from scenarios.studies.link.plan import Curve, expand_link
 from scenarios.studies.link.results import LinkStore, read_results
@@ -49,17 +47,8 @@ measure:
 
 @pytest.fixture(scope="module", autouse=True)
 def example() -> Iterator[Any]:
-    spec = importlib.util.spec_from_file_location("kappa_mu_fading", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["kappa_mu_fading"] = module
-    spec.loader.exec_module(module)
-    schema_keys.cache_clear()
-    yield module
-    fading_laws.forget("kappa_mu_fading")
-    schema_keys.cache_clear()
-    del sys.modules["kappa_mu_fading"]
+    with imported(EXAMPLE) as module:
+        yield module
 
 
 def law(kappa: float = KAPPA, mu: float = MU) -> FadingLaw:

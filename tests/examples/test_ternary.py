@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from example import imported
 
 from fl.checkpoints import Saved, State
 from fl.config.scheme import Scheme, schemes
@@ -31,15 +30,8 @@ DEVICES = np.array([1, 4, 6])
 
 @pytest.fixture(scope="module", autouse=True)
 def example() -> Iterator[Any]:
-    spec = importlib.util.spec_from_file_location("ternary", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["ternary"] = module
-    spec.loader.exec_module(module)
-    yield module
-    schemes.forget("ternary")
-    del sys.modules["ternary"]
+    with imported(EXAMPLE) as module:
+        yield module
 
 
 def context(round_index: int) -> UplinkContext:
@@ -83,15 +75,14 @@ def test_the_scheme_keeps_the_contract_of_schemes(check: Callable[[Scheme], None
 
 
 def test_the_file_is_a_plug_in_without_a_fault(example: Any) -> None:
-    del example
-    schemes.forget("ternary")
+    schemes.forget(example.__name__)
     try:
         assert broken_checks(EXAMPLE) == []
     finally:
         for cls in schemes.classes():
             if cls.__name__ == "Ternary":
                 schemes.forget(cls.__module__)
-        schemes.register(sys.modules["ternary"].Ternary)
+        schemes.register(example.Ternary)
 
 
 def test_what_a_device_has_sent_and_its_residual_are_the_sum_of_its_updates() -> None:
