@@ -32,7 +32,6 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="phyloop",
-    help="Wireless PHY-in-the-loop simulator for federated learning: every bit is carried, every rate measured.",
     no_args_is_help=True,
     epilog="Exit codes: 0 done; 1 a task failed, or an unexpected error; 2 bad input, or a folder or disk that cannot "
     "be used (also one that runs full); 130 stopped by Ctrl-C or SIGTERM: the same command goes on.",
@@ -40,6 +39,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"phyloop {version('phyloop')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Wireless PHY-in-the-loop simulator for federated learning: every bit is carried, every rate measured."""
 
 
 @app.command()
@@ -218,23 +234,34 @@ def check(
 
 
 @app.command(name="list")
-def list_scenarios() -> None:
-    """List the scenarios of the library."""
-    from scenarios.cli.check import list_library
+def list_scenarios(
+    words: Annotated[
+        str | None, typer.Argument(metavar="WORDS", help="Part of a name or description, such as flmc.")
+    ] = None,
+) -> None:
+    """List the scenarios of the library, by system."""
+    from scenarios.cli.library import list_library
 
-    list_library()
+    list_library(words)
 
 
 @app.command()
 def show(
     what: Annotated[
-        str | None, typer.Argument(metavar="WHAT", help="A kind, such as scheme, or a name, such as cpa.")
+        str | None,
+        typer.Argument(metavar="WHAT", help="A kind, such as scheme, a name, such as cpa, or a scenario."),
     ] = None,
+    allow_code: AllowCodeOption = False,
 ) -> None:
-    """Show what a scenario may name: schemes, codecs, fading laws and so on, with their parameters."""
+    """Show what a scenario may name, with its parameters; or a scenario with every default written out."""
+    from scenarios.cli.library import is_scenario, show_scenario
     from scenarios.cli.show import show as show_registry
 
-    show_registry(what)
+    if what is not None and is_scenario(what):
+        with code_allowed(allow_code):
+            show_scenario(what)
+    else:
+        show_registry(what)
 
 
 @app.command()

@@ -1,11 +1,10 @@
-"""`phyloop check` and `phyloop list`."""
+"""`phyloop check`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 
 from scenarios.engine.limits import room
 from scenarios.engine.study import default_folder
@@ -14,7 +13,7 @@ from scenarios.report.check import check_figures, check_tables
 from scenarios.report.computed_by import computed_by, links_on_air
 from scenarios.report.tables.table import Table as TextTable
 from scenarios.schema.labels.units import byte_size
-from scenarios.schema.loader import LoadedScenario, library_names, load_scenario
+from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.studies.learning import learning_warnings
 
 
@@ -93,11 +92,3 @@ def check_study(loaded: LoadedScenario) -> None:
     say(f"Closed forms are drawn beside {closed} of {curves}.")
     for sentence in study_warnings(plan):
         say(f"warning: {sentence}")
-
-
-def list_library() -> None:
-    """`phyloop list`."""
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for name, description in library_names():
-        table.add_row(f"[bold]{name}[/bold]", description.strip().split("\n")[0])
-    Console().print(table)

@@ -1,0 +1,42 @@
+"""`phyloop list` and `phyloop show` of a scenario."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenarios.cli.library import is_scenario, list_library, show_scenario
+from scenarios.plan.plan import expand
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import library_names, load_scenario
+
+
+def test_the_list_has_every_scenario_once_on_a_line_of_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    list_library()
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    named = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert sorted(named) == sorted(name for name, _ in library_names())
+    assert "Other" not in lines
+
+
+def test_the_list_is_filtered_by_words_of_name_system_or_description(capsys: pytest.CaptureFixture[str]) -> None:
+    list_library("NOMA")
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")] == [
+        "link-noma-sic"
+    ]
+    with pytest.raises(ScenarioError, match="did you mean flmc-snr"):
+        list_library("flmc-snrr")
+
+
+def test_a_shown_scenario_has_the_plan_of_the_original(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    show_scenario("cpa-table5")
+    (tmp_path / "s.yaml").write_text(capsys.readouterr().out)
+    shown, original = (expand(load_scenario(one)) for one in (tmp_path / "s.yaml", "cpa-table5"))
+    assert [point.scenario for point in shown.points] == [point.scenario for point in original.points]
+    assert is_scenario("cpa-table5")
+    assert not is_scenario("cpa")
