@@ -26,7 +26,7 @@ from timing import interleaved_medians, print_table
 from fl.config.local import LocalConfig
 from fl.data import ImageData
 from fl.local import LocalTrainer
-from fl.local.samplewise.by_sample import compile_by_sample
+from fl.local.by_sample import compile_by_sample
 from fl.models.build import build_model
 from fl.models.federated import FederatedModel
 from fl.models.kinds.networks import ModelConfig
@@ -152,7 +152,7 @@ def one_sample_at_a_time(case: Case, model: FederatedModel, data: ImageData, par
 def whole_gradients(case: Case, model: FederatedModel, data: ImageData, partition: Partition) -> Any:
     """`tf.vectorized_map` over `at_once` samples, each with its own gradient of M numbers."""
     start = model.initial_weights()
-    call = compile_by_sample(model, scale=data.scale, clip=CLIP, l2=0.0)
+    call = compile_by_sample(model, scale=data.scale, shift=0.0, clip=CLIP, l2=0.0)
     mask, keys = tf.ones([1, case.at_once]), tf.zeros([1, 2], tf.uint32)
 
     def run() -> np.ndarray:

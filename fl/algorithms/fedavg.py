@@ -16,7 +16,7 @@ from fl.accounting.uploads import upload_allowance
 from fl.algorithms.device_blocks import devices_in_a_block
 from fl.algorithms.fedavg_results import fedavg_result, scores_at_home
 from fl.algorithms.round_tally import RoundTally, Trained
-from fl.attacks.attackers import Attackers
+from fl.attacks.attacks import Attackers
 from fl.checkpoints import State, kept_array
 from fl.config import LocalConfig
 from fl.data import ImageData, load_images

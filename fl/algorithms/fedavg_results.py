@@ -64,8 +64,8 @@ def scores_at_home(personal: PersonalModels | None, weights: NDArray[np.float32]
     """Return scores of personal models, and of the global one, on the devices' own samples, `[num_devices]` each."""
     if personal is None:
         return {}
-    own, shared = personal.scores(), personal.scores_of(weights)
-    return dict(zip(AT_HOME, (own.accuracy, own.loss, shared.accuracy), strict=True))
+    (own_loss, own), (_, shared) = personal.scores(), personal.scores(weights)
+    return dict(zip(AT_HOME, (own, own_loss, shared), strict=True))
 
 
 def _aggregation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:

@@ -7,17 +7,28 @@ attacks themselves. Trials side by side, and jammers, are in `fl.attacks.flmc_at
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.attack import Attack, HonestRound
+from fl.config.attack import Attack, HonestRound, attacks
 from fl.draws import LANES, device_words
 from fl.tasks.base import LearningError
+from phy.config.conflict import Conflict
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, generator
+
+if TYPE_CHECKING:
+    from fl.data import ImageData
+    from fl.partition.split import Partition
+
+_KEYS = (
+    *("learning.attack.factor", "learning.attack.devices", "learning.attack.kind", "learning.attack.share"),
+    *("learning.scheme", "link.error_model"),
+)
 
 
 def choose_attackers(config: Attack, *, num_devices: int, seed: int, trial: int) -> NDArray[np.bool_]:
@@ -144,3 +155,79 @@ def _coins(devices: NDArray[np.int64], num_bytes: int, context: UplinkContext) -
     count = -(-num_bytes // (4 * LANES)) * LANES
     words = device_words(context.keys(Purpose.ATTACK)[0], devices=devices, count=count)
     return np.ascontiguousarray(words).astype("<u4", copy=False).view(np.uint8)[:, :num_bytes]
+
+
+def attack_conflicts(attack: Attack, check: Callable[[], object]) -> Iterator[Conflict]:
+    """Yield the LearningError that `check` raises, or every number that this kind of attack does not read."""
+    try:
+        check()
+    except LearningError as error:
+        problem = str(error).partition("; ")[0]
+        named = sorted(_KEYS, key=lambda key: key.partition(".")[2] not in problem)
+        yield Conflict.of(" ".join((*named, "learning.attack")), error)
+        return
+    if attack.devices is not None and attack.drawn != "without-replacement":
+        yield Conflict(
+            "learning.attack.drawn learning.attack",
+            "drawn sets how a share of the devices is drawn, but attack.devices names the devices",
+            "leave drawn out, or write share in place of devices",
+        )
+    for key, field in type(attack).model_fields.items():
+        kinds = [word for word in attacks.words() if key in attacks[word].reads]
+        if kinds and attack.kind not in kinds and getattr(attack, key) != field.default:
+            yield Conflict(
+                f"learning.attack.{key} learning.attack",
+                f"{key} belongs to attack.kind {' or '.join(kinds)}, the kind is {attack.kind}",
+                f"leave {key} out, or change the kind",
+            )
+
+
+class Attackers:
+    """Nobody, or the devices of one trial that `config` names; each acts where its kind acts. No kind jams here."""
+
+    def __init__(self, config: Attack | None, *, num_devices: int, seed: int, trial: int) -> None:
+        self._config = config
+        self.who = np.zeros(num_devices, bool)
+        if config is not None:
+            self.who = choose_attackers(config, num_devices=num_devices, seed=seed, trial=trial)
+
+    @property
+    def meet(self) -> bool:
+        """True if what an attacker sends depends on what others would send."""
+        return self._config is not None and self._config.uses_honest_updates
+
+    def labels(self, data: ImageData, held: Partition) -> ImageData:
+        """The images with the labels that devices train on."""
+        if self._config is None:
+            return data
+        poisoned = poison_labels(
+            self._config, data.y_train, samples=held.devices, attackers=self.who, num_classes=data.num_classes
+        )
+        return replace(data, y_train=poisoned)
+
+    def updates(
+        self, numbers: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.float32]:
+        """What `devices` `[S]` send in place of `numbers` `[S, M]`."""
+        if self._config is None:
+            return numbers
+        return attack_updates(self._config, numbers, attackers=self.who[devices], devices=devices, context=context)
+
+    def bits(
+        self, payload: NDArray[np.uint8], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.uint8]:
+        """A `fl.uplink.uplink.DeviceAttack`, after privacy."""
+        if self._config is None:
+            return payload
+        return attack_bits(
+            self._config,
+            payload,
+            attackers=self.who[devices],
+            devices=devices,
+            num_bits=8 * payload.shape[-1],
+            context=context,
+        )
+
+    def told(self, senders: NDArray[np.int64]) -> dict[str, float]:
+        """How many of those who sent attack; nothing where nobody was asked to."""
+        return {} if self._config is None else {"num_attackers": float(self.who[senders].sum())}

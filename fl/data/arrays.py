@@ -1,7 +1,8 @@
-"""Four arrays of a set of images, and what makes them one."""
+"""The arrays of a set of images, and what makes them one."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,20 +13,11 @@ from fl.config.data import DataName
 from fl.data.facts import image_facts
 from fl.tasks.base import LearningError
 
-Part = Literal["train", "test"]
+Pair = tuple[NDArray[Any], NDArray[Any]]
+"""Images and their labels."""
 
 AGAIN = "fetch the file again"
-CONVERT = "write the file anew"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arrays:
-    """Images uint8 `[N, H, W, C]` and labels int64 `[N]`, read-only."""
-
-    x_train: NDArray[np.uint8]
-    y_train: NDArray[np.int64]
-    x_test: NDArray[np.uint8]
-    y_test: NDArray[np.int64]
+_CONVERT = "write the file anew"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,26 +50,39 @@ class ImageData:
         return height, width, channels
 
 
-def checked_arrays(
-    name: DataName,
-    *,
-    train: tuple[NDArray[Any], NDArray[Any]],
-    test: tuple[NDArray[Any], NDArray[Any]],
-    source: str | tuple[str, str],
-) -> Arrays:
-    """The arrays of `source` in their common layout; grey images may lack the axis of channels, labels may be `[N, 1]`.
+def checked_images(name: DataName, parts: tuple[Pair, Pair], *, source: str, files: tuple[str, ...] = ()) -> ImageData:
+    """The whole set `parts` (train, test) in the common layout, with pixels in [0, 1] on use.
 
-    LearningError, one sentence with `source` (one for both parts, or train's and test's), for another shape or dtype,
-    for labels out of range, for unequal lengths and for none at all.
+    Grey images may lack the axis of channels, labels may be `[N, 1]`. LearningError, one sentence with `source` (or
+    the `files` of train and test), for another shape or dtype, for labels out of range, for unequal lengths and for
+    none at all.
     """
-    in_train, in_test = (source, source) if isinstance(source, str) else source
-    x_train, y_train = _checked_part(name, *train, part="train", source=in_train)
-    x_test, y_test = _checked_part(name, *test, part="test", source=in_test)
-    return Arrays(x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+    facts = image_facts(name)
+    in_train, in_test = files or (source, source)
+    x_train, y_train = _checked_part(name, *parts[0], part="train", source=in_train)
+    x_test, y_test = _checked_part(name, *parts[1], part="test", source=in_test)
+    digest = hashlib.sha256()
+    for array in (x_train, y_train, x_test, y_test):
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(array.data)
+    return ImageData(
+        name=name,
+        x_train=x_train,
+        y_train=y_train,
+        x_test=x_test,
+        y_test=y_test,
+        x_validation=x_train[:0],
+        y_validation=y_train[:0],
+        num_classes=facts.num_classes,
+        scale=1.0 / facts.largest_pixel,
+        shift=0.0,
+        source=source,
+        fingerprint=digest.hexdigest()[:16],
+    )
 
 
 def _checked_part(
-    name: DataName, images: NDArray[Any], labels: NDArray[Any], *, part: Part, source: str
+    name: DataName, images: NDArray[Any], labels: NDArray[Any], *, part: Literal["train", "test"], source: str
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     facts = image_facts(name)
     check_layout(name, shape=images.shape, dtype=images.dtype, what=f"x_{part}", source=source)
@@ -101,18 +106,19 @@ def _checked_part(
 
 def check_layout(name: DataName, *, shape: tuple[int, ...], dtype: np.dtype[Any], what: str, source: str) -> None:
     """LearningError unless an array named `what` (x_... or y_...) of this shape and dtype can be of the set."""
+    said = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
     if what.startswith("y"):
         if dtype.kind not in "iu":
-            raise LearningError(f"{source}: labels {what} are {dtype}, not integers; {CONVERT} with uint8 labels")
+            raise LearningError(f"{source}: labels {what} are {dtype}, not integers; {_CONVERT} with uint8 labels")
         if len(shape) != 1 and (len(shape) != 2 or shape[1] != 1):
-            raise LearningError(f"{source}: labels {what} have shape {_said(shape)}, not (N,); {CONVERT}")
+            raise LearningError(f"{source}: labels {what} have shape {said}, not (N,); {_CONVERT}")
         return
     height, width, channels = image_facts(name).image_shape
     if dtype != np.uint8:
-        raise LearningError(f"{source}: images {what} are {dtype}, not uint8; {CONVERT} with pixels 0 .. 255 as uint8")
+        raise LearningError(f"{source}: images {what} are {dtype}, not uint8; {_CONVERT} with pixels 0 .. 255 as uint8")
     if shape[1:] != (height, width, channels) and (channels != 1 or shape[1:] != (height, width)):
         raise LearningError(
-            f"{source}: images {what} have shape {_said(shape)}, those of {name} (N, {height}, {width}, {channels}); "
+            f"{source}: images {what} have shape {said}, those of {name} (N, {height}, {width}, {channels}); "
             "name the set that the file holds, or convert it"
         )
 
@@ -127,7 +133,7 @@ def check_most(name: DataName, *, claimed: int, what: str, source: str) -> None:
         raise LearningError(f"{source}: {what} claims {claimed} entries, all of {name} are {most}; {AGAIN}")
 
 
-def check_counts(num_images: int, num_labels: int, *, part: Part, source: str) -> None:
+def check_counts(num_images: int, num_labels: int, *, part: str, source: str) -> None:
     """LearningError unless there are as many labels as images, and some."""
     if num_images != num_labels:
         raise LearningError(f"{source}: {num_images} {part} images have {num_labels} labels; {AGAIN}")
@@ -135,5 +141,9 @@ def check_counts(num_images: int, num_labels: int, *, part: Part, source: str) -
         raise LearningError(f"{source}: there is no {part} image; {AGAIN}")
 
 
-def _said(shape: tuple[int, ...]) -> str:
-    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+def damaged(what: str, error: BaseException, *, source: object) -> LearningError:
+    """Return the LearningError for a file that is not a whole `what`, for the reason in `error`."""
+    reason = str(error).strip().rstrip(".") or type(error).__name__
+    if isinstance(error, KeyError):
+        reason = f"there is no {error.args[0]!r}"
+    return LearningError(f"{source}: not a whole {what} ({reason}); {AGAIN}")

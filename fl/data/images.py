@@ -2,54 +2,63 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
+import socket
+import sys
+from contextlib import redirect_stdout
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.data import DataName, DataSet
-from fl.data.arrays import Arrays, ImageData, checked_arrays
+from fl.config.data import DataConfig, DataName, DataSet
+from fl.data.arrays import ImageData, Pair, checked_images
 from fl.data.cifar import read_cifar
-from fl.data.digits import read_digits
-from fl.data.download import download
 from fl.data.facts import image_facts
-from fl.data.idx import read_idx_set, read_idx_shape
-from fl.data.npz import check_headers, read_npz
-from fl.data.whereabouts import Found, find_data
+from fl.data.formats import check_headers, read_idx_set, read_idx_shape, read_npz
+from fl.data.whereabouts import Found, find_data, keras_cache, remedy
 from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, generator
+
+_SPLIT_SEED = 1797
+_PATIENCE_S = 60.0
+"""keras itself waits for ever for a server that went silent."""
 
 
 def load_images(config: DataSet, *, seed: int, trial: int) -> ImageData:
     """The set that `config` names; `train_samples` and `test_samples` of it by a shuffle of this seed and trial.
 
     Train and test images are shuffled on their own, so more of one leaves the other alone, and a larger number keeps
-    the images of a smaller one. The decoded set stays in memory for further trials. LearningError, one sentence, if it
-    cannot be had, is damaged, or has fewer images than asked for.
+    the images of a smaller one; images for validation follow those to train on. The decoded set stays in memory for
+    further trials. LearningError, one sentence, if it cannot be had, is damaged, or has fewer images than asked for.
     """
     whole = _whole_set(config)
     train, test = generator(seed, trial, Purpose.DATA).spawn(2)
-    arrays = whole.arrays
-    (x_train, y_train), (x_validation, y_validation) = _held_out(config, whole=whole, generator=train)
-    x_test, y_test = _some(
-        arrays.x_test, arrays.y_test, config.test_samples, key="test_samples", whole=whole, generator=test
-    )
-    facts = image_facts(config.name)
-    return ImageData(
-        name=config.name,
-        x_train=x_train,
-        y_train=y_train,
+    have, count, held = len(whole.y_train), config.train_samples, config.validation_samples or 0
+    if held >= have:
+        raise LearningError(
+            f"validation_samples {held} leaves nothing to train on of the {have} images in {whole.source}; lower it"
+        )
+    if held and count is not None and count + held > have:
+        raise LearningError(
+            f"train_samples {count} and validation_samples {held} exceed the {have} images in {whole.source}; lower "
+            "one of them"
+        )
+    if held:
+        count = have - held if count is None else count
+    x, y = _first(whole, "train", None if count is None else count + held, generator=train)
+    x_test, y_test = _first(whole, "test", config.test_samples, generator=test)
+    end = len(y) - held
+    return replace(
+        whole,
+        x_train=x[:end],
+        y_train=y[:end],
         x_test=x_test,
         y_test=y_test,
-        num_classes=facts.num_classes,
-        x_validation=x_validation,
-        y_validation=y_validation,
-        scale=(2.0 if config.pixels == "symmetric" else 1.0) / facts.largest_pixel,
+        x_validation=x[end:],
+        y_validation=y[end:],
+        scale=(2.0 if config.pixels == "symmetric" else 1.0) * whole.scale,
         shift=-1.0 if config.pixels == "symmetric" else 0.0,
-        source=whole.source,
-        fingerprint=whole.fingerprint,
     )
 
 
@@ -70,52 +79,15 @@ def available_images(name: DataName) -> tuple[int, int]:
     return facts.num_train, facts.num_test
 
 
-_Pair = tuple[NDArray[np.uint8], NDArray[np.int64]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Whole:
-    arrays: Arrays
-    source: str
-    fingerprint: str
-
-
-def _held_out(config: DataSet, *, whole: _Whole, generator: np.random.Generator) -> tuple[_Pair, _Pair]:
-    """Training images, and those that follow them in the shuffle for validation."""
-    images, labels = whole.arrays.x_train, whole.arrays.y_train
-    held = config.validation_samples or 0
-    if not held:
-        train = _some(images, labels, config.train_samples, key="train_samples", whole=whole, generator=generator)
-        return train, (images[:0], labels[:0])
-    if held >= len(labels):
-        raise LearningError(
-            f"validation_samples {held} leaves nothing to train on of the {len(labels)} images in {whole.source}; "
-            "lower it"
-        )
-    count = len(labels) - held if config.train_samples is None else config.train_samples
-    if count + held > len(labels):
-        raise LearningError(
-            f"train_samples {count} and validation_samples {held} exceed the {len(labels)} images in {whole.source}; "
-            "lower one of them"
-        )
-    x, y = _some(images, labels, count + held, key="train_samples", whole=whole, generator=generator)
-    return (x[:count], y[:count]), (x[count:], y[count:])
-
-
-def _some(
-    images: NDArray[np.uint8],
-    labels: NDArray[np.int64],
-    count: int | None,
-    *,
-    key: str,
-    whole: _Whole,
-    generator: np.random.Generator,
+def _first(
+    whole: ImageData, part: str, count: int | None, *, generator: np.random.Generator
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The first `count` of a shuffle, all in their order if None."""
+    """The first `count` images of a shuffle, all in their order if None."""
+    images, labels = getattr(whole, f"x_{part}"), getattr(whole, f"y_{part}")
     if count is None:
         return images, labels
     if count > len(labels):
-        raise LearningError(f"{key} {count} exceeds the {len(labels)} images in {whole.source}; lower it")
+        raise LearningError(f"{part}_samples {count} exceeds the {len(labels)} images in {whole.source}; lower it")
     chosen = generator.permutation(len(labels))[:count]
     x, y = images[chosen], labels[chosen]
     x.setflags(write=False)
@@ -123,66 +95,81 @@ def _some(
     return x, y
 
 
-def _whole_set(config: DataSet) -> _Whole:
+def _whole_set(config: DataSet) -> ImageData:
     if config.facts is not None:
-        return _own(config)
-    name, where = config.name, find_data(config.name)
+        return _bundled(config)
+    where = find_data(config.name)
     if where.place == "nowhere":
         raise LearningError(where.sentence)
-    if where.place == "bundled":
-        return _digits()
     if where.found is None:
-        return _downloaded(name)
-    return _read(name, where.found, _state_of(where.found))
-
-
-def _state_of(found: Found) -> tuple[tuple[int, int], ...]:
-    """Time of change and size of every file, so that a replaced file is read again."""
-    files = [path for given in found.paths for path in (sorted(given.iterdir()) if given.is_dir() else [given])]
-    try:
-        return tuple((status.st_mtime_ns, status.st_size) for status in (path.stat() for path in files))
-    except OSError as error:
-        raise LearningError(f"{error.filename}: it cannot be read ({error.strerror}); allow it") from error
+        return _bundled(DataConfig.model_validate({"name": config.name}))
+    # Time of change and size of every file, so that a replaced file is read again.
+    files = [path for given in where.found.paths for path in (sorted(given.iterdir()) if given.is_dir() else [given])]
+    return _read(config.name, where.found, tuple((path.stat().st_mtime_ns, path.stat().st_size) for path in files))
 
 
 @lru_cache(maxsize=2)
-def _read(name: DataName, found: Found, _state: tuple[tuple[int, int], ...]) -> _Whole:
+def _read(name: DataName, found: Found, _state: tuple[tuple[int, int], ...]) -> ImageData:
+    first, *others = found.paths
     match found.format:
         case "npz":
-            arrays = read_npz(found.paths[0], name=name)
-        case "idx":
-            arrays = read_idx_set(found.paths, name=name)
+            return checked_images(name, read_npz(first, name=name), source=str(first))
         case "cifar":
-            arrays = read_cifar(found.paths[0], name=name)
-    return _Whole(arrays=arrays, source=str(found.paths[0]), fingerprint=_fingerprint(arrays))
+            return checked_images(name, read_cifar(first, name=name), source=str(first))
+        case "idx":
+            files = f"{first} with {others[0].name}", f"{others[1]} with {others[2].name}"
+            return checked_images(name, read_idx_set(found.paths, name=name), source=str(first), files=files)
 
 
-@lru_cache(maxsize=2)
-def _own(config: DataSet) -> _Whole:
-    found = config.read()
-    if found is None:
-        raise LearningError(f"data set {config.name} has facts and reads nothing; define read")
-    arrays = checked_arrays(config.name, train=found[0], test=found[1], source=f"data set {config.name}")
-    return _Whole(arrays=arrays, source=f"data set {config.name}", fingerprint=_fingerprint(arrays))
+@lru_cache(maxsize=3)
+def _bundled(config: DataSet) -> ImageData:
+    """A set without files that we look for: of a plug-in, of scikit-learn, or fetched and kept by keras."""
+    name = config.name
+    if config.facts is not None:
+        parts = config.read()
+        if parts is None:
+            raise LearningError(f"data set {name} has facts and reads nothing; define read")
+        return checked_images(name, parts, source=f"data set {name}")
+    if name == "digits":
+        return checked_images(name, _digits(), source="scikit-learn's digits")
+    return checked_images(name, _download(name), source=f"keras.datasets, {name}")
 
 
-@lru_cache(maxsize=1)
-def _digits() -> _Whole:
-    arrays = read_digits()
-    return _Whole(arrays=arrays, source="scikit-learn's digits", fingerprint=_fingerprint(arrays))
+def _digits() -> tuple[Pair, Pair]:
+    """1437 train and 360 test images of 8 x 8, pixels 0 .. 16, split label by label, the same in every trial.
+
+    The library has no split of its own. Of n_c images with label c the test set has 360 n_c / 1797, rounded so that
+    the sum is met (largest remainders).
+    """
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    facts = image_facts("digits")
+    counts = np.bincount(labels, minlength=facts.num_classes)
+    exact = facts.num_test * counts / counts.sum()
+    num_test = np.floor(exact).astype(np.int64)
+    short = facts.num_test - int(num_test.sum())
+    num_test[np.argsort(num_test - exact, kind="stable")[:short]] += 1
+    generator = np.random.Generator(np.random.Philox(_SPLIT_SEED))
+    is_test = np.zeros(len(labels), np.bool_)
+    for label in range(facts.num_classes):
+        is_test[generator.permutation(np.flatnonzero(labels == label))[: num_test[label]]] = True
+    pixels = images.astype(np.uint8).reshape(-1, *facts.image_shape)
+    return (pixels[~is_test], labels[~is_test]), (pixels[is_test], labels[is_test])
 
 
-@lru_cache(maxsize=2)
-def _downloaded(name: DataName) -> _Whole:
-    source = f"keras.datasets, {name}"
-    train, test = download(name)
-    arrays = checked_arrays(name, train=train, test=test, source=source)
-    return _Whole(arrays=arrays, source=source, fingerprint=_fingerprint(arrays))
+def _download(name: DataName) -> tuple[Pair, Pair]:
+    """The set that keras fetches, checks and keeps; LearningError with the remedy if that fails."""
+    from tensorflow.keras import datasets
 
-
-def _fingerprint(arrays: Arrays) -> str:
-    digest = hashlib.sha256()
-    for array in (arrays.x_train, arrays.y_train, arrays.x_test, arrays.y_test):
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(array.data)
-    return digest.hexdigest()[:16]
+    patience = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(_PATIENCE_S)
+    try:
+        with redirect_stdout(sys.stderr):  # what keras says is no result of a command
+            train, test = getattr(datasets, name.replace("-", "_")).load_data()
+    except Exception as error:  # keras raises a bare Exception where an address cannot be reached
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise LearningError(f"{name} could not be downloaded to {keras_cache()} ({reason}); {remedy(name)}") from error
+    finally:
+        socket.setdefaulttimeout(patience)
+    return train, test

@@ -13,17 +13,17 @@ Fashion-MNIST call their files alike, those of Fashion-MNIST count only in a fol
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from fl.config.data import DataName, data_sets
-from fl.data.cifar import ARCHIVES, FOLDERS, TEST_FILES, TRAIN_FILES
-from fl.data.idx import file_names
+from fl.data.cifar import ARCHIVES, FILES, FOLDERS
+from fl.data.formats import idx_names
 from fl.tasks.base import LearningError
 
-VARIABLE = "PHYLOOP_DATA"
+_VARIABLE = "PHYLOOP_DATA"
 
 _SPELLINGS: dict[DataName, tuple[str, ...]] = {
     "mnist": ("mnist",),
@@ -33,15 +33,12 @@ _SPELLINGS: dict[DataName, tuple[str, ...]] = {
     "emnist": ("emnist_byclass", "emnist-byclass", "emnist"),
 }
 
-Format = Literal["npz", "idx", "cifar"]
-Place = Literal["bundled", "folder", "cache", "download", "nowhere"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """Files of one set: one `.npz`, four IDX files (see `fl.data.idx.file_names`), or a folder or archive of CIFAR."""
+    """Files of one set: one `.npz`, four IDX files (see `idx_names`), or a folder or archive of CIFAR."""
 
-    format: Format
+    format: Literal["npz", "idx", "cifar"]
     paths: tuple[Path, ...]
 
 
@@ -49,7 +46,7 @@ class Found:
 class Whereabouts:
     """Where a set is; `found` for a folder and the cache; `sentence` says it, for `nowhere` with the remedy."""
 
-    place: Place
+    place: Literal["bundled", "folder", "cache", "download", "nowhere"]
     sentence: str
     found: Found | None = None
 
@@ -66,47 +63,42 @@ def find_data(name: DataName) -> Whereabouts:
         return Whereabouts(place="bundled", sentence="digits comes with scikit-learn")
     if data_sets[name].facts is not None:
         return Whereabouts(place="bundled", sentence=f"{name} comes with a plug-in")
-    folder = os.environ.get(VARIABLE, "")
-    try:
-        if folder and (found := find_in(name, given_folder(folder), variants=True)):
-            return Whereabouts(place="folder", sentence=f"{name} is in {found.paths[0]} ({VARIABLE})", found=found)
-    except LearningError as error:
-        return Whereabouts(place="nowhere", sentence=str(error))
-    if name != "emnist":
+    folder = os.environ.get(_VARIABLE, "")
+    if folder:
+        given = Path(folder).expanduser()
+        if not given.is_dir():
+            sentence = f"{_VARIABLE} names {folder}, which is no folder; correct it, or unset it"
+            return Whereabouts(place="nowhere", sentence=sentence)
         try:
-            cached = find_in(name, keras_cache(), variants=False)
-        except LearningError:  # keras fetches what is not there yet
-            cached = None
-        if cached:
-            return Whereabouts(place="cache", sentence=f"{name} is in keras' cache, {cached.paths[0]}", found=cached)
-        return Whereabouts(
-            place="download",
-            sentence=f"{name} will be downloaded to {keras_cache()} at the first run; to spare that, {remedy(name)}",
-        )
-    absent = f"is not in {folder}" if folder else "was not found"
-    return Whereabouts(place="nowhere", sentence=f"{name} {absent} and keras knows no download of it; {remedy(name)}")
+            found = _find_in(name, given, variants=True)
+        except LearningError as error:
+            return Whereabouts(place="nowhere", sentence=str(error))
+        if found:
+            return Whereabouts(place="folder", sentence=f"{name} is in {found.paths[0]} ({_VARIABLE})", found=found)
+    if name == "emnist":
+        absent = f"is not in {folder}" if folder else "was not found"
+        sentence = f"{name} {absent} and keras knows no download of it; {remedy(name)}"
+        return Whereabouts(place="nowhere", sentence=sentence)
+    try:
+        found = _find_in(name, keras_cache(), variants=False)
+    except LearningError:  # keras fetches what is not there yet
+        found = None
+    if found:
+        return Whereabouts(place="cache", sentence=f"{name} is in keras' cache, {found.paths[0]}", found=found)
+    sentence = f"{name} will be downloaded to {keras_cache()} at the first run; to spare that, {remedy(name)}"
+    return Whereabouts(place="download", sentence=sentence)
 
 
 def remedy(name: DataName) -> str:
     """What the user has to put where."""
-    folder = os.environ.get(VARIABLE, "")
-    npz = f"{_SPELLINGS[name][0]}.npz (keras layout)"
+    folder = os.environ.get(_VARIABLE, "")
+    where = f"put into {folder} ({_VARIABLE})" if folder else f"set {_VARIABLE} to a folder with"
     if name in FOLDERS:
         other = f"{ARCHIVES[name]} or the folder {FOLDERS[name]}"
     else:
         below = "" if name == "mnist" else f"{_SPELLINGS[name][1]}/"
-        other = f"{below}{file_names(name)[0][0]}[.gz] and its three companions"
-    where = f"put into {folder} ({VARIABLE})" if folder else f"set {VARIABLE} to a folder with"
-    where = f"{where} {npz} or {other}"
-    return f"{where}, or write data: digits"
-
-
-def given_folder(folder: str) -> Path:
-    """The folder named by PHYLOOP_DATA; LearningError if it is none."""
-    path = Path(folder).expanduser()
-    if not path.is_dir():
-        raise LearningError(f"{VARIABLE} names {folder}, which is no folder; correct it, or unset it")
-    return path
+        other = f"{below}{idx_names(name)[0][0]}[.gz] and its three companions"
+    return f"{where} {_SPELLINGS[name][0]}.npz (keras layout) or {other}, or write data: digits"
 
 
 def keras_cache() -> Path:
@@ -114,32 +106,23 @@ def keras_cache() -> Path:
     return Path(os.environ.get("KERAS_HOME") or "~/.keras").expanduser() / "datasets"
 
 
-def find_in(name: DataName, folder: Path, *, variants: bool) -> Found | None:
+def _find_in(name: DataName, folder: Path, *, variants: bool) -> Found | None:
     """Files of the set in `folder`, in the order above; without `variants` only `.npz` of the exact name.
 
     LearningError if a part of the files of a set is there and another is missing.
     """
-    for path in _npz_files(name, folder, variants=variants):
-        return Found(format="npz", paths=(path,))
-    homes = list(_homes(name, folder))
-    if name in FOLDERS:
-        for home in homes:
-            if found := _find_cifar(name, home):
-                return found
-        return None
-    for home in homes:
-        if found := _find_idx(name, home):
-            return found
-    return None
-
-
-def _npz_files(name: DataName, folder: Path, *, variants: bool) -> Iterator[Path]:
     spellings = _SPELLINGS[name]
-    yield from (path for spelling in spellings if (path := folder / f"{spelling}.npz").is_file())
+    npz = [path for spelling in spellings if (path := folder / f"{spelling}.npz").is_file()]
     if variants:
         # `emnist_letters.npz` and the like are other sets.
         for spelling in spellings[:2] if name == "emnist" else spellings:
-            yield from sorted(path for sign in "_-" for path in folder.glob(f"{spelling}{sign}*.npz"))
+            npz += sorted(path for sign in "_-" for path in folder.glob(f"{spelling}{sign}*.npz"))
+    if npz:
+        return Found(format="npz", paths=(npz[0],))
+    for home in _homes(name, folder):
+        if found := _find_cifar(name, home) if name in FOLDERS else _find_idx(name, home):
+            return found
+    return None
 
 
 def _homes(name: DataName, folder: Path) -> Iterator[Path]:
@@ -151,12 +134,9 @@ def _homes(name: DataName, folder: Path) -> Iterator[Path]:
     own = _plain(folder.resolve().name)
     if own in names or (name != "fashion-mnist" and own not in others):
         yield folder
-    try:
-        below = sorted(path for path in folder.iterdir() if _plain(path.name) in names and path.is_dir())
-    except OSError:
-        return
-    for path in below:
-        yield from (path, path / "raw", path / "gzip")
+    if folder.is_dir():
+        for path in sorted(path for path in folder.iterdir() if _plain(path.name) in names and path.is_dir()):
+            yield from (path, path / "raw", path / "gzip")
 
 
 def _plain(name: str) -> str:
@@ -164,32 +144,32 @@ def _plain(name: str) -> str:
 
 
 def _find_idx(name: DataName, home: Path) -> Found | None:
-    """The four IDX files in `home`; LearningError if only some are there."""
-    paths: list[Path | None] = []
-    for spellings in file_names(name):
-        candidates = [home / f"{spelling}{ending}" for ending in ("", ".gz") for spelling in spellings]
-        paths.append(next((path for path in candidates if path.is_file()), None))
-    there = [path for path in paths if path is not None]
-    if not there:
-        return None
-    if len(there) < len(paths):
-        absent = file_names(name)[paths.index(None)][0]
-        raise LearningError(f"{home}: {absent}[.gz] is missing beside {there[0].name}; add it")
-    return Found(format="idx", paths=tuple(there))
+    wanted = {
+        f"{spellings[0]}[.gz]": [f"{spelling}{ending}" for ending in ("", ".gz") for spelling in spellings]
+        for spellings in idx_names(name)
+    }
+    paths = _all_of(home, wanted)
+    return Found(format="idx", paths=paths) if paths else None
 
 
 def _find_cifar(name: DataName, home: Path) -> Found | None:
-    """The unpacked folder or the archive in `home`, or `home` itself; LearningError for a folder with gaps."""
-    wanted = (*TRAIN_FILES[name], TEST_FILES[name])
     # Files of CIFAR-100 have everyday names: `home` itself must be called as the author's folder.
     own = [home] if _plain(home.resolve().name) == _plain(FOLDERS[name]) else []
     for folder in (home / FOLDERS[name], *own):
-        there = [file for file in wanted if (folder / file).is_file()]
-        if there and len(there) < len(wanted):
-            absent = next(file for file in wanted if file not in there)
-            raise LearningError(f"{folder}: {absent} is missing beside {there[0]}; add it")
-        if there:
+        if _all_of(folder, {file: [file] for file in FILES[name]}):
             return Found(format="cifar", paths=(folder,))
-    if (archive := home / ARCHIVES[name]).is_file():
-        return Found(format="cifar", paths=(archive,))
-    return None
+    archive = home / ARCHIVES[name]
+    return Found(format="cifar", paths=(archive,)) if archive.is_file() else None
+
+
+def _all_of(folder: Path, wanted: Mapping[str, list[str]]) -> tuple[Path, ...]:
+    """The first spelling in `folder` of every file, by the name for the user; LearningError if only some are there."""
+    paths = {
+        name: next((path for spelling in spellings if (path := folder / spelling).is_file()), None)
+        for name, spellings in wanted.items()
+    }
+    there = [path for path in paths.values() if path is not None]
+    if there and None in paths.values():
+        absent = next(name for name, path in paths.items() if path is None)
+        raise LearningError(f"{folder}: {absent} is missing beside {there[0].name}; add it")
+    return tuple(there)

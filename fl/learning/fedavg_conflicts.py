@@ -20,8 +20,7 @@ _SHARES = ("partition.samples_per_device", "partition.labels_per_device", "num_d
 
 def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
     """Yield every combination of keys that cannot be simulated or that has no meaning."""
-    from fl.attacks.attacks import choose_attackers
-    from fl.attacks.conflicts import attack_conflicts
+    from fl.attacks.attacks import attack_conflicts, choose_attackers
     from fl.tasks.base import LearningError
 
     yield from list(_samples(config)) or _shares(config)

@@ -143,7 +143,7 @@ class FlmcConfig(Learning):
         return self if self.lmc_cap is not None else self.model_copy(update={"lmc_cap": self.resolved_lmc_cap})
 
     def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
-        from fl.attacks.conflicts import attack_conflicts
+        from fl.attacks.attacks import attack_conflicts
         from fl.attacks.flmc_attackers import check_attack
 
         task, num_devices, policy = self.task, self.num_devices, link.packets.policy

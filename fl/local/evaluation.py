@@ -1,4 +1,4 @@
-"""Loss and accuracy of one set of weights on many samples, in slices of bounded memory."""
+"""Loss and accuracy of one set of weights, or of many on samples of their own, in slices of bounded memory."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.local.forward import Pass, can_walk, walk
-from fl.local.gradients import forward_bytes
+from fl.data.arrays import ImageData
+from fl.local.by_sample import cross_entropy, unit_pixels
+from fl.local.forward import can_walk, has_convolutions
+from fl.local.gradients import forward_bytes, logits_at_test
 from fl.local.linear import linear_classes
-from fl.local.samples import slices
-from fl.local.samplewise.by_sample import logits_of
-from fl.local.samplewise.loss import by_identity, cross_entropy, split_weights, unit_pixels
+from fl.local.samples import padded_size, slices
 from fl.models.federated import FederatedModel
+from fl.partition.split import Partition
+from fl.tasks.base import LearningError
 
 _MEMORY_BYTES = 128 << 20
 _MOST_ROWS = 2048
+_MOST_ROWS_OF_A_DEVICE = 512
+_MOST_DEVICES = 256
 
 
 def evaluate(
@@ -33,77 +37,110 @@ def evaluate(
 
     Dropout is off. Pixels are taken times `scale`, plus `shift`. A logit beyond the classes that wins counts as wrong.
     """
-    classes = _classes(SameModel(model))
-    if classes is not None:
-        return _evaluate_linear(np.asarray(weights, np.float32), x, y, classes=classes, scale=scale, shift=shift)
+    classes = linear_classes(model)
+    if classes is not None:  # TensorFlow would trace a function anew for the model of every trial
+        from fl.local.linear_kernel import score_linear
+
+        images, labels = x.reshape(len(x), -1), np.asarray(y, np.int32)
+        losses, hits = score_linear(
+            np.asarray(weights, np.float32), images, labels, classes=classes, scale=scale, shift=shift
+        )
+        return float(losses.sum(dtype=np.float64)) / len(y), int(np.count_nonzero(hits)) / len(y)
     import tensorflow as tf
 
-    call, sample_bytes = _compiled(SameModel(model))
-    rows = min(_MOST_ROWS, max(1, _MEMORY_BYTES // sample_bytes))
-    part = slices(len(y), rows_at_once=rows)
-    given = tf.constant(np.asarray(weights, np.float32)[None])
+    call, sample_bytes = _compiled(model)
+    rows = slices(len(y), rows_at_once=min(_MOST_ROWS, max(1, _MEMORY_BYTES // sample_bytes))).rows
+    given, line = tf.constant(np.asarray(weights, np.float32)[None]), tf.constant([scale, shift], tf.float32)
     loss, right = 0.0, 0
-    for start in range(0, len(y), part.rows):
-        labels = np.asarray(y[start : start + part.rows], np.int32)
-        filler = part.rows - len(labels)
-        images = np.concatenate([x[start : start + part.rows], x[:1].repeat(filler, axis=0)])
-        losses, hits = call(given, images, np.pad(labels, (0, filler)), tf.constant([scale, shift], tf.float32))
-        loss += float(losses.numpy()[: len(labels)].sum(dtype=np.float64))
-        right += int(hits.numpy()[: len(labels)].sum())
+    for start in range(0, len(y), rows):
+        labels = np.asarray(y[start : start + rows], np.int32)
+        filler = rows - len(labels)
+        images = np.concatenate([x[start : start + rows], x[:1].repeat(filler, axis=0)])
+        losses, hits = call(given, images[None], np.pad(labels, (0, filler))[None], line)
+        loss += float(losses[0].numpy()[: len(labels)].sum(dtype=np.float64))
+        right += int(hits[0].numpy()[: len(labels)].sum())
     return loss / len(y), right / len(y)
 
 
-def _evaluate_linear(
-    weights: NDArray[np.float32],
-    x: NDArray[np.uint8],
-    y: NDArray[np.int64],
-    *,
-    classes: int,
-    scale: float,
-    shift: float,
-) -> tuple[float, float]:
-    """Without a function that TensorFlow would trace anew for the model of every trial."""
-    from fl.local.linear_kernel import score_linear
+def evaluate_stacked(
+    model: FederatedModel, weights: NDArray[np.float32], *, data: ImageData, partition: Partition
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean cross-entropy `[K]` and share of right labels `[K]` of every device's weights on its own training images.
 
-    images, labels = x.reshape(len(x), -1), np.asarray(y, np.int32)
-    losses, hits = score_linear(weights, images, labels, classes=classes, scale=scale, shift=shift)
-    return float(losses.sum(dtype=np.float64)) / len(y), int(np.count_nonzero(hits)) / len(y)
-
-
-class SameModel:
-    """A model by identity, for the cache of compiled functions."""
-
-    def __init__(self, model: FederatedModel) -> None:
-        self.model = model
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SameModel) and other.model.network is self.model.network
-
-    def __hash__(self) -> int:
-        return id(self.model.network)
-
-
-@lru_cache(maxsize=2)
-def _classes(same: SameModel) -> int | None:
-    return linear_classes(same.model)
-
-
-@lru_cache(maxsize=2)
-def _compiled(same: SameModel) -> tuple[Any, int]:
+    `weights` `[K, M]`, or `[M]` for all; `partition` of K devices says which of `data.x_train` are whose. Dropout is
+    off, there is no l2 term, and a logit beyond the classes that wins counts as wrong. Dense networks are one product
+    over stacked weights; convolutions, and networks that are not known inside, go device by device inside the compiled
+    call. Raises LearningError for weights that do not fit.
+    """
     import tensorflow as tf
 
-    model = same.model
-    walks = can_walk(model.network)
+    sizes = np.asarray(partition.sizes, np.int64)
+    count, length = len(sizes), model.num_parameters
+    if weights.shape not in ((length,), (count, length)):
+        raise LearningError(
+            f"weights have shape {weights.shape}; {count} devices take ({length},) or ({count}, {length})"
+        )
+    call, sample_bytes = _compiled(model)
+    line = tf.constant([data.scale, data.shift], tf.float32)
+    samples = np.concatenate(partition.devices)
+    starts = np.cumsum(sizes) - sizes
+    labels = np.asarray(data.y_train, np.int32)
+    each = np.broadcast_to(weights, (count, length))
+    loss, right = np.zeros(count), np.zeros(count, np.int64)
+    for crew, first, rows in _calls(sizes, sample_bytes=sample_bytes, device_bytes=8 * length):
+        column = first + np.arange(rows)
+        counts = column < sizes[crew][:, None]
+        part = samples[starts[crew][:, None] + np.where(counts, column, 0)]
+        losses, hits = call(np.asarray(each[crew], np.float32), data.x_train[part], labels[part], line)
+        # The last devices of a crew are repeats, which must not add up.
+        own, place = np.unique(crew, return_index=True)
+        loss[own] += np.where(counts, losses.numpy().astype(np.float64), 0.0).sum(axis=1)[place]
+        right[own] += (counts & hits.numpy()).sum(axis=1)[place]
+    return loss / sizes, right / sizes
+
+
+def _calls(
+    sizes: NDArray[np.int64], *, sample_bytes: int, device_bytes: int
+) -> list[tuple[NDArray[np.int64], int, int]]:
+    """(devices `[D]`, their first sample, samples each) of every call: few shapes, devices of like size together."""
+    calls = []
+    padded = np.array([padded_size(int(size)) for size in sizes], np.int64)
+    for size in np.unique(padded):
+        rows = int(min(size, _MOST_ROWS_OF_A_DEVICE, max(1, _MEMORY_BYTES // sample_bytes)))
+        room = _MEMORY_BYTES // (device_bytes + rows * sample_bytes)
+        width = int(min(max(1, room), _MOST_DEVICES, 1 << (len(sizes) - 1).bit_length()))
+        devices = np.flatnonzero(padded == size)
+        for start in range(0, len(devices), width):
+            crew = devices[start : start + width]
+            crew = np.concatenate([crew, np.repeat(crew[:1], width - len(crew))])
+            calls += [(crew, first, rows) for first in range(0, int(size), rows)]
+    return calls
+
+
+@lru_cache(maxsize=2)
+def _compiled(model: FederatedModel) -> tuple[Any, int]:
+    """(weights `[D, M]`, images `[D, m, H, W, C]`, labels `[D, m]`, line) to losses, hits `[D, m]`; bytes a sample."""
+    import tensorflow as tf
+
+    stacks = can_walk(model.network) and not has_convolutions(model.network)
 
     @tf.function(autograph=False)
     def call(weights: Any, images: Any, labels: Any, line: Any) -> tuple[Any, Any]:
-        pixels = unit_pixels(images, scale=line[0], shift=line[1])
-        parts = split_weights(model, weights)
-        if walks:
-            logits = walk(model.network, pixels, Pass(parts=by_identity(model, parts), num_devices=1))
+        devices, rows = images.shape[:2]
+
+        def logits(weights: Any, images: Any) -> Any:
+            flat = tf.reshape(images, [-1, *images.shape[-3:]])
+            return logits_at_test(model, weights, unit_pixels(flat, scale=line[0], shift=line[1]))
+
+        if stacks or devices == 1:
+            found = logits(weights, images)
         else:
-            logits = logits_of(model, [part[0] for part in parts], pixels, seed=None, training=False)
-        hits = tf.argmax(logits, axis=1, output_type=tf.int32) == labels
-        return cross_entropy(labels, logits), hits
+            found = tf.map_fn(
+                lambda one: logits(one[0][None], one[1]), (weights, images), fn_output_signature=tf.float32
+            )
+        found = tf.reshape(found, [devices * rows, model.network.output_shape[-1]])
+        flat = tf.reshape(labels, [-1])
+        hits = tf.argmax(found, axis=1, output_type=tf.int32) == flat
+        return tuple(tf.reshape(values, [devices, rows]) for values in (cross_entropy(flat, found), hits))
 
     return call, forward_bytes(model)

@@ -1,30 +1,22 @@
 """The forward pass of a Keras network with weights of one's own, per device, that taps the layers which have weights.
 
 `keras.Model.stateless_call` knows one set of weights and shows nothing of what happens inside. Networks of the layers
-below are walked through here, layer by layer; every other network is left to `fl/local/per_sample.py`.
+below are walked through here, layer by layer; every other network is left to `fl/local/by_sample.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-from fl.local.samplewise.masks import dropped
-from fl.local.samplewise.norms import Window
-from fl.local.samplewise.taps import LinearTap, ScaleTap, Tap
+import numpy as np
 
+from fl.local.taps import LinearTap, ScaleTap, Tap, Window
+from phy.numerics.random import threefry
 
-@dataclass(frozen=True, kw_only=True)
-class Randomness:
-    """Where dropout takes its masks from: keys `[D, 2]` of the devices' steps, number of the first sample of the slice.
-
-    `num_layers` separates the layers' numbers.
-    """
-
-    keys: Any
-    first: Any
-    num_layers: int
+_MOST_RANDOM_LAYERS = 4096
 
 
 @dataclass(kw_only=True)
@@ -33,14 +25,16 @@ class Pass:
 
     - `parts`: variable (by identity) to weights `[D, *shape]`;
     - `tape`: watches the output of each tap, where gradients are wanted;
-    - `randomness`: None at test, where dropout does nothing;
+    - `keys`: of dropout, uint32 `[D, 2]`, one per (seed, trial, round, step, device); None at test;
+    - `first`: number of the first sample of the slice in its step;
     - `taps`, `random_layers`, `entries` (numbers in all layers' outputs): filled in on the way.
     """
 
     parts: Mapping[int, Any]
     num_devices: int
     tape: Any | None = None
-    randomness: Randomness | None = None
+    keys: Any | None = None
+    first: Any | None = None
     taps: list[Tap] = field(default_factory=list)
     random_layers: int = 0
     entries: int = 0
@@ -53,25 +47,16 @@ class Pass:
         return tap.output
 
 
-Rule = Callable[[Any, Any, Pass], Any]
-"""(layer, input, pass) to output."""
-
-
 def can_walk(network: Any) -> bool:
-    """Whether every layer is known here, has no weights, or is a network of such layers."""
-    if not _is_graph(network):
-        return False
-    for layer in network.layers:
-        if _is_graph(layer):
-            if not can_walk(layer):
-                return False
-        elif _rule(layer) is None and layer.variables:
-            return False
-    return True
+    """True if every layer is known here, has no weights, or is a network of such layers."""
+    return _is_graph(network) and all(
+        can_walk(layer) if _is_graph(layer) else _rule(layer) is not None or not layer.variables
+        for layer in network.layers
+    )
 
 
 def has_convolutions(network: Any) -> bool:
-    """Whether some layer's weights cannot be stacked over devices in one call."""
+    """True if some layer's weights cannot be stacked over devices in one call."""
     return any(has_convolutions(layer) if _is_graph(layer) else _rule(layer) is _conv for layer in network.layers)
 
 
@@ -98,8 +83,8 @@ def _step(operation: Any, run: Pass) -> Callable[..., Any]:
         return lambda images, **_: walk(operation, images, run)
     rule = _rule(operation)
     if rule is None:
-        told = {"training": run.randomness is not None} if getattr(operation, "_call_has_training_arg", False) else {}
-        return lambda *inputs, **options: _counted(operation(*inputs, **{**options, **told}), run)
+        mode = {"training": run.keys is not None} if getattr(operation, "_call_has_training_arg", False) else {}
+        return lambda *inputs, **options: _counted(operation(*inputs, **{**options, **mode}), run)
     return lambda inputs, **_: _counted(rule(operation, inputs, run), run)
 
 
@@ -108,8 +93,8 @@ def _counted(output: Any, run: Pass) -> Any:
     return output
 
 
-def _rule(layer: Any) -> Rule | None:
-    """How a known layer is computed; exact types, for a subclass may do anything."""
+def _rule(layer: Any) -> Callable[[Any, Any, Pass], Any] | None:
+    """(layer, input, pass) to output of a known layer; exact types, for a subclass may do anything."""
     import keras
 
     kinds = keras.layers
@@ -126,7 +111,7 @@ def _rule(layer: Any) -> Rule | None:
 
 
 def _owns(layer: Any, *variables: Any) -> bool:
-    """Whether these are all of the layer's variables and all are trained."""
+    """True if these are all of the layer's variables and all are trained."""
     return {id(v) for v in variables if v is not None} == {id(v) for v in layer.trainable_variables} and len(
         layer.variables
     ) == len(layer.trainable_variables)
@@ -179,11 +164,35 @@ def _group_norm(layer: Any, inputs: Any, run: Pass) -> Any:
 
 
 def _dropout(layer: Any, inputs: Any, run: Pass) -> Any:
+    """Each entry zero with probability `rate`, the others over 1 - `rate`; masks are counter-based.
+
+    Sample `first` + i of the step takes the words of counters (pair, (first + i) 4096 + layer), first words before
+    second ones, whatever samples or devices share its batch; rates are kept to 2^-32.
+    """
+    import tensorflow as tf
+
     number = run.random_layers
     run.random_layers += 1
-    if run.randomness is None or layer.rate == 0.0:
+    if run.keys is None or layer.rate == 0.0:
         return inputs
-    chance = run.randomness
-    return dropped(
-        inputs, rate=layer.rate, keys=chance.keys, first=chance.first, layer=number, num_layers=chance.num_layers
+    samples, entries = inputs.shape[0] // run.num_devices, int(np.prod(inputs.shape[1:]))
+    words = _words_kernel(run.num_devices, samples, -(-entries // 2))(
+        run.keys, run.first, tf.constant(number, tf.uint32), tf.constant(_MOST_RANDOM_LAYERS, tf.uint32)
     )
+    keep = tf.reshape(words[:, :entries], inputs.shape) >= np.uint32(round(layer.rate * 2.0**32))
+    return tf.where(keep, inputs * np.float32(1.0 / (1.0 - layer.rate)), tf.zeros_like(inputs))
+
+
+@lru_cache(maxsize=64)
+def _words_kernel(num_devices: int, samples: int, pairs: int) -> Any:
+    """Words `[D * m, 2 pairs]`; compiled, because twenty rounds of plain operations take four times as long."""
+    import tensorflow as tf
+
+    @tf.function(jit_compile=True, autograph=False)
+    def kernel(keys: Any, first: Any, layer: Any, num_layers: Any) -> Any:
+        position = tf.cast(tf.range(pairs), tf.uint32)[None, None, :]
+        index = ((first + tf.cast(tf.range(samples), tf.uint32)) * num_layers + layer)[None, :, None]
+        halves = threefry((keys[:, 0, None, None], keys[:, 1, None, None]), (position, index), tf.bitwise)
+        return tf.reshape(tf.concat(halves, axis=-1), [num_devices * samples, 2 * pairs])
+
+    return kernel

@@ -8,14 +8,14 @@ delta_k = w - w_t its update. Some of its samples are held out of f_k, and tell 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.local import LocalConfig, PersonalConfig
 from fl.data.arrays import ImageData
-from fl.local.stacked import evaluate_stacked
+from fl.local.evaluation import evaluate_stacked
 from fl.models.federated import FederatedModel
 from fl.partition.split import Partition
 from fl.tasks.base import LearningError
@@ -53,22 +53,9 @@ def hold_out(partition: Partition, *, test_share: float, generator: np.random.Ge
     chosen = np.zeros(len(owner), bool)
     chosen[rank[place < held[owner]]] = True
     samples = np.concatenate(partition.devices)
-    return (
-        replace(partition, devices=_split(samples[~chosen], sizes - held)),
-        replace(partition, devices=_split(samples[chosen], held)),
-    )
-
-
-def _split(samples: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-    return tuple(np.split(samples, np.cumsum(sizes)[:-1]))
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnScores:
-    """How models do on the devices' own held-out samples: mean cross-entropy `loss` and `accuracy`, each `[K]`."""
-
-    loss: NDArray[np.float64]
-    accuracy: NDArray[np.float64]
+    train = np.split(samples[~chosen], np.cumsum(sizes - held)[:-1])
+    test = np.split(samples[chosen], np.cumsum(held)[:-1])
+    return replace(partition, devices=tuple(train)), replace(partition, devices=tuple(test))
 
 
 class PersonalModels:
@@ -82,20 +69,14 @@ class PersonalModels:
         self.weights: NDArray[np.float32] = np.tile(model.initial_weights(), (len(test.devices), 1))
 
     def keep(self, weights: NDArray[np.float32], *, devices: NDArray[np.int64]) -> None:
-        """`weights` `[K', M]`, what `devices` `[K']` came back with from this round, are their personal models now."""
-        expected = (len(devices), self.weights.shape[1])
-        if weights.shape != expected:
-            raise LearningError(f"personal models have shape {weights.shape}; {len(devices)} devices keep {expected}")
+        """Make `weights` `[K', M]`, with which `devices` `[K']` ended this round, their personal models."""
         self.weights[devices] = weights
 
-    def scores(self) -> OwnScores:
-        """Every device's personal model on its own held-out samples."""
-        return self._scores(self.weights)
+    def scores(self, weights: NDArray[np.float32] | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return mean cross-entropy and accuracy `[K]` of the personal models, each on its own held-out samples.
 
-    def scores_of(self, weights: NDArray[np.float32]) -> OwnScores:
-        """The global model `weights` `[M]` on the same samples, to set beside `scores`."""
-        return self._scores(weights)
-
-    def _scores(self, weights: NDArray[np.float32]) -> OwnScores:
-        loss, accuracy = evaluate_stacked(self._model, weights, data=self._data, partition=self._test)
-        return OwnScores(loss=loss, accuracy=accuracy)
+        With `weights` `[M]`: those of the global model on the same samples.
+        """
+        return evaluate_stacked(
+            self._model, self.weights if weights is None else weights, data=self._data, partition=self._test
+        )

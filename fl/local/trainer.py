@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fl.config.local import LocalConfig
 from fl.data.arrays import ImageData
 from fl.local.gradients import Gradient, compile_gradient
-from fl.local.linear import linear_steps
+from fl.local.linear import linear_classes
 from fl.local.optimizers import compile_update, state_names
 from fl.local.samples import Batches, Slices, folded_keys, slices
 from fl.models.federated import FederatedModel
@@ -29,6 +29,8 @@ _MOST_DEVICES = 64
 _MOST_ROWS = 512
 _MOST_CREWS = 4
 """Crews at work at once, each on a thread of its own: a device's numbers hang on none of the others."""
+_PLACES_AT_ONCE = 1 << 21
+"""Positions of samples that the kernel of softmax regression is given at once."""
 _CREW_BYTES = 16 << 20
 """What a crew works on at least: below, a call costs more than what is in it."""
 
@@ -61,8 +63,8 @@ class LocalTrainer:
 
     What a device computes depends on (seed, trial, round, device), its samples and weights alone: samples that fill up
     a slice and devices that fill up a call add nothing, and shapes follow from the device's own number of samples.
-    The same call gives the same bits in the same process setting on a CPU; another `memory_bytes` cuts sums elsewhere
-    and so may round differently. On a GPU, equal bits take `tf.config.experimental.enable_op_determinism()`.
+    The same call gives the same bits in the same process setting on a CPU. On a GPU, equal bits take
+    `tf.config.experimental.enable_op_determinism()`.
     """
 
     def __init__(
@@ -74,13 +76,10 @@ class LocalTrainer:
         partition: Partition,
         seed: int,
         trial: int,
-        memory_bytes: int = _MEMORY_BYTES,
     ) -> None:
-        """Raises LearningError where the network does not fit the images or the labels."""
-        _check_fit(model, data)
         self._model, self._config, self._data = model, config, data
-        self._seed, self._trial, self._memory = seed, trial, memory_bytes
-        self._linear = linear_steps(model, config=config, data=data)
+        self._seed, self._trial = seed, trial
+        self._classes = None if config.optimizer == "adam" else linear_classes(model)
         self._sizes = np.asarray(partition.sizes, np.int64)
         self._samples = np.concatenate(partition.devices)
         self._starts = np.cumsum(self._sizes) - self._sizes
@@ -107,35 +106,38 @@ class LocalTrainer:
         round_index: int,
         steps: NDArray[np.int64] | None = None,
     ) -> LocalOutcome:
-        """Train `devices` `[K']` from `weights`, `[M]` for all or `[K', M]`, for E or `steps` `[K']` steps each.
+        """Train `devices` `[K']`, all different, from `weights`, `[M]` for all or `[K', M]`, for E or `steps` `[K']`.
 
-        FedProx pulls to the weights given. Raises LearningError for shapes that do not fit, for devices that are not
-        there or come twice, and for steps below 1.
+        FedProx pulls to the weights given.
         """
         devices = np.asarray(devices, np.int64)
         steps = np.full(len(devices), self._config.steps) if steps is None else np.asarray(steps, np.int64)
-        self._check_call(weights, devices, steps)
         if not self._config.keep_state:
-            self._forget(devices)
-        out = np.empty((len(devices), self._model.num_parameters), np.float32)
-        if self._linear is not None:
-            loss, clipped = self._train_linear(weights, devices=devices, round_index=round_index, steps=steps, out=out)
-            return LocalOutcome(weights=out, loss=loss, clipped_share=clipped)
-        loss, clipped = np.empty(len(devices)), np.empty(len(devices))
+            self._taken[devices] = 0
+            for rows in self._state.values():
+                rows[devices] = 0.0
+        out = LocalOutcome(
+            weights=np.empty((len(devices), self._model.num_parameters), np.float32),
+            loss=np.empty(len(devices)),
+            clipped_share=np.empty(len(devices)),
+        )
+        if self._classes is not None:
+            self._train_linear(self._classes, weights, devices, steps, round_index, out)
+            return out
 
         def train(crew: _Crew) -> None:
             start = np.broadcast_to(weights, (len(devices), weights.shape[-1]))[crew.rows].astype(np.float32)
             ends, first_loss, share = self._train_crew(crew, start, devices[crew.rows], steps[crew.rows], round_index)
             place = crew.rows[: crew.count]
-            out[place], loss[place], clipped[place] = (part[: crew.count] for part in (ends, first_loss, share))
+            out.weights[place], out.loss[place] = ends[: crew.count], first_loss[: crew.count]
+            out.clipped_share[place] = share[: crew.count]
 
         crews = list(self._crews(devices))
         for crew in crews[:1]:
             train(crew)  # alone, because it compiles
         with ThreadPoolExecutor(min(available_threads(), _MOST_CREWS)) as pool:
-            for done in pool.map(train, crews[1:]):
-                assert done is None
-        return LocalOutcome(weights=out, loss=loss, clipped_share=clipped)
+            list(pool.map(train, crews[1:]))
+        return out
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Copies of what devices keep from round to round: steps taken `[K]`, and `[K, M]` per optimiser state."""
@@ -152,29 +154,60 @@ class LocalTrainer:
         for name, rows in here.items():
             rows[:] = state[name]
 
+    def _round_key(self, purpose: Purpose, round_index: int) -> NDArray[np.uint32]:
+        return np.asarray(round_keys(self._seed, (self._trial,), purpose, round_index)[0])
+
     def _train_linear(
         self,
+        classes: int,
         weights: NDArray[np.float32],
-        *,
         devices: NDArray[np.int64],
-        round_index: int,
         steps: NDArray[np.int64],
-        out: NDArray[np.float32],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        assert self._linear is not None
-        found = self._linear.train(
-            weights.astype(np.float32, copy=False),
-            devices=devices,
-            sizes=self._sizes[devices],
-            steps=steps,
-            key=round_keys(self._seed, (self._trial,), Purpose.LOCAL_TRAINING, round_index)[0],
-            samples=self._samples,
-            starts=self._starts[devices],
-            velocity=self._state.get("momentum"),
-            out=out,
+        round_index: int,
+        out: LocalOutcome,
+    ) -> None:
+        """Train softmax regression in `fl.local.linear_kernel`, some devices at once."""
+        from fl.local.linear_kernel import Rule, Task, train_linear
+
+        if not len(devices):
+            return
+        config, data, sizes = self._config, self._data, self._sizes[devices]
+        weights = weights.astype(np.float32, copy=False)
+        rule = Rule(
+            rate=np.float32(config.learning_rate),
+            momentum=np.float32(config.momentum),
+            l2=np.float32(config.l2),
+            proximal=np.float32(config.proximal),
+            clip=np.float32(np.inf if config.clip is None else config.clip),
+            scale=np.float32(data.scale),
+            shift=np.float32(data.shift),
         )
+        key, velocity = self._round_key(Purpose.LOCAL_TRAINING, round_index), self._state.get("momentum")
+        full = config.batch_size is None  # the same batch in every step
+        widths = sizes if config.batch_size is None else np.minimum(sizes, config.batch_size)
+        height = max(_PLACES_AT_ONCE // int(widths.max() * (1 if full else steps.max())), 1)
+        for first in range(0, len(devices), height):
+            rows = slice(first, first + height)
+            mine, width = devices[rows], int(widths[rows].max())
+            batches = Batches(key=key, devices=mine, sizes=sizes[rows], batch_size=config.batch_size)
+            places, counts = zip(
+                *(batches.at(step, width=width) for step in range(1 if full else int(steps[rows].max()))), strict=True
+            )
+            task = Task(
+                images=data.x_train.reshape(len(data.x_train), -1),
+                labels=self._labels,
+                start=weights[None] if weights.ndim == 1 else weights[rows],
+                samples=self._samples[self._starts[mine][:, None] + np.stack(places)],
+                counts=np.stack(counts),
+                steps=steps[rows],
+            )
+            moving = None if velocity is None else velocity[mine]
+            out.loss[rows], out.clipped_share[rows] = train_linear(
+                rule, task, classes=classes, velocity=moving, out=out.weights[rows]
+            )
+            if velocity is not None:
+                velocity[mine] = moving
         self._taken[devices] += steps
-        return found
 
     def _train_crew(
         self,
@@ -186,13 +219,8 @@ class LocalTrainer:
     ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
         import tensorflow as tf
 
-        order_key, dropout_key = (
-            round_keys(self._seed, (self._trial,), purpose, round_index)[0]
-            for purpose in (Purpose.LOCAL_TRAINING, Purpose.DROPOUT)
-        )
-        batches = Batches(
-            key=order_key, devices=devices, sizes=self._sizes[devices], batch_size=self._config.batch_size
-        )
+        key, dropout_key = (self._round_key(of, round_index) for of in (Purpose.LOCAL_TRAINING, Purpose.DROPOUT))
+        batches = Batches(key=key, devices=devices, sizes=self._sizes[devices], batch_size=self._config.batch_size)
         width = crew.slices.rows * crew.slices.count
         anchor = weights = tf.constant(start)
         state = tuple(tf.constant(rows[devices]) for rows in self._state.values())
@@ -252,9 +280,8 @@ class LocalTrainer:
 
     def _crews(self, devices: NDArray[np.int64]) -> Iterator[_Crew]:
         """Devices whose slices have one shape, as many at a time as memory allows; calls have always the same shape."""
-        cost = self._gradient.cost
-        batch = self._config.batch_size
-        rows_at_once = min(_MOST_ROWS, max(1, self._memory // cost.sample_bytes))
+        cost, batch = self._gradient, self._config.batch_size
+        rows_at_once = min(_MOST_ROWS, max(1, _MEMORY_BYTES // cost.sample_bytes))
         taken = self._sizes if batch is None else np.minimum(self._sizes, batch)
         alike: Counter[Slices] = Counter()
         for size, how_many in zip(*np.unique(taken, return_counts=True), strict=True):
@@ -267,38 +294,7 @@ class LocalTrainer:
             if cost.devices:
                 each = cost.device_bytes + cut.rows * cost.sample_bytes
                 shared_out = max(-(-alike[cut] // _MOST_CREWS), -(-_CREW_BYTES // each))
-                width = int(min(max(1, self._memory // each), _MOST_DEVICES, alike[cut], shared_out))
+                width = int(min(max(1, _MEMORY_BYTES // each), _MOST_DEVICES, alike[cut], shared_out))
             for first in range(0, len(rows), width):
                 part = rows[first : first + width]
                 yield _Crew(rows=np.array(part + part[:1] * (width - len(part)), np.int64), count=len(part), slices=cut)
-
-    def _forget(self, devices: NDArray[np.int64]) -> None:
-        self._taken[devices] = 0
-        for rows in self._state.values():
-            rows[devices] = 0.0
-
-    def _check_call(self, weights: NDArray[np.float32], devices: NDArray[np.int64], steps: NDArray[np.int64]) -> None:
-        size, known = self._model.num_parameters, len(self._sizes)
-        if weights.shape not in ((size,), (len(devices), size)):
-            raise LearningError(
-                f"weights have shape {weights.shape}; {len(devices)} devices take ({size},) or ({len(devices)}, {size})"
-            )
-        if devices.ndim != 1 or len(np.unique(devices)) != len(devices):
-            raise LearningError("a device comes twice in one round; name every device once")
-        strange = devices[(devices < 0) | (devices >= known)]
-        if len(strange):
-            raise LearningError(f"device {strange[0]} does not exist, the partition has {known}; name 0 to {known - 1}")
-        if steps.shape != devices.shape or (len(steps) and steps.min() < 1):
-            raise LearningError(f"local steps {steps.tolist()} for {len(devices)} devices; give each at least 1")
-
-
-def _check_fit(model: FederatedModel, data: ImageData) -> None:
-    takes, gives = tuple(model.network.input_shape[1:]), int(model.network.output_shape[-1])
-    if takes != data.image_shape:
-        raise LearningError(
-            f"the network takes images of shape {takes}, the data has {data.image_shape}; build it for these"
-        )
-    if gives < data.num_classes:
-        raise LearningError(
-            f"the network gives {gives} logits for {data.num_classes} classes; widen its last layer to as many"
-        )

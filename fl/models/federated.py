@@ -32,7 +32,7 @@ class Piece:
         return slice(self.offset, self.offset + self.size)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class FederatedModel:
     """A Keras network of logits and the flat order of its M trainable numbers.
 

@@ -25,10 +25,8 @@ from law import outcome, read_plan
 from mutations import key_names, spoilt_documents, values
 from pace import OwnTime
 
-from fl.data.cifar import read_cifar
-from fl.data.idx import read_idx
-from fl.data.npz import read_npz
-from fl.data.pickled import read_pickle
+from fl.data.cifar import read_cifar, read_pickle
+from fl.data.formats import read_idx, read_npz
 from fl.tasks.base import LearningError
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario, resolved_data

@@ -58,14 +58,9 @@ def network(kind: str, *, shape: tuple[int, int, int] = (6, 6, 2)) -> FederatedM
     return federated(model.network)
 
 
-def trainer(
-    model: FederatedModel, data: ImageData, partition: Partition, *, memory_bytes: int | None = None, **config: Any
-) -> LocalTrainer:
+def trainer(model: FederatedModel, data: ImageData, partition: Partition, **config: Any) -> LocalTrainer:
     """A trainer with the given local configuration."""
-    more = {} if memory_bytes is None else {"memory_bytes": memory_bytes}
-    return LocalTrainer(
-        model, config=LocalConfig(**config), data=data, partition=partition, seed=SEED, trial=TRIAL, **more
-    )
+    return LocalTrainer(model, config=LocalConfig(**config), data=data, partition=partition, seed=SEED, trial=TRIAL)
 
 
 def _linear(kinds: Any, keras: Any, shape: Any) -> Any:

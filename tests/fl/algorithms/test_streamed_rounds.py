@@ -12,7 +12,6 @@ from fl.algorithms import fedavg as federation
 from fl.algorithms.fedavg import Federation
 from fl.learning.fedavg import FedAvgConfig
 from fl.local.divergence import DivergedError
-from fl.local.linear import linear_steps
 from fl.partition.choices import choose_for_each
 from fl.results import TrialResult
 from fl.schemes.coders.stochastic_bits import SignSums
@@ -152,8 +151,8 @@ def test_a_device_that_diverges_in_a_later_block_is_named(monkeypatch: pytest.Mo
 def test_the_kernel_trains_what_tensorflow_trains(local: dict[str, Any]) -> None:
     settings = {"aggregation": CPA, "local": local}
     ours, theirs = (build(settings, FADING)._trainer for _ in range(2))
-    assert ours._linear is not None
-    theirs._linear = None
+    assert ours._classes is not None
+    theirs._classes = None
     start = build(settings, FADING).weights
     devices = np.array([0, 7, 299])
     steps = np.array([local["steps"], 1, local["steps"]])
@@ -171,8 +170,7 @@ def test_the_kernel_trains_what_tensorflow_trains(local: dict[str, Any]) -> None
 def test_what_the_kernel_cannot_train_is_left_to_tensorflow() -> None:
     for model, local in (("mlp", {}), ("linear", {"optimizer": "adam", "batch_size": 5})):
         trial = build({"aggregation": CPA, "model": model, "local": local}, FADING)
-        config = FedAvgConfig.model_validate({"local": local}).local
-        assert linear_steps(trial.model, config=config, data=trial.data) is None
+        assert trial._trainer._classes is None
 
 
 @pytest.mark.parametrize(("population", "size"), [(60_000, 5), (10, 10), (7, 1), (60_000, 64), (20_000, 500)])

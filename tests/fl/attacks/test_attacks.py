@@ -10,7 +10,7 @@ from attack_setting import attack_of
 from baseline_setting import round_of
 
 from fl.attacks.attacks import attack_bits, attack_updates, choose_attackers, poison_labels
-from fl.attacks.kinds import numbers
+from fl.attacks.kinds import known
 from fl.config.attack import Attack
 from fl.tasks.base import LearningError
 
@@ -120,7 +120,7 @@ def test_noise_and_coins_belong_to_the_device_and_the_round(monkeypatch: pytest.
     moved[[0, 3]] = moved[[3, 0]]
     np.testing.assert_array_equal(attacked("gaussian", VALUES, devices=moved)[LYING], noise[[1, 0, 2]])
     np.testing.assert_array_equal(coins(moved), flips[[1, 0, 2]])
-    monkeypatch.setattr(numbers, "_NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr(known, "_NUMBERS_AT_ONCE", 1)
     np.testing.assert_array_equal(attacked("gaussian", VALUES)[LYING], noise)
     wide = attack_bits(
         config("random"),

@@ -264,7 +264,7 @@ def test_a_download_is_checked_like_a_file_and_keeps_its_words_off_the_output(
     assert np.array_equal(data.y_test, COLOUR["y_test"])
     assert data.source == "keras.datasets, cifar10"
     assert capsys.readouterr().out == ""
-    fl.data.images._downloaded.cache_clear()
+    fl.data.images._bundled.cache_clear()
     shift = 90
     with pytest.raises(LearningError, match=r"keras\.datasets, cifar10: label"):
         digits(name="cifar10")

@@ -35,8 +35,8 @@ def both(model: FederatedModel, **config: Any) -> tuple[LocalTrainer, LocalTrain
     """One that trains in the kernel, and one that trains in TensorFlow."""
     data, partition = images(SIZES, shape=SHAPE)
     ours, theirs = (trainer(model, data, partition, **config) for _ in range(2))
-    assert ours._linear is not None
-    theirs._linear = None
+    assert ours._classes is not None
+    theirs._classes = None
     return ours, theirs
 
 

@@ -147,17 +147,19 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("kind", ["mlp", "dropout", "cnn"])
-def test_little_memory_gives_the_same_in_smaller_slices(kind: str) -> None:
+def test_little_memory_gives_the_same_in_smaller_slices(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data, partition = images([9, 20, 33])
     model = network(kind)
     start = model.initial_weights()
 
-    def outcome(memory_bytes: int | None) -> LocalOutcome:
-        learner = trainer(model, data, partition, memory_bytes=memory_bytes, learning_rate=0.1, clip=0.5, l2=0.01)
+    def outcome() -> LocalOutcome:
+        learner = trainer(model, data, partition, learning_rate=0.1, clip=0.5, l2=0.01)
         learner.train(start, devices=np.arange(3), round_index=0)
         return learner.train(start, devices=np.arange(3), round_index=4)
 
-    roomy, tight = outcome(None), outcome(30_000)
+    roomy = outcome()
+    monkeypatch.setattr("fl.local.trainer._MEMORY_BYTES", 30_000)
+    tight = outcome()
     np.testing.assert_allclose(tight.weights, roomy.weights, rtol=0, atol=ROUNDING)
     np.testing.assert_allclose(tight.loss, roomy.loss, rtol=1e-6)
     np.testing.assert_array_equal(tight.clipped_share, roomy.clipped_share)
@@ -331,31 +333,3 @@ def test_the_state_can_be_put_back() -> None:
         np.testing.assert_array_equal(one.train(start, devices=EVERYONE, round_index=1).weights, first)
     with pytest.raises(LearningError, match="another trainer"):
         trainer(model, data, partition).restore(kept)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"devices": np.array([0, 0])}, "twice"),
-        ({"devices": np.array([0, 4])}, "device 4 does not exist, the partition has 4"),
-        ({"devices": np.array([-1, 2])}, "device -1 does not exist"),
-        ({"devices": np.array([0, 1]), "steps": np.array([1, 0])}, "at least 1"),
-        ({"devices": np.array([0, 1]), "weights": np.zeros((3, 292), np.float32)}, r"shape \(3, 292\)"),
-    ],
-)
-def test_a_call_that_cannot_be_is_one_sentence(given: dict[str, Any], sentence: str) -> None:
-    data, partition = images(SIZES)
-    model = network("linear")
-    learner = trainer(model, data, partition)
-    arguments = {"weights": model.initial_weights(), "round_index": 0, **given}
-    with pytest.raises(LearningError, match=sentence):
-        learner.train(arguments.pop("weights"), **arguments)
-
-
-def test_a_network_that_does_not_fit_is_one_sentence() -> None:
-    data, partition = images(SIZES)
-    with pytest.raises(LearningError, match="takes images of shape"):
-        trainer(network("linear", shape=(4, 4, 1)), data, partition)
-    wide = type(data)(**{**vars(data), "num_classes": CLASSES + 1})
-    with pytest.raises(LearningError, match=f"{CLASSES} logits for {CLASSES + 1} classes"):
-        trainer(network("linear"), wide, partition)

@@ -12,8 +12,7 @@ from oracles.per_sample import clipped_mean, sample_gradients, softmax_regressio
 from fl.local.forward import can_walk
 from fl.local.gradients import _dry_run as dry_run
 from fl.local.gradients import _each_variable_has_one_tap
-from fl.local.samplewise.norms import prefers_ghost
-from fl.local.samplewise.taps import LinearTap
+from fl.local.taps import LinearTap, prefers_ghost
 
 SIZES = [5, 3, 8]
 KNOWN = ["linear", "mlp", "cnn", "residual", "nested"]

@@ -1,6 +1,6 @@
-"""Per-sample gradients of networks whose inside is not known: the whole gradient of every sample, vectorised.
+"""The loss of a sample, and per-sample gradients of networks whose inside is not known: every sample's, vectorised.
 
-They take M numbers a sample, so that slices are small. Whatever Keras can call without state is trained here:
+These take M numbers a sample, so that slices are small. Whatever Keras can call without state is trained here:
 subclassed models, layers of the user's own, layers that are used twice.
 """
 
@@ -8,10 +8,46 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl.local.samplewise.loss import clip_factors, cross_entropy, join_weights, split_weights, unit_pixels
-from fl.local.samplewise.masks import sample_seeds
 from fl.models.federated import FederatedModel
 from phy.numerics.random import threefry
+
+
+def cross_entropy(labels: Any, logits: Any) -> Any:
+    """-ln softmax(logits)[label] `[N]`; the logits may be wider than the labels."""
+    import tensorflow as tf
+
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+
+
+def clip_factors(squared_norms: Any, *, clip: float) -> tuple[Any, Any]:
+    """min(1, G / ||v||) and 1.0 where ||v|| > G, from ||v||^2; a norm that is not a number makes the factor so too."""
+    import tensorflow as tf
+
+    norms = tf.sqrt(squared_norms)
+    longer = tf.logical_not(norms <= clip)
+    return tf.where(longer, clip / norms, tf.ones_like(norms)), tf.cast(longer, tf.float32)
+
+
+def split_weights(model: FederatedModel, weights: Any) -> list[Any]:
+    """`[D, M]` to `[D, *shape]` per variable; the gradient of a split is one concatenation, where slices add M each."""
+    import tensorflow as tf
+
+    parts = tf.split(weights, [piece.size for piece in model.pieces], axis=1)
+    return [tf.reshape(part, [weights.shape[0], *piece.shape]) for part, piece in zip(parts, model.pieces, strict=True)]
+
+
+def join_weights(parts: list[Any], *, rows: int) -> Any:
+    """`[rows, *shape]` per variable to `[rows, M]`."""
+    import tensorflow as tf
+
+    return tf.concat([tf.reshape(part, [rows, -1]) for part in parts], axis=1)
+
+
+def unit_pixels(images: Any, *, scale: Any, shift: Any) -> Any:
+    """Stored uint8 pixels times `scale` plus `shift`, float32."""
+    import tensorflow as tf
+
+    return tf.cast(images, tf.float32) * tf.cast(scale, tf.float32) + tf.cast(shift, tf.float32)
 
 
 def compile_by_sample(model: FederatedModel, *, scale: float, shift: float, clip: float | None, l2: float) -> Any:
@@ -21,7 +57,7 @@ def compile_by_sample(model: FederatedModel, *, scale: float, shift: float, clip
     """
     import tensorflow as tf
 
-    whole = clip is None and not seed_states(model.network)
+    whole = clip is None and not _seed_states(model.network)
 
     @tf.function(autograph=False)
     def call(weights: Any, images: Any, labels: Any, mask: Any, first: Any, keys: Any) -> Any:
@@ -30,7 +66,8 @@ def compile_by_sample(model: FederatedModel, *, scale: float, shift: float, clip
             total, losses = _gradient(model, weights, pixels, labels, mask, seed=None)
             total, longer = total[None], tf.zeros_like(losses)
         else:
-            seeds = sample_seeds(keys[0], samples=labels.shape[0], first=first)
+            index = first + tf.cast(tf.range(labels.shape[0]), tf.uint32)
+            seeds = tf.stack(threefry((keys[0, 0], keys[0, 1]), (index, tf.zeros_like(index)), tf.bitwise), axis=1)
             ones = tf.ones([1])
             gradients, losses = tf.vectorized_map(
                 lambda one: _gradient(model, weights, one[0][None], one[1][None], ones, seed=one[2]),
@@ -55,18 +92,19 @@ def logits_of(model: FederatedModel, parts: list[Any], pixels: Any, *, seed: Any
     """Logits `[N, outputs]` with the weights `parts`, one `[*shape]` per variable; random layers draw from `seed`."""
     import tensorflow as tf
 
-    network = model.network
-    states = [tf.convert_to_tensor(variable) for variable in network.non_trainable_variables]
+    variables = model.network.non_trainable_variables
+    states = [tf.convert_to_tensor(variable) for variable in variables]
     if seed is not None:
-        seeded = {id(variable): number for number, variable in enumerate(seed_states(network))}
-        states = [
-            _seed_of_layer(seed, seeded[id(variable)], state.dtype) if id(variable) in seeded else state
-            for variable, state in zip(network.non_trainable_variables, states, strict=True)
-        ]
-    return network.stateless_call(parts, states, pixels, training=training)[0]
+        for number, own in enumerate(_seed_states(model.network)):
+            place = next(place for place, variable in enumerate(variables) if variable is own)
+            # Within the positive numbers of a signed word.
+            counter = tf.constant(number, tf.uint32), tf.constant(0, tf.uint32)
+            words = tf.stack(threefry((seed[0], seed[1]), counter, tf.bitwise))
+            states[place] = tf.cast(tf.bitwise.right_shift(words, tf.constant(1, tf.uint32)), states[place].dtype)
+    return model.network.stateless_call(parts, states, pixels, training=training)[0]
 
 
-def seed_states(network: Any) -> list[Any]:
+def _seed_states(network: Any) -> list[Any]:
     """Variables in which Keras's random layers keep their seeds."""
     return [variable for variable in network.non_trainable_variables if "seed_generator_state" in variable.path]
 
@@ -85,11 +123,3 @@ def _gradient(
         total = tf.reduce_sum(losses * mask)
     gradients = tape.gradient(total, parts, unconnected_gradients="zero")
     return join_weights(gradients, rows=1)[0], losses
-
-
-def _seed_of_layer(seed: Any, number: int, dtype: Any) -> Any:
-    """Seed `[2]` of random layer `number`, within the positive numbers of a signed word."""
-    import tensorflow as tf
-
-    words = threefry((seed[0], seed[1]), (tf.constant(number, tf.uint32), tf.constant(0, tf.uint32)), tf.bitwise)
-    return tf.cast(tf.bitwise.right_shift(tf.stack(words), tf.constant(1, tf.uint32)), dtype)

@@ -1,8 +1,9 @@
-"""Attacks on the update before it is encoded."""
+"""Attacks of the literature: on labels, on the update before it is encoded, on bits after privacy, and on the air."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from phy.fading.block_taps import UplinkContext
+
+    Bits = NDArray[np.uint8]
+    Floats = NDArray[np.float64]
 
 _NUMBERS_AT_ONCE = 1 << 18
 
@@ -53,9 +57,7 @@ class Gaussian(_OnUpdates):
             out[part] = normals(words)[:, :width] * np.float32(self.std)
         return out
 
-    def of_gradients(
-        self, gradients: NDArray[np.float64], *, attackers: NDArray[np.bool_], context: UplinkContext
-    ) -> NDArray[np.float64]:
+    def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
         """See `Attack.of_gradients`."""
         from fl.draws import round_normals
 
@@ -71,9 +73,7 @@ class _Scaled(_OnUpdates):
 
         return np.asarray(honest.updates[honest.attackers] * np.float32(self.factor))
 
-    def of_gradients(
-        self, gradients: NDArray[np.float64], *, attackers: NDArray[np.bool_], context: UplinkContext
-    ) -> NDArray[np.float64]:
+    def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
         """See `Attack.of_gradients`."""
         return gradients * self.factor
 
@@ -115,9 +115,7 @@ class ZeroGradient(_OnUpdates):
             total += updates[others[part]].sum(axis=0, dtype=np.float64)
         return np.broadcast_to((-total / count).astype(np.float32), (count, len(total)))
 
-    def of_gradients(
-        self, gradients: NDArray[np.float64], *, attackers: NDArray[np.bool_], context: UplinkContext
-    ) -> NDArray[np.float64]:
+    def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
         """See `Attack.of_gradients`."""
         import numpy as np
 
@@ -142,14 +140,81 @@ class Duplicate(_OnUpdates):
         first = updates[others[0]] if len(others) else updates[attackers]
         return np.broadcast_to(first, (len(attackers), updates.shape[1]))
 
-    def of_gradients(
-        self, gradients: NDArray[np.float64], *, attackers: NDArray[np.bool_], context: UplinkContext
-    ) -> NDArray[np.float64]:
+    def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
         """See `Attack.of_gradients`."""
         import numpy as np
 
         first = np.argmin(attackers[..., None], axis=1)[:, None]
         return np.asarray(np.take_along_axis(gradients, first, axis=1))
+
+
+@attacks.register
+class Labels(Known):
+    """Attackers train with the label num_classes - 1 - y in place of every label y."""
+
+    kind: Literal["labels"]
+    acts_on: ClassVar[Place] = "labels"
+
+    def of_labels(self, labels: NDArray[np.int64], *, num_classes: int) -> NDArray[np.int64]:
+        """See `Attack.of_labels`."""
+        return num_classes - 1 - labels
+
+
+class _OnBits(Known):
+    acts_on: ClassVar[Place] = "bits"
+
+
+@attacks.register
+class Ones(_OnBits):
+    """Attackers send ones."""
+
+    kind: Literal["ones"]
+
+    def of_bits(self, payload: Bits, *, meant: Bits, coins: Callable[[], Bits]) -> Bits:
+        """See `Attack.of_bits`."""
+        return payload | meant
+
+
+@attacks.register
+class Invert(_OnBits):
+    """Attackers invert every bit."""
+
+    kind: Literal["invert"]
+
+    def of_bits(self, payload: Bits, *, meant: Bits, coins: Callable[[], Bits]) -> Bits:
+        """See `Attack.of_bits`."""
+        return payload ^ meant
+
+
+@attacks.register
+class Random(_OnBits):
+    """Attackers send fair random bits."""
+
+    kind: Literal["random"]
+
+    def of_bits(self, payload: Bits, *, meant: Bits, coins: Callable[[], Bits]) -> Bits:
+        """See `Attack.of_bits`."""
+        return (payload & ~meant) | (coins() & meant)
+
+
+@attacks.register
+class Jam(Known):
+    """Attackers send at full power on the air, in superposition alone: signs at random, constant ones, or noise."""
+
+    kind: Literal["jam"]
+    acts_on: ClassVar[Place] = "air"
+    reads: ClassVar[tuple[str, ...]] = ("signal",)
+
+    def of_air(self, amplitudes: Floats, *, words: Callable[[], Any], normals: Callable[[], Floats]) -> Floats:
+        """See `Attack.of_air`."""
+        import numpy as np
+
+        if self.signal == "random":
+            return np.where(words() >> np.uint32(31), -1.0, 1.0)
+        if self.signal == "noise":
+            noise = normals()
+            return np.asarray(noise / np.sqrt((noise**2).mean(axis=2, keepdims=True)))
+        return np.ones_like(amplitudes)
 
 
 def _chunks(num_rows: int, num_columns: int) -> list[slice]:

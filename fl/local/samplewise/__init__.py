@@ -1,1 +1,0 @@
-"""Gradients of single samples: clipping, norms, dropout masks."""

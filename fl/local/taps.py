@@ -1,0 +1,234 @@
+"""Norms and weighted sums of per-sample gradients of one layer, from what goes in and what comes back.
+
+For a layer that is linear in its parameters, sample i has a_i `[P, d]` going in (P positions: 1 for a dense layer on
+vectors, the output pixels of a convolution) and g_i = d loss_i / d z_i `[P, o]` coming back; its gradients are
+a_i^T g_i `[d, o]` for the kernel and sum_p g_i for the bias. Their norms follow without them:
+
+- P = 1: ||a_i||^2 ||g_i||^2 (Goodfellow 2015, Efficient per-example gradient computations);
+- few positions: sum of (a_i a_i^T) * (g_i g_i^T), P x P each (Bu et al. 2022, mixed ghost clipping);
+- many: the gradients themselves, which are then smaller than what they are made of.
+
+All arrays are float32 tensors. Samples of D devices lie one after the other, `[D m, ...]`, so that a layer without
+weights needs to know nothing of devices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+_THIN = 8
+"""Input channels below which one product over all patches is faster than thin products per place of the kernel."""
+
+Sums = Mapping[int, Any]
+"""Per variable, by its identity: sum over the samples of each device `[D, *shape]`."""
+
+Norms = tuple[Any, Callable[[Any, int], Sums]]
+"""||dloss_i / dparameters||^2 `[D m]`, and a function of (c `[D m]`, D): the sum of the gradients with weights c."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Kernel, strides, dilation and padding ("VALID", "SAME") of a convolution, rows before columns."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: str
+
+    def patches(self, images: Any) -> Any:
+        """Return the inputs of each output pixel: `[N, H, W, C]` to `[N, P, kernel rows * kernel columns * C]`."""
+        import tensorflow as tf
+
+        sees = tf.image.extract_patches(
+            images, [1, *self.kernel, 1], [1, *self.strides, 1], [1, *self.dilation, 1], self.padding
+        )
+        return tf.reshape(sees, [sees.shape[0], -1, sees.shape[-1]])
+
+    def per_sample_gradients(self, images: Any, back: Any) -> Any:
+        """a_i^T g_i as `[N, kernel rows * kernel columns, C, o]`, one product per place of the kernel.
+
+        `back` is `[N, H', W', o]`. No patches are copied out, which takes three times as long as the products.
+        """
+        import tensorflow as tf
+
+        samples, high, wide, out = back.shape
+        images = tf.pad(images, [(0, 0), *self._margins(images.shape[1:3], (high, wide)), (0, 0)])
+        flat = tf.reshape(back, [samples, high * wide, out])
+        products = []
+        for row in range(self.kernel[0]):
+            for column in range(self.kernel[1]):
+                top, left = row * self.dilation[0], column * self.dilation[1]
+                seen = images[
+                    :,
+                    top : top + (high - 1) * self.strides[0] + 1 : self.strides[0],
+                    left : left + (wide - 1) * self.strides[1] + 1 : self.strides[1],
+                ]
+                seen = tf.reshape(seen, [samples, high * wide, images.shape[-1]])
+                products.append(tf.matmul(seen, flat, transpose_a=True))
+        return tf.stack(products, axis=1)
+
+    def _margins(self, size: tuple[int, int], out: tuple[int, int]) -> list[tuple[int, int]]:
+        """Zeros before and after, rows and columns; TensorFlow's "SAME" puts the odd one behind."""
+        margins = []
+        for axis in range(2):
+            needed = (out[axis] - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
+            total = max(needed - size[axis], 0) if self.padding == "SAME" else 0
+            margins.append((total // 2, total - total // 2))
+        return margins
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearTap:
+    """z_i = a_i W + b: dense layers, and convolutions with `window` through their patches."""
+
+    output: Any
+    inputs: Any
+    kernel: Any
+    bias: Any | None
+    window: Window | None = None
+
+    @property
+    def linear_part(self) -> Any:
+        """z without what would be left of it if all parameters were zero."""
+        return self.output
+
+    @property
+    def variables(self) -> list[Any]:
+        """The layer's trainable variables."""
+        return [variable for variable in (self.kernel, self.bias) if variable is not None]
+
+    @property
+    def entries(self) -> int:
+        """Numbers held per sample beside inputs and outputs: patches or gradients, whichever are made."""
+        positions, fan_out = int(math.prod(self.output.shape[1:-1])), int(self.output.shape[-1])
+        fan_in = int(math.prod(self.kernel.shape[:-1]))
+        if prefers_ghost(positions=positions, fan_in=fan_in, fan_out=fan_out):
+            return positions * (fan_in + fan_out + 2 * positions) if positions > 1 else fan_out
+        channels = int(self.inputs.shape[-1])
+        seen = channels if self.window is None or channels >= _THIN else fan_in
+        return 2 * fan_in * fan_out + 2 * positions * seen
+
+    def squared_norms(self, back: Any) -> Norms:
+        """Return the norms from `back`, dloss_i / dz_i, and the weighted sums of the gradients."""
+        import tensorflow as tf
+
+        rows_back = tf.reshape(back, [back.shape[0], -1, back.shape[-1]])
+        over_positions = tf.reduce_sum(rows_back, axis=1)
+        norms = tf.reduce_sum(tf.square(over_positions), axis=1) if self.bias is not None else 0.0
+        rows: Any = None
+        per_sample: Any = None
+        fan_in = math.prod(self.kernel.shape[:-1])
+        if prefers_ghost(positions=rows_back.shape[1], fan_in=fan_in, fan_out=back.shape[-1]):
+            rows = self._rows()
+            norms += _ghost_squared_norms(rows, rows_back)
+        else:
+            # Few channels make thin products: one over all patches is faster then.
+            if self.window is not None and self.inputs.shape[-1] >= _THIN:
+                per_sample = _flat(self.window.per_sample_gradients(self.inputs, back))
+            else:
+                per_sample = _flat(tf.matmul(self._rows(), rows_back, transpose_a=True))
+            norms += tf.reduce_sum(tf.square(per_sample), axis=1)
+
+        def summed(weights: Any, num_devices: int) -> Sums:
+            if per_sample is None:
+                weighted = rows_back * weights[:, None, None]
+                tall = [tf.reshape(part, [num_devices, -1, part.shape[-1]]) for part in (rows, weighted)]
+                kernel = tf.matmul(tall[0], tall[1], transpose_a=True)
+            else:
+                kernel = _weighted_sums(per_sample, weights, num_devices)
+            sums = {id(self.kernel): tf.reshape(kernel, [num_devices, *self.kernel.shape])}
+            if self.bias is not None:
+                sums[id(self.bias)] = _weighted_sums(over_positions, weights, num_devices)
+            return sums
+
+        return norms, summed
+
+    def _rows(self) -> Any:
+        import tensorflow as tf
+
+        if self.window is not None:
+            return self.window.patches(self.inputs)
+        return tf.reshape(self.inputs, [self.inputs.shape[0], -1, self.inputs.shape[-1]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleTap:
+    """z_i = gamma x^_i + beta along the last axis: group normalisation after the normalising."""
+
+    output: Any
+    normalised: Any
+    scale: Any | None
+    offset: Any | None
+
+    @property
+    def linear_part(self) -> Any:
+        """See `LinearTap`."""
+        return self.output if self.scale is not None else self.output - self.normalised
+
+    @property
+    def variables(self) -> list[Any]:
+        """See `LinearTap`."""
+        return [variable for variable in (self.scale, self.offset) if variable is not None]
+
+    @property
+    def entries(self) -> int:
+        """See `LinearTap`: numbers that normalising leaves behind."""
+        return int(4 * math.prod(self.output.shape[1:]))
+
+    def squared_norms(self, back: Any) -> Norms:
+        """See `LinearTap`."""
+        import tensorflow as tf
+
+        inner = list(range(1, len(back.shape) - 1))
+        gradients = {}
+        if self.scale is not None:
+            gradients[id(self.scale)] = tf.reduce_sum(back * self.normalised, axis=inner)
+        if self.offset is not None:
+            gradients[id(self.offset)] = tf.reduce_sum(back, axis=inner)
+        norms = tf.add_n([tf.reduce_sum(tf.square(gradient), axis=1) for gradient in gradients.values()])
+        return norms, lambda weights, num_devices: {
+            variable: _weighted_sums(gradient, weights, num_devices) for variable, gradient in gradients.items()
+        }
+
+
+Tap: TypeAlias = LinearTap | ScaleTap
+"""One layer that is linear in its parameters, or is so up to a summand without any, with its output z `[D m, ...]`."""
+
+
+def inner_products(tap: Tap, back: Any) -> Any:
+    """<parameters, dloss_i / dparameters> `[D m]` = <z_i, dloss_i / dz_i> for a z that is linear in the parameters."""
+    import tensorflow as tf
+
+    return tf.reduce_sum(_flat(tap.linear_part * back), axis=1)
+
+
+def prefers_ghost(*, positions: int, fan_in: int, fan_out: int) -> bool:
+    """True if the P x P products cost less than the gradients of all samples: P (d + o) < d o, or P = 1."""
+    return positions == 1 or positions * (fan_in + fan_out) < fan_in * fan_out
+
+
+def _ghost_squared_norms(rows: Any, back: Any) -> Any:
+    """||a_i^T g_i||^2, `[N]`, from `rows` a `[N, P, d]` and `back` g `[N, P, o]`."""
+    import tensorflow as tf
+
+    if rows.shape[1] == 1:
+        return tf.reduce_sum(tf.square(rows), axis=(1, 2)) * tf.reduce_sum(tf.square(back), axis=(1, 2))
+    inputs = tf.matmul(rows, rows, transpose_b=True)
+    return tf.reduce_sum(inputs * tf.matmul(back, back, transpose_b=True), axis=(1, 2))
+
+
+def _weighted_sums(per_sample: Any, weights: Any, num_devices: int) -> Any:
+    """sum_i c_i v_i over the samples of each device, `[D, size]`, from v `[N, size]` and c `[N]`."""
+    import tensorflow as tf
+
+    rows = tf.reshape(per_sample, [num_devices, -1, per_sample.shape[-1]])
+    return tf.matmul(tf.reshape(weights, [num_devices, 1, -1]), rows)[:, 0]
+
+
+def _flat(values: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.reshape(values, [values.shape[0], -1])
