@@ -45,6 +45,7 @@ import numpy as np
 from timing import print_table
 
 from scenarios.engine.batch import Job, batch_size, compute, start_tensorflow
+from scenarios.engine.study import Progress
 from scenarios.plan.identity import physics, physics_json, task_ids
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Point
@@ -250,7 +251,7 @@ def stored(point: Point, *, trials: int) -> Callable[[], None]:
         store = empty.pop()
         for first in range(0, trials, size):
             batch = tuple(range(first, min(first + size, trials)))
-            finished = compute(Job(point=point, trials=batch), on_progress=lambda _: None)
+            finished = compute(Job(point=point, trials=batch), progress=Progress())
             results = dict(zip(task_ids(text, trials=batch), finished.results, strict=True))
             store.write(results, physics=physics(point.scenario), seconds=finished.seconds)
 

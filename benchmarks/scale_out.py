@@ -24,12 +24,11 @@ from fl.results import TrialResult
 from phy.numerics.workers import THREADS_VARIABLE
 from scenarios.engine.batch import Job
 from scenarios.engine.cluster.engine import DaskEngine
-from scenarios.engine.cluster.task import Told
-from scenarios.engine.cluster.wire import Answer, Order
+from scenarios.engine.cluster.task import Answer, Order, Told
+from scenarios.engine.study import Progress
 from scenarios.engine.threads import threads_per_worker
 from scenarios.plan.plan import expand
 from scenarios.schema.loader import load_scenario
-from scenarios.store.trials import pack_trials
 
 TASK_S = 1.0
 
@@ -44,7 +43,7 @@ def asleep(order: Order) -> Answer:
         told.advance(1)
     metrics = {"worker": float(os.getpid()), "begun": begun, "ended": time.monotonic()}
     return {
-        "results": pack_trials(TrialResult(trial=trial, metrics=metrics, rounds={}) for trial in order["trials"]),
+        "results": [TrialResult(trial=trial, metrics=metrics, rounds={}) for trial in order["trials"]],
         "seconds": TASK_S,
         "left": [],
         "computed": told.computed,
@@ -56,7 +55,7 @@ def asleep(order: Order) -> Answer:
 def timed(workers: int, jobs: Sequence[Job], *, skip: int) -> float:
     """Seconds from the moment that `skip` jobs were back until all are."""
     started, last = 0.0, 0.0
-    for number, _ in enumerate(DaskEngine(workers=workers).run(jobs, on_progress=lambda _: None), start=1):
+    for number, _ in enumerate(DaskEngine(workers=workers).run(jobs, progress=Progress()), start=1):
         last = time.perf_counter()
         started = last if number == skip else started
     return last - started
@@ -67,7 +66,7 @@ def overhead(workers: int, tasks: int) -> None:
     point = expand(load_scenario("flmc-snr")).points[0]
     jobs = [Job(point=point, trials=(trial,)) for trial in range(tasks)]
     spans: dict[float, list[tuple[float, float]]] = defaultdict(list)
-    for one in DaskEngine(workers=workers, work=asleep).run(jobs, on_progress=lambda _: None):
+    for one in DaskEngine(workers=workers, work=asleep).run(jobs, progress=Progress()):
         for result in one.results:
             spans[result.metrics["worker"]].append((result.metrics["begun"], result.metrics["ended"]))
     there = sum(max(end for _, end in told) - min(begin for begin, _ in told) for told in spans.values())

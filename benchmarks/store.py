@@ -60,7 +60,7 @@ from scenarios.cli import studies
 from scenarios.cli.app import main
 
 class First:
-    def run(self, jobs, *, on_progress, on_restored=None):
+    def run(self, jobs, *, progress):
         next(iter(jobs))
         raise KeyboardInterrupt
         yield

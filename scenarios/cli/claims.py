@@ -21,7 +21,6 @@ from scenarios.report.claims.table import claim_table
 from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.table import Table, csv_row
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.folder import identity_of
 from scenarios.store.store import Store
 from scenarios.studies.learning import LearningStudy
 
@@ -66,13 +65,13 @@ def account_run(
         raise ScenarioError(
             file=folder, problem=f"--delta is {delta:g}, which is no probability", remedy="give one such as 1e-5"
         )
-    if (kind := identity_of(folder)["study"]) != Store.study:
-        raise ScenarioError(
-            file=folder,
-            problem=f"holds results of phyloop {kind}, which sends no updates to account for",
-            remedy="name the folder of a learning run",
-        )
     with Store.open_existing(folder) as store:
+        if (kind := store.identity["study"]) != Store.study:
+            raise ScenarioError(
+                file=folder,
+                problem=f"holds results of phyloop {kind}, which sends no updates to account for",
+                remedy="name the folder of a learning run",
+            )
         study = LearningStudy.reload(store)
         plan, task_ids = study.plan, study.task_ids
         try:

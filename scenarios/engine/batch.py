@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +15,7 @@ from fl.checkpoints import NO_CHECKPOINTS
 from fl.results import TrialResult
 from scenarios.engine.failures import Incident, results_or_failures
 from scenarios.engine.interruption import stop_if_asked
+from scenarios.engine.study import Progress
 from scenarios.engine.threads import limit_threads
 from scenarios.plan.identity import physics_json
 from scenarios.plan.points import Point
@@ -33,7 +34,7 @@ LATEST_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Trials of one point that are computed side by side."""
+    """Trials of one sweep point that are computed together."""
 
     point: Point
     trials: tuple[int, ...]
@@ -41,10 +42,10 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """A job and what came of it; `seconds` is the time of the whole batch.
+    """The trials of a job that were computed, and their results; `seconds` is the time of the whole batch.
 
-    `left`: what of the job as it was handed out has not been computed, to be handed out again; None: nothing.
-    `incidents`: exceptions that failed trials of it, of which `results` has the reason alone.
+    `left`: the trials of it that were not, to be handed out again; None: all were. `incidents`: exceptions that failed
+    trials of it, of which `results` has the reason alone.
     """
 
     job: Job
@@ -57,17 +58,8 @@ class Finished:
 class Engine(Protocol):
     """Computes jobs, in any order, and yields each as it is finished."""
 
-    def run(
-        self,
-        jobs: Iterable[Job],
-        *,
-        on_progress: Callable[[int], None],
-        on_restored: Callable[[int], None] | None = None,
-    ) -> Generator[Finished, None, None]:
-        """`on_progress` is called with the trial-rounds computed since its last call.
-
-        `on_restored` is called with those found in checkpoints, which `on_progress` then does not count.
-        """
+    def run(self, jobs: Iterable[Job], *, progress: Progress) -> Generator[Finished, None, None]:
+        """Yield results; `progress` gets the trial-rounds that were computed, and those restored from checkpoints."""
         ...
 
 
@@ -93,45 +85,26 @@ class InProcess:
 
     checkpoints: CheckpointPolicy | None = None
 
-    def run(
-        self,
-        jobs: Iterable[Job],
-        *,
-        on_progress: Callable[[int], None],
-        on_restored: Callable[[int], None] | None = None,
-    ) -> Generator[Finished, None, None]:
+    def run(self, jobs: Iterable[Job], *, progress: Progress) -> Generator[Finished, None, None]:
         """See `Engine.run`."""
         start_tensorflow()
         for job in jobs:
             left: Job | None = job
             while left is not None:
-                finished = compute(
-                    left,
-                    on_progress=on_progress,
-                    on_restored=on_restored,
-                    checkpoints=self.checkpoints,
-                    latest_s=LATEST_S,
-                )
+                finished = compute(left, progress=progress, checkpoints=self.checkpoints, latest_s=LATEST_S)
                 yield finished
                 left = finished.left
 
 
 def compute(
-    job: Job,
-    *,
-    on_progress: Callable[[int], None],
-    on_restored: Callable[[int], None] | None = None,
-    checkpoints: CheckpointPolicy | None = None,
-    latest_s: float | None = None,
+    job: Job, *, progress: Progress, checkpoints: CheckpointPolicy | None = None, latest_s: float | None = None
 ) -> Finished:
     """Compute one job in this process, whichever engine asks for it. TensorFlow must have been started.
 
-    - `on_progress` hears how many trial-rounds were done since it last heard, and may raise to stop; so does
-      `on_restored` of those found in checkpoints, in the place of `on_progress` if it is given;
-    - an exception inside a trial fails that trial: see `results_or_failures`;
-    - `checkpoints`: where and when states are kept, and looked for; None: nowhere. Plain data, as a job is;
-    - `latest_s`: no trial is begun later than that, and `Finished.left` says which were not. None: all are computed.
-      Trials that are computed side by side all end at once.
+    - an exception inside a trial fails that trial: see `results_or_failures`; one of `progress` stops the job;
+    - `checkpoints`: where and when states are kept, and looked for; None: nowhere;
+    - `latest_s`: no trial is begun later than that, see `Finished.left`; None: all are computed. Trials that are
+      computed side by side all end at once.
     """
     from fl.run import run_trials
 
@@ -143,27 +116,22 @@ def compute(
     for trials in computed_together(job):
         if results and latest_s is not None and time.perf_counter() - started >= latest_s:
             break
-        heard = _Heard(
-            len(trials) * scenario.learning.rounds,
-            size=len(trials),
-            on_progress=on_progress,
-            on_restored=on_restored or on_progress,
-        )
+        counted = _Counted(progress, trials, rounds=scenario.learning.rounds)
 
-        def attempt(some: tuple[int, ...], heard: _Heard = heard, whole: tuple[int, ...] = trials) -> list[TrialResult]:
+        def attempt(part: tuple[int, ...], counted: _Counted = counted) -> list[TrialResult]:
             return run_trials(
                 scenario.learning,
                 link=scenario.link,
                 privacy=scenario.mechanism,
                 seed=scenario.seed,
-                trials=some,
-                on_round=heard.round_done if some == whole else heard.round_again,
-                checkpoints=NO_CHECKPOINTS if checkpoints is None else checkpoints.of(physics, some),
+                trials=part,
+                on_round=counted.round_done if part == counted.trials else counted.round_again,
+                checkpoints=NO_CHECKPOINTS if checkpoints is None else checkpoints.of(physics, part),
             )
 
         found, failures = results_or_failures(attempt, trials)
         results, incidents = results + found, incidents + failures
-        heard.all_done()
+        progress.advance(counted.left)  # trials that failed or stopped have no further rounds
     rest = job.trials[len(results) :]
     return Finished(
         job=Job(point=job.point, trials=job.trials[: len(results)]),
@@ -179,6 +147,33 @@ def computed_together(job: Job) -> list[tuple[int, ...]]:
     return [job.trials] if job.point.scenario.learning.side_by_side else [(trial,) for trial in job.trials]
 
 
+class _Counted:
+    """Counts trial-rounds of `trials` for `progress`; `left` are to come."""
+
+    def __init__(self, progress: Progress, trials: tuple[int, ...], *, rounds: int) -> None:
+        self.trials, self.left = trials, len(trials) * rounds
+        self._progress, self._rounds_done = progress, 0
+
+    def round_done(self, rounds_done: int) -> None:
+        stop_if_asked()
+        # One round was computed; what else is new was restored from a checkpoint.
+        new = max(rounds_done - self._rounds_done, 0)
+        restored = len(self.trials) * max(new - 1, 0)
+        computed = len(self.trials) * new - restored
+        self.left -= restored + computed
+        self._rounds_done = rounds_done
+        if restored:
+            self._progress.restored(restored)
+        if computed:
+            self._progress.advance(computed)
+
+    def round_again(self, rounds_done: int) -> None:
+        """Count nothing twice for trials that were begun again; let `progress` stop them."""
+        del rounds_done
+        stop_if_asked()
+        self._progress.advance(0)
+
+
 def start_tensorflow() -> None:
     """Import TensorFlow, with the threads of `threads`, and let it find its devices, without any chatter."""
     # Before the import, which is when native code reads it: its errors (oneDNN's, XLA's) come at any later moment.
@@ -187,53 +182,13 @@ def start_tensorflow() -> None:
     with quiet_standard_error():
         import tensorflow
 
-        # Somebody else's program may have started it already, with as many threads as they like.
+        # Another program may have started it already, with any number of threads.
         with suppress(RuntimeError):
             tensorflow.config.threading.set_intra_op_parallelism_threads(1)
         # Finding devices is what makes TensorFlow chatter about absent GPUs.
         tensorflow.config.list_logical_devices()
     # Several links in one process share a function's name, which TensorFlow takes for retracing.
     tensorflow.get_logger().setLevel("ERROR")
-
-
-class _Heard:
-    """Rounds of `size` trials as they are told: by their number, the first time with those that were restored."""
-
-    def __init__(
-        self,
-        total: int,
-        *,
-        size: int,
-        on_progress: Callable[[int], None],
-        on_restored: Callable[[int], None],
-    ) -> None:
-        self._left, self._size = total, size
-        self._done = 0
-        self._on_progress, self._on_restored = on_progress, on_restored
-
-    def round_done(self, rounds_done: int) -> None:
-        stop_if_asked()
-        # One round was computed; what else is new was found done.
-        if (found := rounds_done - self._done - 1) > 0:
-            self._tell(self._on_restored, found)
-        if rounds_done > self._done:
-            self._tell(self._on_progress, 1)
-        self._done = rounds_done
-
-    def round_again(self, rounds_done: int) -> None:
-        """Of trials that were begun again: what was told is not told twice, and a stop is heard all the same."""
-        del rounds_done
-        stop_if_asked()
-        self._on_progress(0)
-
-    def all_done(self) -> None:
-        """Rounds that a trial which failed or stopped will not have are done, too."""
-        if self._left:
-            self._on_progress(self._left)
-
-    def _tell(self, whom: Callable[[int], None], rounds: int) -> None:
-        self._left -= rounds * self._size
-        whom(rounds * self._size)
 
 
 @contextmanager

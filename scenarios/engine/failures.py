@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fl.results import TrialResult
 from scenarios.engine.interruption import stop_if_asked
-from scenarios.files.short_paths import short_path
+from scenarios.files.log import short_path
 from scenarios.schema.plugins import has_plugins, is_plugin_file
 
 Attempt = Callable[[tuple[int, ...]], Sequence[TrialResult]]
@@ -31,13 +31,6 @@ class Incident:
     trials: tuple[int, ...]
     reason: str
     trace: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Broken:
-    incident: Incident
-    kind: type[Exception]
-    memory: bool
 
 
 def results_or_failures(attempt: Attempt, trials: Sequence[int]) -> tuple[list[TrialResult], list[Incident]]:
@@ -68,13 +61,17 @@ def results_or_failures(attempt: Attempt, trials: Sequence[int]) -> tuple[list[T
             elif broken is not None:
                 middle = len(part) // 2
                 waiting.append((broken, [part[:middle], part[middle:]]))
-    results += [
-        TrialResult(trial=one, metrics={}, rounds={}, failure=incident.reason)
-        for incident in incidents
-        for one in incident.trials
-    ]
+    for incident in incidents:
+        results += [TrialResult(trial=one, metrics={}, rounds={}, failure=incident.reason) for one in incident.trials]
     incidents.sort(key=lambda one: place[one.trials[0]])
     return sorted(results, key=lambda one: place[one.trial]), incidents
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Broken:
+    incident: Incident
+    kind: type[Exception]
+    memory: bool
 
 
 def _try(attempt: Attempt, part: tuple[int, ...]) -> tuple[Sequence[TrialResult], _Broken | None]:
@@ -85,24 +82,23 @@ def _try(attempt: Attempt, part: tuple[int, ...]) -> tuple[Sequence[TrialResult]
         stop_if_asked()
         if is_of_the_run(error):
             raise
-        broken = _broken(error, part)
+        memory = is_out_of_memory(error)
+        incident = Incident(trials=part, reason=_reason(error, memory=memory), trace=short_trace(error))
+        broken = _Broken(incident=incident, kind=type(error), memory=memory)
     # Not in the handler: until it ends, the frames of the exception hold the arrays to give back.
     gc.collect()
     return (), broken
 
 
 def is_of_the_run(error: Exception) -> bool:
-    """Tell an exception about the scenario or the machine, which other tasks meet too, from one of a task."""
-    if getattr(error, "errno", None) == errno.ENOMEM or _is_of_a_plugin(error):
+    """Tell an exception about the scenario or the machine, which other tasks meet too, from one of a task.
+
+    An exception that passed a plug-in is the plug-in's, and so of a task.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    if is_out_of_memory(error) or any(is_plugin_file(frame.filename) for frame in frames):
         return False
     return isinstance(error, OSError | ImportError) or type(error).__module__.split(".")[0] in PACKAGES
-
-
-def _is_of_a_plugin(error: Exception) -> bool:
-    """Tell whether a plug-in may be the cause: its code was running, or the link refuses the bits that it made."""
-    if not has_plugins() or type(error).__module__.split(".")[0] == "phy":
-        return has_plugins()
-    return any(is_plugin_file(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -112,37 +108,25 @@ def is_out_of_memory(error: Exception) -> bool:
     return type(error).__name__ == "ResourceExhaustedError" or any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
-def _broken(error: Exception, trials: tuple[int, ...]) -> _Broken:
-    memory = is_out_of_memory(error)
-    incident = Incident(trials=trials, reason=_reason(error, memory=memory), trace=short_trace(error))
-    return _Broken(incident=incident, kind=type(error), memory=memory)
-
-
 def _reason(error: Exception, *, memory: bool) -> str:
-    """The error in words, and its place in the code."""
+    """Return the error in words, with the innermost line of a plug-in or of our packages that it passed."""
     message = " ".join(str(error).split()).rstrip(".")
     if len(message) > _MESSAGE_LENGTH:
         message = message[: _MESSAGE_LENGTH - 1] + "…"
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    remedy = "; phyloop check-plugin tests the plug-ins" if has_plugins() and not memory else ""
-    return f"{'out of memory' if memory else 'unexpected'} {text} (at {_place(error)}){remedy}"
-
-
-def _place(error: Exception) -> str:
-    """The innermost line of a plug-in or of our packages that the exception passed, else of any."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if short_path(frame.filename).split("/")[0] in PACKAGES]
     last = ([frame for frame in frames if is_plugin_file(frame.filename)] or ours or frames)[-1]
-    return f"{short_path(last.filename)}:{last.lineno}"
+    remedy = "; phyloop check-plugin tests the plug-ins" if has_plugins() and not memory else ""
+    kind = "out of memory" if memory else "unexpected"
+    return f"{kind} {text} (at {short_path(last.filename)}:{last.lineno}){remedy}"
 
 
 def short_trace(error: BaseException) -> str:
     """The traceback with files named below their package, not by their place on this machine."""
     full = traceback.TracebackException.from_exception(error)
-    seen: list[traceback.TracebackException] = []
     part: traceback.TracebackException | None = full
-    while part is not None and part not in seen:
-        seen.append(part)
+    while part is not None:
         for frame in part.stack:
             frame.filename = short_path(frame.filename)
         part = part.__cause__ or part.__context__

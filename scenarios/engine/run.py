@@ -107,7 +107,6 @@ def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed
     provenance, missing = collect_provenance(), len(study.ids) - len(done)
     planned = _planned(study, store, done=done)
     run = store.record_run(provenance, planned)
-    record = _Record(run=run, planned=planned, heart=Heartbeat(unit=study.units))
     begun = event(
         "run-started",
         run=run,
@@ -122,7 +121,7 @@ def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed
         retry_failed=retry_failed,
     )
     _log.info("%d of %d tasks to compute", missing, planned.tasks, extra=begun)
-    record.heart.open(store.folder, run)
+    record = _Record(run=run, planned=planned, heart=Heartbeat(store.folder, run=run, unit=study.units))
     started, why = time.monotonic(), None
     try:
         yield record
@@ -132,42 +131,42 @@ def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed
     finally:
         status = "done" if why is None else "interrupted" if isinstance(why, KeyboardInterrupt) else "failed"
         seconds = round(time.monotonic() - started, 3)
+        # Quiet: the caller that catches an error shows it to the user.
         ended: dict[str, Any] = {"run": run, "status": status, "computed": record.computed, "seconds": seconds}
-        if status == "failed" and why is not None:
-            trace = short_trace(why)
-            # Quiet: the caller that catches the error shows it to the user.
-            _log.error("%s: %s", type(why).__name__, why, extra=event("run-ended", **ended, quiet=True, trace=trace))
+        ended["quiet"] = True
+        failure = f"{type(why).__name__}: {why}".encode(errors="replace").decode() if status == "failed" else None
+        if failure is not None and why is not None:
+            _log.error("%s", failure, extra=event("run-ended", **ended, trace=short_trace(why)))
         else:
-            _log.info("%s after %d tasks", status, record.computed, extra=event("run-ended", **ended, quiet=True))
+            _log.info("%s after %d tasks", status, record.computed, extra=event("run-ended", **ended))
         record.heart.end(status)
         # This write fails on a full disk, too; keep the first error.
         with nullcontext() if why is None else suppress(ScenarioError, sqlite3.Error):
-            store.finish_run(run, status=status)
+            store.finish_run(run, status=status, failure=failure)
 
 
 def _planned(study: Study, store: Store, *, done: Collection[str]) -> Planned:
     ours = store.statuses(study.ids)
-    others = store.statuses([one for one in store.tasks if one not in ours])
-    finished = [status for status in others.values() if status != "part"]
+    others = [task.status for one, task in store.tasks.items() if one not in ours and task.status != "part"]
     return Planned(
         tasks=len(study.ids),
         found=sum(status != "part" for status in ours.values()),
         again=sum(status == "failed" and one not in done for one, status in ours.items()),
-        others=len(finished),
-        others_failed=finished.count("failed"),
+        others=len(others),
+        others_failed=others.count("failed"),
     )
 
 
 def _both(progress: Progress, heart: Heartbeat) -> Progress:
     """Return the same progress, which `heart` keeps as well, for `phyloop status`."""
-    kept = Progress(
-        start=heart.begin, advance=heart.advance, restored=heart.restore, taken=heart.take, settled=heart.put_down
-    )
+
+    def ignored(*_: Any) -> None:
+        """`heart` does not keep what is stored, nor rows."""
 
     def each(name: str) -> Callable[..., None]:
         def call(*given: Any) -> None:
-            getattr(progress, name)(*given)
-            getattr(kept, name)(*given)
+            for one in (progress, heart):
+                getattr(one, name, ignored)(*given)
 
         return call
 
@@ -176,7 +175,9 @@ def _both(progress: Progress, heart: Heartbeat) -> Progress:
 
 def _digest(study: Study, store: Store, text: str) -> str:
     """Digest of all that a report shows: scenario, tasks of the study, what is stored of them; and of its version."""
-    parts = (find_version(PACKAGES["phyloop"]), STORE_VERSION, text, store.state(), *study.ids)
+    failed = sum(task.status == "failed" for task in store.tasks.values())
+    stored = len(store.tasks), failed, len(store.history)
+    parts = (find_version(PACKAGES["phyloop"]), STORE_VERSION, text, stored, *study.ids)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -186,36 +187,27 @@ def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool
         return None
     try:
         with study.store.open_existing(folder) as store:
-            note = store.record(REPORT)
-            if note is None or len(store.tasks) < len(study.ids) or store.scenario_name != study.name:
-                return None
-            statuses = list(store.statuses(study.ids).values())
+            note, statuses = store.record(REPORT), [*store.statuses(study.ids).values()]
             failed = statuses.count("failed")
-            finished = statuses.count("done") + failed == len(study.ids)
-            if not finished or (failed and retry_failed) or note["made_from"] != _digest(study, store, text):
-                return None
-            files = [folder / name for name in note["files"]]
-            if not all(file.is_file() for file in files):
+            if (
+                note is None
+                or store.scenario_name != study.name
+                or statuses.count("done") + failed < len(study.ids)
+                or (failed and retry_failed)
+                or note["made_from"] != _digest(study, store, text)
+                or not all((folder / name).is_file() for name in note["files"])
+            ):
                 return None
             # Reads the metrics of every task, and so verifies the arrays of each batch.
             planned, notices = len(study.ids), study.notices(store)
     except DamagedStoreError:
         return None  # the run repairs it
+
+    def files(*kinds: str) -> tuple[Path, ...]:
+        return tuple(folder / name for name in note["files"] if name.endswith(kinds))
+
+    html = next(iter(files(".html")), None)
+    report = ReportPaths(html=html, figures=files(".png", ".svg"), tables=files(".md", ".csv", ".json"))
     return Outcome(
-        planned=planned,
-        computed=0,
-        found=planned,
-        failed=failed,
-        report=_paths(files),
-        notices=notices,
-        complete=True,
-    )
-
-
-def _paths(files: list[Path]) -> ReportPaths:
-    of_kind = {file: file.suffix for file in files}
-    return ReportPaths(
-        html=next((file for file, kind in of_kind.items() if kind == ".html"), None),
-        figures=tuple(file for file, kind in of_kind.items() if kind in (".png", ".svg")),
-        tables=tuple(file for file, kind in of_kind.items() if kind in (".md", ".csv", ".json")),
+        planned=planned, computed=0, found=planned, failed=failed, report=report, notices=notices, complete=True
     )

@@ -1,7 +1,7 @@
-"""What happened in a run folder, one JSON object per line: `log.jsonl`, beside what standard error says.
+"""The log of a run folder, one JSON object per line (`log.jsonl`), and what standard error says.
 
-The logger is `phyloop`, with children (`phyloop.run`, `phyloop.task`, ..). A record's `event` is its name in the file,
-and `event(...)` below gives it fields.
+The logger is `phyloop`, with children (`phyloop.run`, `phyloop.task`, ..); `event(...)` gives a record its name in the
+file, and fields.
 """
 
 from __future__ import annotations
@@ -11,32 +11,29 @@ import logging
 import os
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from logging.handlers import MemoryHandler, RotatingFileHandler
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from scenarios.files.plain_files import open_plain
-from scenarios.files.short_paths import short_path
 
 LOG = "log.jsonl"
 OLDER = "log.jsonl.1"
 MAX_BYTES = 8 << 20
-"""A full file becomes `log.jsonl.1`, in the place of the one before: the two never hold more than twice this."""
+"""A full file replaces `log.jsonl.1`: the two never hold more than twice this."""
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 USUAL = "info"
 
 _OURS = "phyloop"
-_MISUSED = (TypeError, ValueError, KeyError)
-"""What a message raises whose values do not fit its text: a library's mistake, and no reason to stop."""
 _FIELDS = "phyloop_fields"
 _LONGEST = 20_000
-"""Characters of one text: a line is to be read, and a whole file is never one exception."""
-
+"""Characters of one text."""
 _EARLY = 1000
 """Records that wait for a folder to be known."""
 
@@ -121,7 +118,7 @@ class LogFile(RotatingFileHandler):
         super().__init__(
             folder / LOG, maxBytes=max_bytes, backupCount=1, encoding="utf-8", errors="replace", delay=True
         )
-        self.addFilter(lambda record: record.levelno >= level and is_told(record))
+        self.addFilter(lambda record: record.levelno >= level and _is_told(record))
 
     def _open(self) -> TextIOWrapper:
         number = open_plain(Path(self.baseFilename), os.O_RDWR | os.O_APPEND | os.O_CREAT)
@@ -145,26 +142,22 @@ class LogFile(RotatingFileHandler):
 
 
 class StandardError(logging.Handler):
-    """Says a record in one line, as all else that the command says; of failures that come by the hundred the first."""
+    """Says a record in one line; of failures that come by the hundred the first."""
 
     def __init__(self, *, traces: bool = False) -> None:
         super().__init__()
+        self.addFilter(_is_told)
         self._traces = traces
-        self._alike: dict[str, int] = {}
+        self._alike: Counter[str] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record on whatever standard error is now, which a progress bar replaces."""
-        if not is_told(record):
-            return
         fields = fields_of(record)
-        if fields.get("quiet"):
+        self._alike[name := str(fields.get("event"))] += bool(fields.get("many"))
+        if fields.get("quiet") or self._alike[name] > ALIKE_SHOWN:
             return
-        name = str(fields.get("event", ""))
-        if fields.get("many"):
-            self._alike[name] = self._alike.get(name, 0) + 1
-            if self._alike[name] > ALIKE_SHOWN:
-                return
-        with suppress(OSError, *_MISUSED):
+        # A message whose values do not fit its text is a library's mistake, and no reason to stop.
+        with suppress(OSError, TypeError, ValueError, KeyError):
             word = "warning: " if record.levelno == logging.WARNING else ""
             text = " ".join(record.getMessage().split())
             print(f"phyloop: {word}{text}{'' if text.endswith('.') else '.'}", file=sys.stderr, flush=True)
@@ -172,27 +165,33 @@ class StandardError(logging.Handler):
                 print(fields["trace"], file=sys.stderr, flush=True)
 
 
-def is_told(record: logging.LogRecord) -> bool:
-    """Ours, or a library's warning or error."""
+def _is_told(record: logging.LogRecord) -> bool:
+    """Return True for a record of ours, or a library's warning or error."""
     return record.name.split(".")[0] == _OURS or record.levelno >= logging.WARNING
 
 
 def as_fields(record: logging.LogRecord) -> dict[str, Any]:
-    """The object of a line: UTC time, level, event, logger, the sentence, and the record's own fields."""
+    """Return the object of a line: UTC time, level, event, logger, the sentence, and the record's own fields."""
     fields = fields_of(record)
     known = {
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),
         "event": fields.get("event", "warning" if record.name == "py.warnings" else "message"),
         "logger": record.name,
-        "says": _cut(record.getMessage()),
+        "says": record.getMessage(),
     }
-    rest = {key: _cut(value) for key, value in fields.items() if key not in (*known, "many", "quiet")}
-    return known | rest
+    whole = known | {key: value for key, value in fields.items() if key not in (*known, "many", "quiet")}
+    return {key: value[:_LONGEST] if isinstance(value, str) else value for key, value in whole.items()}
 
 
-def _cut(value: object) -> object:
-    return value[: _LONGEST - 1] + "…" if isinstance(value, str) and len(value) > _LONGEST else value
+def short_path(file: str) -> str:
+    """`fl/algorithms/flmc_trials.py` for that file, wherever it was installed; `tensorflow/...` for a library's."""
+    parts = PurePath(file).parts
+    for mark in ("site-packages", "dist-packages"):
+        if mark in parts:
+            return "/".join(parts[len(parts) - parts[::-1].index(mark) :])
+    root = PurePath(__file__).parts[:-3]
+    return "/".join(parts[len(root) :]) if parts[: len(root)] == root else PurePath(file).name
 
 
 def _in_one_line(

@@ -1,10 +1,14 @@
-"""Files of a run folder are plain files: a link leads out of the folder, and a pipe is waited for without end."""
+"""Files of a run folder that others may have written: plain files, JSON of a known shape, the writer's lock."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import stat
+import time
 from pathlib import Path
+from typing import IO, Any
 
 from scenarios.schema.errors import ScenarioError
 
@@ -12,42 +16,101 @@ DATABASE = "results.sqlite"
 JOURNAL = f"{DATABASE}-journal"
 LOCK = "run.lock"
 RESOLVED = "scenario.yaml"
-_WRITTEN_IN_PLACE = (DATABASE, JOURNAL, LOCK)
-_KINDS = {
-    stat.S_IFLNK: "a link",
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
+
+_SHORT_S = 0.1
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
-    """The descriptor of a plain file, never waited for and no link followed; OSError for anything else."""
+    """Return the descriptor of a plain file: no link is followed, no pipe is waited for. OSError for anything else."""
     number = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
-        raise OSError(f"{path} is no plain file")
+        raise OSError(f"{path} is not a plain file")
     return number
 
 
 def refuse_replaced(folder: Path) -> None:
-    """ScenarioError for a run folder in which something else stands where a run writes.
+    """ScenarioError for a folder with a link, a pipe or a folder where a run writes: two links have two locks.
 
-    What a run replaces as a whole may be a link, which goes; what it writes in place would be written elsewhere: two
-    folders with links to one store have two locks, and a link in the place of the lock empties what it leads to.
+    The resolved scenario may be a link, which is replaced.
     """
-    for name in (*_WRITTEN_IN_PLACE, RESOLVED):
+    for name in (DATABASE, JOURNAL, LOCK, RESOLVED):
         path = folder / name
+        plain = path.is_file() and not path.is_symlink()
+        if os.path.lexists(path) and not plain and (path.is_dir() or name != RESOLVED):
+            raise ScenarioError(
+                file=path,
+                problem="is not a plain file, and a run writes here",
+                remedy="move it away, or choose another folder with --out",
+            )
+
+
+def take_lock(path: Path) -> IO[str]:
+    """Hold `path` until closed; ScenarioError naming the process that has it. Never deleted: that races."""
+    # O_NOFOLLOW: do not truncate the target of a symbolic link.
+    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    lock = os.fdopen(number, "a+", encoding="ascii", errors="replace")
+    try:
         try:
-            kind = stat.S_IFMT(path.lstat().st_mode)
-        except OSError:
-            continue  # nothing there, or a folder of which whoever opens it says what is wrong
-        if kind == stat.S_IFREG or (kind != stat.S_IFDIR and name == RESOLVED):
-            continue
-        raise ScenarioError(
-            file=path,
-            problem=f"is {_KINDS.get(kind, 'something else')} where a run keeps a plain file",
-            remedy="move it away, or choose another folder with --out",
-        )
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_SHORT_S)  # `phyloop status` holds it for a moment
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.seek(0)
+        with lock:
+            raise ScenarioError(
+                file=path.parent,
+                problem=f"another process (PID {_process_in(lock) or 'unknown'}) is writing here",
+                remedy="wait for it, stop it, or choose another folder",
+            ) from error
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+    return lock
+
+
+def holder(folder: Path) -> tuple[bool, int | None]:
+    """Tell whether a process holds the folder to write to it, and its PID if that is known.
+
+    The lock says so, not the number in it, which outlives its process and may be that of another by now.
+    """
+    try:
+        with os.fdopen(open_plain(folder / LOCK), encoding="ascii", errors="replace") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                digits = _process_in(lock)
+                return True, int(digits) if digits else None
+    except OSError:
+        pass
+    return False, None
+
+
+def _process_in(lock: IO[str]) -> str:
+    return "".join(one for one in lock.read(32) if one.isdigit())
+
+
+def fits(value: Any, shape: Any) -> bool:
+    """Tell whether a value of JSON has a shape.
+
+    A shape is a type (`float` takes whole numbers, too), None, a tuple of shapes (one must fit), `[type]` for a list,
+    `{str: shape}` for a mapping with any keys, or `{key: shape, ...}` for a mapping that has at least these keys. Text
+    with half characters, which cannot be shown, fits none.
+    """
+    match shape:
+        case tuple():
+            return any(fits(value, one) for one in shape)
+        case [each]:
+            # Types first, all at once: lists of tasks are long.
+            return (
+                type(value) is list and {*map(type, value)} <= {each} and (each is not str or fits("".join(value), str))
+            )
+        case dict() if str in shape:
+            return type(value) is dict and all(fits(one, shape[str]) for one in value.values())
+        case dict():
+            return type(value) is dict and all(key in value and fits(value[key], one) for key, one in shape.items())
+    if shape is str:
+        return type(value) is str and (value.isascii() or not _HALF.search(value))
+    return value is None if shape is None else type(value) is shape or (shape is float and type(value) is int)

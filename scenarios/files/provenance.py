@@ -9,10 +9,9 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-
-from scenarios.files.clock import utc_now
 
 PACKAGES: dict[str, tuple[str, ...]] = {
     "phyloop": ("phyloop",),
@@ -29,7 +28,7 @@ GIT_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """One invocation, as it is stored with the results. None means: could not be found out."""
+    """One invocation, as it is stored with the results. None means: not known."""
 
     command: str
     date_utc: str
@@ -42,13 +41,10 @@ class Provenance:
 
 
 def collect_provenance(*, argv: Sequence[str] | None = None) -> Provenance:
-    """What can be said about this process and machine; imports none of the packages it names.
-
-    `argv` defaults to `sys.argv`.
-    """
+    """Return facts about this process and machine, without importing a package; `argv` defaults to `sys.argv`."""
     commit, dirty = find_commit(Path(__file__).resolve())
     return Provenance(
-        # Bytes of a file name that are no text cannot be stored as text.
+        # Bytes of a file name that are not text cannot be stored as text.
         command=shlex.join(sys.argv if argv is None else argv).encode(errors="replace").decode(),
         date_utc=utc_now(),
         versions={"python": platform.python_version()}
@@ -61,8 +57,13 @@ def collect_provenance(*, argv: Sequence[str] | None = None) -> Provenance:
     )
 
 
+def utc_now() -> str:
+    """Return the current time as ISO 8601 text in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def find_version(distributions: Sequence[str]) -> str | None:
-    """Version of the first installed distribution, read from its metadata."""
+    """Return the version of the first installed distribution, read from its metadata."""
     for name in distributions:
         try:
             return metadata.version(name)
@@ -72,19 +73,18 @@ def find_version(distributions: Sequence[str]) -> str | None:
 
 
 def find_commit(file: Path) -> tuple[str | None, bool | None]:
-    """Commit of the checkout that tracks `file`, and whether tracked files differ from it.
+    """Return the commit of the checkout that tracks `file`, and whether tracked files differ from it.
 
-    A package installed below somebody else's repository is not tracked by it and has no commit.
+    A package installed below another repository is not tracked by it and has no commit.
     """
     if _git(file.parent, "ls-files", "--error-unmatch", "--", file.name) is None:
         return None, None
-    commit = _git(file.parent, "rev-parse", "HEAD")
     changes = _git(file.parent, "status", "--porcelain", "--untracked-files=no")
-    return commit, None if changes is None else bool(changes)
+    return _git(file.parent, "rev-parse", "HEAD"), None if changes is None else bool(changes)
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """Output of a git command, None if git is missing, slow or unhappy."""
+    """Return the output of a git command, None if git is missing, slow or fails."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
@@ -100,18 +100,15 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def find_cpu_model() -> str:
-    """The processor by the name its maker gave it, else its architecture."""
+    """Return the name of the processor, or its architecture."""
     try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        pass
-    return platform.processor() or platform.machine()
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
 
 
 def count_cpus() -> int:
-    """Processors this process may use: a container or a batch job often has fewer than the machine."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return the processors this process may use: a container or a batch job often has fewer than the machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,11 +1,10 @@
-"""The one format of bytes for arrays: in the store, in checkpoints and in what workers send.
+"""The one format of bytes for arrays, in the store and in checkpoints.
 
     magic (8 bytes) | SHA-256 of what follows in the front (32) | length of the header (uint32) | header | parts
 
 The front ends with the header: JSON, deflated, with `about` (any plain JSON), an entry per array, and the SHA-256 of
-the parts. Numbers are little-endian. The part of an array is its bytes, or its byte planes: the first bytes of all
-numbers, then the second bytes and so on. Each plane is deflated where that makes it smaller: the mantissas of measured
-floats do not shrink, and their planes cost no time.
+the parts. Numbers are little-endian, integers of the smallest type that has them all. A part is deflated where that
+halves it: the mantissas of measured floats do not shrink, and cost no time.
 
 A reader uses nothing before the SHA-256 holds, inflates no more than `MOST_BYTES` per array, and runs no byte.
 """
@@ -19,14 +18,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from mmap import mmap
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.files.plain_json import fits
+from scenarios.files.plain_files import fits
 
 Array = NDArray[Any]
+Arrays = Mapping[str, Array | Sequence[Array]]
 Part = bytes | memoryview
 
 MOST_BYTES = 1 << 28
@@ -34,26 +34,23 @@ MOST_BYTES = 1 << 28
 MOST_HEADER = 4 << 20
 """Bytes of the header, inflated."""
 
-_MAGIC = b"phyblob2"
+_MAGIC = b"phyblob3"
 _HEADER_AT = 44
-_MOST_AXES = 8
 _KINDS = frozenset(("|b1", "|u1", "|i1", *(f"<{kind}{size}" for kind in "iu" for size in (2, 4, 8)), "<f4", "<f8"))
-_PROBED = 2048
-_WORTH_IT = 0.75
+_PROBED = 256
 
 
 class BlobError(ValueError):
-    """Bytes that are no blob; the message says why."""
+    """Bytes that are not a blob; the message is the reason."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Entry:
-    """One array: `rows` equal rows of `shape`, or one array of it (None); `planes`: their lengths, none if raw."""
+class _Entry(NamedTuple):
+    """One array of `dtype`, its numbers written as `stored`: `rows` equal rows of `shape`, or one array (None)."""
 
     dtype: np.dtype[Any]
+    stored: np.dtype[Any]
     shape: tuple[int, ...]
     rows: int | None
-    planes: tuple[int, ...]
     part: memoryview
 
 
@@ -74,50 +71,41 @@ class Blob:
         entry = self._entries.get(name)
         if entry is None:
             raise BlobError(f"there is no array {name!r}")
-        raw = _from_planes(entry) if entry.planes else entry.part
+        size = prod(entry.shape) * entry.stored.itemsize
+        raw = entry.part if len(entry.part) == size else _inflated(entry.part, size=size)
         try:
-            array = np.frombuffer(raw, entry.dtype).reshape(entry.shape)
-        except ValueError as error:  # empty, with axes whose product no array has
+            array = np.frombuffer(raw, entry.stored).reshape(entry.shape).astype(entry.dtype, copy=False)
+        except ValueError as error:
             raise BlobError(f"{name!r} has an impossible shape") from error
         array.flags.writeable = False
         return array if entry.rows is None else np.broadcast_to(array, (entry.rows, *entry.shape))
 
-    def rows_of(self, prefix: str, *, rows: int) -> dict[str, Array]:
-        """Return the arrays whose names begin with `prefix`, by the rest of the name: one row per task.
 
-        Raises BlobError for an array of any other length.
-        """
-        found = {name[len(prefix) :]: self.array(name) for name in self.names if name.startswith(prefix)}
-        for name, array in found.items():
-            if array.shape[:1] != (rows,):
-                raise BlobError(f"{prefix}{name} has not one row for each of {rows} tasks")
-        return found
-
-
-def pack(arrays: Mapping[str, Array | Sequence[Array]], *, about: Mapping[str, Any]) -> bytes:
+def pack(arrays: Arrays, *, about: Mapping[str, Any]) -> bytes:
     """Return the blob of these arrays; see `pack_parts`."""
     return b"".join(pack_parts(arrays, about=about))
 
 
-def pack_parts(
-    arrays: Mapping[str, Array | Sequence[Array]], *, about: Mapping[str, Any], compress: bool = True
-) -> list[Part]:
+def pack_parts(arrays: Arrays, *, about: Mapping[str, Any], compress: bool = True) -> list[Part]:
     """Return the blob of these arrays as its front and the parts to write behind it.
 
     A sequence of arrays of one shape and dtype becomes the rows of one array; rows that are all equal are kept once.
-    Raises ValueError for an array that is no array of numbers, and for `about` beyond `MOST_HEADER`.
+    Raises ValueError for an array that is not an array of numbers, and for `about` beyond `MOST_HEADER`.
     """
     entries: list[object] = []
     parts: list[Part] = []
     for name, given in arrays.items():
         rows, array = _rows_once(given)
-        plain = np.ascontiguousarray(array)
-        plain = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
+        plain = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
         if plain.dtype.str not in _KINDS:
             raise ValueError(f"{name} has type {plain.dtype}; only numbers can be stored")
-        planes = _planes(plain) if compress and 0 < plain.nbytes <= MOST_BYTES else []
-        parts += planes or [plain.reshape(-1).view(np.uint8).data]
-        entries.append([name, plain.dtype.str, list(array.shape), rows, [len(one) for one in planes]])
+        small = _smallest(plain)
+        raw = small.reshape(-1).view(np.uint8).data
+        probe = small.reshape(-1)[:: small.size // _PROBED + 1].tobytes()
+        worth = compress and small.nbytes <= MOST_BYTES and 2 * len(zlib.compress(probe, 1)) < len(probe)
+        deflated = zlib.compress(raw, 1) if worth else b""
+        parts.append(deflated if 0 < len(deflated) < small.nbytes else raw)
+        entries.append([name, plain.dtype.str, small.dtype.str, list(array.shape), rows, len(parts[-1])])
     header = {"about": about, "arrays": entries, "sha256": _sha256(*parts).hex()}
     text = json.dumps(header, separators=(",", ":")).encode()
     if len(text) > MOST_HEADER:
@@ -134,15 +122,12 @@ def unpack(data: bytes | mmap, parts: bytes | None = None) -> Blob:
     if _sha256(view).hex() != header["sha256"]:
         raise BlobError("the SHA-256 of its arrays differs from what was written")
     entries: dict[str, _Entry] = {}
-    start = 0
     for given in header["arrays"]:
-        name, entry = _entry(given, view[start:])
-        if name in entries:
-            raise BlobError(f"{name!r} is there twice")
+        name, entry = _entry(given, view)
         entries[name] = entry
-        start += len(entry.part)
-    if start != len(view):
-        raise BlobError(f"{len(view)} bytes of arrays are there and {start} are described")
+        view = view[len(entry.part) :]
+    if len(view) or len(entries) < len(header["arrays"]):
+        raise BlobError("its bytes are not those of the arrays that its header describes")
     return Blob(about=header["about"], _entries=entries)
 
 
@@ -159,11 +144,10 @@ def _header(data: bytes | mmap) -> tuple[dict[str, Any], int]:
         raise BlobError("it does not begin as a blob")
     if _sha256(data[40:end]) != data[8:40]:
         raise BlobError("the SHA-256 of its header differs from what was written")
-    text = _inflated(data[_HEADER_AT:end], most=MOST_HEADER)
     try:
-        header = json.loads(text)
+        header = json.loads(_inflated(data[_HEADER_AT:end], size=MOST_HEADER))
     except (ValueError, RecursionError) as error:
-        raise BlobError("its header is no JSON") from error
+        raise BlobError("its header is not JSON") from error
     if not fits(header, {"about": {}, "arrays": list, "sha256": str}):
         raise BlobError("its header is not one that a blob has")
     return header, end
@@ -171,22 +155,20 @@ def _header(data: bytes | mmap) -> tuple[dict[str, Any], int]:
 
 def _entry(given: Any, view: memoryview) -> tuple[str, _Entry]:
     """Return the name of an array and the array, whose part `view` begins with."""
-    shapes = (str, str, [int], (int, None), [int])
+    shapes = (str, str, str, [int], (int, None), int)
     if not (fits(given, list) and len(given) == len(shapes) and all(map(fits, given, shapes))):
-        raise BlobError("an entry of its header describes no array")
-    name, kind, shape, rows, planes = given
-    if kind not in _KINDS or len(shape) > _MOST_AXES or not all(0 <= n < 1 << 40 for n in (*shape, *planes, rows or 0)):
-        raise BlobError("an entry of its header describes no array")
-    dtype = np.dtype(kind)
-    size = sum(planes) if planes else prod(shape) * dtype.itemsize
-    too_large = size > len(view) or (planes and prod(shape) * dtype.itemsize > MOST_BYTES)
-    if too_large or len(planes) not in (0, dtype.itemsize):
-        raise BlobError(f"{name!r} has no size that an array of a blob has")
-    return name, _Entry(dtype=dtype, shape=tuple(shape), rows=rows, planes=tuple(planes), part=view[:size])
+        raise BlobError("an entry of its header does not describe an array")
+    name, kind, stored, shape, rows, length = given
+    if not {kind, stored} <= _KINDS or len(shape) > 8 or not all(0 <= n < 1 << 40 for n in (*shape, length, rows or 0)):
+        raise BlobError("an entry of its header does not describe an array")
+    size = prod(shape) * np.dtype(stored).itemsize
+    if length > min(size, len(view)) or (length < size and size > MOST_BYTES):
+        raise BlobError(f"{name!r} does not have the size of an array of a blob")
+    return name, _Entry(np.dtype(kind), np.dtype(stored), tuple(shape), rows, view[:length])
 
 
 def _rows_once(given: Array | Sequence[Array]) -> tuple[int | None, Array]:
-    """Return an array and None, or of a sequence of several equal ones their number and the first."""
+    """Return an array and None, or the number of several equal ones and the first."""
     if isinstance(given, np.ndarray):
         return None, given
     first = given[0]
@@ -196,39 +178,22 @@ def _rows_once(given: Array | Sequence[Array]) -> tuple[int | None, Array]:
     return None, np.concatenate([one.reshape(-1) for one in given]).reshape(len(given), *first.shape)
 
 
-def _planes(array: Array) -> list[Part]:
-    """Return the byte planes of an array, deflated where that pays."""
-    planes = np.ascontiguousarray(array.reshape(-1).view(np.uint8).reshape(-1, array.dtype.itemsize).T)
-    parts: list[Part] = []
-    for plane in planes:
-        probe = plane[:: max(1, plane.size // _PROBED)]
-        deflated = b""
-        if len(zlib.compress(probe.tobytes(), 1)) < _WORTH_IT * probe.size:
-            deflated = zlib.compress(plane.data, 1)
-        parts.append(deflated if 0 < len(deflated) < plane.size else plane.data)
-    return parts
+def _smallest(array: Array) -> Array:
+    """Return 64-bit integers in the smallest type that has them all, and any other array as it is."""
+    if array.dtype.str != "<i8" or not array.size:
+        return array
+    kind = np.promote_types(np.min_scalar_type(array.min()), np.min_scalar_type(array.max()))
+    return array.astype(kind) if kind.kind in "iu" else array
 
 
-def _from_planes(entry: _Entry) -> Part:
-    count, part = prod(entry.shape), entry.part
-    whole = np.empty((count, len(entry.planes)), np.uint8)
-    for place, length in enumerate(entry.planes):
-        plane: Part = part[:length]
-        plane, part = plane if length == count else _inflated(plane, most=count), part[length:]
-        if len(plane) != count:
-            raise BlobError("an array has fewer numbers than its shape")
-        whole[:, place] = np.frombuffer(plane, np.uint8)
-    return whole.data.cast("B") if count else b""
-
-
-def _inflated(data: Part, *, most: int) -> bytes:
-    """Inflate, to `most` bytes at the most. Raises BlobError."""
+def _inflated(data: Part, *, size: int) -> bytes:
+    """Inflate to at most `size` bytes. Raises BlobError."""
     inflating = zlib.decompressobj()
     try:
-        found = inflating.decompress(data, most + 1)
+        found = inflating.decompress(data, size + 1)
     except zlib.error as error:
         raise BlobError("a part of it cannot be inflated") from error
-    if len(found) > most or not inflating.eof:
+    if len(found) > size or not inflating.eof:
         raise BlobError("a part of it inflates to another size")
     return found
 

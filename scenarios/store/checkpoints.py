@@ -1,40 +1,49 @@
-"""How far tasks have come, kept beside the store while they are computed: one small folder, empty most of the time.
+"""Checkpoints of tasks under way, kept beside the store in one small folder, empty most of the time.
 
-A file belongs to what is computed at a time: a trial, or trials side by side. It is named by what determines the
-numbers, and by the rounds done: `DIGEST.ROUNDS.ckpt`. The newest two are kept, lest the newest be torn.
+A file belongs to trials that are computed together. It is named by what determines their numbers, and by the rounds
+done: `DIGEST.ROUNDS.ckpt`. The newest two are kept: the newest may be torn. A file is a blob, whose `about` holds the
+state as JSON with a place for every array.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fl.checkpoints import Saved, State
 from scenarios.files.log import event, logger
-from scenarios.files.plain_json import fits
+from scenarios.files.plain_files import fits, open_plain
 from scenarios.files.provenance import PACKAGES, find_version
+from scenarios.files.replacement import Replacement
 from scenarios.plan.identity import canonical_json, task_id
-from scenarios.store.blobs import BlobError
-from scenarios.store.checkpoint_files import VERSION, Checkpoint, read_about, read_checkpoint, write_checkpoint
+from scenarios.store.blobs import BlobError, about_of, pack_parts, unpack
 
 CHECKPOINTS = "checkpoints"
 """The folder, inside that of the run."""
+VERSION = 4
 
 _NAME = re.compile(r"([0-9a-f]{32})\.(\d{1,18})\.ckpt")
-_UNFINISHED = re.compile(r"\.[0-9a-f]{32}\.\d{1,18}\.ckpt\.\d+\.tmp")
 _GENERATIONS = 2
 _MOST_OF_THE_TIME = 0.01
 """Share of the time that checkpoints by the clock may take."""
+_ARRAY = "\0array"
+"""Key of the place of an array; no name of a state begins with NUL."""
 
 _log = logger("checkpoint")
-_told_of: set[Path] = set()
-"""Folders that could not be written to, which is said once by each process."""
+_unwritable: set[Path] = set()
+"""Folders that could not be written to; each process says so once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,25 +83,24 @@ class TaskCheckpoints:
         """See `fl.checkpoints.Checkpoints.saved`; files that are not whole, or another version's, are left out."""
         if self.policy.rounds is None and self.policy.minutes <= 0.0:
             return
-        about = self._about()
         for path in self._files():
             try:
-                found = read_checkpoint(path)
-                rounds_done: Any = found.about.get("rounds_done")
-                if found.about != {"rounds_done": rounds_done, **about} or not fits(rounds_done, int):
+                about, state = read_checkpoint(path)
+                rounds_done: Any = about.get("rounds_done")
+                if about != self._about(rounds_done) or not fits(rounds_done, int):
                     raise BlobError("it is of other tasks, or other versions of phyloop or its libraries made it")
             except (BlobError, OSError) as error:
-                self._leave_aside(path, str(error))
+                _leave_aside(path, str(error))
                 continue
             fields = event("checkpoint-taken", file=path.name, rounds=rounds_done, trials=list(self.trials))
             _log.info("%d rounds of %s are taken from %s", rounds_done, self._trials, path, extra=fields)
             self._rounds = rounds_done
-            yield Saved(rounds_done=rounds_done, state=found.state)
+            yield Saved(rounds_done=rounds_done, state=state)
         self._rounds = 0
 
     def refuse(self, saved: Saved, why: str) -> None:
         """See `fl.checkpoints.Checkpoints.refuse`."""
-        self._leave_aside(self._path(saved.rounds_done), f"it is not of this task: {why}")
+        _leave_aside(self._path(saved.rounds_done), f"it is not of this task: {why}")
 
     def due(self, rounds_done: int) -> bool:
         """See `fl.checkpoints.Checkpoints.due`."""
@@ -105,59 +113,48 @@ class TaskCheckpoints:
     def save(self, rounds_done: int, state: State) -> None:
         """See `fl.checkpoints.Checkpoints.save`."""
         self._rounds = rounds_done
-        about = {"rounds_done": rounds_done, **self._about()}
+        folder, trials = self.policy.folder, list(self.trials)
         try:
             # The folder of the run itself is not made: another machine may not have it.
-            self.policy.folder.mkdir(exist_ok=True)
-            write_checkpoint(self._path(rounds_done), Checkpoint(about=about, state=state))
+            folder.mkdir(exist_ok=True)
+            write_checkpoint(self._path(rounds_done), about=self._about(rounds_done), state=state)
             for old in self._files()[_GENERATIONS:]:
                 old.unlink(missing_ok=True)
         except OSError as error:
-            self._say_that_nothing_is_kept(error)
+            if folder not in _unwritable:
+                _unwritable.add(folder)
+                says = "%s cannot be kept in %s (%s); they go on, and begin anew after an interruption"
+                fields = event("checkpoint-failed", trials=trials, reason=str(error))
+                _log.warning(says, f"checkpoints of {self._trials}", folder, error.strerror or error, extra=fields)
         else:
             seconds = round(time.monotonic() - self._asked_s, 3)
-            fields = event("checkpoint-saved", rounds=rounds_done, trials=list(self.trials), seconds=seconds)
+            fields = event("checkpoint-saved", rounds=rounds_done, trials=trials, seconds=seconds)
             _log.debug("checkpoint of %s after %d rounds", self._trials, rounds_done, extra=fields)
         self._last_s = time.monotonic()
         self._took_s = self._last_s - self._asked_s
-
-    def _leave_aside(self, path: Path, why: str) -> None:
-        fields = event("checkpoint-refused", file=path.name, reason=why)
-        _log.warning("%s is left aside: %s; an older one is taken, or the task begins anew", path, why, extra=fields)
-
-    def _say_that_nothing_is_kept(self, error: OSError) -> None:
-        if self.policy.folder in _told_of:
-            return
-        _told_of.add(self.policy.folder)
-        _log.warning(
-            "how far %s have come cannot be kept in %s (%s); they go on, and would begin anew after an interruption",
-            self._trials,
-            self.policy.folder,
-            error.strerror or error,
-            extra=event("checkpoint-failed", trials=list(self.trials), reason=str(error)),
-        )
 
     def _path(self, rounds_done: int) -> Path:
         return self.policy.folder / f"{self.digest}.{rounds_done}.ckpt"
 
     def _files(self) -> list[Path]:
         """Of these trials, the newest first."""
-        found = [one for one in _matching(self.policy.folder, _NAME) if one.name.startswith(self.digest)]
+        found = [one for one in _checkpoints_in(self.policy.folder) if one.name.startswith(self.digest)]
         return sorted(found, key=lambda path: int(path.name.split(".")[1]), reverse=True)
 
     @property
     def _trials(self) -> str:
         return f"trials {min(self.trials)} to {max(self.trials)}"
 
-    def _about(self) -> dict[str, Any]:
+    def _about(self, rounds_done: int) -> dict[str, Any]:
         return {
+            "rounds_done": rounds_done,
             "tasks": [task_id(self.physics, trial) for trial in self.trials],
             "versions": {name: find_version(candidates) for name, candidates in PACKAGES.items()},
         }
 
 
 def digest_of(physics: str, trials: Sequence[int]) -> str:
-    """Names the files of trials that are computed together."""
+    """Return the name of the files of trials that are computed together."""
     text = canonical_json({"physics": physics, "trials": list(trials), "version": VERSION})
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -168,25 +165,84 @@ def discard(folder: Path, *, tasks: Collection[str], digests: Collection[str] = 
     `torn`: files that killed processes left half written go as well; no other process may be at work. Files that
     cannot be read are left where they are: they may be another version's.
     """
-    gone = _matching(folder, _UNFINISHED) if torn else []
-    for path in _matching(folder, _NAME):
+    for path in _checkpoints_in(folder):
         # Trials that were begun again in smaller groups have files of other names.
-        with suppress(BlobError, OSError):
-            if path.name.split(".")[0] in digests or _is_finished(read_about(path).get("tasks"), tasks):
-                gone.append(path)
-    for path in gone:
-        with suppress(OSError):
-            path.unlink()
+        with suppress(BlobError, OSError, LookupError, TypeError):
+            if path.name.split(".")[0] in digests or set(read_about(path)["tasks"]) <= set(tasks):
+                path.unlink()
     with suppress(OSError):
+        for path in folder.glob(".*.ckpt.*.tmp") if torn else ():
+            path.unlink()
         folder.rmdir()
 
 
-def _is_finished(found: Any, tasks: Collection[str]) -> bool:
-    return fits(found, [str]) and bool(found) and set(found) <= set(tasks)
+def write_checkpoint(path: Path, *, about: Mapping[str, Any], state: State) -> None:
+    """Write the file whole or not at all; one that a power cut tears does not verify, and the older one is taken.
+
+    Raises OSError; TypeError or ValueError for a state that no blob holds.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+
+    def place_of(value: object) -> object:
+        if isinstance(value, Mapping):
+            return dict(value)
+        if not isinstance(value, np.ndarray):
+            raise TypeError(f"a checkpoint cannot hold a {type(value).__name__}")
+        arrays[name := str(len(arrays))] = value
+        return {_ARRAY: name}
+
+    text = json.dumps(state, default=place_of)
+    # Not deflated: weights hardly shrink, and a checkpoint must not hold up the rounds.
+    parts = pack_parts(arrays, about={"version": VERSION, "about": dict(about), "state": text}, compress=False)
+    with Replacement(path) as file:
+        file.writelines(parts)
 
 
-def _matching(folder: Path, names: re.Pattern[str]) -> list[Path]:
+def read_checkpoint(path: Path) -> tuple[Mapping[str, Any], State]:
+    """Return what a file is a checkpoint of, and the state. Raises BlobError for other files, OSError."""
+    blob = unpack(_mapped(path))
+    about = _checked(blob.about)
+
+    def rebuilt(part: dict[str, Any]) -> Any:
+        return blob.array(str(part[_ARRAY])) if _ARRAY in part else part
+
     try:
-        return sorted(path for path in folder.iterdir() if names.fullmatch(path.name))
+        state = json.loads(about["state"], object_hook=rebuilt)
+    except (ValueError, RecursionError) as error:
+        raise BlobError(f"its state cannot be read ({error})") from error
+    if not fits(state, {}):
+        raise BlobError("its state is not a mapping")
+    return about["about"], state
+
+
+def read_about(path: Path) -> Mapping[str, Any]:
+    """Return what a file says it is a checkpoint of, its arrays unread. Raises as `read_checkpoint` does."""
+    about: Mapping[str, Any] = _checked(about_of(_mapped(path)))["about"]
+    return about
+
+
+def _mapped(path: Path) -> mmap:
+    """Map a file: one that claims terabytes takes no memory before its SHA-256 fails."""
+    with os.fdopen(open_plain(path), "rb") as file:
+        try:
+            return mmap(file.fileno(), 0, access=ACCESS_READ)
+        except ValueError as error:
+            raise BlobError("it is empty") from error
+
+
+def _checked(about: Mapping[str, Any]) -> Mapping[str, Any]:
+    if about.get("version") != VERSION or not fits(about, {"about": {}, "state": str}):
+        raise BlobError(f"it is not a checkpoint of version {VERSION}")
+    return about
+
+
+def _checkpoints_in(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
     except OSError:
         return []
+
+
+def _leave_aside(path: Path, why: str) -> None:
+    fields = event("checkpoint-refused", file=path.name, reason=why)
+    _log.warning("%s is left aside: %s; an older one is taken, or the task begins anew", path, why, extra=fields)

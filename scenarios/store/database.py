@@ -10,19 +10,19 @@ The file is born complete and uses a rollback journal, so that between two write
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from scenarios.files.plain_files import DATABASE, JOURNAL, LOCK
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.blobs import Part, about_of, pack, pack_parts
+from scenarios.store.blobs import Arrays, Part, about_of, pack, pack_parts, unpack
 
-STORE_VERSION = 5
+STORE_VERSION = 6
 PAGE = 8192
 APPLICATION_ID = 0x7068796C  # "phyl": tells our file from any other SQLite database
 MOST_ROW = 1 << 28
@@ -31,10 +31,8 @@ MOST_PART = 1 << 27
 """Bytes of a row of `parts`: the counts of a million devices are more than SQLite takes in one."""
 PART_BITS = 16
 """A row of `parts` is numbered by its row of `fronts` and its place, in these last bits."""
-SEAL = 0
 
 REMEDY = "run the scenario into this folder again: what still verifies is kept, the rest is computed again"
-_NEW_FOLDER = "run the scenario into a new folder"
 _TABLES = frozenset(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, data BLOB NOT NULL)" for name in ("fronts", "parts"))
 _SIGNS = ("decode", "malformed", "no such table", "no such column", "disk I/O", "file format")
 """Words of SQLite's operational errors that mean damage."""
@@ -70,7 +68,7 @@ def telling_damage(path: Path) -> Iterator[None]:
 
 
 def unwritable(path: Path, error: Exception) -> ScenarioError:
-    """Return the error for a disk that takes no more."""
+    """Return the error for a disk that refuses results."""
     return ScenarioError(
         file=path,
         problem=f"results cannot be written ({error})",
@@ -85,11 +83,8 @@ def create(path: Path, identity: Mapping[str, Any]) -> None:
     with closing(_connect(new, mode="rwc")) as database:
         database.execute(f"PRAGMA page_size = {PAGE}")
         database.execute("BEGIN")
-        for statement in (
-            *_TABLES,
-            f"PRAGMA application_id = {APPLICATION_ID}",
-            f"PRAGMA user_version = {STORE_VERSION}",
-        ):
+        settings = (f"PRAGMA application_id = {APPLICATION_ID}", f"PRAGMA user_version = {STORE_VERSION}")
+        for statement in (*_TABLES, *settings):
             database.execute(statement)
         put(database, 1, {"records": {"store": identity}})
         database.execute("COMMIT")
@@ -98,22 +93,15 @@ def create(path: Path, identity: Mapping[str, Any]) -> None:
     new.replace(path)
 
 
-def open_to_read(path: Path) -> sqlite3.Connection:
-    """Open a checked store to read it. A transaction of a killed run is rolled back where the disk lets us.
+def open_checked(path: Path, *, write: bool) -> sqlite3.Connection:
+    """Open a store of this version. To read, a transaction of a killed run is rolled back where the disk lets us.
 
-    Raises ScenarioError for a file that is no store of this version, DamagedStoreError for a damaged one.
+    Raises ScenarioError for a file that is not such a store, DamagedStoreError for a damaged one.
     """
-    free = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-    connection = open_to_write(path, mode="rw" if free else "ro")
-    connection.execute("PRAGMA query_only = ON")
-    return connection
-
-
-def open_to_write(path: Path, *, mode: str = "rw") -> sqlite3.Connection:
-    """Open a checked store to write to it; the caller holds the lock. Raises as `open_to_read` does."""
     _check_header(path)
+    free = write or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
     with telling_damage(path):
-        connection = _connect(path, mode=mode)
+        connection = _connect(path, mode="rw" if free else "ro")
     try:
         # A schema that is not exactly ours is refused before any row is read: rows might be computed.
         with telling_damage(path):
@@ -125,13 +113,16 @@ def open_to_write(path: Path, *, mode: str = "rw") -> sqlite3.Connection:
             raise ScenarioError(
                 file=path,
                 problem="holds tables, views or triggers that phyloop did not write",
-                remedy=f"ask for the folder again, or {_NEW_FOLDER}",
+                remedy="ask for the folder again, or run the scenario into a new folder",
             )
+        if not write:
+            connection.execute("PRAGMA query_only = ON")
     except BaseException as error:
         connection.close()
         if isinstance(error, sqlite3.OperationalError):
+            problem = f"cannot be read ({error})"
             raise ScenarioError(
-                file=path, problem=f"cannot be read ({error})", remedy="copy the folder to a disk you can write to"
+                file=path, problem=problem, remedy="copy the folder to a disk you can write to"
             ) from error
         raise
     return connection
@@ -141,10 +132,9 @@ def _connect(path: Path, *, mode: str) -> sqlite3.Connection:
     # isolation_level None: transactions begin and end where the code says so. 30 s cover the commit of another process.
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=30.0)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_ROW)
-    connection.execute("PRAGMA trusted_schema = OFF")  # the file may come from others
-    connection.execute("PRAGMA cell_size_check = ON")
-    # EXTRA: a power cut after a commit must not bring the journal back. One more wait for the disk per batch.
-    connection.execute("PRAGMA synchronous = EXTRA")
+    # The file may come from others. EXTRA: a power cut after a commit must not bring the journal back.
+    for setting in ("trusted_schema = OFF", "cell_size_check = ON", "synchronous = EXTRA"):
+        connection.execute(f"PRAGMA {setting}")
     return connection
 
 
@@ -157,25 +147,55 @@ def _check_header(path: Path) -> None:
             raise damaged(path, "it does not begin as a store")
         raise ScenarioError(file=path, problem="is not a phyloop result store", remedy="choose another folder")
     if version != STORE_VERSION:
-        age, remedy = ("an earlier", _NEW_FOLDER) if version < STORE_VERSION else ("a newer", "upgrade phyloop")
         raise ScenarioError(
             file=path,
-            problem=f"was written by {age} phyloop (store version {version}, not {STORE_VERSION})",
-            remedy=f"{remedy}, or read this folder with the phyloop that wrote it",
+            problem=f"was written by another phyloop (store version {version}, not {STORE_VERSION})",
+            remedy="run the scenario into a new folder, or read this one with the phyloop that wrote it",
         )
     if front[18:20] != b"\1\1":
         raise damaged(path, "its header names a journal that phyloop does not use")
 
 
+def repair(path: Path, identity: Mapping[str, Any]) -> Path:
+    """Put a store with the rows that verify in the place of a damaged one; return the copy that is kept of that.
+
+    The caller holds the lock. Raises OSError and sqlite3.Error where the disk refuses; nothing has changed then.
+    """
+    new = path.with_name(f"{DATABASE}.repaired")
+    create(new, identity)
+    try:
+        with closing(open_checked(new, write=True)) as target:
+            target.execute("BEGIN")
+            with suppress(ScenarioError), closing(open_checked(path, write=False)) as source:
+                _copy_verified(source, target)
+            target.execute("COMMIT")
+        aside = next(one for k in count(1) if not (one := path.with_name(f"results.damaged-{k}.sqlite")).exists())
+        shutil.copyfile(path, aside)
+        with suppress(FileNotFoundError):  # a journal that stayed would be rolled into the new file
+            path.with_name(JOURNAL).replace(aside.with_name(f"{aside.name}-journal"))
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    return aside
+
+
+def _copy_verified(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Copy the rows that verify, one by one, behind the first."""
+    kept, last = 1, None
+    with suppress(sqlite3.Error, *READ_ERRORS):
+        (last,) = source.execute("SELECT min(max(id), 10000000) FROM fronts").fetchone()
+    for number in range(2, (last or 0) + 1):
+        with suppress(sqlite3.Error, *READ_ERRORS):
+            front, data = read_bytes(source, number)
+            unpack(front, data)
+            kept += 1
+            put_packed(target, kept, front, data)
+
+
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def put(
-    database: sqlite3.Connection,
-    number: int,
-    about: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]] | None = None,
-) -> None:
+def put(database: sqlite3.Connection, number: int, about: Mapping[str, Any], arrays: Arrays | None = None) -> None:
     """Write a row and the seal, within a transaction of the caller's. ValueError for what no blob can hold."""
     front, *parts = pack_parts(arrays or {}, about=about)
     put_packed(database, number, front, b"".join(parts))
@@ -187,7 +207,7 @@ def put_packed(database: sqlite3.Connection, number: int, front: Part, data: byt
     for part, start in enumerate(range(0, len(data), MOST_PART)):
         row = (number << PART_BITS) + part, data[start : start + MOST_PART]
         database.execute("INSERT INTO parts VALUES (?, ?)", row)
-    database.execute("INSERT OR REPLACE INTO fronts VALUES (?, ?)", (SEAL, pack({}, about={"rows": number})))
+    database.execute("INSERT OR REPLACE INTO fronts VALUES (0, ?)", (pack({}, about={"rows": number}),))
 
 
 def read_abouts(database: sqlite3.Connection) -> list[Mapping[str, Any]]:

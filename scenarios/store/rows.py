@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Literal, NamedTuple
 
-from numpy.typing import NDArray
-
-from scenarios.files.plain_json import fits
+from scenarios.files.plain_files import fits
+from scenarios.store.blobs import Arrays
 
 Status = Literal["done", "failed", "part"]
 
+REPORT = "report"
+"""Record of the files that the last report wrote, below the folder, and a digest of all that it was `made_from`."""
 _BATCH = {
     "ids": [str],
     "numbers": [int],
@@ -22,22 +23,15 @@ _BATCH = {
     "seconds": float,
     "finished_at": str,
 }
-REPORT = "report"
-"""Record of the files that the last report wrote, below the folder, and a digest of all that it was `made_from`."""
 _RECORDS: Mapping[str, Any] = {
-    "store": {"scenario": str, "study": str},
+    "store": dict.fromkeys(("scenario", "study"), str),
     "scenario": {"yaml": str},
     REPORT: {"made_from": str, "files": [str]},
-    "run": {
-        "command": str,
-        "provenance": {},
-        "started_at": str,
-        "finished_at": (str, None),
-        "status": str,
-        "planned": ({str: int}, None),
-    },
+    "run": dict.fromkeys(("command", "started_at", "status"), str)
+    | dict.fromkeys(("finished_at", "failure"), (str, None))
+    | {"provenance": {}, "planned": ({str: int}, None)},
 }
-"""Shapes of what nobody else checks, by the first word of the key."""
+"""Shapes of records, by the first word of the key; see `scenarios.files.plain_files.fits`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +51,21 @@ class NewBatch:
     status: Literal["done", "part"] = "done"
     extras: Sequence[Any] | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
-    arrays: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]] = field(default_factory=dict)
+    arrays: Arrays = field(default_factory=dict)
+
+    def as_about(self, now: str) -> dict[str, Any]:
+        """Return what the row of the batch is about."""
+        return {
+            **self.about,
+            "ids": list(self.ids),
+            "numbers": [int(one) for one in self.numbers],
+            "status": self.status,
+            # Names of files that are not text end up in errors.
+            "failures": {str(row): why.encode(errors="replace").decode() for row, why in self.failures.items()},
+            "extras": self.extras and list(self.extras),
+            "seconds": float(self.seconds),
+            "finished_at": now,
+        }
 
 
 class StoredTask(NamedTuple):
@@ -92,54 +100,37 @@ class Planned:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """One invocation that wrote to the store; `status` is running, killed, done, failed or interrupted."""
+    """One invocation that wrote to the store; `status` is running, killed, done, failed (`failure`) or interrupted."""
 
     command: str
     provenance: Mapping[str, Any]
     started_at: str
     finished_at: str | None = None
     status: str = "running"
+    failure: str | None = None
     planned: Planned | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class SavedScenario:
+class SavedScenario(NamedTuple):
     """The scenario as resolved: YAML text to read, `root` (plain values) to rebuild the plan from."""
 
     yaml: str
     root: Any
 
 
-def about_batch(batch: NewBatch, now: str) -> dict[str, Any]:
-    """Return what the row of a batch is about."""
-    return {
-        **batch.about,
-        "ids": list(batch.ids),
-        "numbers": [int(one) for one in batch.numbers],
-        "status": batch.status,
-        # Names of files that are no text end up in errors.
-        "failures": {str(row): why.encode(errors="replace").decode() for row, why in batch.failures.items()},
-        "extras": batch.extras and list(batch.extras),
-        "seconds": float(batch.seconds),
-        "finished_at": now,
-    }
-
-
-def tasks_of(about: Mapping[str, Any], *, batch: int = 0) -> list[StoredTask]:
+def tasks_of(about: Mapping[str, Any], *, batch: int) -> list[StoredTask]:
     """Return the tasks of a row. Raises ValueError for a row that nobody wrote."""
     records = about.get("records", {})
-    sound = fits(records, {}) and all(
-        fits(one, _RECORDS.get(key.partition("/")[0], {})) for key, one in records.items()
-    )
+    sound = fits(records, {}) and all(fits(one, _RECORDS.get(key.split("/")[0], {})) for key, one in records.items())
     if sound and "ids" not in about:
         return []
     if not (sound and fits(about, _BATCH) and about["status"] in ("done", "part")):
         raise ValueError("a row holds what phyloop does not write")
-    ids, failures, status = about["ids"], about["failures"], about["status"]
+    ids, failures = about["ids"], about["failures"]
     reasons = [failures.get(str(row)) for row in range(len(ids))] if failures else [None] * len(ids)
-    statuses = [status if reason is None else "failed" for reason in reasons]
+    statuses = [about["status"] if reason is None else "failed" for reason in reasons]
     extras = [None] * len(ids) if about["extras"] is None else about["extras"]
-    where = (repeat(about["seconds"]), repeat(about["finished_at"]), extras, repeat(batch), range(len(ids)))
     if not len(ids) == len(about["numbers"]) == len(extras):
         raise ValueError("a row has not one number for each task")
+    where = (repeat(about["seconds"]), repeat(about["finished_at"]), extras, repeat(batch), range(len(ids)))
     return list(map(StoredTask, ids, about["numbers"], statuses, reasons, *where))

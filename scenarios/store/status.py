@@ -1,33 +1,29 @@
-"""How far a run or a link study is, from what its folder holds: at any moment, without touching anything.
+"""Progress of a run or a link study, from its folder alone, at any moment.
 
 TensorFlow is not loaded, no plan is expanded and no result read: 100,000 tasks are counted in a fraction of a second.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from scenarios.files.heartbeat import read_heartbeat
-from scenarios.files.lock import holder
 from scenarios.files.log import LOG, OLDER
-from scenarios.files.plain_files import DATABASE, JOURNAL, open_plain
-from scenarios.files.plain_json import fits
-from scenarios.store.folder import RunFolder
+from scenarios.files.plain_files import DATABASE, JOURNAL, holder
+from scenarios.store.database import telling_damage
 from scenarios.store.rows import Planned
+from scenarios.store.store import Store
 
 RECENT_S = 300.0
 """The rate is that of the last so many seconds of a run that goes on."""
 _GUESS_FROM = 0.02
 """Share of the work that has to be done before the time left is guessed: the first rounds pay for compiling."""
-_TAIL_BYTES = 256 << 10
 
 State = Literal["running", "done", "interrupted", "failed", "killed", "not begun"]
 
@@ -82,27 +78,27 @@ class Status:
 
 def read_status(folder: Path, *, now: datetime | None = None) -> Status:
     """Return the status of a run folder; ScenarioError if it holds none."""
-    with RunFolder.open_existing(folder) as store:
-        held, pid = holder(folder)
-        return _status(store, held=held, pid=pid, now=datetime.now(UTC) if now is None else now)
+    with Store.open_existing(folder) as store, telling_damage(store.path):
+        return _status(store, now=datetime.now(UTC) if now is None else now)
 
 
-def _status(store: RunFolder, *, held: bool, pid: int | None, now: datetime) -> Status:
-    folder, runs = store.folder, store.read_runs()
+def _status(store: Store, *, now: datetime) -> Status:
+    folder, runs, (held, pid) = store.folder, store.read_runs(), holder(store.folder)
     last = runs[-1] if runs else None
     heart = read_heartbeat(folder)
-    if heart is not None and (last is None or heart["run"] != len(runs)):
+    if heart is not None and heart["run"] != len(runs):
         heart = None  # of an earlier run
     noted = "not begun" if last is None else last.status
     state: State = "running" if held else "killed" if noted == "running" else cast("State", noted)
-    started_at = None if last is None else last.started_at
     planned = None if last is None else last.planned
-    done, failed, left = _count(store, planned, since=started_at if held else None)
-    rate = None
-    if held and started_at is not None:
-        window = max(min(RECENT_S, (now - _time(started_at)).total_seconds()), 1.0)
-        rate = 60.0 / window * _stored_since(store, now - timedelta(seconds=window))
     live = heart if held else None
+    rate = None
+    if held and last is not None:
+        window = max(min(RECENT_S, (now - _time(last.started_at)).total_seconds()), 1.0)
+        # All times are written by `utc_now`: their order as text is theirs in time.
+        since = (now - timedelta(seconds=window)).isoformat(timespec="seconds")
+        rate = 60.0 / window * sum(task.status != "part" and task.finished_at >= since for task in store.history)
+    done, failed, left = _count(store, planned, since=last.started_at if held and last is not None else None)
     return Status(
         folder=str(folder),
         scenario=store.scenario_name,
@@ -121,9 +117,9 @@ def _status(store: RunFolder, *, held: bool, pid: int | None, now: datetime) -> 
         in_hand=() if live is None else tuple(live["in_hand"]),
         rate_per_minute=rate,
         left_s=_time_left(live, left, rate),
-        last_error=(_error_of_run(folder) if state == "failed" else None) or _last_failure(store),
+        last_error=_last_error(store),
         runs=len(runs),
-        started_at=started_at,
+        started_at=None if last is None else last.started_at,
         finished_at=None if last is None else last.finished_at,
         command=None if last is None else last.command,
         attempts=len(store.failed_before()),
@@ -131,8 +127,8 @@ def _status(store: RunFolder, *, held: bool, pid: int | None, now: datetime) -> 
     )
 
 
-def _count(store: RunFolder, planned: Planned | None, *, since: str | None) -> tuple[int, int, int | None]:
-    """Return how many tasks of the plan are done, failed and left."""
+def _count(store: Store, planned: Planned | None, *, since: str | None) -> tuple[int, int, int | None]:
+    """Return how many tasks of the plan are done, failed and left; `since`: start of a run that goes on."""
     numbers = Counter(task.status for task in store.tasks.values())
     done, failed = numbers["done"], numbers["failed"]
     if planned is None:
@@ -146,7 +142,11 @@ def _count(store: RunFolder, planned: Planned | None, *, since: str | None) -> t
     return done, failed, max(planned.tasks - done - failed - planned.skipped, 0)
 
 
-def _last_failure(store: RunFolder) -> LastError | None:
+def _last_error(store: Store) -> LastError | None:
+    """Return the error that ended the last run, if one did, or the youngest failure of a task."""
+    runs = store.read_runs()
+    if runs and runs[-1].status == "failed":
+        return LastError(at=runs[-1].finished_at or "", says=runs[-1].failure or "")
     failed = (task for task in store.tasks.values() if task.status == "failed")
     last = max(failed, key=lambda task: (task.batch, task.row), default=None)
     if last is None:
@@ -154,14 +154,8 @@ def _last_failure(store: RunFolder) -> LastError | None:
     return LastError(at=last.finished_at, says=last.failure or "", task=last.task_id, trial=last.trial)
 
 
-def _stored_since(store: RunFolder, since: datetime) -> int:
-    # All times are written by `utc_now`: their order as text is theirs in time.
-    text = since.isoformat(timespec="seconds")
-    return sum(task.status != "part" and task.finished_at >= text for task in store.history)
-
-
 def _time_left(heart: Mapping[str, Any] | None, left: int | None, rate: float | None) -> float | None:
-    """By the rounds that were done in this run, where they are known and enough, else by tasks."""
+    """Return the time left [s] by the rounds of this run, where enough of them are known, or by tasks."""
     if heart is not None and (to_do := heart["total"] - heart["restored"]) > 0 and heart["seconds"] > 0:
         done = min(heart["done"], to_do)
         return heart["seconds"] * (to_do - done) / done if done >= max(_GUESS_FROM * to_do, 1) else None
@@ -169,44 +163,18 @@ def _time_left(heart: Mapping[str, Any] | None, left: int | None, rate: float | 
 
 
 def _time(text: str) -> datetime:
-    try:
-        read = datetime.fromisoformat(text)
-    except ValueError:
-        return datetime.now(UTC)
+    read = datetime.fromisoformat(text)
     return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
-def _error_of_run(folder: Path) -> LastError | None:
-    """Why the last run ended, as the log tells it."""
-    try:
-        with os.fdopen(open_plain(folder / LOG), "rb") as file:
-            file.seek(-min(_TAIL_BYTES, file.seek(0, 2)), 2)
-            lines = file.read().decode(errors="replace").splitlines()
-    except OSError:
-        return None
-    for line in reversed(lines):
-        try:
-            told = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if fits(told, {"event": str, "time": str, "says": str}) and told["event"] == "run-ended":
-            return LastError(at=told["time"], says=told["says"])
-    return None
-
-
 def _sizes(folder: Path) -> dict[str, int]:
-    sizes = {
-        "store": sum(_size(folder / name) for name in (DATABASE, JOURNAL)),
-        "log": _size(folder / LOG) + _size(folder / OLDER),
-        "all": 0,
-    }
-    with contextlib.suppress(OSError):
-        sizes["all"] = sum(_size(file) for file in folder.rglob("*") if not file.is_symlink())
-    return sizes
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size if file.is_file() else 0
-    except OSError:
-        return 0
+    """Return the bytes on disk of the store, of the log and of all files."""
+    sizes: Counter[str] = Counter(store=0, log=0, all=0)
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # gone since it was listed
+            if file.is_file() and not file.is_symlink():
+                size, name = file.stat().st_size, file.relative_to(folder).as_posix()
+                sizes["all"] += size
+                sizes["store"] += size * (name in (DATABASE, JOURNAL))
+                sizes["log"] += size * (name in (LOG, OLDER))
+    return dict(sizes)

@@ -1,4 +1,4 @@
-"""Trials of learning as blobs, for the store and for what workers send: many results in a few large arrays.
+"""Trials of learning as arrays and texts of a batch: many results in a few large arrays.
 
 The arrays of a blob, one row per trial: `metrics/NAME`; `TABLE/NAME` for each table of `fl.results.TrialResult`;
 `ledger/NAME`, the columns of the privacy ledger. `account` says which of `accounts`, texts in `about`, is whose.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
@@ -19,19 +18,15 @@ from numpy.typing import NDArray
 from fl.results import PrivacyAccount, TrialResult
 from privacy.events.claims import Claim
 from privacy.events.events import Ledger
-from scenarios.store.blobs import Blob, BlobError, pack, unpack
+from scenarios.store.blobs import Arrays, Blob, BlobError
 
 SeriesTable = Literal["rounds", "link", "privacy", "bursts", "devices", "pictures"]
 SERIES_TABLES: tuple[SeriesTable, ...] = ("rounds", "link", "privacy", "bursts", "devices", "pictures")
-METRICS = "metrics"
 
-_LEDGER, _ACCOUNT, _ACCOUNTS = "ledger", "account", "accounts"
 _MOST_ROWS = 1000
 _MOST_BYTES = 1 << 26
 """Bytes of the arrays of a blob, before they are deflated, unless one trial has more."""
 _KINDS = (np.dtype(np.int64), np.dtype(np.float64))
-
-Tables = dict[str, Mapping[str, NDArray[Any]]]
 
 
 def alike(results: Iterable[TrialResult]) -> list[list[TrialResult]]:
@@ -48,19 +43,15 @@ def alike(results: Iterable[TrialResult]) -> list[list[TrialResult]]:
     return pieces
 
 
-Packing = tuple[dict[str, Any], dict[str, NDArray[Any] | Sequence[NDArray[Any]]]]
-
-
-def arrays_of(results: Sequence[TrialResult]) -> Packing:
+def arrays_of(results: Sequence[TrialResult]) -> tuple[dict[str, Any], Arrays]:
     """Return the texts of accounts and the arrays of trials that are alike, for `scenarios.store.blobs.pack`.
 
-    Raises ValueError for an array that is neither int64 nor float64, or a metric that is no number.
+    Raises ValueError for an array that is neither int64 nor float64, or a metric that is not a number.
     """
     tables = [_tables(one) for one in results]
     # Plus zero: without minus zero, as tables show numbers.
     arrays: dict[str, NDArray[Any] | Sequence[NDArray[Any]]] = {
-        f"{METRICS}/{name}": np.array([float(one.metrics[name]) + 0.0 for one in results])
-        for name in results[0].metrics
+        f"metrics/{name}": np.array([float(one.metrics[name]) + 0.0 for one in results]) for name in results[0].metrics
     }
     for table, first in tables[0].items():
         for name, array in first.items():
@@ -71,56 +62,27 @@ def arrays_of(results: Sequence[TrialResult]) -> Packing:
     texts = {number: account_text(account) for number, account in accounts.items()}
     lines = list(dict.fromkeys(texts.values()))
     if lines:
-        arrays[_ACCOUNT] = np.array([lines.index(texts[id(one.account)]) for one in results])
-    return {_ACCOUNTS: lines}, arrays
-
-
-def pack_trials(results: Iterable[TrialResult]) -> list[bytes]:
-    """Return the blobs of trials for who has no store, without what is not stored; raises as `arrays_of` does."""
-    blobs = []
-    for some in alike(results):
-        about, arrays = arrays_of(some)
-        blobs.append(pack(arrays, about={**about, "trials": [(one.trial, one.failure) for one in some]}))
-    return blobs
-
-
-def unpack_trials(blobs: Iterable[bytes]) -> list[TrialResult]:
-    """Return the trials of `pack_trials`, in the order of their numbers. Raises BlobError for other bytes."""
-    results = []
-    for blob in map(unpack, blobs):
-        trials = blob.about["trials"]
-        tables = {table: table_of(blob, table, rows=len(trials)) for table in SERIES_TABLES}
-        accounts, metrics = accounts_of(blob, len(trials)), metrics_of(blob, len(trials))
-        for row, (trial, failure) in enumerate(trials):
-            series: dict[str, Any] = {
-                table: {name: rows[row] for name, rows in arrays.items()} for table, arrays in tables.items()
-            }
-            numbers = {name: values[row] for name, values in metrics.items()}
-            results.append(TrialResult(trial=trial, metrics=numbers, account=accounts[row], failure=failure, **series))
-    return sorted(results, key=lambda one: one.trial)
+        arrays["account"] = np.array([lines.index(texts[id(one.account)]) for one in results])
+    return {"accounts": lines}, arrays
 
 
 def table_of(blob: Blob, table: str, *, rows: int) -> dict[str, NDArray[Any]]:
     """Return the arrays of a table by name, one row per trial. Raises BlobError for any other blob."""
-    arrays = blob.rows_of(f"{table}/", rows=rows)
+    prefix = f"{table}/"
+    arrays = {name.removeprefix(prefix): blob.array(name) for name in blob.names if name.startswith(prefix)}
     for name, array in arrays.items():
-        if array.dtype not in _KINDS:
-            raise BlobError(f"{table} {name} has type {array.dtype}")
+        if array.dtype not in _KINDS or array.shape[:1] != (rows,):
+            raise BlobError(f"{table} {name} is not an array of numbers with one row for each of {rows} tasks")
     return arrays
-
-
-def metrics_of(blob: Blob, rows: int) -> dict[str, list[float]]:
-    """Return the metrics by name, one number per trial. Raises BlobError for any other blob."""
-    return {name: values.tolist() for name, values in table_of(blob, METRICS, rows=rows).items()}
 
 
 def accounts_of(blob: Blob, rows: int) -> list[PrivacyAccount | None]:
     """Return the privacy account of each trial. Raises ValueError, LookupError or TypeError for any other blob."""
-    if _ACCOUNT not in blob.names:
+    if "account" not in blob.names:
         return [None] * rows
-    lines, ledger = blob.about[_ACCOUNTS], table_of(blob, _LEDGER, rows=rows)
+    lines, ledger = blob.about["accounts"], table_of(blob, "ledger", rows=rows)
     found: list[PrivacyAccount | None] = []
-    for row, which in enumerate(blob.array(_ACCOUNT).tolist()):
+    for row, which in enumerate(blob.array("account").tolist()):
         about, published = _parsed(lines[which])
         columns = {name: array[row] for name, array in ledger.items()}
         found.append(PrivacyAccount(ledger=Ledger.from_dict(about, **columns), published=published))
@@ -137,13 +99,7 @@ def account_text(account: PrivacyAccount) -> str:
         {**vars(claim), "epsilon": claim.epsilon if math.isfinite(claim.epsilon) else "inf"}
         for claim in account.published
     ]
-    # Pickled, because 1, 1.0 and True are equal and have other texts.
-    return _text(pickle.dumps({"ledger": account.ledger.to_dict(), "published": claims}))
-
-
-@lru_cache(maxsize=16)
-def _text(pickled: bytes) -> str:
-    return json.dumps(pickle.loads(pickled), sort_keys=True, allow_nan=False)
+    return json.dumps({"ledger": account.ledger.to_dict(), "published": claims}, sort_keys=True, allow_nan=False)
 
 
 @lru_cache(maxsize=16)
@@ -164,5 +120,5 @@ def ledger_columns(account: PrivacyAccount | None) -> dict[str, NDArray[np.float
     return {name: array for name, array in columns.items() if array is not None}
 
 
-def _tables(result: TrialResult) -> Tables:
-    return {**{table: getattr(result, table) for table in SERIES_TABLES}, _LEDGER: ledger_columns(result.account)}
+def _tables(result: TrialResult) -> dict[str, Mapping[str, NDArray[Any]]]:
+    return {**{table: getattr(result, table) for table in SERIES_TABLES}, "ledger": ledger_columns(result.account)}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from scenarios.files.replacement import Replacement, writing
 from scenarios.report.tables.table import csv_row
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.folder import identity_of
 from scenarios.store.store import Store
 
 if TYPE_CHECKING:
@@ -28,12 +27,12 @@ _STUDIES = {
 
 def study_in(folder: Path) -> Study:
     """Return the study that a run folder holds. ScenarioError if it holds none."""
-    kind = identity_of(folder)["study"]
-    if kind not in _STUDIES:
-        problem = f"holds a study of an unknown kind ({kind})"
-        raise ScenarioError(file=folder, problem=problem, remedy="upgrade phyloop")
-    module, name = _STUDIES[kind]
     with Store.open_existing(folder) as store:
+        kind = store.identity["study"]
+        if kind not in _STUDIES:
+            problem = f"holds a study of an unknown kind ({kind})"
+            raise ScenarioError(file=folder, problem=problem, remedy="upgrade phyloop")
+        module, name = _STUDIES[kind]
         study: Study = getattr(import_module(module), name).reload(store)
     return study
 

@@ -92,7 +92,7 @@ class LearningStudy(Study):
     def compute(self, batches: Iterable[Job], *, progress: Progress) -> Generator[Finished, None, None]:
         """See `Study`. Without a job no engine is started: TensorFlow takes seconds to load."""
         if batches != ():
-            yield from self._engine.run(batches, on_progress=progress.advance, on_restored=progress.restored)
+            yield from self._engine.run(batches, progress=progress)
 
     def keep(self, store: Store, results: Finished, *, progress: Progress) -> int:
         """See `Study`; deletes the checkpoints of the job."""

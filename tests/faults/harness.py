@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.files.plain_files import DATABASE
-from scenarios.store.folder import RunFolder
+from scenarios.store.store import Store
 
 PATIENCE_S = 300
 """Beyond any machine that is merely busy."""
@@ -150,7 +150,7 @@ def stored(run: Path) -> dict[str, tuple[Any, ...]]:
     """Every stored task with all that its row says: one that was computed again has another time."""
     if not (run / DATABASE).exists():
         return {}
-    with RunFolder.open_existing(run) as store:
+    with Store.open_existing(run) as store:
         tasks = dict(store.tasks)
         assert len(store.history) == len(tasks), "a task is stored twice"
     return {task_id: (task.status, task.seconds, task.finished_at) for task_id, task in tasks.items()}

@@ -11,11 +11,9 @@ import typer
 
 from scenarios.cli.app import named
 from scenarios.files.heartbeat import PROGRESS, read_heartbeat
-from scenarios.files.lock import take_lock
 from scenarios.files.log import LOG, logged, logger
-from scenarios.files.plain_files import DATABASE, LOCK, RESOLVED, open_plain, refuse_replaced
+from scenarios.files.plain_files import DATABASE, LOCK, RESOLVED, holder, open_plain, refuse_replaced, take_lock
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.status import holder
 
 IN_PLACE = (DATABASE, f"{DATABASE}-journal", LOCK)
 
@@ -39,7 +37,7 @@ def test_a_run_writes_through_nothing_that_stands_in_the_place_of_its_files(
     folder.mkdir()
     precious.write_text("keep me")
     replace(folder / name, kind=kind, leading_to=precious)
-    with pytest.raises(ScenarioError, match=f"{name}: is a {kind} where a run keeps a plain file; move it away"):
+    with pytest.raises(ScenarioError, match=f"{name}: is not a plain file, and a run writes here; move it away"):
         refuse_replaced(folder)
 
 
@@ -48,7 +46,7 @@ def test_what_a_run_replaces_as_a_whole_may_be_a_link_and_no_folder(tmp_path: Pa
     refuse_replaced(tmp_path)
     (tmp_path / RESOLVED).unlink()
     (tmp_path / RESOLVED).mkdir()
-    with pytest.raises(ScenarioError, match=f"{RESOLVED}: is a folder"):
+    with pytest.raises(ScenarioError, match=f"{RESOLVED}: is not a plain file"):
         refuse_replaced(tmp_path)
 
 
@@ -84,7 +82,7 @@ def test_status_waits_for_no_pipe_and_follows_no_link(tmp_path: Path, kind: str)
 def test_nothing_but_a_plain_file_is_opened(tmp_path: Path) -> None:
     before = set(Path("/proc/self/fd").iterdir()) if sys.platform == "linux" else None
     for path in (Path("/dev/zero"), tmp_path):
-        with pytest.raises(OSError, match="no plain file"):
+        with pytest.raises(OSError, match="not a plain file"):
             open_plain(path)
     assert before is None or set(Path("/proc/self/fd").iterdir()) == before
 

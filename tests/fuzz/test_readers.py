@@ -31,7 +31,7 @@ from fl.tasks.base import LearningError
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario, resolved_data
 from scenarios.store.blobs import BlobError, pack, unpack
-from scenarios.store.checkpoint_files import Checkpoint, read_checkpoint, write_checkpoint
+from scenarios.store.checkpoints import read_checkpoint, write_checkpoint
 from scenarios.store.store import Store
 from scenarios.studies.stored import stored_scenario
 
@@ -89,7 +89,7 @@ def archive_bytes() -> bytes:
 
 
 def checkpoint_bytes(folder: Path) -> bytes:
-    write_checkpoint(folder / "fine", Checkpoint(about={"tasks": ["a"]}, state=FINE))
+    write_checkpoint(folder / "fine", about={"tasks": ["a"]}, state=FINE)
     return (folder / "fine").read_bytes()
 
 

@@ -16,11 +16,11 @@ def forged(header: Any, *, parts: bytes = b"", length: int | None = None) -> byt
     deflated = zlib.compress(text)
     size = len(deflated) if length is None else length
     rest = size.to_bytes(4, "little") + deflated
-    return b"phyblob2" + hashlib.sha256((rest + parts)[: 4 + size]).digest() + rest + parts
+    return b"phyblob3" + hashlib.sha256((rest + parts)[: 4 + size]).digest() + rest + parts
 
 
 def forged_array(*entry: object, parts: bytes = b"", **about: object) -> bytes:
-    """The blob of one array that has this entry: name, dtype, shape, rows, lengths of planes."""
+    """The blob of one array that has this entry: name, dtype, dtype written, shape, rows, bytes."""
     return forged({"about": about, "arrays": [list(entry)]}, parts=parts)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fl.results import TrialResult
 from scenarios.engine.batch import Finished, Job
+from scenarios.engine.study import Progress
 
 
 @dataclass
@@ -26,14 +27,7 @@ class Known:
     error: Exception | None = None
     computed: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
 
-    def run(
-        self,
-        jobs: Iterable[Job],
-        *,
-        on_progress: Callable[[int], None],
-        on_restored: Callable[[int], None] | None = None,
-    ) -> Iterator[Finished]:
-        del on_restored
+    def run(self, jobs: Iterable[Job], *, progress: Progress) -> Iterator[Finished]:
         for job in jobs:
             if self.error is not None:
                 raise self.error
@@ -42,7 +36,7 @@ class Known:
             self.computed.append((job.point.index, job.trials))
             for piece in [(one,) for one in job.trials] if self.one_by_one else [job.trials]:
                 time.sleep(self.seconds)
-                on_progress(len(piece) * job.point.scenario.learning.rounds)
+                progress.advance(len(piece) * job.point.scenario.learning.rounds)
                 rest = job.trials[job.trials.index(piece[-1]) + 1 :]
                 yield Finished(
                     job=Job(point=job.point, trials=piece),

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from scenarios.engine.batch import Finished, InProcess, Job
+from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Point
 from scenarios.schema.loader import load_scenario
@@ -98,7 +99,7 @@ def _digest(array: np.ndarray | np.float64) -> str:
 
 def main(out: str, names: Sequence[str]) -> None:
     """Compute the jobs here and write what came of them."""
-    Path(out).write_text(json.dumps(digests(InProcess().run(small_jobs(names), on_progress=lambda _: None))))
+    Path(out).write_text(json.dumps(digests(InProcess().run(small_jobs(names), progress=Progress()))))
 
 
 if __name__ == "__main__":

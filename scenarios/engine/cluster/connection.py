@@ -1,4 +1,4 @@
-"""Where orders go: worker processes of our own, or a scheduler that somebody started."""
+"""Clients of a dask scheduler: with worker processes of our own, or of a scheduler that is running."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import logging
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -17,8 +16,7 @@ from distributed import Client, LocalCluster, Nanny
 
 from scenarios.engine.cluster.compatibility import refuse_other_versions, versions
 from scenarios.engine.cluster.task import introduce, refuse_threads
-from scenarios.engine.interruption import stop_if_asked
-from scenarios.engine.options import SCHEDULER, WORKERS, ClusterLostError
+from scenarios.engine.options import SCHEDULER, WORKERS
 from scenarios.engine.threads import thread_variables, threads_per_worker
 from scenarios.files.provenance import find_cpu_model
 from scenarios.schema.errors import ScenarioError
@@ -28,104 +26,12 @@ ALLOWED_LOSSES = 3
 
 _ANSWER_S = 10.0
 """A scheduler that is there answers within this time."""
-_RETRY_S = 1.0
-_COUNT_S = 2.0
 _STOP_S = 5.0
 """How long the end of what was told to end is waited for."""
 
 
-class Connection:
-    """A scheduler in this process with workers of its own: it is there as long as we are."""
-
-    def __init__(self, client: Client, *, workers: int = 0) -> None:
-        self.client, self._workers = client, workers
-
-    def num_workers(self) -> int:
-        """Workers that are there, or were a moment ago."""
-        return self._workers
-
-    def renew(self) -> None:
-        """Connect again after the scheduler was lost; raises ClusterLostError."""
-        raise ClusterLostError("the scheduler of this process has stopped")
-
-
-class _Running(Connection):
-    """A scheduler somewhere else."""
-
-    def __init__(self, address: str, *, patience_s: float, tell: Callable[[str], None]) -> None:
-        self._address, self._patience_s, self._tell = address, patience_s, tell
-        self._told_of: set[str] = set()
-        self._counted = float("-inf")
-        try:
-            client = _client(address, timeout_s=_ANSWER_S)
-        except OSError as error:
-            raise ScenarioError(
-                key=SCHEDULER,
-                value=address,
-                problem=f"no dask scheduler answers within {_ANSWER_S:.0f} s",
-                remedy=f"start one with dask scheduler, or leave this out and give {WORKERS}",
-            ) from error
-        super().__init__(client)
-        self._look()
-
-    def num_workers(self) -> int:
-        if time.monotonic() - self._counted >= _COUNT_S:
-            with suppress(OSError):  # the scheduler is lost, which is noticed elsewhere
-                self._workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
-            self._counted = time.monotonic()
-        return self._workers
-
-    def renew(self) -> None:
-        lost = time.monotonic()
-        self._tell(f"the scheduler at {self._address} is lost; waiting up to {self._patience_s:.0f} s for it")
-        self.close()
-        while True:
-            stop_if_asked()
-            try:
-                self.client = _client(self._address, timeout_s=_ANSWER_S / 2)
-                break
-            except OSError:
-                if time.monotonic() - lost >= self._patience_s:
-                    raise ClusterLostError(
-                        f"the scheduler at {self._address} was lost and has not come back in {self._patience_s:.0f} s"
-                    ) from None
-                time.sleep(_RETRY_S)
-        self._tell(f"the scheduler at {self._address} is back; what it had not returned is computed again")
-        self._look()
-
-    def close(self) -> None:
-        """Leave the scheduler, which then takes back what we asked for."""
-        with suppress(OSError):
-            self.client.close(timeout=_STOP_S)
-
-    def _look(self) -> None:
-        """Refuse workers that would compute other numbers; those that come later refuse orders themselves."""
-        answers: dict[str, Any] = self.client.run(introduce, on_error="return")
-        if not answers:
-            self._tell(f"the scheduler at {self._address} has no workers yet; waiting for the first")
-        for address, answer in answers.items():
-            if type(answer) in (ImportError, ModuleNotFoundError):
-                raise ScenarioError(
-                    file=f"worker {address}",
-                    problem=f"cannot load this version of phyloop ({answer})",
-                    remedy="install the same checkout of phyloop there and start the worker again",
-                )
-            if isinstance(answer, OSError):  # gone since the scheduler named it
-                continue
-            if isinstance(answer, BaseException):
-                raise answer
-            refuse_other_versions(versions(), answer["versions"], address=address)
-            refuse_threads(answer["threads"], address=address)
-            if (there := answer["processor"]) != find_cpu_model() and there not in self._told_of:
-                self._told_of.add(there)
-                self._tell(
-                    f"the worker {address} has a {there}, this machine a {find_cpu_model()}: the last bits of its "
-                    "numbers may be others"
-                )
-
-
 @contextmanager
-def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Connection]:
+def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Client]:
     """`number` worker processes on this machine, each with its share of the cores; gone when the block ends.
 
     One that takes more than `worker_bytes`, or else its share of the memory, is ended and started again.
@@ -146,7 +52,6 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Con
         "distributed.worker.profile.enabled": False,
     }
     kept = dict(os.environ)
-    # Dask prefers what the environment says to its own settings, and ours may hold the threads of all workers together.
     os.environ.update(variables)
     try:
         with (
@@ -164,8 +69,9 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Con
             ) as cluster,
         ):
             try:
-                with _client(cluster, timeout_s=_ANSWER_S, direct=True) as client:
-                    yield Connection(client, workers=number)
+                # Directly: answers need not pass the scheduler.
+                with Client(cluster, timeout=_ANSWER_S, set_as_default=False, direct_to_workers=True) as client:
+                    yield client
             finally:
                 # What is in work is not waited for: it is computed again when the run goes on.
                 cluster.sync(_stop, list(cluster.workers.values()))
@@ -173,11 +79,6 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Con
         # Whoever starts a process through a nanny finds the settings of the child among its own.
         os.environ.clear()
         os.environ.update(kept)
-
-
-def _client(where: str | LocalCluster, *, timeout_s: float, direct: bool = False) -> Client:
-    # Workers of ours can be reached: their answers need not pass the scheduler, which would seal them once more.
-    return Client(where, timeout=timeout_s, set_as_default=False, direct_to_workers=direct)
 
 
 async def _stop(nannies: list[Nanny]) -> None:
@@ -192,28 +93,55 @@ async def _stop(nannies: list[Nanny]) -> None:
 
 
 @contextmanager
-def running_scheduler(address: str, *, patience_s: float, tell: Callable[[str], None]) -> Iterator[Connection]:
-    """The workers of a scheduler that is already there; ScenarioError if it does not answer or they do not fit."""
-    with _quiet():
-        connection = _Running(address, patience_s=patience_s, tell=tell)
-        try:
-            yield connection
-        finally:
-            connection.close()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """What dask says of lost connections we say ourselves."""
+def running_scheduler(address: str) -> Iterator[Client]:
+    """The workers of a scheduler that is running; ScenarioError if it does not answer or they do not fit."""
     logger = logging.getLogger("distributed")
     level = logger.level
-    logger.setLevel(logging.CRITICAL)
+    logger.setLevel(logging.CRITICAL)  # of lost connections we speak ourselves
     try:
-        yield
+        try:
+            client = Client(address, timeout=_ANSWER_S, set_as_default=False)
+        except OSError as error:
+            raise ScenarioError(
+                key=SCHEDULER,
+                value=address,
+                problem=f"no dask scheduler answers within {_ANSWER_S:.0f} s",
+                remedy=f"start one with dask scheduler, or leave this out and give {WORKERS}",
+            ) from error
+        try:
+            _look(client, address)
+            yield client
+        finally:
+            with suppress(OSError):
+                client.close(timeout=_STOP_S)  # the scheduler then takes back what we asked for
     finally:
         logger.setLevel(level)
 
 
-def to_standard_error(sentence: str) -> None:
-    """Say something to whoever watches the run."""
+def _look(client: Client, address: str) -> None:
+    """Refuse workers that would compute other numbers; those that come later refuse orders themselves."""
+    answers: dict[str, Any] = client.run(introduce, on_error="return")
+    if not answers:
+        _say(f"the scheduler at {address} has no workers yet; waiting for the first")
+    processors: dict[str, str] = {}
+    for worker, answer in answers.items():
+        if type(answer) in (ImportError, ModuleNotFoundError):
+            raise ScenarioError(
+                file=f"worker {worker}",
+                problem=f"cannot load this version of phyloop ({answer})",
+                remedy="install the same checkout of phyloop there and start the worker again",
+            )
+        if isinstance(answer, OSError):  # gone since the scheduler named it
+            continue
+        if isinstance(answer, BaseException):
+            raise answer
+        refuse_other_versions(versions(), answer["versions"], address=worker)
+        refuse_threads(answer["threads"], address=worker)
+        processors.setdefault(answer["processor"], worker)
+    here = find_cpu_model()
+    for there in processors.keys() - {here}:
+        _say(f"the worker {processors[there]} has a {there}, this machine a {here}: last bits of numbers may differ")
+
+
+def _say(sentence: str) -> None:
     print(f"phyloop: {sentence}.", file=sys.stderr, flush=True)

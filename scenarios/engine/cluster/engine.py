@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import queue
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
 from typing import Any
 
-from distributed import Future
+from distributed import Client, Future
 from distributed.scheduler import KilledWorker
 
 from fl.results import TrialResult
 from scenarios.engine.batch import LATEST_S, Finished, Job
 from scenarios.engine.cluster.compatibility import versions
-from scenarios.engine.cluster.connection import Connection, own_workers, running_scheduler, to_standard_error
-from scenarios.engine.cluster.task import run_order
-from scenarios.engine.cluster.wire import Answer, Order, physics_digest, written
-from scenarios.engine.cluster.worker_log import log_again
+from scenarios.engine.cluster.connection import own_workers, running_scheduler
+from scenarios.engine.cluster.task import Answer, Order, physics_digest, run_order, written
 from scenarios.engine.interruption import stop_if_asked
+from scenarios.engine.options import ClusterLostError
+from scenarios.engine.study import Progress
 from scenarios.files.log import our_logger
 from scenarios.schema.plugins import send_plugins
 from scenarios.store.checkpoints import CheckpointPolicy
-from scenarios.store.trials import unpack_trials
-
-PATIENCE_S = 300.0
-"""How long a scheduler that was lost is waited for."""
 
 _AHEAD = 2
 """Orders in the hands of the scheduler for each worker: one in work, one to go on with."""
@@ -37,6 +34,7 @@ _TOLD_EVERY_S = 0.5
 _HEARD_PER_S = 40.0
 """Rounds are told by each worker this seldom, and by all of them together this seldom."""
 _LOOK_S = 0.2
+_COUNT_S = 2.0
 _DROPPED_UNSEEN = 2
 """Times that a job is handed out again which the scheduler gave up and that no worker was heard to begin."""
 
@@ -48,44 +46,28 @@ class DaskEngine:
     Results are those of `InProcess`, bit for bit, whoever computes them and in whatever order. A job whose worker is
     lost is computed by another; lost too often, its trials have failed.
 
-    `checkpoints` are those of `InProcess`. `worker_bytes`: memory of each process of ours, an equal
-    share if None. `patience_s`: how long a lost scheduler is waited for. `work`: what a worker does with an order.
+    `checkpoints` are those of `InProcess`. `worker_bytes`: memory of each process of ours, an equal share if None.
+    `work`: what a worker does with an order.
     """
 
     workers: int | None = None
     scheduler: str | None = None
     checkpoints: CheckpointPolicy | None = None
     worker_bytes: int | None = None
-    patience_s: float = PATIENCE_S
-    tell: Callable[[str], None] = to_standard_error
     work: Callable[[Order], Answer] = run_order
 
-    def run(
-        self,
-        jobs: Iterable[Job],
-        *,
-        on_progress: Callable[[int], None],
-        on_restored: Callable[[int], None] | None = None,
-    ) -> Generator[Finished, None, None]:
+    def run(self, jobs: Iterable[Job], *, progress: Progress) -> Generator[Finished, None, None]:
         """See `Engine.run`.
 
         Raises ScenarioError for workers that would compute other numbers, ClusterLostError for a scheduler that went
-        away for good, and what a job raises.
+        away, and what a job raises.
         """
-        with self._connect() as connection:
-            dispatch = _Dispatch(
-                connection,
-                work=self.work,
-                checkpoints=self.checkpoints and replace(self.checkpoints, folder=self.checkpoints.folder.absolute()),
-                on_progress=on_progress,
-                on_restored=on_restored or on_progress,
-            )
-            yield from dispatch.run(jobs)
-
-    def _connect(self) -> AbstractContextManager[Connection]:
-        if self.scheduler is not None:
-            return running_scheduler(self.scheduler, patience_s=self.patience_s, tell=self.tell)
-        return own_workers(self.workers or 1, worker_bytes=self.worker_bytes)
+        if self.scheduler is None:
+            connection = own_workers(self.workers or 1, worker_bytes=self.worker_bytes)
+        else:
+            connection = running_scheduler(self.scheduler)
+        with connection as client:
+            yield from _Dispatch(client, self, progress).run(jobs)
 
 
 @dataclass(kw_only=True)
@@ -97,41 +79,30 @@ class _Flight:
 
     ticket: int
     job: Job
-    future: Future[Any] | None = None
     computed: int = 0
     restored: int = 0
     begun: int = 0
     dropped: int = 0
 
 
-class _SchedulerLostError(Exception):
-    """The scheduler was lost with what it had."""
-
-
 class _Dispatch:
     """One run: what is handed out, and what came of it."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        *,
-        work: Callable[[Order], Answer],
-        checkpoints: CheckpointPolicy | None,
-        on_progress: Callable[[int], None],
-        on_restored: Callable[[int], None],
-    ) -> None:
-        self._connection, self._work, self._checkpoints = connection, work, checkpoints
-        self._on_progress, self._on_restored = on_progress, on_restored
+    def __init__(self, client: Client, engine: DaskEngine, progress: Progress) -> None:
+        self._client, self._work, self._progress = client, engine.work, progress
+        self._address, kept = engine.scheduler, engine.checkpoints
+        self._checkpoints = kept and replace(kept, folder=kept.folder.absolute())
         self._name = f"phyloop-{uuid.uuid4().hex[:12]}"
-        self._inbox: queue.SimpleQueue[Callable[[], Finished | None]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._tickets, self._keys = count(), count()
         self._flights: dict[int, _Flight] = {}
         self._again: deque[_Flight] = deque()
         self._texts: dict[int, tuple[str, str]] = {}
+        self._workers, self._counted = 1, float("-inf")
 
     def run(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
         waiting = iter(jobs)
-        self._listen()
+        self._client.subscribe_topic(self._name, lambda event: self._inbox.put(event[1]))
         while True:
             stop_if_asked()
             self._hand_out(waiting)
@@ -140,52 +111,40 @@ class _Dispatch:
             try:
                 message = self._inbox.get(timeout=_LOOK_S)
             except queue.Empty:
-                self._on_progress(0)  # whoever watches hears that this process lives
-                if self._connection.client.status != "running":
-                    self._start_again()
+                self._progress.advance(0)  # a sign of life
+                self._refuse_lost()
                 continue
-            try:
-                finished = message()
-            except _SchedulerLostError:
-                self._start_again()
-                continue
-            if finished is not None:
+            if "record" in message:
+                log_again(message["record"])
+            elif "progress" in message:
+                self._advance(*message["progress"])
+            elif (finished := self._land(**message)) is not None:
                 yield finished
 
     # --- out --------------------------------------------------------------------------------------
 
-    def _listen(self) -> None:
-        self._connection.client.subscribe_topic(self._name, self._hear)
-
-    def _hear(self, event: tuple[float, dict[str, Any]]) -> None:
-        """Called by dask in a thread of its own."""
-        said = event[1]
-        self._inbox.put(
-            partial(log_again, said["record"]) if "record" in said else partial(self._advance, *said["progress"])
-        )
-
     def _hand_out(self, waiting: Iterator[Job]) -> None:
         """Hand out the next jobs; what came back goes first."""
-        workers = max(self._connection.num_workers(), 1)
-        while len(self._flights) < workers * _AHEAD:
+        if time.monotonic() - self._counted >= _COUNT_S:
+            with suppress(OSError):  # a scheduler that is lost is noticed elsewhere
+                self._workers = max(len(self._client.scheduler_info(n_workers=-1)["workers"]), 1)
+            self._counted = time.monotonic()
+        while len(self._flights) < self._workers * _AHEAD:
             if self._again:
                 flight = self._again.popleft()
             elif (job := next(waiting, None)) is not None:
                 flight = _Flight(ticket=next(self._tickets), job=job)
             else:
                 return
-            order = self._order(flight.ticket, flight.job, workers)
-            key = f"{self._name}-{next(self._keys)}"
-            flight.future = self._connection.client.submit(self._work, order, key=key, pure=False)
             self._flights[flight.ticket] = flight
-            flight.future.add_done_callback(partial(self._landed, flight.ticket))
+            key = f"{self._name}-{next(self._keys)}"
+            future = self._client.submit(self._work, self._order(flight), key=key, pure=False)
+            future.add_done_callback(
+                lambda future, ticket=flight.ticket: self._inbox.put({"ticket": ticket, "future": future})
+            )
 
-    def _landed(self, ticket: int, future: Future[Any]) -> None:
-        """Called by dask in a thread of its own."""
-        self._inbox.put(partial(self._land, ticket, future))
-
-    def _order(self, ticket: int, job: Job, workers: int) -> Order:
-        point = job.point
+    def _order(self, flight: _Flight) -> Order:
+        point = flight.job.point
         if point.index not in self._texts:
             self._texts[point.index] = (written(point.scenario), physics_digest(point.scenario))
         text, physics = self._texts[point.index]
@@ -193,47 +152,39 @@ class _Dispatch:
             "plugins": send_plugins(point.scenario.plugins),
             "scenario": text,
             "physics": physics,
-            "trials": job.trials,
+            "trials": flight.job.trials,
             "latest_s": LATEST_S,
             "checkpoints": self._checkpoints,
             "versions": dict(versions()),
             "topic": self._name,
-            "ticket": ticket,
-            "every_s": max(_TOLD_EVERY_S, workers / _HEARD_PER_S),
+            "ticket": flight.ticket,
+            "every_s": max(_TOLD_EVERY_S, self._workers / _HEARD_PER_S),
             "log_level": our_logger().getEffectiveLevel(),
         }
 
     # --- back -------------------------------------------------------------------------------------
 
     def _land(self, ticket: int, future: Future[Any]) -> Finished | None:
-        """Return what came of a job; None if it is handed out again, or is of a connection that was lost since.
-
-        Raises what the job raised, or _SchedulerLostError.
-        """
-        flight = self._flights.get(ticket)
-        if flight is None or flight.future is not future:
-            return None
-        if future.cancelled():
-            raise _SchedulerLostError
+        """Return what came of a job, None if it is handed out again. Raises what the job raised, ClusterLostError."""
+        flight = self._flights[ticket]
+        point = flight.job.point
         try:
             answer: Answer = future.result()
         except KilledWorker as error:
-            del self._flights[flight.ticket]
+            del self._flights[ticket]
             return self._dropped(flight, losses=error.allowed_failures + 1)
-        except Exception as error:
-            if future.cancelled() or self._connection.client.status != "running":
-                raise _SchedulerLostError from error
+        except Exception:
+            self._refuse_lost(cancelled=future.cancelled())
             raise
         self._advance(ticket, answer["computed"], answer["restored"])
         del self._flights[ticket]
         future.release()
-        point, results = flight.job.point, tuple(unpack_trials(answer["results"]))
         left = Job(point=point, trials=tuple(answer["left"])) if answer["left"] else None
         if left is not None:
             self._again.append(_Flight(ticket=next(self._tickets), job=left))
         return Finished(
-            job=Job(point=point, trials=tuple(one.trial for one in results)),
-            results=results,
+            job=Job(point=point, trials=tuple(one.trial for one in answer["results"])),
+            results=tuple(answer["results"]),
             seconds=answer["seconds"],
             left=left,
             incidents=tuple(answer["incidents"]),
@@ -245,17 +196,12 @@ class _Dispatch:
         Dask counts a loss against every job that the worker had, those that waited behind the guilty one too.
         """
         flight.dropped += 1
-        if flight.begun >= losses or flight.dropped > _DROPPED_UNSEEN:
-            return _given_up(flight.job, losses=max(flight.begun, losses))
-        self._again.append(flight)
-        return None
-
-    def _start_again(self) -> None:
-        """Hand everything out once more that was not returned when the scheduler went away."""
-        self._connection.renew()
-        self._again.extendleft(flight for _, flight in sorted(self._flights.items(), reverse=True))
-        self._flights.clear()
-        self._listen()
+        if flight.begun < losses and flight.dropped <= _DROPPED_UNSEEN:
+            self._again.append(flight)
+            return None
+        failure = f"the worker was lost {max(flight.begun, losses)} times; likely out of memory"
+        results = (TrialResult(trial=one, metrics={}, rounds={}, failure=failure) for one in flight.job.trials)
+        return Finished(job=flight.job, results=tuple(results), seconds=0.0)
 
     def _advance(self, ticket: int, computed: int, restored: int, begun: bool = False) -> None:
         """Hear of the trial-rounds of a job so far, `begun` where a worker begins it.
@@ -271,15 +217,17 @@ class _Dispatch:
         flight.restored += found
         flight.computed += new - found
         if found:
-            self._on_restored(found)
+            self._progress.restored(found)
         if new > found:
-            self._on_progress(new - found)
+            self._progress.advance(new - found)
+
+    def _refuse_lost(self, *, cancelled: bool = False) -> None:
+        if cancelled or self._client.status != "running":
+            raise ClusterLostError(f"the scheduler at {self._address} is lost")
 
 
-def _given_up(job: Job, *, losses: int) -> Finished:
-    failure = f"the worker was lost {losses} times; likely out of memory"
-    return Finished(
-        job=job,
-        results=tuple(TrialResult(trial=trial, metrics={}, rounds={}, failure=failure) for trial in job.trials),
-        seconds=0.0,
-    )
+def log_again(sent: dict[str, Any]) -> None:
+    """Log here what a worker logged, with the time that it had there."""
+    here = logging.getLogger(sent["name"])
+    if here.isEnabledFor(sent["levelno"]):
+        here.handle(logging.makeLogRecord(sent))

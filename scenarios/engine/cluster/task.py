@@ -1,53 +1,106 @@
-"""What a worker does with an order. Runs in a process of its own, one order at a time."""
+"""What a worker does with an order: computes its trials, and says what it logs and how far it is.
+
+Runs in a process of its own, one order at a time.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 import os
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypedDict
 
 from distributed import Worker, get_worker
 
+from fl.results import TrialResult
 from phy.numerics.workers import THREADS_VARIABLE
 from scenarios.engine.batch import Job, compute, start_tensorflow
 from scenarios.engine.cluster.compatibility import refuse_other_versions, versions
-from scenarios.engine.cluster.wire import Answer, Order, physics_digest, scenario_from
-from scenarios.engine.cluster.worker_log import PlainRecord, sending
+from scenarios.engine.failures import Incident
+from scenarios.engine.study import Progress
+from scenarios.files.log import our_logger
 from scenarios.files.provenance import find_cpu_model
+from scenarios.plan.identity import physics_json
 from scenarios.plan.points import Point
 from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import resolved_data, validate_quickly
 from scenarios.schema.plugins import receive_plugins
-from scenarios.store.trials import pack_trials
+from scenarios.schema.schema import Scenario
+from scenarios.store.checkpoints import CheckpointPolicy
+
+
+class Order(TypedDict):
+    """What a worker is asked for; its scenario is JSON, which a worker of any version can read and refuse.
+
+    - `scenario`: JSON of the point as resolved; `physics`: SHA-256 of what determines its numbers;
+    - `plugins`: see `scenarios.schema.plugins.send_plugins`;
+    - `trials`: their numbers within the point;
+    - `latest_s`, `checkpoints`: see `scenarios.engine.batch.compute`; the folder is used where the worker has it;
+    - `versions`: see `scenarios.engine.cluster.compatibility`;
+    - `topic`, `ticket`, `every_s`: where rounds are told, under which number, and how seldom;
+    - `log_level`: from which level on records of the log are told there, too.
+    """
+
+    scenario: str
+    physics: str
+    plugins: dict[str, dict[str, Any]]
+    trials: Sequence[int]
+    latest_s: float | None
+    checkpoints: CheckpointPolicy | None
+    versions: dict[str, str]
+    topic: str
+    ticket: int
+    every_s: float
+    log_level: int
+
+
+class Answer(TypedDict):
+    """What a worker sends back.
+
+    Results, seconds of the whole batch, trials of the order that it has not begun, the trial-rounds that were computed,
+    and restored from checkpoints, and exceptions that failed trials.
+    """
+
+    results: Sequence[TrialResult]
+    seconds: float
+    left: Sequence[int]
+    computed: int
+    restored: int
+    incidents: Sequence[Incident]
 
 
 class NobodyWaitsError(Exception):
     """Whoever gave the order took it back, or is gone."""
 
 
-def introduce(dask_worker: Worker) -> dict[str, Any]:
-    """Versions, threads and processor of a worker, for a client that looks before it sends an order."""
-    return {"versions": dict(versions()), "threads": dask_worker.state.nthreads, "processor": find_cpu_model()}
-
-
 def run_order(order: Order) -> Answer:
     """Compute the trials of an order; ScenarioError where this worker would compute other numbers than the client."""
     receive_plugins(order["plugins"])
-    _refuse_unlike(order)
-    scenario = scenario_from(order["scenario"])
+    worker, scenario = get_worker(), scenario_from(order["scenario"])
+    refuse_other_versions(order["versions"], versions(), address=worker.address)
+    refuse_threads(worker.state.nthreads, address=worker.address)
+    if physics_digest(scenario) != order["physics"]:
+        raise ScenarioError(
+            file=f"worker {worker.address}",
+            problem="reads the scenario otherwise than this process, and would compute other numbers",
+            remedy="install the same versions of all packages on both (pip freeze tells them)",
+        )
     told = Told(order)
     _start()
-    job = Job(point=Point(index=0, settings={}, scenario=scenario), trials=tuple(order["trials"]))
-    with sending(told.log, level=order["log_level"]):
+    with _logged_at_client(told, level=order["log_level"]):
         finished = compute(
-            job,
-            on_progress=told.advance,
-            on_restored=told.restore,
+            Job(point=Point(index=0, settings={}, scenario=scenario), trials=tuple(order["trials"])),
+            progress=Progress(advance=told.advance, restored=told.restore),
             checkpoints=order["checkpoints"],
             latest_s=order["latest_s"],
         )
     return {
-        "results": pack_trials(finished.results),
+        "results": finished.results,
         "seconds": finished.seconds,
         "left": () if finished.left is None else finished.left.trials,
         "computed": told.computed,
@@ -56,13 +109,14 @@ def run_order(order: Order) -> Answer:
     }
 
 
-class Told:
+class Told(logging.Handler):
     """Tells the client that an order is begun, what is logged, and now and then how many trial-rounds are done.
 
     Ends the work where nobody waits for it any more.
     """
 
     def __init__(self, order: Order) -> None:
+        super().__init__()
         self.computed = self.restored = 0
         self._order = order
         self._worker = get_worker()
@@ -75,13 +129,14 @@ class Told:
         self._tell()
 
     def restore(self, rounds: int) -> None:
-        """Hear of `rounds` more that were found in checkpoints. Raises NobodyWaitsError."""
+        """Hear of `rounds` more that were restored from checkpoints. Raises NobodyWaitsError."""
         self.restored += rounds
         self._tell()
 
-    def log(self, record: PlainRecord) -> None:
-        """Hear what was logged."""
-        self._worker.log_event(self._order["topic"], {"record": record})
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send a record; a message that is not JSON is no reason to fail a trial."""
+        with suppress(TypeError, ValueError):
+            self._worker.log_event(self._order["topic"], {"record": plain_record(record)})
 
     def _tell(self) -> None:
         task = self._worker.state.tasks.get(self._key)
@@ -96,20 +151,50 @@ class Told:
         self._worker.log_event(self._order["topic"], {"progress": progress})
 
 
-def _refuse_unlike(order: Order) -> None:
-    worker = get_worker()
-    refuse_other_versions(order["versions"], versions(), address=worker.address)
-    refuse_threads(worker.state.nthreads, address=worker.address)
-    if physics_digest(scenario_from(order["scenario"])) != order["physics"]:
-        raise ScenarioError(
-            file=f"worker {worker.address}",
-            problem="reads the scenario otherwise than this process, and would compute other numbers",
-            remedy="install the same versions of all packages on both (pip freeze tells them)",
-        )
+def plain_record(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the attributes of a record as JSON has them, for `logging.makeLogRecord`. Raises TypeError, ValueError."""
+    plain = {**vars(record), "msg": record.getMessage(), "args": None, "exc_info": None}
+    found: dict[str, Any] = json.loads(json.dumps(plain, default=str))
+    return found
+
+
+@contextmanager
+def _logged_at_client(handler: logging.Handler, *, level: int) -> Iterator[None]:
+    """Send what phyloop logs in the block, from `level` on: a worker has no run folder to write to."""
+    ours = our_logger()
+    before = ours.level
+    ours.setLevel(level)
+    ours.addHandler(handler)
+    try:
+        yield
+    finally:
+        ours.removeHandler(handler)
+        ours.setLevel(before)
+
+
+def written(scenario: Scenario) -> str:
+    """Return a resolved scenario as JSON, from which `scenario_from` makes an equal one."""
+    return json.dumps(resolved_data(scenario))
+
+
+@lru_cache(maxsize=32)
+def scenario_from(text: str) -> Scenario:
+    """Return the scenario of an order."""
+    return validate_quickly(json.loads(text))
+
+
+def physics_digest(scenario: Scenario) -> str:
+    """Return the SHA-256, in hex, of what determines the numbers of a point."""
+    return hashlib.sha256(physics_json(scenario).encode()).hexdigest()
+
+
+def introduce(dask_worker: Worker) -> dict[str, Any]:
+    """Return versions, threads and processor of a worker, for a client that looks before it sends an order."""
+    return {"versions": dict(versions()), "threads": dask_worker.state.nthreads, "processor": find_cpu_model()}
 
 
 def refuse_threads(threads: int, *, address: str) -> None:
-    """ScenarioError for a worker that would run several orders in one process: TensorFlow's seeds are the process's."""
+    """ScenarioError for a worker that runs several orders in one process: TensorFlow's seeds are the process's."""
     if threads != 1:
         raise ScenarioError(
             file=f"worker {address}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import random
 import time
@@ -15,7 +14,6 @@ import numpy as np
 import pytest
 from command import SMALL, write_scenario
 from dask_processes import PATIENCE_S, running_cluster
-from fake_runs import make_trial
 
 import scenarios.engine.cluster.engine as engine_module
 from fl.results import TrialResult
@@ -23,17 +21,16 @@ from fl.tasks.base import LearningError
 from scenarios.engine.batch import Finished, Job
 from scenarios.engine.cluster.compatibility import SOURCE, refuse_other_versions, source_digest, versions
 from scenarios.engine.cluster.connection import own_workers
-from scenarios.engine.cluster.engine import DaskEngine
-from scenarios.engine.cluster.wire import physics_digest, scenario_from, written
-from scenarios.engine.cluster.worker_log import PlainRecord, log_again, sending
+from scenarios.engine.cluster.engine import DaskEngine, log_again
+from scenarios.engine.cluster.task import physics_digest, plain_record, scenario_from, written
 from scenarios.engine.options import RunOptions, refuse_impossible
+from scenarios.engine.study import Progress
 from scenarios.engine.threads import thread_variables, threads_per_worker
 from scenarios.files.log import as_fields, event, logger
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import library_names, load_scenario
-from scenarios.store.trials import SERIES_TABLES, pack_trials, unpack_trials
 
 # --- the wire -------------------------------------------------------------------------------------
 
@@ -45,30 +42,6 @@ def test_every_point_of_the_library_arrives_as_it_was_sent(name: str) -> None:
         arrived = scenario_from(written(point.scenario))
         assert arrived == point.scenario
         assert physics_digest(arrived) == physics_digest(point.scenario)
-
-
-def test_a_result_arrives_with_every_bit_whatever_its_arrays_are_like() -> None:
-    sent = make_trial(
-        3, metrics={"mse": 0.1, "never_measured": np.nan, "flat": np.inf}, failure="diverged", private=True
-    )
-    for array in sent.rounds.values():
-        array.setflags(write=False)
-    # Between others: numbers of all trials travel side by side.
-    results = [make_trial(2, metrics={}), sent, make_trial(4, metrics={})]
-    blobs = pack_trials(results)
-    assert {*map(type, blobs)} == {bytes}
-    _, arrived, _ = unpack_trials(blobs)
-    assert arrived.trial == 3
-    assert arrived.failure == "diverged"
-    assert arrived.account is None
-    assert np.array(list(arrived.metrics.values())).tobytes() == np.array(list(sent.metrics.values())).tobytes()
-    for table in SERIES_TABLES:
-        before, after = getattr(sent, table), getattr(arrived, table)
-        assert list(before) == list(after)
-        for name, array in before.items():
-            assert after[name].dtype == array.dtype
-            assert after[name].shape == array.shape
-            assert after[name].tobytes() == array.tobytes()
 
 
 # --- who is refused -------------------------------------------------------------------------------
@@ -123,20 +96,17 @@ def test_workers_keep_to_their_share_of_what_the_environment_grants(monkeypatch:
     names = ("PHYLOOP_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
     for name in names:
         monkeypatch.setenv(name, "8")
-    with own_workers(2) as connection:
-        told = connection.client.run(lambda: [os.environ.get(name) for name in names])
+    with own_workers(2) as client:
+        told = client.run(lambda: [os.environ.get(name) for name in names])
     assert list(told.values()) == [["4", "4", "1"]] * 2
     assert {os.environ[name] for name in names} == {"8"}
 
 
 def test_what_a_worker_logs_is_logged_again_with_its_time_and_fields(caplog: pytest.LogCaptureFixture) -> None:
-    sent: list[PlainRecord] = []
     there = logger("checkpoint")
-    with sending(sent.append, level=logging.INFO):
-        there.debug("less than anybody wants")
-        there.warning("%s is left aside", Path("a.ckpt"), extra=event("checkpoint-refused", file=Path("a.ckpt")))
-    there.warning("of no order")
+    there.warning("%s is left aside", Path("a.ckpt"), extra=event("checkpoint-refused", file=Path("a.ckpt")))
     first = as_fields(caplog.records[0])
+    sent = [plain_record(one) for one in caplog.records]
     caplog.clear()
     for record in json.loads(json.dumps(sent)):
         log_again(record)
@@ -186,7 +156,7 @@ def test_jobs_come_back_whole_in_any_order_and_few_are_out_at_a_time(address: st
 
     finished = []
     engine = DaskEngine(scheduler=address, work=cluster_work.draw)
-    for one in engine.run(hand_out(), on_progress=rounds.append):
+    for one in engine.run(hand_out(), progress=Progress(advance=rounds.append)):
         finished.append(one)
         assert len(taken) - len(finished) <= 4
     assert [one.job for one in finished] != jobs
@@ -203,7 +173,7 @@ def test_the_job_of_a_killed_worker_is_computed_by_another(address: str, plan: P
     rounds: list[int] = []
     jobs = single_trials(plan)
     engine = DaskEngine(scheduler=address, work=cluster_work.die_once)
-    finished = list(engine.run(jobs, on_progress=rounds.append))
+    finished = list(engine.run(jobs, progress=Progress(advance=rounds.append)))
     assert mark.exists()
     assert len(by_task(finished)) == len(jobs)
     assert all(result.failure is None for one in finished for result in one.results)
@@ -213,7 +183,7 @@ def test_the_job_of_a_killed_worker_is_computed_by_another(address: str, plan: P
 
 def test_a_job_that_kills_every_worker_has_failed_and_the_others_go_on(address: str, plan: Plan) -> None:
     jobs = [Job(point=plan.points[0], trials=(trial,)) for trial in range(6)]
-    finished = by_task(list(DaskEngine(scheduler=address, work=cluster_work.die_always).run(jobs, on_progress=print)))
+    finished = by_task(list(DaskEngine(scheduler=address, work=cluster_work.die_always).run(jobs, progress=Progress())))
     told = {trial: result.failure for (_, trial), result in finished.items()}
     assert told.pop(3) == "the worker was lost 2 times; likely out of memory"
     assert told == dict.fromkeys((0, 1, 2, 4, 5))
@@ -222,7 +192,7 @@ def test_a_job_that_kills_every_worker_has_failed_and_the_others_go_on(address: 
 def test_an_error_of_ours_is_the_same_as_in_one_process(address: str, plan: Plan) -> None:
     engine = DaskEngine(scheduler=address, work=cluster_work.raise_an_error_of_ours)
     with pytest.raises(LearningError, match="trial 5 cannot be"):
-        list(engine.run([Job(point=plan.points[0], trials=(5,))], on_progress=print))
+        list(engine.run([Job(point=plan.points[0], trials=(5,))], progress=Progress()))
 
 
 def test_workers_stop_with_their_round_when_nobody_waits_any_more(address: str, plan: Plan, mark: Path) -> None:
@@ -235,7 +205,7 @@ def test_workers_stop_with_their_round_when_nobody_waits_any_more(address: str, 
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(engine.run(single_trials(plan, 1), on_progress=stop))
+        list(engine.run(single_trials(plan, 1), progress=Progress(advance=stop)))
     assert heard
     deadline = time.monotonic() + PATIENCE_S
     while not mark.exists():
@@ -248,10 +218,10 @@ def test_orders_of_another_checkout_are_refused_by_whoever_gets_them(
 ) -> None:
     monkeypatch.setattr(engine_module, "versions", lambda: {**versions(), SOURCE: "another"})
     with pytest.raises(ScenarioError, match=f"has {SOURCE} {versions()[SOURCE]}, and this process another"):
-        list(DaskEngine(scheduler=address).run(single_trials(plan, 1), on_progress=print))
+        list(DaskEngine(scheduler=address).run(single_trials(plan, 1), progress=Progress()))
 
 
 def test_a_scheduler_that_is_not_there_is_told_in_a_sentence(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.engine.cluster.connection._ANSWER_S", 0.3)
     with pytest.raises(ScenarioError, match="no dask scheduler answers"):
-        list(DaskEngine(scheduler="tcp://127.0.0.1:1").run(single_trials(plan, 1), on_progress=print))
+        list(DaskEngine(scheduler="tcp://127.0.0.1:1").run(single_trials(plan, 1), progress=Progress()))

@@ -243,13 +243,13 @@ def test_who_asks_to_stop_while_rounds_are_told_is_obeyed(tmp_path: Path) -> Non
         raise EnoughError
 
     with pytest.raises(EnoughError):
-        compute(Job(point=plan.points[0], trials=(0,)), on_progress=enough)
+        compute(Job(point=plan.points[0], trials=(0,)), progress=Progress(advance=enough))
 
 
 def test_a_finished_job_says_which_exceptions_failed_what(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _, plan = small_plan(tmp_path)
     with_a_fault(monkeypatch, scheme="noiseless", trial=2)
-    finished: Finished = compute(Job(point=plan.points[0], trials=(0, 1, 2)), on_progress=lambda _: None)
+    finished: Finished = compute(Job(point=plan.points[0], trials=(0, 1, 2)), progress=Progress())
     assert [one.failure is None for one in finished.results] == [True, True, False]
     (incident,) = finished.incidents
     assert incident.trials == (2,)

@@ -15,6 +15,7 @@ from dask_processes import running_cluster
 from small_jobs import ALL, FAST, differing, digests, small_jobs
 
 from scenarios.engine.cluster.engine import DaskEngine
+from scenarios.engine.study import Progress
 
 HELPERS = Path(__file__).parents[2] / "helpers"
 
@@ -35,7 +36,7 @@ def test_two_workers_compute_the_numbers_of_one_process(tmp_path: Path) -> None:
     expected = in_one_process(list(FAST), tmp_path / "alone.json", threads=4)
     jobs = small_jobs(FAST)
     random.Random(2022).shuffle(jobs)
-    found = digests(DaskEngine(workers=2).run(jobs, on_progress=lambda _: None))
+    found = digests(DaskEngine(workers=2).run(jobs, progress=Progress()))
     assert differing(found, expected) == []
     assert all(task["failure"] == "None" for task in expected.values())
 
@@ -51,9 +52,9 @@ def test_threads_change_no_number(name: str, tmp_path: Path) -> None:
 def test_every_family_has_the_same_numbers_with_four_workers_and_on_a_scheduler(tmp_path: Path) -> None:
     expected = in_one_process(list(ALL), tmp_path / "alone.json", threads=2)
     jobs = small_jobs(ALL)
-    found = digests(DaskEngine(workers=4).run(jobs, on_progress=lambda _: None))
+    found = digests(DaskEngine(workers=4).run(jobs, progress=Progress()))
     assert differing(found, expected) == []
     random.Random(2022).shuffle(jobs)
     with running_cluster(tmp_path, workers=3) as address:
-        found = digests(DaskEngine(scheduler=address).run(jobs, on_progress=lambda _: None))
+        found = digests(DaskEngine(scheduler=address).run(jobs, progress=Progress()))
     assert differing(found, expected) == []

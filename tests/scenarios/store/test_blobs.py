@@ -86,11 +86,12 @@ def test_rows_that_are_all_equal_are_kept_once_whichever_objects_they_are() -> N
 
 
 def test_draws_are_kept_as_they_are_and_what_repeats_is_deflated() -> None:
-    for name in ("a constant", "codes", "counts", "no numbers"):
+    assert len(pack({"a": CASES["counts"]}, about={})) < CASES["counts"].nbytes / 4 + 200  # two bytes have them all
+    for name in ("a constant", "codes", "no numbers"):
         assert len(pack({"a": CASES[name]}, about={})) < CASES[name].nbytes / 2 + 200, name
     draws = CASES["many draws"]
     size = len(pack({"a": draws}, about={}))
-    assert 0.8 * draws.nbytes < size < 0.95 * draws.nbytes  # sign and exponent alone repeat
+    assert size < draws.nbytes + 200
     for name, array in CASES.items():
         assert len(pack({name: array}, about={})) < array.nbytes + 200, name
 
@@ -137,21 +138,21 @@ def test_a_single_wrong_bit_is_noticed_wherever_it_is(whole: bytes) -> None:
 
 ZEROS = zlib.compress(bytes(1 << 26), 9)
 HOSTILE: dict[str, bytes] = {
-    "more numbers than bytes": forged_array("a", "<f8", [1 << 39], None, []),
-    "a product beyond 64 bits": forged_array("a", "<f8", [1 << 39, 1 << 39], None, []),
-    "nothing of something huge": forged_array("a", "<f8", [0, 1 << 39, 1 << 39], None, []),
-    "many equal rows of nothing huge": forged_array("a", "<f8", [0, 1 << 39, 1 << 39], 1 << 39, []),
-    "a negative length": forged_array("a", "<f8", [-1, -8], None, []),
-    "a negative plane": forged_array("a", "|u1", [3], None, [-3]),
-    "too few planes": forged_array("a", "<f8", [1], None, [1], parts=b"\0"),
-    "objects": forged_array("a", "|O", [1], None, [], parts=bytes(8)),
-    "text": forged_array("a", "<U4", [1], None, [], parts=bytes(16)),
-    "a list for a kind": forged_array("a", ["<f8"], [1], None, [], parts=bytes(8)),
-    "a number for a name": forged_array(3, "<f8", [1], None, [], parts=bytes(8)),
-    "half a character for a name": forged_array("\ud800", "<f8", [1], None, [], parts=bytes(8)),
-    "a fraction of a row": forged_array("a", "<f8", [1], 0.5, [], parts=bytes(8)),
-    "nine axes": forged_array("a", "<f8", [1] * 9, None, [], parts=bytes(8)),
-    "one name twice": forged({"about": {}, "arrays": [["a", "|u1", [1], None, []]] * 2}, parts=b"ab"),
+    "more numbers than bytes": forged_array("a", "<f8", "<f8", [1 << 39], None, 1 << 42),
+    "a product beyond 64 bits": forged_array("a", "<f8", "<f8", [1 << 39, 1 << 39], None, 0),
+    "nothing of something huge": forged_array("a", "<f8", "<f8", [0, 1 << 39, 1 << 39], None, 0),
+    "many equal rows of nothing huge": forged_array("a", "<f8", "<f8", [0, 1 << 39, 1 << 39], 1 << 39, 0),
+    "a negative length": forged_array("a", "<f8", "<f8", [-1, -8], None, 64),
+    "a negative size": forged_array("a", "|u1", "|u1", [3], None, -3),
+    "more bytes than its shape": forged_array("a", "<f8", "<f8", [1], None, 9, parts=bytes(9)),
+    "objects": forged_array("a", "<f8", "|O", [1], None, 8, parts=bytes(8)),
+    "text": forged_array("a", "<U4", "<U4", [1], None, 16, parts=bytes(16)),
+    "a list for a kind": forged_array("a", ["<f8"], "<f8", [1], None, 8, parts=bytes(8)),
+    "a number for a name": forged_array(3, "<f8", "<f8", [1], None, 8, parts=bytes(8)),
+    "half a character for a name": forged_array("\ud800", "<f8", "<f8", [1], None, 8, parts=bytes(8)),
+    "a fraction of a row": forged_array("a", "<f8", "<f8", [1], 0.5, 8, parts=bytes(8)),
+    "nine axes": forged_array("a", "<f8", "<f8", [1] * 9, None, 8, parts=bytes(8)),
+    "one name twice": forged({"about": {}, "arrays": [["a", "|u1", "|u1", [1], None, 1]] * 2}, parts=b"ab"),
     "bytes of no array": forged({"about": {}, "arrays": []}, parts=bytes(8)),
     "an entry that is no list": forged({"about": {}, "arrays": [7]}),
     "no arrays": forged({"about": {}}),
@@ -167,9 +168,9 @@ HOSTILE: dict[str, bytes] = {
     "a pickle": b"\x80\x04\x95" + bytes(200),
 }
 BOMBS: dict[str, bytes] = {
-    "more than its shape": forged_array("a", "|u1", [10], None, [len(ZEROS)], parts=ZEROS),
-    "fewer than its shape": forged_array("a", "|u1", [1 << 26], None, [9], parts=zlib.compress(bytes(9))[:9]),
-    "planes of no deflate": forged_array("a", "|u1", [1000], None, [9], parts=b"\xff" * 9),
+    "more than its shape": forged_array("a", "|u1", "|u1", [10], None, len(ZEROS), parts=ZEROS),
+    "fewer than its shape": forged_array("a", "|u1", "|u1", [1 << 26], None, 9, parts=zlib.compress(bytes(9))[:9]),
+    "bytes that do not inflate": forged_array("a", "|u1", "|u1", [1000], None, 9, parts=b"\xff" * 9),
 }
 
 
@@ -194,14 +195,6 @@ def test_what_a_blob_is_about_is_read_from_its_front(whole: bytes) -> None:
     assert about_of(whole[:300]) == {"tasks": ["a"]}
     with pytest.raises(BlobError):
         about_of(whole[:50])
-
-
-def test_rows_have_one_entry_per_task() -> None:
-    blob = unpack(pack({"t/a": [np.zeros(2)] * 3, "t/b": np.zeros(3), "u/c": np.zeros(2)}, about={}))
-    assert list(blob.rows_of("t/", rows=3)) == ["a", "b"]
-    for read in (lambda: blob.rows_of("t/", rows=2), lambda: blob.rows_of("u/", rows=3)):
-        with pytest.raises(BlobError, match="not one row for each"):
-            read()
 
 
 def test_no_array_is_read_by_a_name_that_there_is_not() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as some
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from scenarios.store.blobs import BlobError
-from scenarios.store.checkpoint_files import VERSION, Checkpoint, read_about, read_checkpoint, write_checkpoint
+from scenarios.store.checkpoints import VERSION, read_about, read_checkpoint, write_checkpoint
 
 KINDS = some.sampled_from(["bool", "u1", "i4", "u4", "i8", "u8", "f4", "f8"])
 LEAVES = some.one_of(
@@ -50,10 +50,10 @@ def same(first: Any, second: Any) -> bool:
 @given(state=STATES)
 def test_every_state_comes_back_bit_for_bit(state: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "one.ckpt"
-    write_checkpoint(path, Checkpoint(about={"tasks": ["a"]}, state=state))
-    found = read_checkpoint(path)
-    assert same(state, found.state)
-    assert found.about == {"tasks": ["a"]} == read_about(path)
+    write_checkpoint(path, about={"tasks": ["a"]}, state=state)
+    about, found = read_checkpoint(path)
+    assert same(state, found)
+    assert about == {"tasks": ["a"]} == read_about(path)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The bytes of a file of some 70 KB."""
     path = tmp_path_factory.mktemp("whole") / "one.ckpt"
     state = {"weights": np.arange(9000.0), "b": 0.5, "part": {"sent": np.arange(7)}}
-    write_checkpoint(path, Checkpoint(about={"tasks": ["a"]}, state=state))
+    write_checkpoint(path, about={"tasks": ["a"]}, state=state)
     return path.read_bytes()
 
 
@@ -94,22 +94,23 @@ ARRAY = "\0array"
 
 def of(state: object, *, version: object = VERSION) -> bytes:
     """A file that says it is a checkpoint with this state."""
-    return forged({"about": {"version": version, "about": {}, "state": state}, "arrays": []})
+    return forged({"about": {"version": version, "about": {}, "state": json.dumps(state)}, "arrays": []})
 
 
 HOSTILE: dict[str, bytes] = {
     "an array that is not there": of({"a": {ARRAY: "0"}}),
     "no place for an array": of({"a": {ARRAY: None}}),
     "a list for a place": of({"a": {ARRAY: ["0"]}}),
-    "more numbers than bytes": forged_array("0", "<f8", [1 << 39], None, [], version=VERSION, about={}, state={}),
-    "bytes of no array": forged(
-        {"about": {"version": VERSION, "about": {}, "state": {}}, "arrays": []}, parts=bytes(8)
+    "more numbers than bytes": forged_array(
+        "0", "<f8", "<f8", [1 << 39], None, 1 << 42, version=VERSION, about={}, state="{}"
     ),
-    "a list": of({"a": [1, 2]}),
+    "bytes of no array": forged(
+        {"about": {"version": VERSION, "about": {}, "state": "{}"}, "arrays": []}, parts=bytes(8)
+    ),
     "no names": of(3),
     "no header": forged(b""),
     "half a header": forged({"about": {"version": VERSION, "about": {}}, "arrays": []}),
-    "depth": of(json.loads('{"a": ' * 50 + "1" + "}" * 50)),
+    "depth": forged({"about": {"version": VERSION, "about": {}, "state": '{"a": ' * 99_999}, "arrays": []}),
     "another version": of({}, version=VERSION + 1),
     "a version that is a list": of({}, version=[VERSION]),
     "a blob of another kind": forged({"about": {}, "arrays": []}),
@@ -130,12 +131,12 @@ def test_links_and_pipes_are_not_followed(whole: bytes, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.ckpt")
     with pytest.raises(OSError, match="symbolic links"):
         read_checkpoint(tmp_path / "link.ckpt")
-    with pytest.raises(OSError, match="no plain file"):
+    with pytest.raises(OSError, match="not a plain file"):
         read_checkpoint(tmp_path / "pipe.ckpt")
 
 
 def test_what_no_checkpoint_holds_is_refused_before_anything_is_left_on_disk(tmp_path: Path) -> None:
-    for state in ({"a": [1]}, {"a": np.array(["text"])}, {"a": np.array([None])}, {"a": np.ones(2, complex)}):
+    for state in ({"a": {1}}, {"a": np.array(["text"])}, {"a": np.array([None])}, {"a": np.ones(2, complex)}):
         with pytest.raises((TypeError, ValueError)):
-            write_checkpoint(tmp_path / "one.ckpt", Checkpoint(about={}, state=state))
+            write_checkpoint(tmp_path / "one.ckpt", about={}, state=state)
     assert not list(tmp_path.iterdir())

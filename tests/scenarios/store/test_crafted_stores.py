@@ -138,8 +138,8 @@ def test_a_seal_or_an_identity_that_nobody_wrote_is_refused(row: int, about: obj
 @pytest.mark.parametrize(
     "make",
     [
-        lambda blob: forged_array("metrics/mse", "<f8", [1 << 39], None, [], **blob.about),
-        lambda blob: forged_array("metrics/mse", "|u1", [1 << 30], None, [9], parts=b"\xff" * 9, **blob.about),
+        lambda blob: forged_array("metrics/mse", "<f8", "<f8", [1 << 39], None, 1 << 42, **blob.about),
+        lambda blob: forged_array("metrics/mse", "<f8", "|u1", [1 << 30], None, 9, parts=b"\xff" * 9, **blob.about),
         lambda blob: pack({"metrics/mse": np.zeros(2)}, about=blob.about),
         lambda blob: pack({"metrics/mse": np.zeros(1, np.uint8)}, about=blob.about),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scenarios.files.plain_json import fits
+from scenarios.files.plain_files import fits
 
 TASK = {"ids": [str], "seconds": float, "why": (str, None), "counts": {str: int}}
 FINE = {"ids": ["a", "b"], "seconds": 1, "why": None, "counts": {"x": 1}, "more": []}

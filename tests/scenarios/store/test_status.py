@@ -21,14 +21,13 @@ from tampered import change_heads
 from scenarios.cli.status import in_words
 from scenarios.files import heartbeat
 from scenarios.files.heartbeat import PROGRESS, read_heartbeat
-from scenarios.files.lock import take_lock
-from scenarios.files.plain_files import DATABASE
+from scenarios.files.plain_files import DATABASE, holder, take_lock
 from scenarios.files.provenance import collect_provenance
 from scenarios.plan.plan import expand
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.store.rows import Planned
-from scenarios.store.status import Status, holder, read_status
+from scenarios.store.status import Status, read_status
 from scenarios.store.store import Store
 
 HELPERS = Path(__file__).resolve().parents[2] / "helpers"

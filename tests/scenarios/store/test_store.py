@@ -170,16 +170,15 @@ def test_arrays_of_another_batch_are_not_taken_for_those_of_this_one(tmp_path: P
         store.read_series(["task0"], "rounds")
 
 
-@pytest.mark.parametrize(("version", "words"), [(STORE_VERSION + 1, "a newer phyloop"), (3, "an earlier phyloop")])
-def test_a_store_of_another_version_is_refused_untouched(tmp_path: Path, version: int, words: str) -> None:
+@pytest.mark.parametrize("version", [STORE_VERSION + 1, 3])
+def test_a_store_of_another_version_is_refused_untouched(tmp_path: Path, version: int) -> None:
     fill(tmp_path)
     execute(tmp_path, "DROP TABLE parts")
     execute(tmp_path, f"PRAGMA user_version = {version}")
     before = contents(tmp_path)
     for attempt in (lambda: Store.open(tmp_path, scenario_name="demo"), lambda: Store.open_existing(tmp_path)):
-        with pytest.raises(ScenarioError, match=rf"{words} \(store version {version}, not {STORE_VERSION}\)") as error:
+        with pytest.raises(ScenarioError, match=rf"store version {version}, not {STORE_VERSION}\); run the scenario"):
             attempt()
-        assert version > STORE_VERSION or "run the scenario into a new folder" in str(error.value)
     assert contents(tmp_path) == before
 
 
@@ -223,7 +222,7 @@ def test_trials_of_one_batch_may_differ_in_their_arrays(tmp_path: Path) -> None:
 def test_a_folder_of_another_scenario_is_refused_untouched(tmp_path: Path) -> None:
     fill(tmp_path)
     before = contents(tmp_path)
-    with pytest.raises(ScenarioError, match="holds results of scenario 'demo', not of 'other'"):
+    with pytest.raises(ScenarioError, match="holds results of scenario demo, not of scenario other"):
         Store.open(tmp_path, scenario_name="other")
     assert contents(tmp_path) == before
 
@@ -257,8 +256,6 @@ def test_a_read_only_folder_can_be_read_but_not_written(tmp_path: Path) -> None:
 def test_a_folder_without_results_is_not_created_by_reading(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="holds no results"):
         Store.open_existing(tmp_path / "none")
-    with pytest.raises(ScenarioError, match="holds no results"):
-        Store.open(tmp_path / "none", scenario_name="demo", create=False)
     assert not (tmp_path / "none").exists()
 
 
