@@ -93,12 +93,14 @@ def _try(attempt: Attempt, part: tuple[int, ...]) -> tuple[Sequence[TrialResult]
 def is_of_the_run(error: Exception) -> bool:
     """Tell an exception about the scenario or the machine, which other tasks meet too, from one of a task.
 
-    An exception that passed a plug-in is the plug-in's, and so of a task.
+    One that passed a plug-in is the plug-in's, as is that of a link, which may refuse the bits that the plug-in made.
     """
+    package = type(error).__module__.split(".")[0]
     frames = traceback.extract_tb(error.__traceback__)
-    if is_out_of_memory(error) or any(is_plugin_file(frame.filename) for frame in frames):
+    of_a_plugin = any(is_plugin_file(frame.filename) for frame in frames) or (package == "phy" and has_plugins())
+    if of_a_plugin or is_out_of_memory(error):
         return False
-    return isinstance(error, OSError | ImportError) or type(error).__module__.split(".")[0] in PACKAGES
+    return isinstance(error, OSError | ImportError) or package in PACKAGES
 
 
 def is_out_of_memory(error: Exception) -> bool:
