@@ -7,79 +7,58 @@ device drew. It is kept as a mask, the bit l of which says whether v_l = +1, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.tasks.base import LearningError
+from fl.schemes.coders.quantizers import ScalarQuantizer
+from fl.schemes.cpa.codeword_kernels import (
+    COINS,
+    IN_TURN,
+    LISTED,
+    MASK_BITS,
+    SPAN,
+    Law,
+    agree,
+    fill_bits,
+    fill_masks,
+    fill_payload,
+)
+from fl.schemes.cpa.cpa_theory import Codebook
+from phy.numerics.compiled import read_only
 from phy.numerics.random import threefry
-
-if TYPE_CHECKING:
-    from fl.schemes.coders.quantizers import ScalarQuantizer
-    from fl.schemes.cpa.codeword_kernels import Law
+from phy.numerics.workers import available_threads, run_tasks
 
 UNHEARD = 2
 """Stands for a bit that did not arrive."""
-
-MOST_POINTS = 512
-"""Entries of the longest codeword."""
-
-MOST_SCALAR_POINTS = 256
-"""Points that `encode_scalar` tells apart: levels are bytes there."""
 
 _LARGEST_TABLE = 1 << 16
 _DITHER = np.uint32(1 << 31)
 
 Key = NDArray[np.uint32]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Codebook:
-    """How codewords of `num_points` = n entries are drawn.
-
-    `balanced`: uniform over all words with floor(n/2) entries -1 and ceil(n/2) entries +1: n/2 of each for the printed
-    form, (n-1)/2 and (n+1)/2 for the coded one. Otherwise every entry is a fair coin.
-    """
-
-    num_points: int
-    balanced: bool = True
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.num_points <= MOST_POINTS:
-            raise LearningError(
-                f"a codebook of {self.num_points} points is not within 2 to {MOST_POINTS}, one bit of which says "
-                "something; raise or lower rate_bits"
-            )
-
-    @property
-    def num_plus(self) -> int:
-        """Entries +1 of a balanced word."""
-        return (self.num_points + 1) // 2
-
-    @property
-    def correlation(self) -> float:
-        """E[v_l v_l'] for l != l': -1/(n-1) for even n, -1/n for odd n, 0 for independent entries."""
-        if not self.balanced:
-            return 0.0
-        n = self.num_points
-        return -1.0 / (n - 1) if n % 2 == 0 else -1.0 / n
+Devices = NDArray[np.int64]
 
 
 def codeword_bits(
-    codebook: Codebook, levels: NDArray[np.unsignedinteger[Any]], *, key: Key, devices: NDArray[np.int64], stage: int
+    codebook: Codebook, levels: NDArray[np.unsignedinteger[Any]], *, key: Key, devices: Devices, stage: int
 ) -> NDArray[np.uint8]:
     """Which entries of the codewords are +1 at `levels` `[K, num_blocks]`: 0 or 1, uint8 `[K, num_blocks]`.
 
     `key` `[2]` is the round's key, `devices` `[K]` the devices' numbers. This is Lang et al. 2023 (10).
     """
-    from fl.schemes.cpa.codeword_kernels import bits_at
-
-    return bits_at(codeword_law(codebook, key=key, stage=stage), levels, devices=devices)
+    law, wanted, numbers = (
+        codeword_law(codebook, key=key, stage=stage),
+        read_only(levels.astype(np.uint16)),
+        _numbers(devices),
+    )
+    out = np.empty(levels.shape, np.uint8)
+    _spread(lambda first, last: fill_bits(law, wanted, numbers, out, first, last), len(numbers))
+    return out
 
 
 def encode_scalar(
@@ -89,22 +68,20 @@ def encode_scalar(
     *,
     radius: NDArray[np.float32],
     key: Key,
-    devices: NDArray[np.int64],
+    devices: Devices,
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """Packed `codeword_bits` `[K, ceil(M / 8)]` of stage 0 at the levels of updates `[K, M]` over `radius` `[M]`.
 
-    And whether all numbers of a device are finite, `[K]`.
+    And whether all numbers of a device are finite, `[K]`: bits of others mean nothing.
     """
-    from fl.schemes.cpa.codeword_kernels import payload_of
-
-    return payload_of(
-        codeword_law(codebook, key=key, stage=0),
-        updates,
-        radius=radius,
-        spacing=quantizer.spacing,
-        nearest=quantizer.form == "coded",
-        devices=devices,
-    )
+    law = codeword_law(codebook, key=key, stage=0)
+    values, radii, numbers = read_only(updates), read_only(radius), _numbers(devices)
+    half, most = np.float32(law.num_points // 2), np.float32(law.num_points - 1)
+    grid = (np.float32(quantizer.spacing), half, most, quantizer.form == "coded")
+    out = np.empty((len(numbers), -(-updates.shape[1] // 8)), np.uint8)
+    beyond = np.empty(len(numbers), np.int64)
+    _spread(lambda first, last: fill_payload(law, grid, values, radii, numbers, out, beyond, first, last), len(numbers))
+    return out, beyond == 0
 
 
 def signed_histogram(
@@ -113,7 +90,7 @@ def signed_histogram(
     *,
     worth: NDArray[np.float32],
     key: Key,
-    devices: NDArray[np.int64],
+    devices: Devices,
     stage: int,
 ) -> NDArray[np.float64]:
     """sum_k a_k b_ki v_ki over devices, `[n, num_blocks]` float64: the histogram of Lang et al. 2023 (13).
@@ -122,14 +99,11 @@ def signed_histogram(
     are counted in whole numbers; others are added in single precision over the devices of one call: hand in some
     hundred at once.
     """
-    from fl.schemes.cpa.codeword_kernels import add_agreement
-
-    law = codeword_law(codebook, key=key, stage=stage)
-    heard = received != UNHEARD
+    law, heard = codeword_law(codebook, key=key, stage=stage), received != UNHEARD
     everybody = bool(heard.all())
     less = np.array([worth.sum(dtype=np.float64) if everybody else 0.0])
     out = np.zeros((codebook.num_points, received.shape[1]))
-    add_agreement(law, received, packed=False, worth=worth, step=len(worth), less=less, devices=devices, out=out)
+    _add_agreement(law, received, packed=False, worth=worth, step=len(worth), less=less, devices=devices, out=out)
     if not everybody:
         out -= _weighed(heard, worth)
     return out
@@ -141,7 +115,7 @@ def add_signed_histograms(
     *,
     worth: NDArray[np.float32],
     key: Key,
-    devices: NDArray[np.int64],
+    devices: Devices,
     step: int,
     out: NDArray[np.float64],
 ) -> None:
@@ -149,30 +123,42 @@ def add_signed_histograms(
 
     `payload` `[K, ceil(num_blocks / 8)]` holds packed bits, all of which arrived.
     """
-    from fl.schemes.cpa.codeword_kernels import add_agreement
-
     law = codeword_law(codebook, key=key, stage=0)
     less = np.array([worth[at : at + step].sum(dtype=np.float64) for at in range(0, len(worth), step)])
-    add_agreement(law, payload, packed=True, worth=worth, step=step, less=less, devices=devices, out=out)
+    _add_agreement(law, payload, packed=True, worth=worth, step=step, less=less, devices=devices, out=out)
 
 
-def _weighed(chosen: NDArray[Any], worth: NDArray[np.float32]) -> NDArray[np.float64]:
-    """sum_k a_k of the rows chosen, `chosen` `[K, ...]` of zeros and ones."""
+def _add_agreement(
+    law: Law,
+    received: NDArray[np.uint8],
+    *,
+    packed: bool,
+    worth: NDArray[np.float32],
+    step: int,
+    less: NDArray[np.float64],
+    devices: Devices,
+    out: NDArray[np.float64],
+) -> None:
+    """Add 2 sum_k a_k, over the devices whose bit arrived and equals entry l, less `less`, of every `step` devices."""
+    starts = np.arange(0, len(worth), step)
+    counted = np.minimum.reduceat(worth, starts) == np.maximum.reduceat(worth, starts)
+    heard, groups = (read_only(received), packed), (read_only(worth), read_only(counted), read_only(less), step)
+    numbers = _numbers(devices)
+    _spread(lambda first, last: agree(law, heard, groups, numbers, out, first, last), -(-out.shape[1] // SPAN))
+
+
+def _weighed(chosen: NDArray[np.bool_], worth: NDArray[np.float32]) -> NDArray[np.float64]:
+    """sum_k a_k of the rows chosen, `chosen` `[K, num_blocks]`."""
     if (worth == worth[0]).all():
         counts = chosen.sum(axis=0, dtype=np.min_scalar_type(len(worth)))
         return np.asarray(counts * np.float64(worth[0]))
     # Row after row, and not by BLAS, the threads of which would decide on the rounding.
-    amounts = chosen * worth.reshape(-1, *(1,) * (chosen.ndim - 1))
-    return np.asarray(amounts.sum(axis=0, dtype=np.float32), np.float64)
+    return np.asarray((chosen * worth[:, None]).sum(axis=0, dtype=np.float32), np.float64)
 
 
-def codewords(
-    codebook: Codebook, *, key: Key, devices: NDArray[np.int64], num_blocks: int, stage: int
-) -> NDArray[np.int8]:
-    """The codewords themselves, +-1 `[K, num_blocks, n]`: to look at, not to compute with."""
-    from fl.schemes.cpa.codeword_kernels import MASK_BITS, draw_masks
-
-    masks = draw_masks(codeword_law(codebook, key=key, stage=stage), devices=devices, num_blocks=num_blocks)
+def codewords(codebook: Codebook, *, key: Key, devices: Devices, num_blocks: int, stage: int) -> NDArray[np.int8]:
+    """The codewords themselves, +-1 `[K, num_blocks, n]`."""
+    masks = _draw_masks(codeword_law(codebook, key=key, stage=stage), devices=devices, num_blocks=num_blocks)
     out = np.empty((len(devices), num_blocks, codebook.num_points), np.int8)
     for point in range(codebook.num_points):
         word, place = divmod(point, MASK_BITS)
@@ -180,16 +166,22 @@ def codewords(
     return out
 
 
-def shared_uniforms(*, key: Key, devices: NDArray[np.int64], num_blocks: int, dimension: int) -> NDArray[np.float32]:
-    """Multiples of 2^-24 uniform on [0, 1), `[K, num_blocks, dimension]`, from the same seed: the stuff of dither."""
-    from fl.schemes.cpa.codeword_kernels import MASK_BITS, draw_masks
-
+def shared_uniforms(*, key: Key, devices: Devices, num_blocks: int, dimension: int) -> NDArray[np.float32]:
+    """Multiples of 2^-24 uniform on [0, 1), `[K, num_blocks, dimension]`, from the same seed, for the dither."""
     out = np.empty((len(devices), num_blocks, dimension), np.float32)
     coins = Codebook(num_points=MASK_BITS, balanced=False)
     for axis in range(dimension):
         law = codeword_law(coins, key=key, stage=int(_DITHER) + axis)
-        words = draw_masks(law, devices=devices, num_blocks=num_blocks)[0]
+        words = _draw_masks(law, devices=devices, num_blocks=num_blocks)[0]
         out[..., axis] = (words >> np.uint32(8)) * np.float32(2.0**-24)
+    return out
+
+
+def _draw_masks(law: Law, *, devices: Devices, num_blocks: int) -> NDArray[np.uint32]:
+    """Masks `[num_words, K, num_blocks]`, entry l the bit l mod 32 of word l / 32."""
+    numbers = _numbers(devices)
+    out = np.empty((-(-law.num_points // MASK_BITS), len(numbers), num_blocks), np.uint32)
+    _spread(lambda first, last: fill_masks(law, numbers, out, first, last), len(numbers))
     return out
 
 
@@ -202,9 +194,6 @@ def codeword_law(codebook: Codebook, *, key: Key, stage: int) -> Law:
     - Other balanced words: draw j decides entry j, +1 with probability (+1 left) / (entries left).
     - Independent entries: draw i is the mask's word i.
     """
-    from fl.schemes.cpa.codeword_kernels import COINS, IN_TURN, LISTED, MASK_BITS, Law
-    from phy.numerics.compiled import read_only
-
     n = codebook.num_points
     listed = _listed(codebook) if codebook.balanced else None
     if not codebook.balanced:
@@ -227,9 +216,15 @@ def codeword_law(codebook: Codebook, *, key: Key, stage: int) -> Law:
 @lru_cache(maxsize=8)
 def _listed(codebook: Codebook) -> NDArray[np.uint32] | None:
     """Masks of all balanced words, or None if they are too many to list."""
-    from fl.schemes.cpa.codeword_kernels import MASK_BITS
-
     n, plus = codebook.num_points, codebook.num_plus
     if n > MASK_BITS or comb(n, plus) >= _LARGEST_TABLE:
         return None
     return np.array([sum(1 << point for point in word) for word in combinations(range(n), plus)], np.uint32)
+
+
+def _numbers(devices: Devices) -> NDArray[np.uint32]:
+    return read_only(devices.astype(np.uint32))
+
+
+def _spread(run: Callable[[int, int], None], num_tasks: int) -> None:
+    run_tasks(run, num_tasks=num_tasks, threads=available_threads())

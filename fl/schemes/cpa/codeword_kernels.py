@@ -13,14 +13,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.compiled import exact_kernel, kernel, read_only, shifted_left, shifted_right, stage
+from phy.numerics.compiled import exact_kernel, kernel, shifted_left, shifted_right, stage
 from phy.numerics.threefry import draw_lanes, positions
-from phy.numerics.workers import available_threads, run_tasks
 
 MASK_BITS = 32
 """Entries of a codeword that one word of its mask holds."""
 
-_TILE, _HALF_TILE, _SPAN = 128, 64, 512
+_TILE, _HALF_TILE, SPAN = 128, 64, 512
 COINS, LISTED, IN_TURN = range(3)
 """How masks are drawn: word by word, picked from a list, entry by entry."""
 
@@ -117,14 +116,14 @@ def _draw_masks(law: Any, device: Any, pair: Any, tiles: Any, words: Any, left: 
     elif law.kind == COINS:
         for word in range(len(law.folded)):
             key0, key1 = law.folded[word, 0], law.folded[word, 1]
-            _draw_words(key0, key1, device, np.uint32(pair), tiles, masks[_SPAN * word : _SPAN * (word + 1)])
+            _draw_words(key0, key1, device, np.uint32(pair), tiles, masks[SPAN * word : SPAN * (word + 1)])
     else:
         masks[:] = np.uint32(0)
         left[:] = np.uint32(law.num_plus)
         for entry in range(law.num_points):
             key0, key1, word = law.folded[entry, 0], law.folded[entry, 1], entry // MASK_BITS
             _draw_scaled(key0, key1, device, np.uint32(pair), np.uint32(law.num_points - entry), tiles, words)
-            _take_turns(words, left, masks, _SPAN * word, np.uint32(entry % MASK_BITS), count)
+            _take_turns(words, left, masks, SPAN * word, np.uint32(entry % MASK_BITS), count)
 
 
 @stage
@@ -132,7 +131,7 @@ def _pick(masks: Any, levels: Any, bits: Any, count: Any) -> None:
     """Entry `levels[i]` of mask i, 0 or 1."""
     for i in range(count):
         level = np.uint32(levels[i])
-        mask = masks[np.uint32(level >> np.uint32(5)) * np.uint32(_SPAN) + np.uint32(i)]
+        mask = masks[np.uint32(level >> np.uint32(5)) * np.uint32(SPAN) + np.uint32(i)]
         bits[i] = np.uint8(np.uint32(mask >> np.uint32(level & np.uint32(31))) & _ONE)
 
 
@@ -157,7 +156,7 @@ def _turn(masks: Any, first: Any, bits: Any, turned: Any, count: Any) -> None:
 def _count(turned: Any, places: Any, counts: Any, first: Any, count: Any) -> None:
     """Add entries 0 to `places` of the words to as many rows of the flat `counts`, the first of them at `first`."""
     for place in range(places):
-        at, shift = np.uint64(first + _SPAN * place), np.uint32(place)
+        at, shift = np.uint64(first + SPAN * place), np.uint32(place)
         for i in range(count):
             counts[at + np.uint64(i)] += np.uint32(shifted_right(turned[i], shift) & _ONE)
 
@@ -165,7 +164,7 @@ def _count(turned: Any, places: Any, counts: Any, first: Any, count: Any) -> Non
 @stage
 def _weigh(turned: Any, places: Any, worth: Any, sums: Any, first: Any, count: Any) -> None:
     for place in range(places):
-        at, shift = np.uint64(first + _SPAN * place), np.uint32(place)
+        at, shift = np.uint64(first + SPAN * place), np.uint32(place)
         for i in range(count):
             sums[at + np.uint64(i)] += np.float32(np.int32(shifted_right(turned[i], shift) & _ONE)) * worth
 
@@ -213,29 +212,29 @@ def _unpack(payload: Any, eights: Any) -> None:
 
 
 @kernel
-def _fill_masks(law: Any, devices: Any, out: Any, first: Any, last: Any) -> None:
+def fill_masks(law: Any, devices: Any, out: Any, first: Any, last: Any) -> None:
     """Rows `first` to `last` of `out` `[num_words, rows, blocks]`."""
     num_words, blocks = out.shape[0], out.shape[2]
-    words, left = np.empty(_SPAN, np.uint32), np.empty(_SPAN, np.uint32)
-    masks = np.empty(_SPAN * num_words, np.uint32)
+    words, left = np.empty(SPAN, np.uint32), np.empty(SPAN, np.uint32)
+    masks = np.empty(SPAN * num_words, np.uint32)
     for row in range(first, last):
-        for start in range(0, blocks, _SPAN):
-            here = min(_SPAN, blocks - start)
+        for start in range(0, blocks, SPAN):
+            here = min(SPAN, blocks - start)
             _draw_masks(law, devices[row], start // 2, (here + _TILE - 1) // _TILE, words, left, masks)
             for word in range(num_words):
-                _copy(masks[_SPAN * word : _SPAN * word + here], out[word, row, start : start + here])
+                _copy(masks[SPAN * word : SPAN * word + here], out[word, row, start : start + here])
 
 
 @kernel
-def _fill_bits(law: Any, levels: Any, devices: Any, out: Any, first: Any, last: Any) -> None:
+def fill_bits(law: Any, levels: Any, devices: Any, out: Any, first: Any, last: Any) -> None:
     """Rows `first` to `last` of `out` `[rows, blocks]` from `levels` of that shape."""
     blocks = levels.shape[1]
-    words, left = np.empty(_SPAN, np.uint32), np.empty(_SPAN, np.uint32)
-    masks = np.empty(_SPAN * ((law.num_points + MASK_BITS - 1) // MASK_BITS), np.uint32)
-    wanted, bits = np.zeros(_SPAN, np.uint16), np.empty(_SPAN, np.uint8)
+    words, left = np.empty(SPAN, np.uint32), np.empty(SPAN, np.uint32)
+    masks = np.empty(SPAN * ((law.num_points + MASK_BITS - 1) // MASK_BITS), np.uint32)
+    wanted, bits = np.zeros(SPAN, np.uint16), np.empty(SPAN, np.uint8)
     for row in range(first, last):
-        for start in range(0, blocks, _SPAN):
-            here = min(_SPAN, blocks - start)
+        for start in range(0, blocks, SPAN):
+            here = min(SPAN, blocks - start)
             _copy(levels[row, start : start + here], wanted)
             _draw_masks(law, devices[row], start // 2, (here + _TILE - 1) // _TILE, words, left, masks)
             _pick(masks, wanted, bits, here)
@@ -243,24 +242,24 @@ def _fill_bits(law: Any, levels: Any, devices: Any, out: Any, first: Any, last: 
 
 
 @exact_kernel
-def _fill_payload(
+def fill_payload(
     law: Any, grid: Any, updates: Any, radius: Any, devices: Any, out: Any, beyond: Any, first: Any, last: Any
 ) -> Any:
     """Rows `first` to `last` of packed bits `out` from `updates` `[rows, blocks]`, L = 1 and one stage."""
     spacing, half, most, nearest = grid
     blocks = updates.shape[1]
-    words, left = np.empty(_SPAN, np.uint32), np.empty(_SPAN, np.uint32)
-    masks = np.empty(_SPAN * ((law.num_points + MASK_BITS - 1) // MASK_BITS), np.uint32)
-    levels, eights = np.zeros(_SPAN, np.uint8), np.empty(_SPAN // 8, np.uint64)
+    words, left = np.empty(SPAN, np.uint32), np.empty(SPAN, np.uint32)
+    masks = np.empty(SPAN * ((law.num_points + MASK_BITS - 1) // MASK_BITS), np.uint32)
+    levels, eights = np.zeros(SPAN, np.uint8), np.empty(SPAN // 8, np.uint64)
     bits = eights.view(np.uint8)
     for row in range(first, last):
         beyond[row] = 0
-        for start in range(0, blocks, _SPAN):
-            here = min(_SPAN, blocks - start)
+        for start in range(0, blocks, SPAN):
+            here = min(SPAN, blocks - start)
             stop = start + here
             beyond[row] += _quantise(updates[row, start:stop], radius[start:stop], spacing, half, most, nearest, levels)
             _draw_masks(law, devices[row], start // 2, (here + _TILE - 1) // _TILE, words, left, masks)
-            if len(masks) == _SPAN:
+            if len(masks) == SPAN:
                 _pick_narrow(masks, levels, bits, here)
             else:
                 _pick(masks, levels, bits, here)
@@ -269,17 +268,17 @@ def _fill_payload(
 
 
 @exact_kernel
-def _agree(law: Any, heard: Any, groups: Any, devices: Any, out: Any, first: Any, last: Any) -> Any:
+def agree(law: Any, heard: Any, groups: Any, devices: Any, out: Any, first: Any, last: Any) -> Any:
     """Spans `first` to `last` of `out` `[n, blocks]`: rows one after the other, so that sums are rounded in one way."""
     (received, packed), (worth, counted, less, step), blocks = heard, groups, out.shape[1]
-    words, left = np.empty(_SPAN, np.uint32), np.empty(_SPAN, np.uint32)
-    masks = np.empty(_SPAN * ((law.num_points + MASK_BITS - 1) // MASK_BITS), np.uint32)
-    turned, eights = np.empty(_SPAN, np.uint32), np.zeros(_SPAN // 8, np.uint64)
+    words, left = np.empty(SPAN, np.uint32), np.empty(SPAN, np.uint32)
+    masks = np.empty(SPAN * ((law.num_points + MASK_BITS - 1) // MASK_BITS), np.uint32)
+    turned, eights = np.empty(SPAN, np.uint32), np.zeros(SPAN // 8, np.uint64)
     bits = eights.view(np.uint8)
-    counts, sums = np.zeros(law.num_points * _SPAN, np.uint32), np.zeros(law.num_points * _SPAN, np.float32)
+    counts, sums = np.zeros(law.num_points * SPAN, np.uint32), np.zeros(law.num_points * SPAN, np.float32)
     for span in range(first, last):
-        start = span * _SPAN
-        here = min(_SPAN, blocks - start)
+        start = span * SPAN
+        here = min(SPAN, blocks - start)
         for group in range(len(counted)):
             begin, end = group * step, min((group + 1) * step, len(worth))
             if counted[group]:
@@ -294,88 +293,15 @@ def _agree(law: Any, heard: Any, groups: Any, devices: Any, out: Any, first: Any
                 _draw_masks(law, devices[row], start // 2, (here + _TILE - 1) // _TILE, words, left, masks)
                 for lowest in range(0, law.num_points, MASK_BITS):
                     places = min(MASK_BITS, law.num_points - lowest)
-                    _turn(masks, lowest // MASK_BITS * _SPAN, bits, turned, here)
+                    _turn(masks, lowest // MASK_BITS * SPAN, bits, turned, here)
                     if counted[group]:
-                        _count(turned, places, counts, lowest * _SPAN, here)
+                        _count(turned, places, counts, lowest * SPAN, here)
                     else:
-                        _weigh(turned, places, worth[row], sums, lowest * _SPAN, here)
+                        _weigh(turned, places, worth[row], sums, lowest * SPAN, here)
             equal = np.float64(worth[begin])
             for point in range(law.num_points):
-                at = point * _SPAN
+                at = point * SPAN
                 for i in range(here):
                     total = np.float64(counts[at + i]) * equal if counted[group] else np.float64(sums[at + i])
                     # b v is +1 where the two are equal: sum a b v = 2 sum over equal ones a - sum over heard ones a.
                     out[point, start + i] += 2.0 * total - less[group]
-
-
-def draw_masks(law: Law, *, devices: NDArray[np.int64], num_blocks: int) -> NDArray[np.uint32]:
-    """Masks `[num_words, K, num_blocks]`, entry l the bit l mod 32 of word l / 32."""
-    numbers = _numbers(devices)
-    out = np.empty((-(-law.num_points // MASK_BITS), len(numbers), num_blocks), np.uint32)
-    _spread(lambda first, last: _fill_masks(law, numbers, out, first, last), len(numbers))
-    return out
-
-
-def bits_at(law: Law, levels: NDArray[Any], *, devices: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Entries `levels` `[K, num_blocks]` of the codewords, 0 or 1."""
-    wanted, numbers = read_only(levels.astype(np.uint16, copy=False)), _numbers(devices)
-    out = np.empty(levels.shape, np.uint8)
-    _spread(lambda first, last: _fill_bits(law, wanted, numbers, out, first, last), len(numbers))
-    return out
-
-
-def payload_of(
-    law: Law,
-    updates: NDArray[np.float32],
-    *,
-    radius: NDArray[np.float32],
-    spacing: float,
-    nearest: bool,
-    devices: NDArray[np.int64],
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Packed bits `[K, ceil(M / 8)]` of updates `[K, M]` quantised in units of `radius` `[M]`: `bits_at` in one pass.
-
-    Levels are those of `ScalarQuantizer.indices`: `nearest` for the coded form, else the printed one. And whether all
-    numbers of a row are finite, `[K]`: bits of others mean nothing.
-    """
-    values, radii, numbers = read_only(updates), read_only(radius), _numbers(devices)
-    grid = (np.float32(spacing), np.float32(law.num_points // 2), np.float32(law.num_points - 1), nearest)
-    out = np.empty((len(numbers), -(-updates.shape[1] // 8)), np.uint8)
-    beyond = np.empty(len(numbers), np.int64)
-    _spread(
-        lambda first, last: _fill_payload(law, grid, values, radii, numbers, out, beyond, first, last), len(numbers)
-    )
-    return out, beyond == 0
-
-
-def add_agreement(
-    law: Law,
-    received: NDArray[np.uint8],
-    *,
-    packed: bool,
-    worth: NDArray[np.float32],
-    step: int,
-    less: NDArray[np.float64],
-    devices: NDArray[np.int64],
-    out: NDArray[np.float64],
-) -> None:
-    """Add 2 sum_k a_k, over the devices whose bit arrived and equals entry l, to `out` `[n, num_blocks]`.
-
-    `received` is `[K, num_blocks]` of 1, 0 or `UNHEARD`, or `packed` bits `[K, ceil(num_blocks / 8)]`, all of which
-    arrived. `step` devices at a time make one sum, which is added with `less` of it taken off: equal worths a are
-    counted in whole numbers, others added in single precision, row after row.
-    """
-    heard = (read_only(received), packed)
-    starts = np.arange(0, len(worth), step)
-    counted = np.minimum.reduceat(worth, starts) == np.maximum.reduceat(worth, starts)
-    groups = (read_only(worth), read_only(counted), read_only(less), step)
-    numbers = _numbers(devices)
-    _spread(lambda first, last: _agree(law, heard, groups, numbers, out, first, last), -(-out.shape[1] // _SPAN))
-
-
-def _numbers(devices: NDArray[np.int64]) -> NDArray[np.uint32]:
-    return read_only(devices.astype(np.uint32))
-
-
-def _spread(run: Any, num_tasks: int) -> None:
-    run_tasks(run, num_tasks=num_tasks, threads=available_threads())

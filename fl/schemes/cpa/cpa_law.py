@@ -54,7 +54,6 @@ class CpaLaw(Law):
         return features.sum(axis=1) * math.log1p(-rate) - features.sum(axis=1) * math.log(rate), features
 
     def outsider(self) -> OutsiderLaw:
-        """See `Law.outsider`."""
         return OutsiderLaw(**vars(self))
 
 
@@ -66,12 +65,9 @@ class OutsiderLaw(CpaLaw):
 
     @property
     def worlds(self) -> str:
-        """See `Law.worlds`."""
         return f"{self._what} of one device the same in every round, or at the other end in every other round"
 
     def ends(self, round_index: int, *, devices: NDArray[np.int64]) -> tuple[ArrayLike, ArrayLike]:
-        """See `Law.ends`."""
-        del devices
         return -self.far, -self.far if round_index % 2 == 0 else self.far
 
     def score(self, received: Received) -> Scores:
@@ -86,7 +82,6 @@ class OutsiderLaw(CpaLaw):
     def claims(
         self, delta: float, *, played: Sequence[int], num_rounds: int, budget: BudgetConfig | None
     ) -> tuple[Claim, ...]:
-        """See `Law.claims`."""
         return (
             claim(
                 epsilon=0.0,

@@ -16,10 +16,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.scheme import keep_factor
-from fl.schemes.cpa.codebooks import Codebook
-from fl.tasks.base import LearningError
 
 Decode = Literal["coded", "printed", "unbiased"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codebook:
+    """How codewords of `num_points` = n entries are drawn.
+
+    `balanced`: uniform over all words with floor(n/2) entries -1 and ceil(n/2) entries +1: n/2 of each for the printed
+    form, (n-1)/2 and (n+1)/2 for the coded one. Otherwise every entry is a fair coin.
+    """
+
+    num_points: int
+    balanced: bool = True
+
+    @property
+    def num_plus(self) -> int:
+        """Entries +1 of a balanced word."""
+        return (self.num_points + 1) // 2
+
+    @property
+    def correlation(self) -> float:
+        """E[v_l v_l'] for l != l': -1/(n-1) for even n, -1/n for odd n, 0 for independent entries."""
+        n = self.num_points
+        return (-1.0 / (n - 1) if n % 2 == 0 else -1.0 / n) if self.balanced else 0.0
 
 
 def decode_scale(codebook: Codebook, *, decode: Decode, epsilon: float | None) -> float:
@@ -66,7 +87,7 @@ def aggregation_snr_db(
     """10 log10(Var(w_FA) / Var(w_FA - w)) of vectors `[M]`, the variance running over the M numbers.
 
     With `places` the mean over tensors. Tensors of one number or of equal numbers say nothing and are left out; NaN if
-    none is left, infinity for a perfect copy. Raises LearningError for vectors that do not fit.
+    none is left, infinity for a perfect copy.
     """
     ratios = _variance_ratios(exact, found, places=places)
     return float(np.mean([_log10(ratio, 10.0) for ratio in ratios])) if ratios else math.nan
@@ -92,8 +113,6 @@ def coded_snr_of_run_db(levels_db: NDArray[np.float64]) -> float:
 def _variance_ratios(
     exact: NDArray[np.floating[Any]], found: NDArray[np.floating[Any]], *, places: Sequence[slice] | None
 ) -> list[float]:
-    if exact.shape != found.shape or exact.ndim != 1:
-        raise LearningError(f"vectors of shapes {exact.shape} and {found.shape} have no SNR; hand in two of [M]")
     ratios = []
     for place in places or (slice(None),):
         wanted = np.asarray(exact[place], np.float64)

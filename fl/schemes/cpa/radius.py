@@ -1,4 +1,4 @@
-"""The radius of every tensor's quantiser from what the server has heard: nothing more is sent by any device.
+"""The scale of every tensor's quantiser from what the server has received: nothing more is sent by any device.
 
 A device could send the deviation of each tensor, but 32 bits of binary32 would meet the same flips as all others, from
 randomized response and from the radio, and would tell more than epsilon allows. The server knows as much without them:
@@ -13,19 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
-from scipy.stats import qmc
 
-from fl.tasks.base import LearningError
-
-if TYPE_CHECKING:
-    from fl.schemes.cpa.cpa import Cpa
-    from fl.schemes.cpa.gathering import Histogram
-    from fl.schemes.cpa.scheme import CpaScheme
+from fl.models.federated import Piece
+from fl.schemes.coders.quantizers import Quantizer
 
 FIRST_SCALE = 1e-3
 """Where scales start. Too small costs a few rounds of growth; too large would throw the model about."""
@@ -36,90 +29,51 @@ _RATIOS = np.geomspace(1e-3, 1e3, 241)
 _LOG2_SAMPLES = 12
 
 
-class Placed(Protocol):
-    """A tensor of the model, such as `fl.models.federated.Piece`."""
-
-    @property
-    def place(self) -> slice:
-        """Where it lies in the flat vector."""
-        ...
-
-
-def radius_of(
-    config: CpaScheme,
-    *,
-    num_values: int,
-    pieces: Sequence[Placed],
-    round_index: int,
-    scales: NDArray[np.float64] | None,
-) -> NDArray[np.float32]:
-    """Radius `[num_values]` of a round: gamma, gamma gamma_decay^round (`decaying`), or gamma times the tensor's scale.
-
-    Raises LearningError for `scales` that are missing, not positive, or do not fit `pieces`, and for a radius that
-    binary32 does not hold.
-    """
-    gamma = config.gamma * (config.gamma_decay**round_index if config.radius == "decaying" else 1.0)
-    radius = np.full(num_values, gamma, np.float32)
-    if config.radius == "scaled":
-        if config.form == "printed" and config.rate_bits == 1 and config.dimension == 1:
-            raise LearningError(
-                "a scaled radius is found from how large quantised numbers are, and the printed form with rate_bits 1 "
-                "has two levels of one size; use form coded, or rate_bits 2"
-            )
-        if scales is None or len(scales) != len(pieces) or not (np.isfinite(scales) & (scales > 0.0)).all():
-            raise LearningError(
-                f"a scaled radius needs one positive scale for each of {len(pieces)} tensors, and got {scales}; start "
-                "with fl.schemes.cpa.radius.first_scales"
-            )
-        for piece, scale in zip(pieces, scales, strict=True):
-            radius[piece.place] *= np.float32(scale)
-    if not (radius >= np.finfo(np.float32).tiny).all():
-        raise LearningError(
-            f"gamma has come down to {gamma:g} in round {round_index}, which single precision does not hold; raise "
-            "gamma_decay"
-        )
-    return radius
-
-
-def first_scales(num_pieces: int, *, scale: float = FIRST_SCALE) -> NDArray[np.float64]:
-    """Scales of round 0, `[num_pieces]`."""
-    return np.full(num_pieces, scale)
-
-
 def next_scales(
-    histogram: Histogram, *, cpa: Cpa, pieces: Sequence[Placed], scales: NDArray[np.float64], gamma: float
+    scales: NDArray[np.float64],
+    *,
+    pieces: Sequence[Piece],
+    quantizer: Quantizer,
+    dither: Quantizer | None,
+    gamma: float,
+    power: NDArray[np.float64],
+    power_std: float,
+    heard: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
-    """Scales of the next round from this one's histogram, `[num_pieces]`, each within a factor 4 of the last.
+    """Scales of the next round, `[len(pieces)]`, each within a factor 4 of the last.
 
-    Where the mean size of a tensor's points lies within two standard errors of what its scale foretells, the scale
-    stays; else it moves as far as the nearer end of that interval asks for. So few devices at a small epsilon do not
-    make it wander. Tensors of which nothing arrived keep theirs.
+    `power` `[num_blocks]`: unbiased estimate of the weighted mean of ||q||^2 over devices, in squared radii, of the
+    blocks of which something was `heard`; its standard deviation is at most `power_std`. `dither`: the quantizer whose
+    cell is the dither's. Where the mean power of a tensor lies within two standard errors of what its scale foretells,
+    the scale stays; else it moves as far as the nearer end of that interval asks for. So few devices at a small epsilon
+    do not make it wander. Tensors of which nothing arrived keep theirs.
     """
-    first: Any = cpa.quantizers[0]
-    last: Any = cpa.quantizers[-1] if cpa.config.dither else None
-    curve = _mean_power(first, last)
+    curve = _mean_power(quantizer, dither)
     expected = float(np.interp(-math.log(gamma), np.log(_RATIOS), curve))
     out = scales.copy()
     for number, piece in enumerate(pieces):
-        blocks = slice(piece.place.start // cpa.dimension, -(-piece.place.stop // cpa.dimension))
-        heard = histogram.heard[0, blocks] > 0.0
-        if not heard.any():
+        blocks = slice(piece.place.start // quantizer.dimension, -(-piece.place.stop // quantizer.dimension))
+        here = heard[blocks]
+        if not here.any():
             continue
-        slack = _STANDARD_ERRORS * histogram.power_std / math.sqrt(heard.sum())
-        surprise = float(histogram.power[blocks][heard].mean()) - expected
+        slack = _STANDARD_ERRORS * power_std / math.sqrt(here.sum())
+        surprise = float(power[blocks][here].mean()) - expected
         if abs(surprise) > slack:
-            power = expected + surprise - math.copysign(slack, surprise)
-            change = gamma * math.exp(float(np.interp(power, curve, np.log(_RATIOS))))
+            wanted = expected + surprise - math.copysign(slack, surprise)
+            change = gamma * math.exp(float(np.interp(wanted, curve, np.log(_RATIOS))))
             out[number] *= min(max(change, 1.0 / _MOST_CHANGE), _MOST_CHANGE)
     return out
 
 
 @lru_cache(maxsize=8)
-def _mean_power(quantizer: Any, dither: Any) -> NDArray[np.float64]:
+def _mean_power(quantizer: Quantizer, dither: Quantizer | None) -> NDArray[np.float64]:
     """E||Q(x)||^2 at each of `_RATIOS` of deviation to radius, normal x, dithered with the cell of `dither` if any.
 
     By quasi-Monte Carlo over 4096 points; made strictly rising, which it is but for their number.
     """
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
     size = quantizer.dimension
     uniforms = qmc.Sobol(d=2 * size, scramble=False).random_base2(_LOG2_SAMPLES) + 0.5 / 2**_LOG2_SAMPLES
     normals = ndtri(uniforms[:, :size])

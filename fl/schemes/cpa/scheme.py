@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from fl.config.base import PositiveFloat
@@ -21,15 +22,20 @@ from fl.config.scheme import (
     response_claims,
     schemes,
 )
+from fl.schemes.coders.quantizers import Quantizer, build_quantizer
+from fl.schemes.cpa.cpa_theory import Codebook, anonymity
 from phy.config.conflict import Conflict
+from privacy.events.claims import Claim
+from privacy.events.releases import Release
 
 if TYPE_CHECKING:
     from fl.audit.law import Law
     from fl.learning.fedavg import FedAvgConfig
     from fl.models.federated import Piece
     from fl.schemes.cpa.cpa import Cpa
-    from privacy.events.claims import Claim
-    from privacy.events.releases import Release
+
+_MOST_POINTS = 512
+"""Entries of the longest codeword."""
 
 
 @schemes.register
@@ -86,14 +92,20 @@ class CpaScheme(Scheme):
         return self.stages * -(-num_values // self.dimension)
 
     def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> Cpa:
-        """See `Scheme.build`."""
         from fl.schemes.cpa.cpa import Cpa
 
         return Cpa(self, num_values=sum(piece.size for piece in pieces), pieces=pieces)
 
+    def quantizer(self, reach: float) -> Quantizer:
+        """Return the quantiser of a stage that covers the ball of radius `reach`."""
+        return build_quantizer(gamma=reach, rate_bits=self.rate_bits, form=self.form, dimension=self.dimension)
+
+    def gamma_in(self, round_index: int) -> float:
+        """Return gamma in a round."""
+        return self.gamma * (self.gamma_decay**round_index if self.radius == "decaying" else 1.0)
+
     @property
     def response(self) -> Response:
-        """See `Scheme.response`."""
         return Response(flip_target(self.epsilon), self.channel, self.confidence)
 
     @property
@@ -102,46 +114,50 @@ class CpaScheme(Scheme):
         return self.decode == "unbiased" and self.dither and self.negative_bins == "keep" and self.radius == "fixed"
 
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
-        """See `Scheme.conflicts`."""
-        from fl.schemes.cpa.cpa import Cpa
-        from fl.tasks.base import LearningError
-
-        first = {"decaying": "learning.aggregation.gamma_decay ", "scaled": "learning.aggregation.radius "}
         keys = f"learning.aggregation.rate_bits learning.aggregation.dimension {SCHEME_KEYS}"
-        try:
-            Cpa(self, num_values=1, round_index=learning.rounds - 1)
-        except LearningError as error:
-            yield Conflict.of(first.get(self.radius, "") + keys, error)
+        last = self.gamma_in(learning.rounds - 1)
+        if np.float32(last) < np.finfo(np.float32).tiny:
+            problem = (
+                f"gamma has come down to {last:g} in round {learning.rounds - 1}, which single precision does not "
+                "hold; raise gamma_decay"
+            )
+            yield Conflict.of(f"learning.aggregation.gamma_decay {keys}", problem)
+        if self.radius == "scaled" and (self.form, self.rate_bits, self.dimension) == ("printed", 1, 1):
+            problem = (
+                "a scaled radius is found from how large quantised numbers are, and the printed form with rate_bits 1 "
+                "has two levels of one size; use form coded, or rate_bits 2"
+            )
+            yield Conflict.of(f"learning.aggregation.radius {keys}", problem)
+        num_points = len(self.quantizer(1.0).points)
+        if num_points > _MOST_POINTS:
+            problem = (
+                f"a hexagonal lattice of rate_bits {self.rate_bits} has {num_points} points in its ball, and "
+                f"codewords have at most {_MOST_POINTS} entries; write rate_bits: 4 or less, or dimension: 1"
+            )
+            yield Conflict.of(keys, problem)
         if self.gamma_decay != 1.0 and self.radius != "decaying":
             yield belongs("gamma_decay", "radius decaying", f"the radius is {self.radius}")
 
     def describe(self, num_values: int | None) -> list[str]:
         """See `Scheme.describe`: k-anonymity by Lang et al. 2023, Proposition 2, and that of the actual codewords."""
-        from fl.schemes.coders.quantizers import build_quantizer
-        from fl.schemes.cpa.codebooks import Codebook
-        from fl.schemes.cpa.cpa_theory import anonymity
-
         lines = []
         if self.epsilon is not None:
             block = "parameter" if self.dimension == 1 else "block of 2 parameters"
             stages = f", and for each of the {self.stages} stages" if self.stages > 1 else ""
             wrong = f"every bit is wrong with probability {self.response.flip_target:.4g} end to end"
             lines.append(f"epsilon {self.epsilon:g} for every {block} in each round{stages}: {wrong}")
-        points = build_quantizer(
-            gamma=self.gamma, rate_bits=self.rate_bits, form=self.form, dimension=self.dimension
-        ).points
-        found = anonymity(Codebook(num_points=len(points), balanced=self.codewords == "balanced"), stages=self.stages)
+        num_points = len(self.quantizer(1.0).points)
+        codebook = Codebook(num_points=num_points, balanced=self.codewords == "balanced")
+        found = anonymity(codebook, stages=self.stages)
         lines.append(
-            f"{len(points)} points per stage: k-anonymity of an unflipped bit is at least {found.least}, on average "
+            f"{num_points} points per stage: k-anonymity of an unflipped bit is at least {found.least}, on average "
             f"{found.expected:.4g} ({found.printed:.4g} as printed)"
         )
         return lines
 
     def law(self, *, num_values: int | None) -> Law:
-        """See `Scheme.law`."""
         from fl.schemes.cpa.cpa_law import CpaLaw
 
-        del num_values
         return CpaLaw(
             epsilon=self.epsilon,
             source="Lang et al. 2023, randomized response",
@@ -154,7 +170,6 @@ class CpaScheme(Scheme):
 
     @property
     def published(self) -> tuple[Claim, ...]:
-        """See `Scheme.published`."""
         return response_claims(self, "Lang et al. 2023")
 
     def release(self, num_values: int) -> Release:

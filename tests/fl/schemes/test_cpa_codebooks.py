@@ -9,21 +9,17 @@ import pytest
 from oracles import loop_cpa
 
 from fl.schemes.coders.quantizers import ScalarQuantizer
-from fl.schemes.cpa import codeword_kernels
+from fl.schemes.cpa import codebooks
 from fl.schemes.cpa.codebooks import (
-    MOST_SCALAR_POINTS,
     UNHEARD,
-    Codebook,
     add_signed_histograms,
     codeword_bits,
-    codeword_law,
     codewords,
+    encode_scalar,
     shared_uniforms,
     signed_histogram,
 )
-from fl.schemes.cpa.cpa import Cpa
-from fl.schemes.cpa.scheme import CpaScheme
-from fl.tasks.base import LearningError
+from fl.schemes.cpa.cpa_theory import Codebook
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
 
@@ -157,7 +153,7 @@ def test_words_and_sums_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch
 
     found = {}
     for threads in (1, 2, 3):
-        monkeypatch.setattr(codeword_kernels, "available_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(codebooks, "available_threads", lambda threads=threads: threads)
         found[threads] = both()
     for one, other in zip(found[1] * 2, (*found[2], *found[3]), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -175,14 +171,7 @@ def test_one_pass_from_updates_to_payload_is_quantising_drawing_and_packing() ->
         updates[1, 4:900] = np.nextafter(radius[4:900] * np.float32(quantizer.spacing / 2), rng.choice([-1, 1], 896))
         levels = quantizer.indices((updates / radius)[..., None])
         bits = codeword_bits(codebook, levels, key=key(), devices=DEVICES, stage=0)
-        found, finite = codeword_kernels.payload_of(
-            codeword_law(codebook, key=key(), stage=0),
-            updates,
-            radius=radius,
-            spacing=quantizer.spacing,
-            nearest=form == "coded",
-            devices=DEVICES,
-        )
+        found, finite = encode_scalar(quantizer, codebook, updates, radius=radius, key=key(), devices=DEVICES)
         np.testing.assert_array_equal(found, np.packbits(bits, axis=1))
         assert finite.all()
 
@@ -191,9 +180,8 @@ def test_one_pass_from_updates_to_payload_is_quantising_drawing_and_packing() ->
 def test_one_pass_tells_whose_numbers_are_not_finite(number: float) -> None:
     quantizer, updates = ScalarQuantizer(gamma=1.0, rate_bits=1, form="coded"), np.zeros((3, 1301), np.float32)
     updates[1, 1300] = number
-    law = codeword_law(Codebook(num_points=3), key=key(), stage=0)
-    given = {"radius": np.ones(1301, np.float32), "spacing": quantizer.spacing, "nearest": True, "devices": DEVICES}
-    assert codeword_kernels.payload_of(law, updates, **given)[1].tolist() == [True, False, True]
+    given = {"radius": np.ones(1301, np.float32), "key": key(), "devices": DEVICES}
+    assert encode_scalar(quantizer, Codebook(num_points=3), updates, **given)[1].tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize("num_points", [3, 9, 33])
@@ -211,20 +199,6 @@ def test_sums_over_packed_bits_are_those_over_bytes_group_by_group(num_points: i
     np.testing.assert_array_equal(found, expected)
 
 
-def test_more_points_than_a_byte_tells_apart_are_quantised_all_the_same() -> None:
-    beyond = CpaScheme.model_construct(name="cpa", rate_bits=8, gamma=1.0, epsilon=None, decode="printed")
-    scheme = Cpa(beyond, num_values=64)
-    assert len(scheme.quantizers[0].points) > MOST_SCALAR_POINTS
-    updates = np.random.default_rng(2).uniform(0.9, 1.0, (3, 64)).astype(np.float32)  # the highest levels
-    context = UplinkContext(seed=3, trials=(0,))
-    drawn = context.keys(Purpose.CODEBOOK)[0]
-    (levels,) = scheme.levels(updates, key=drawn, devices=DEVICES)
-    assert levels.max() == MOST_SCALAR_POINTS
-    bits = codeword_bits(scheme.codebook, levels, key=drawn, devices=DEVICES, stage=0)
-    sent = scheme.encode(updates, devices=DEVICES, context=context)
-    np.testing.assert_array_equal(sent[0], np.packbits(bits, axis=1))
-
-
 def test_shared_uniforms_are_uniform_and_no_codeword_depends_on_them() -> None:
     drawn = shared_uniforms(key=key(), devices=DEVICES, num_blocks=10_000, dimension=2).astype(float)
     assert drawn.min() >= 0.0
@@ -235,10 +209,3 @@ def test_shared_uniforms_are_uniform_and_no_codeword_depends_on_them() -> None:
     assert abs(np.corrcoef(drawn[..., 0].ravel(), drawn[..., 1].ravel())[0, 1]) < 4 / np.sqrt(num)
     words = draw(Codebook(num_points=2), num_blocks=10_000)[..., 0].ravel()
     assert abs(np.corrcoef(drawn[..., 0].ravel(), words)[0, 1]) < 4 / np.sqrt(num)
-
-
-def test_codebooks_of_one_point_or_too_many_are_named() -> None:
-    with pytest.raises(LearningError, match="a codebook of 1 points is not within 2 to 512"):
-        Codebook(num_points=1)
-    with pytest.raises(LearningError, match="a codebook of 4096 points"):
-        Codebook(num_points=4096)

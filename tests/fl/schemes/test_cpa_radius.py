@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,36 +10,47 @@ import pytest
 from cpa_setting import KEEP, ROUND, build, quantised
 
 from fl.config.scheme import flip_target
+from fl.learning.fedavg import FedAvgConfig
+from fl.models.federated import Piece
 from fl.schemes.coders.coder import Senders
 from fl.schemes.cpa.cpa import Cpa
 from fl.schemes.cpa.scheme import CpaScheme
-from fl.tasks.base import LearningError
 from fl.uplink.bit_flips import flip_bits
 from phy.numerics.random import Purpose
 
 
-@dataclass(frozen=True, kw_only=True)
-class Piece:
-    place: slice
+def piece(first: int, last: int) -> Piece:
+    return Piece(name="w", shape=(last - first,), offset=first)
 
 
-def replace_config(config: CpaScheme, **changes: Any) -> CpaScheme:
-    return CpaScheme(**{**config.model_dump(), **changes})
+def begun(scheme: Cpa, round_index: int) -> np.ndarray:
+    scheme.begin(replace(ROUND, round_index=round_index), devices=np.arange(1), flip_rate=np.zeros(1))
+    return scheme.radius
 
 
 def test_the_radius_decays_and_follows_each_tensor() -> None:
-    config = CpaScheme(name="cpa", radius="decaying", gamma=0.1, gamma_decay=0.5)
-    np.testing.assert_allclose(Cpa(config, num_values=3, round_index=3).radius, 0.0125)
-    pieces = [Piece(place=slice(0, 2)), Piece(place=slice(2, 3))]
+    decaying = build(3, radius="decaying", gamma=0.1, gamma_decay=0.5)
+    np.testing.assert_allclose(begun(decaying, 3), 0.0125)
     config = CpaScheme(name="cpa", radius="scaled", gamma=2.0)
-    built = Cpa(config, num_values=3, pieces=pieces, scales=np.array([0.01, 3.0]))
-    np.testing.assert_allclose(built.radius, [0.02, 0.02, 6.0])
-    with pytest.raises(LearningError, match="needs one positive scale for each of 2 tensors"):
-        Cpa(config, num_values=3, pieces=pieces, scales=np.ones(1))
-    with pytest.raises(LearningError, match="two levels of one size"):
-        Cpa(replace_config(config, form="printed"), num_values=3, pieces=pieces, scales=np.ones(2))
-    with pytest.raises(LearningError, match="does not hold; raise gamma_decay"):
-        Cpa(CpaScheme(name="cpa", radius="decaying", gamma_decay=1e-9), num_values=3, round_index=9)
+    scaled = Cpa(config, num_values=3, pieces=[piece(0, 2), piece(2, 3)])
+    np.testing.assert_allclose(scaled.radius, 0.002)
+    scaled.restore({"scales": np.array([0.01, 3.0])})
+    np.testing.assert_allclose(begun(scaled, 1), [0.02, 0.02, 6.0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "problem"),
+    [
+        ({"radius": "scaled", "form": "printed"}, "radius", "two levels of one size"),
+        ({"radius": "decaying", "gamma_decay": 1e-9}, "gamma_decay", "which single precision does not hold"),
+        ({"dimension": 2, "rate_bits": 6}, "rate_bits", "codewords have at most 512 entries"),
+    ],
+)
+def test_settings_that_no_quantiser_has_are_a_conflict(settings: dict[str, Any], key: str, problem: str) -> None:
+    scheme = CpaScheme(name="cpa", **settings)
+    (found,) = scheme.conflicts(FedAvgConfig(rounds=10), num_values=3, calibrated=False)
+    assert found.keys[0] == f"learning.aggregation.{key}"
+    assert problem in found.problem
 
 
 def test_every_further_stage_quantises_the_cell_of_the_last() -> None:
@@ -60,7 +71,7 @@ def test_every_further_stage_quantises_the_cell_of_the_last() -> None:
 @pytest.mark.parametrize("settings", [{}, {"dither": True, "decode": "unbiased"}, {"negative_bins": "zero"}], ids=str)
 def test_scales_come_to_the_deviation_of_every_tensor_from_what_the_server_hears(settings: dict[str, Any]) -> None:
     config = CpaScheme(name="cpa", radius="scaled", gamma=1.5, rate_bits=2, **settings)
-    pieces = [Piece(place=slice(0, 3000)), Piece(place=slice(3000, 4000))]
+    pieces = [piece(0, 3000), piece(3000, 4000)]
     truth = np.array([0.004, 0.2])
     rng = np.random.default_rng(11)
     scheme = Cpa(config, num_values=4000, pieces=pieces)

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.scheme import keep_factor
-from fl.schemes.cpa.codebooks import Codebook
-from fl.schemes.cpa.cpa_theory import Decode, decode_scale, gain
+from fl.schemes.cpa.cpa_theory import Codebook, Decode, decode_scale, gain
 
 
 def second_moment(
