@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from fl.config.codec import Bound, ClippedLimit, Codec, Encoded, codecs
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from fl.codecs.bits.parts import Codes, Floats
+from fl.codecs.bits.parts import Codes, Floats, PartwiseCodec
+from fl.config.codec import Bound, ClippedLimit, codecs
 
 
 @codecs.register
-class FixedPoint(Codec):
+class FixedPoint(PartwiseCodec):
     """Fraction bits of w + 3 B, B = `value_range` = 2^(e-126), e the binary32 exponent field of nu_inf = `bound`.
 
     For w in [-B, B) the sum lies in [2 B, 4 B): its sign and exponent are the same for all w and are not sent. The
@@ -37,7 +34,6 @@ class FixedPoint(Codec):
 
     @property
     def bits_per_value(self) -> int:
-        """See `Codec`."""
         return self.fraction_bits
 
     @property
@@ -46,7 +42,6 @@ class FixedPoint(Codec):
         return 2.0 ** (math.frexp(self.bound)[1])
 
     def as_fractions(self) -> FixedPoint:
-        """See `Codec`."""
         return self
 
     @property
@@ -54,41 +49,15 @@ class FixedPoint(Codec):
         """Distance of neighbours on the grid, 2 B 2^-f."""
         return 2.0 * self.value_range * 2.0**-self.fraction_bits
 
-    def encode(self, values: Floats, *, keys: NDArray[np.uint32]) -> Encoded:
-        """See `Codec.encode`."""
-        del keys
-        import numpy as np
+    @property
+    def dtype(self) -> type[np.float32] | type[np.float64]:
+        return np.float64 if self.fraction_bits > 23 else np.float32
 
-        from fl.codecs.bits.parts import encode_in_parts
+    @property
+    def limits(self) -> tuple[float, float]:
+        return -self.value_range, float(np.nextafter(self.dtype(self.value_range), self.dtype(0.0)))
 
-        dtype = self._dtype()
-        below = float(np.nextafter(dtype(self.value_range), dtype(0.0)))
-        return encode_in_parts(
-            values,
-            bits=self.fraction_bits,
-            dtype=dtype,
-            limits=(-self.value_range, below),
-            to_codes=self._fractions,
-        )
-
-    def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> Floats:
-        """See `Codec.decode`; float32, for 52 fraction bits float64."""
-        from fl.codecs.bits.parts import decode_in_parts
-
-        return decode_in_parts(
-            payload,
-            bits=self.fraction_bits,
-            num_values=num_values,
-            dtype=self._dtype(),
-            to_values=self._values,
-        )
-
-    def _fractions(self, part: Floats, first: int) -> Codes:
-        del first
-        import numpy as np
-
-        from fl.codecs.bits.packing import code_dtype
-
+    def to_codes(self, part: Floats, *, keys: NDArray[np.uint32], first: int) -> Codes:
         half = 1 << (self.fraction_bits - 1)
         # Scaling by a power of two is exact, and n + 2^(f-1) is even where n is: one rounding, the one of the sum.
         scaled = part * part.dtype.type(1.0 / self.step)
@@ -96,15 +65,10 @@ class FixedPoint(Codec):
         np.minimum(scaled, part.dtype.type(half - 1), out=scaled)
         # |n| and n + 2^(f-1) are whole and small enough to be exact in the float; never negative from here on.
         scaled += half
-        return np.asarray(scaled.astype(code_dtype(self.fraction_bits)))
+        return np.asarray(scaled.astype(np.uint32 if self.fraction_bits <= 32 else np.uint64))
 
-    def _values(self, codes: NDArray[np.unsignedinteger[Any]]) -> Floats:
-        numbers: Floats = codes.astype(self._dtype())
+    def to_values(self, codes: NDArray[np.unsignedinteger[Any]]) -> Floats:
+        numbers: Floats = codes.astype(self.dtype)
         numbers -= 1 << (self.fraction_bits - 1)
         numbers *= self.step
         return numbers
-
-    def _dtype(self) -> type[np.float32] | type[np.float64]:
-        import numpy as np
-
-        return np.float64 if self.fraction_bits > 23 else np.float32

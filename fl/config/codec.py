@@ -71,10 +71,7 @@ class Codec(Frozen):
 
     @abstractmethod
     def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> NDArray[np.floating[Any]]:
-        """Return values `[num_trials, num_devices, num_values]` of packed bits, whatever the radio made of them.
-
-        Raises LearningError for a payload of another length.
-        """
+        """Return values `[num_trials, num_devices, num_values]` of packed bits, whatever the radio made of them."""
 
 
 codecs: Registry[Codec] = Registry("codec", Codec, package="fl.codecs")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.codecs.bits.known_values import known_values
+from fl.codecs.bits.packing import known_values
 from fl.config.codec import Codec
 from fl.uplink.bit_flips import count_differences
 from fl.uplink.protection import Protection, RoundPlan

@@ -1,9 +1,4 @@
-"""Integers of any width up to 64 bits to packed bits and back, by arithmetic on 64-bit words.
-
-lcm(bits, 64) bits hold whole values and whole words. Groups of that many bits are laid side by side, so that each shift
-acts on one value of every group at once: for 23 bits 1.3 shifts per value, where unpacked bits cost 23 steps and
-23 bytes per value.
-"""
+"""Packed bits: integers of up to 56 bits to bits and back, and the values that whole packets carry."""
 
 from __future__ import annotations
 
@@ -13,16 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.codecs.bits.packing_kernel import MOST_BITS, pack_rows, unpack_rows
+from phy.numerics.compiled import kernel, read_only
+from phy.numerics.workers import available_threads, run_tasks
 
-VALUES_PER_GROUP = 64
-"""A multiple of this many values fills whole bytes (and words) at every width."""
-
-_FEW_VALUES = 1 << 16
-"""Of fewer values, the calls of the shifts take longer than the shifts, and a kernel takes them one by one."""
-
-_WORD = 64
-_WHOLE_BYTES = {8: ">u1", 16: ">u2", 32: ">u4", 64: ">u8"}
+_WHOLE_BYTES = {8: ">u1", 16: ">u2", 32: ">u4"}
 
 
 def code_dtype(bits: int) -> type[np.uint32] | type[np.uint64]:
@@ -35,35 +24,14 @@ def pack(codes: NDArray[np.unsignedinteger[Any]] | NDArray[np.bool_], *, bits: i
 
     One-bit codes may be bool. A code of more bits than `bits` would spill into its neighbours: the caller masks.
     """
-    num_values = codes.shape[-1]
     if bits == 1:
         return np.packbits(codes.astype(bool, copy=False), axis=-1)
     if bits in _WHOLE_BYTES:
         return np.ascontiguousarray(codes.astype(_WHOLE_BYTES[bits])).view(np.uint8)
-    if codes.size <= _FEW_VALUES and bits <= MOST_BITS:
-        packed_rows = pack_rows(codes.reshape(math.prod(codes.shape[:-1]), num_values), bits=bits)
-        return packed_rows.reshape(*codes.shape[:-1], packed_rows.shape[1])
-    group, words = _group(bits)
-    num_groups = -(-num_values // group)
-    if num_groups * group != num_values:
-        padding = [(0, 0)] * (codes.ndim - 1) + [(0, num_groups * group - num_values)]
-        codes = np.pad(codes, padding)
-    columns = np.ascontiguousarray(codes.reshape(-1, group).T).astype(np.uint64, copy=False)
-    out = np.zeros((words, columns.shape[1]), np.uint64)
-    shifted = np.empty(columns.shape[1], np.uint64)
-    for value in range(group):
-        word, offset = divmod(value * bits, _WORD)
-        spill = offset + bits - _WORD
-        if spill <= 0:
-            np.left_shift(columns[value], np.uint64(-spill), out=shifted)
-            out[word] |= shifted
-        else:
-            np.right_shift(columns[value], np.uint64(spill), out=shifted)
-            out[word] |= shifted
-            np.left_shift(columns[value], np.uint64(_WORD - spill), out=out[word + 1])
-    packed = np.ascontiguousarray(out.T).astype(">u8").view(np.uint8)
-    packed = packed.reshape(*codes.shape[:-1], num_groups * words * 8)
-    return packed[..., : -(-num_values * bits // 8)]
+    rows = read_only(codes.reshape(math.prod(codes.shape[:-1]), codes.shape[-1]))
+    out = np.empty((len(rows), -(-codes.shape[-1] * bits // 8)), np.uint8)
+    run_tasks(lambda first, last: _pack(rows, bits, out, first, last), num_tasks=len(rows), threads=available_threads())
+    return out.reshape(*codes.shape[:-1], out.shape[1])
 
 
 def unpack(payload: NDArray[np.uint8], *, bits: int, num_values: int) -> NDArray[np.unsignedinteger[Any]]:
@@ -73,33 +41,75 @@ def unpack(payload: NDArray[np.uint8], *, bits: int, num_values: int) -> NDArray
         return np.unpackbits(payload, axis=-1, count=num_values).astype(dtype)
     if bits in _WHOLE_BYTES:
         return np.ascontiguousarray(payload).view(_WHOLE_BYTES[bits]).astype(dtype)
-    rows = math.prod(payload.shape[:-1])
-    if rows * num_values <= _FEW_VALUES and bits <= MOST_BITS:
-        flat = payload.reshape(rows, payload.shape[-1])
-        return unpack_rows(flat, bits=bits, num_values=num_values, dtype=dtype).reshape(*payload.shape[:-1], num_values)
-    group, words = _group(bits)
-    num_groups = -(-num_values // group)
-    missing = num_groups * words * 8 - payload.shape[-1]
-    if missing:
-        payload = np.pad(payload, [(0, 0)] * (payload.ndim - 1) + [(0, missing)])
-    packed = np.ascontiguousarray(payload).view(">u8").reshape(-1, words)
-    columns = np.ascontiguousarray(packed.T).astype(np.uint64)
-    out = np.empty((group, columns.shape[1]), dtype)
-    code, rest = np.empty((2, columns.shape[1]), np.uint64)
-    for value in range(group):
-        word, offset = divmod(value * bits, _WORD)
-        spill = offset + bits - _WORD
-        np.left_shift(columns[word], np.uint64(offset), out=code)
-        code >>= np.uint64(_WORD - bits)
-        if spill > 0:
-            np.right_shift(columns[word + 1], np.uint64(_WORD - spill), out=rest)
-            code |= rest
-        out[value] = code
-    codes = np.ascontiguousarray(out.T).reshape(*payload.shape[:-1], num_groups * group)
-    return codes[..., :num_values]
+    rows = read_only(payload.reshape(math.prod(payload.shape[:-1]), payload.shape[-1]))
+    out = np.empty((len(rows), num_values), dtype)
+    run_tasks(
+        lambda first, last: _unpack(rows, bits, out, first, last), num_tasks=len(rows), threads=available_threads()
+    )
+    return out.reshape(*payload.shape[:-1], num_values)
 
 
-def _group(bits: int) -> tuple[int, int]:
-    """Values and words in lcm(bits, 64) bits."""
-    common = math.gcd(bits, _WORD)
-    return _WORD // common, bits // common
+@kernel
+def _pack(codes: Any, bits: Any, out: Any, first: Any, last: Any) -> None:
+    width = np.uint64(bits)
+    for row in range(first, last):
+        line, waiting, held, place = out[row], np.uint64(0), np.uint64(0), 0
+        for value in codes[row]:
+            waiting = np.uint64(np.uint64(waiting << width) | np.uint64(value))
+            held += width
+            while held >= np.uint64(8):
+                held -= np.uint64(8)
+                line[place] = np.uint8(np.uint64(waiting >> held) & np.uint64(0xFF))
+                place += 1
+        if held:
+            line[place] = np.uint8(np.uint64(waiting << np.uint64(np.uint64(8) - held)) & np.uint64(0xFF))
+
+
+@kernel
+def _unpack(payload: Any, bits: Any, out: Any, first: Any, last: Any) -> None:
+    width = np.uint64(bits)
+    mask = np.uint64(np.uint64(np.uint64(1) << width) - np.uint64(1))
+    for row in range(first, last):
+        line, codes, waiting, held, place = payload[row], out[row], np.uint64(0), np.uint64(0), 0
+        for value in range(len(codes)):
+            while held < width:
+                waiting = np.uint64(np.uint64(waiting << np.uint64(8)) | np.uint64(line[place]))
+                held += np.uint64(8)
+                place += 1
+            held -= width
+            codes[value] = np.uint64(waiting >> held) & mask
+
+
+@kernel
+def _all_between(values: Any, low: Any, high: Any) -> Any:
+    inside = True
+    for value in values:
+        inside &= low <= value <= high
+    return inside
+
+
+def all_between(values: NDArray[np.floating[Any]], low: np.floating[Any], high: np.floating[Any]) -> bool:
+    """Whether all values, of the type of the limits, are between them or equal to one; NaN is not."""
+    return bool(_all_between(read_only(values).reshape(-1), low, high))
+
+
+def known_values(
+    delivered: NDArray[np.bool_], *, packet_bits: int, bits_per_value: int, num_values: int, block_bits: int = 1
+) -> NDArray[np.bool_]:
+    """True where every packet that carries bits of a value was delivered, `[..., num_values]`.
+
+    `delivered` `[..., num_packets]` as in `phy.links.link.Reception`; every packet carries `packet_bits` bits of the
+    payload but the last, which carries the rest. Bits stand value by value, so that a value may lie across packets.
+    `block_bits` stand or fall together, as in a block of a cipher: what is missing of one takes all of it, and the
+    payload is filled up to whole blocks.
+    """
+    num_packets = -(-(-(-num_values * bits_per_value // block_bits) * block_bits) // packet_bits)
+    first_bits = np.arange(num_values, dtype=np.int64) * bits_per_value
+    first = first_bits // block_bits * block_bits // packet_bits
+    last = (((first_bits + bits_per_value - 1) // block_bits + 1) * block_bits - 1) // packet_bits
+    known = np.repeat(delivered, np.bincount(first, minlength=num_packets), axis=-1)
+    (across,) = np.nonzero(first != last)
+    lost_before = np.zeros((*delivered.shape[:-1], num_packets + 1), np.int64)
+    np.cumsum(~delivered, axis=-1, out=lost_before[..., 1:])
+    known[..., across] = lost_before[..., last[across] + 1] == lost_before[..., first[across]]
+    return known

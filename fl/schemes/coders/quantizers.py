@@ -14,14 +14,13 @@ printed form has no point 0: without dither, numbers that are exactly 0 go to +D
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from fl.tasks.base import LearningError
 
 Form = Literal["coded", "printed"]
 Vectors = NDArray[np.floating[Any]]
@@ -32,67 +31,54 @@ _HEXAGONAL = np.array([[1.0, 0.5], [0.0, math.sqrt(3.0) / 2.0]])
 _ROUNDING = 1e-9
 
 
-class Quantizer(Protocol):
-    """Vectors of `dimension` numbers to the nearest of `points`."""
-
-    @property
-    def dimension(self) -> int:
-        """L."""
-        ...
-
-    @property
-    def spacing(self) -> float:
-        """D, the least distance of two points of the lattice."""
-        ...
-
-    @property
-    def points(self) -> NDArray[np.float64]:
-        """`[n, L]`, symmetric about 0."""
-        ...
-
-    @property
-    def cell_moment(self) -> float:
-        """E||u||^2 of u uniform over the cell of the lattice: the error of dithered quantisation, never overloaded."""
-        ...
-
-    def indices(self, vectors: Vectors) -> NDArray[np.uint16]:
-        """Numbers `[...]` of the points that vectors `[..., L]` go to; those beyond the ball go to its edge."""
-        ...
-
-    def dither(self, uniforms: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Vectors uniform over the cell, `[..., L]`, from numbers uniform on [0, 1)."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
-class ScalarQuantizer:
-    """L = 1: round, then clip to the outermost level. Raises LearningError for gamma or R that are not positive."""
+class Quantizer(ABC):
+    """Vectors of `dimension` numbers, L, to the nearest of `points` within the ball of radius `gamma`."""
 
     gamma: float
     rate_bits: int
     form: Form = "coded"
 
-    def __post_init__(self) -> None:
-        _check(self.gamma, self.rate_bits)
-
-    @property
-    def dimension(self) -> int:
-        """See `Quantizer`."""
-        return 1
+    dimension: ClassVar[int]
 
     @property
     def spacing(self) -> float:
-        """See `Quantizer`."""
-        return 2.0 * self.gamma / self._num_points
+        """D, the least distance of two points of the lattice."""
+        return 2.0 * self.gamma / self._num_across
 
     @property
-    def _num_points(self) -> int:
+    def _num_across(self) -> int:
         return int(2**self.rate_bits) + (self.form == "coded")
+
+    @cached_property
+    @abstractmethod
+    def points(self) -> NDArray[np.float64]:
+        """`[n, L]`, symmetric about 0."""
+
+    @property
+    @abstractmethod
+    def cell_moment(self) -> float:
+        """E||u||^2 of u uniform over the cell of the lattice: the error of dithered quantisation, never overloaded."""
+
+    @abstractmethod
+    def indices(self, vectors: Vectors) -> NDArray[np.uint16]:
+        """Numbers `[...]` of the points that vectors `[..., L]` go to; those beyond the ball go to its edge."""
+
+    @abstractmethod
+    def dither(self, uniforms: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Vectors uniform over the cell, `[..., L]`, from numbers uniform on [0, 1)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalarQuantizer(Quantizer):
+    """L = 1: round, then clip to the outermost level."""
+
+    dimension: ClassVar[int] = 1
 
     @cached_property
     def points(self) -> NDArray[np.float64]:
         """See `Quantizer`; ascending."""
-        return np.asarray(self.spacing * (np.arange(self._num_points) - (self._num_points - 1) / 2), np.float64)[
+        return np.asarray(self.spacing * (np.arange(self._num_across) - (self._num_across - 1) / 2), np.float64)[
             :, None
         ]
 
@@ -102,45 +88,25 @@ class ScalarQuantizer:
         return self.spacing**2 / 12.0
 
     def indices(self, vectors: Vectors) -> NDArray[np.uint16]:
-        """See `Quantizer.indices`."""
         scaled = vectors[..., 0] / vectors.dtype.type(self.spacing)
-        half = self._num_points // 2
+        half = self._num_across // 2
         if self.form == "coded":
             np.rint(scaled, out=scaled)
         else:
             np.floor(scaled, out=scaled)
         scaled += half
-        np.clip(scaled, 0, self._num_points - 1, out=scaled)
+        np.clip(scaled, 0, self._num_across - 1, out=scaled)
         return np.asarray(scaled.astype(np.uint16))
 
     def dither(self, uniforms: NDArray[np.float32]) -> NDArray[np.float32]:
-        """See `Quantizer.dither`."""
         return np.asarray((uniforms - np.float32(0.5)) * np.float32(self.spacing))
 
 
 @dataclass(frozen=True, kw_only=True)
-class HexagonalQuantizer:
-    """L = 2: the nearest of the points of a hexagonal lattice in the ball of radius gamma.
+class HexagonalQuantizer(Quantizer):
+    """L = 2: the nearest of the points of a hexagonal lattice in the ball, for vectors beyond the ball too."""
 
-    A vector beyond the ball goes to the nearest of the same points. Raises LearningError as `ScalarQuantizer` does.
-    """
-
-    gamma: float
-    rate_bits: int
-    form: Form = "coded"
-
-    def __post_init__(self) -> None:
-        _check(self.gamma, self.rate_bits)
-
-    @property
-    def dimension(self) -> int:
-        """See `Quantizer`."""
-        return 2
-
-    @property
-    def spacing(self) -> float:
-        """See `Quantizer`."""
-        return 2.0 * self.gamma / (int(2**self.rate_bits) + (self.form == "coded"))
+    dimension: ClassVar[int] = 2
 
     @cached_property
     def points(self) -> NDArray[np.float64]:
@@ -188,17 +154,8 @@ class HexagonalQuantizer:
 
 
 @lru_cache(maxsize=64)
-def build_quantizer(*, gamma: float, rate_bits: int, form: Form, dimension: int) -> Quantizer:
-    """Scalar for dimension 1, hexagonal for 2. Raises LearningError for any other, and as the quantisers do."""
+def build_quantizer(*, gamma: float, rate_bits: int, form: Form, dimension: Literal[1, 2]) -> Quantizer:
+    """Scalar for dimension 1, hexagonal for 2."""
     if dimension == 1:
         return ScalarQuantizer(gamma=gamma, rate_bits=rate_bits, form=form)
-    if dimension == 2:
-        return HexagonalQuantizer(gamma=gamma, rate_bits=rate_bits, form=form)
-    raise LearningError(f"there is no lattice of dimension {dimension} here; use 1, or 2 for the hexagonal one")
-
-
-def _check(gamma: float, rate_bits: int) -> None:
-    if not (math.isfinite(gamma) and gamma > 0.0):
-        raise LearningError(f"the quantiser's radius gamma = {gamma} is not positive and finite; use for example 0.05")
-    if rate_bits < 1:
-        raise LearningError(f"rate_bits = {rate_bits} leaves nothing to tell apart; use at least 1")
+    return HexagonalQuantizer(gamma=gamma, rate_bits=rate_bits, form=form)

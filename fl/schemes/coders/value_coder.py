@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from fl.aggregation.robust import aggregate_values
 from fl.audit.law import Law, Received, Scores
-from fl.codecs.bits.packing import VALUES_PER_GROUP, pack, unpack
+from fl.codecs.bits.packing import pack, unpack
+from fl.codecs.bits.parts import VALUES_PER_GROUP
 from fl.draws import LANES, device_words
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Known, Senders, WholeRound, checked_updates

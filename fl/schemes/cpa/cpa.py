@@ -105,9 +105,9 @@ class Cpa(Coder):
         self, updates: NDArray[np.float32], *, key: NDArray[np.uint32], devices: NDArray[np.int64]
     ) -> Iterator[NDArray[np.uint16]]:
         """Numbers of the points, `[K, num_blocks]`, that updates `[K, M]` go to, stage by stage."""
-        rest = np.zeros((len(updates), self.num_blocks * self.dimension), np.float32)
-        np.divide(updates, self.radius, out=rest[:, : self.num_values])
-        rest = rest.reshape(len(updates), self.num_blocks, self.dimension)
+        padded = np.zeros((len(updates), self.num_blocks * self.dimension), np.float32)
+        np.divide(updates, self.radius, out=padded[:, : self.num_values])
+        rest = padded.reshape(len(updates), self.num_blocks, self.dimension)
         if self.config.dither:
             rest += self.dither(key=key, devices=devices)
         for quantizer in self.quantizers:

@@ -55,14 +55,6 @@ def test_signs_of_numbers_of_any_size_are_those_of_double_precision(value: float
     )
 
 
-def test_values_in_several_parts_draw_the_words_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = round_keys(1, TRIALS, Purpose.LOCAL_TRAINING, 4)
-    values = np.random.default_rng(2).standard_normal((len(TRIALS), DEVICES, 500))
-    whole = StochasticOneBit(slope=1.0).encode(values, keys=keys).payload
-    monkeypatch.setattr("fl.codecs.bits.parts._VALUES_AT_ONCE", 64 * DEVICES * len(TRIALS))
-    np.testing.assert_array_equal(StochasticOneBit(slope=1.0).encode(values, keys=keys).payload, whole)
-
-
 def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = round_keys(1, TRIALS, Purpose.LOCAL_TRAINING, 4)
     values = np.random.default_rng(2).standard_normal((len(TRIALS), DEVICES, 5000))

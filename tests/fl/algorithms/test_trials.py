@@ -11,7 +11,7 @@ from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_lin
 import phy.engines.fused.flat.link
 import phy.engines.sionna.flat
 import phy.fading.block_taps
-from fl.codecs.bits import one_bit_kernel
+from fl.codecs.bits import one_bit
 from fl.results import TrialResult
 from fl.run import run_trials
 from fl.tasks.gaussian_linear import GaussianLinear
@@ -173,10 +173,8 @@ class TestRenaming:
 
         monkeypatch.setattr(phy.fading.block_taps.FlatChannel, "rows", renamed_rows)
         monkeypatch.setattr(GaussianLinear, "gradients", lambda task, theta: gradients(task, theta)[:, order])
-        signs, as_before = one_bit_kernel.stochastic_signs, np.argsort(order)
-        monkeypatch.setattr(
-            one_bit_kernel, "stochastic_signs", lambda values, **k: signs(values[:, as_before], **k)[:, order]
-        )
+        signs, as_before = one_bit.stochastic_signs, np.argsort(order)
+        monkeypatch.setattr(one_bit, "stochastic_signs", lambda values, **k: signs(values[:, as_before], **k)[:, order])
         for module in (phy.engines.sionna.flat, phy.engines.fused.flat.link):
             draw = module.random_bits
             monkeypatch.setattr(module, "random_bits", lambda *a, draw=draw, **k: draw(*a, **k)[:, order])

@@ -142,13 +142,6 @@ class TestAnyCodec:
         with pytest.raises(LearningError, match=r"entry 150 of device 2 .*row 4"):
             codec.encode(some, keys=keys())
 
-    def test_a_payload_of_another_length_is_refused(self, codec: Codec) -> None:
-        payload = codec.encode(values(), keys=keys()).payload
-        with pytest.raises(LearningError, match=f"takes {payload.shape[-1] + codec.bits_per_value} bytes"):
-            codec.decode(payload, num_values=19)
-        with pytest.raises(LearningError, match="num_trials, num_devices"):
-            codec.encode(values()[0], keys=keys())
-
 
 @pytest.mark.parametrize("codec", [c for c in CODECS if isinstance(c, StochasticOneBit)], ids=str)
 class TestOneBit:
@@ -234,7 +227,7 @@ def test_numbers_too_large_for_binary32_are_clipped_and_counted() -> None:
     np.testing.assert_array_equal(Binary32().decode(encoded.payload, num_values=3), [[[largest, -largest, 1.0]]])
 
 
-@pytest.mark.parametrize("bits", [*range(1, 18), 23, 24, 31, 32, 33, 48, 52, 63, 64])
+@pytest.mark.parametrize("bits", [*range(1, 18), 23, 24, 31, 32, 33, 48, 52])
 @pytest.mark.parametrize("num_values", [1, 7, 64, 129])
 def test_packing_puts_the_bits_of_each_code_one_after_the_other(bits: int, num_values: int) -> None:
     dtype = np.uint32 if bits <= 32 else np.uint64

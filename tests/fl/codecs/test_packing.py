@@ -1,11 +1,10 @@
-"""Codes of any width to packed bits and back, by the kernel for few values and by shifts for many: bit for bit."""
+"""Codes of any width to packed bits and back, bit for bit."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from fl.codecs.bits import packing
 from fl.codecs.bits.packing import code_dtype, pack, unpack
 
 
@@ -15,13 +14,8 @@ def written_out(codes: np.ndarray, *, bits: int) -> np.ndarray:
     return np.packbits(digits.astype(np.uint8).reshape(*codes.shape[:-1], codes.shape[-1] * bits), axis=-1)
 
 
-@pytest.mark.parametrize("few", [True, False])
-@pytest.mark.parametrize("bits", [*range(1, 58), 63, 64])
-def test_codes_of_any_width_come_back_from_the_bits_written_out(
-    bits: int, few: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not few:
-        monkeypatch.setattr(packing, "_FEW_VALUES", 0)
+@pytest.mark.parametrize("bits", range(1, 57))
+def test_codes_of_any_width_come_back_from_the_bits_written_out(bits: int) -> None:
     rng = np.random.default_rng(bits)
     for shape in ((1, 3, 67), (2, 1), (1, 0, 5)):
         codes = rng.integers(0, 2**bits - 1, shape, dtype=np.uint64, endpoint=True).astype(code_dtype(bits))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fl.schemes.coders.quantizers import HexagonalQuantizer, Quantizer, ScalarQuantizer, build_quantizer
-from fl.tasks.base import LearningError
 
 EVERY = [
     build_quantizer(gamma=0.7, rate_bits=rate, form=form, dimension=dimension)
@@ -88,14 +87,3 @@ def test_subtractive_dither_leaves_an_error_that_knows_nothing_of_the_number(qua
     squares = (u**2).sum(axis=1)
     assert abs(squares.mean() - quantizer.cell_moment) < 4 * squares.std() / np.sqrt(num)
     assert np.all(np.abs(u.mean(axis=0)) < 4 * u.std(axis=0) / np.sqrt(num))
-
-
-def test_numbers_out_of_range_are_named() -> None:
-    with pytest.raises(LearningError, match=r"gamma = 0\.0 is not positive"):
-        ScalarQuantizer(gamma=0.0, rate_bits=1)
-    with pytest.raises(LearningError, match="gamma = nan is not positive"):
-        ScalarQuantizer(gamma=float("nan"), rate_bits=1)
-    with pytest.raises(LearningError, match="rate_bits = 0 leaves nothing"):
-        ScalarQuantizer(gamma=1.0, rate_bits=0)
-    with pytest.raises(LearningError, match="no lattice of dimension 3"):
-        build_quantizer(gamma=1.0, rate_bits=1, form="coded", dimension=3)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from transport_setting import CONTEXT, link
 
-from fl.codecs.bits.known_values import known_values
+from fl.codecs.bits.packing import known_values
 from fl.codecs.fixed_point import FixedPoint
 from fl.learning.codec_studies import FlipMomentsConfig
 from fl.run import run_trials
