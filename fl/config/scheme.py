@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from fl.config.base import Frozen
 from fl.config.measured import Measured
@@ -30,6 +30,7 @@ EpsilonOrNone = Annotated[
     Epsilon | None,
     BeforeValidator(lambda value: None if value == "none" else value),
     PlainSerializer(lambda value: "none" if value is None else value),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 1e-6, "maximum": 1e6}, {"const": "none"}]}),
 ]
 """`none` is written for no randomized response: left out, there is the default."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 Access = Literal["auto", "orthogonal", "superposition", "noma"]
 Modulation = Literal["auto", "bpsk", "qpsk", "16qam", "64qam", "256qam", "analog"]
@@ -37,5 +37,11 @@ def _read_fraction(value: Any) -> Any:
         return value
 
 
-CodeRate = Annotated[float, BeforeValidator(_read_fraction), Field(ge=0.001, le=1.0, allow_inf_nan=False)]
+_RATE_OR_FRACTION = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": r"^\s*\d+\s*/\s*\d+\s*$"}]}
+CodeRate = Annotated[
+    float,
+    BeforeValidator(_read_fraction),
+    Field(ge=0.001, le=1.0, allow_inf_nan=False),
+    WithJsonSchema(_RATE_OR_FRACTION),
+]
 """Information bits over coded bits; a fraction such as `1/2` may be written."""

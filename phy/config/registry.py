@@ -117,8 +117,10 @@ class Registry(Generic[T]):
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Describe every registered class."""
-        return {"anyOf": [handler(cls.__pydantic_core_schema__) for cls in self.classes()]}
+        """Describe every word and every registered class."""
+        return {
+            "anyOf": [{"enum": list(self.words())}, *(handler(cls.__pydantic_core_schema__) for cls in self.classes())]
+        }
 
 
 def registries() -> dict[str, Registry[Any]]:

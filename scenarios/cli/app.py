@@ -355,9 +355,9 @@ def schema() -> None:
     """Print the JSON Schema of scenario files, for editors."""
     import json
 
-    from scenarios.schema.schema import Scenario
+    from scenarios.schema.json_schema import json_schema
 
-    print(json.dumps(Scenario.model_json_schema(), indent=2))
+    print(json.dumps(json_schema(), indent=2))
 
 
 def main() -> None:
