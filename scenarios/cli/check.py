@@ -10,7 +10,7 @@ from scenarios.engine.limits import room
 from scenarios.engine.study import default_folder
 from scenarios.plan.plan import expand
 from scenarios.report.check import check_figures, check_tables
-from scenarios.report.computed_by import computed_by, links_on_air
+from scenarios.report.settings import computed_by, links_on_air
 from scenarios.report.tables.table import Table as TextTable
 from scenarios.schema.labels.units import byte_size
 from scenarios.schema.loader import LoadedScenario, load_scenario

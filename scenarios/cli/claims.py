@@ -15,9 +15,15 @@ from privacy.errors import PrivacyError
 from privacy.events.events import Relation
 from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan, value_of
-from scenarios.report.claims.bit_flipping import FlippingTable, flipping_tables
-from scenarios.report.claims.gather import ACCOUNTANTS, PointClaims, gather_claims, strongest
-from scenarios.report.claims.table import claim_table
+from scenarios.report.claims import (
+    ACCOUNTANTS,
+    FlippingTable,
+    PointClaims,
+    claim_table,
+    flipping_tables,
+    gather_claims,
+    strongest,
+)
 from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.table import Table, csv_row
 from scenarios.schema.errors import ScenarioError

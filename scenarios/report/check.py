@@ -141,25 +141,23 @@ def _is_meant(here: _Place, path: str, plan: Plan) -> bool:
 def _check_lengths(here: _Place, values: float | tuple[float, ...], at: dict[str, Any]) -> None:
     """Lists among the settings of a row are as long as its values."""
     lists = lists_in(at)
-    if not isinstance(values, tuple):
-        for path, value in lists.items():
-            problem = f"is one number, and {path} lists {len(value)} values"
-            raise here.refuse(problem, "write a list of as many numbers, or one value", values)
-    elif not lists:
+    if isinstance(values, tuple) and not lists:
         problem = f"lists {len(values)} numbers, and no setting in at lists where they belong"
         raise here.refuse(problem, "write one number, or list the values of a swept path in at")
-    else:
-        for path, value in lists.items():
-            if len(value) != len(values):
-                problem = f"lists {len(values)} numbers, and {path} {len(value)} values"
-                raise here.refuse(problem, "make the lists equally long")
+    for path, value in lists.items():
+        if not isinstance(values, tuple):
+            problem = f"is one number, and {path} lists {len(value)} values"
+            raise here.refuse(problem, "write a list of as many numbers, or one value", values)
+        if len(value) != len(values):
+            problem = f"lists {len(values)} numbers, and {path} {len(value)} values"
+            raise here.refuse(problem, "make the lists equally long")
 
 
 def _check_points(place: _Place, config: TableConfig, plan: Plan) -> None:
     """Each number belongs to one point at most, and each point has one number at most."""
     first: dict[int, Published] = {}
     for published in of_plan(config, plan):
-        here = place.inside("published", *published.place[:1])
+        here = place.inside("published", published.row)
         points = points_at(plan, published.at)
         if len(points) > 1:
             values = {path: [value_of(point, path) for point in points] for path in plan.swept_paths}

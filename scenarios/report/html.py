@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import replace_text, writing
-from scenarios.report.computed_by import computed_by
+from scenarios.report.settings import computed_by
 from scenarios.report.tables.table import Table
 
 if TYPE_CHECKING:
@@ -67,14 +67,16 @@ class Page:
 
 def pictures(figures: Sequence[FigureFiles], *, numbered: bool = False) -> list[Part]:
     """Figures with their captions, inside the page."""
-    return [
-        Part(
-            head=figure.title,
-            soft=f"Figure {number}. {figure.caption}" if numbered else figure.caption,
-            image=data_uri(figure.svg.read_bytes()),
-        )
-        for number, figure in enumerate(figures, start=1)
-    ]
+    parts = []
+    for number, figure in enumerate(figures, start=1):
+        caption = f"Figure {number}. {figure.caption}" if numbered else figure.caption
+        parts.append(Part(head=figure.title, soft=caption, image=data_uri(figure.svg.read_bytes())))
+    return parts
+
+
+def data_uri(svg: bytes) -> str:
+    """The picture inside the page. As an image, not as inline SVG: element ids of two figures collide."""
+    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
 
 
 def counted(number: int, noun: str) -> str:
@@ -87,12 +89,9 @@ def write_page(folder: Path, page: Page, *, store: Store, figures: Sequence[Figu
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     # All text put into the page is escaped, and what the template names must be given.
+    loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(marked=marked, reflow=reflow)
     sections = {**page.sections, **_closing(folder, page, store)}
@@ -111,19 +110,33 @@ def _closing(folder: Path, page: Page, store: Store) -> dict[str, Sequence[Part]
         resolved = f"`scenario.yaml` in this folder is the resolved scenario: it names every default, and {page.same}"
     provenance = [Part(text="No run was recorded.")]
     if runs:
-        rows = provenance_rows(runs[-1], links=page.links)
+        rows = _provenance(runs[-1], computed_by(page.links))
         provenance = [Part(table=Table(columns=("", " "), rows=rows, left=("", " "), wrapped=(" ",)))]
     if len(runs) > 1:
         lines = "\n".join(f"{one.started_at}  {one.status}  {one.command}" for one in runs)
         provenance.append(Part(code=lines, fold=f"All {len(runs)} runs into this folder"))
+    yaml = Part(code=store.read_scenario().yaml, fold="Resolved scenario")
     return {
-        "How to get these numbers again": [
-            Part(text=resolved),
-            Part(code="\n".join(commands)),
-            Part(code=store.read_scenario().yaml, fold="Resolved scenario"),
-        ],
+        "How to get these numbers again": [Part(text=resolved), Part(code="\n".join(commands)), yaml],
         "Provenance": provenance,
     }
+
+
+def _provenance(run: RunRecord, engine: str | None) -> tuple[tuple[str, str], ...]:
+    """Name and value of everything known about a run."""
+    known = run.provenance
+    commit, changed = known.get("commit"), ", with local changes" if known.get("dirty") else ""
+    versions = known.get("versions", {}).items()
+    return (
+        ("command", run.command),
+        ("started", run.started_at),
+        ("finished", f"{run.finished_at or 'not yet'} ({run.status})"),
+        ("commit", f"{commit}{changed}" if commit else "not run from a checkout"),
+        ("versions", ", ".join(f"{name} {version}" for name, version in versions if version)),
+        ("platform", str(known.get("platform", ""))),
+        ("processor", f"{known.get('cpu_model', '')}, {known.get('cpu_count', '')} in use"),
+        *([("symbols computed by", engine)] if engine else []),
+    )
 
 
 def marked(text: str) -> Markup:
@@ -138,27 +151,3 @@ def reflow(text: str) -> str:
     """Text as paragraphs: a line end inside one is where the YAML file was full, not where the page is."""
     paragraphs = re.split(r"\n\s*\n", text.strip())
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-
-
-def provenance_rows(run: RunRecord, *, links: Iterable[LinkConfig]) -> tuple[tuple[str, str], ...]:
-    """Name and value of everything known about the latest run, and which engine computes the `links`."""
-    engine = computed_by(links)
-    known = run.provenance
-    versions = known.get("versions", {})
-    commit = known.get("commit")
-    changed = ", with local changes" if known.get("dirty") else ""
-    return (
-        ("command", run.command),
-        ("started", run.started_at),
-        ("finished", f"{run.finished_at or 'not yet'} ({run.status})"),
-        ("commit", f"{commit}{changed}" if commit else "not run from a checkout"),
-        ("versions", ", ".join(f"{name} {version}" for name, version in versions.items() if version)),
-        ("platform", str(known.get("platform", ""))),
-        ("processor", f"{known.get('cpu_model', '')}, {known.get('cpu_count', '')} in use"),
-        *([("symbols computed by", engine)] if engine else []),
-    )
-
-
-def data_uri(svg: bytes) -> str:
-    """The picture inside the page. As an image, not as inline SVG: element ids of two figures collide."""
-    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")

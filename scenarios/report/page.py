@@ -10,19 +10,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from scenarios.files.replacement import writing
-from scenarios.report.bursts import INDEPENDENT, draw_runs, read_bursts
-from scenarios.report.claims.section import claim_parts
-from scenarios.report.computed_by import links_on_air
+from scenarios.report.claims import claim_parts
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import write_figures
-from scenarios.report.figures.partition import draw_partitions
-from scenarios.report.figures.reconstruction import draw_attacks
+from scenarios.report.figures.images import draw_attacks, draw_partitions
 from scenarios.report.figures.round_curves import over_rounds
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
-from scenarios.report.published import read_published, shown, write_published
-from scenarios.report.rows import bursts_rows, metrics_rows, privacy_table, rates_rows, read_privacy
-from scenarios.report.settings import setting_in_words, settings_cells
-from scenarios.report.silence import silent_trials
+from scenarios.report.published import read_published, write_published
+from scenarios.report.rows import (
+    INDEPENDENT,
+    bursts_rows,
+    draw_runs,
+    metrics_rows,
+    privacy_table,
+    rates_rows,
+    read_bursts,
+    read_privacy,
+    silent_trials,
+)
+from scenarios.report.settings import links_on_air, setting_in_words, settings_cells
 from scenarios.report.tables.table import Table
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
 from scenarios.schema.schema import Axis
@@ -70,8 +76,8 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
         ),
         "Beside the published numbers": [
             part
-            for one in map(shown, published)
-            for part in (Part(head=one.title, table=one.table), Part(soft=one.caption), Part(soft=one.note))
+            for one in published
+            for part in (Part(head=one.title, table=one.table), Part(soft=one.caption), Part(soft=one.config.note))
         ],
         "Who holds which samples": pictures(partitions),
         "Results per point": _table(

@@ -1,28 +1,87 @@
-"""Tables of the report page: a row per point, numbers with their intervals as text."""
+"""Results of a learning run point by point, as text: tables of the report page, bursts of errors, silent trials."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fl.config.measured import PRIVACY
+from phy.measure.burstiness import Burstiness
+from phy.measure.independence import Independence, assess, verdict
 from privacy.mechanisms.flip_plans import CLAMP_WORDS
-from scenarios.report.bursts import BURST_HEADS, PointBursts, burst_cells
-from scenarios.report.settings import point_table
-from scenarios.report.silence import EMPTY_ROUNDS
+from scenarios.report.figures.curves import Curve, Drawing, Spot
+from scenarios.report.figures.draw import draw
+from scenarios.report.figures.style import render
+from scenarios.report.settings import point_table, setting_in_words
 from scenarios.report.tables.quantities import CODED, RATES, word_of
 from scenarios.report.tables.tables import done_series, done_tasks
 from scenarios.schema.labels.labels import plain_label
+from scenarios.schema.schema import FigureConfig
 
 if TYPE_CHECKING:
     from scenarios.plan.points import Plan, Point
-    from scenarios.report.tables.intervals import Mean
     from scenarios.report.tables.table import Table
     from scenarios.report.tables.tables import PointSummary, TaskIds
     from scenarios.store.store import Store
+
+MOST_CURVES = 6
+LONGEST = 7
+"""Runs of so many wrong bits or more are counted together."""
+
+
+# --- metrics and rates ----------------------------------------------------------------------------
+
+
+def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
+    """A row per point: swept settings, trials done and failed, mean [low, high] of each metric.
+
+    Rounds in which nothing arrived have a column where there were any; metrics of privacy have a table of their own.
+    """
+
+    def elsewhere(name: str, summary: PointSummary) -> bool:
+        return name in PRIVACY and summary.point.scenario.learning.algorithm == "fedavg"
+
+    names = dict.fromkeys(name for s in summaries for name in s.metrics if not elsewhere(name, s))
+    if not any(s.metrics["empty_rounds"].mean for s in summaries if "empty_rounds" in s.metrics):
+        names.pop("empty_rounds", None)
+    rows = ((s.point, (str(s.done), str(s.failed), *(_cell(s, name) for name in names))) for s in summaries)
+    return point_table(plan, ("trials", "failed", *map(plain_label, names)), rows)
+
+
+def _cell(summary: PointSummary, name: str) -> str | None:
+    """A mean with its interval; of a code its word, or `mixed` where trials differ."""
+    if (mean := summary.metrics.get(name)) is None:
+        return None
+    return word_of(name, mean.mean) or "mixed" if name in CODED else str(mean.within(name))
+
+
+def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
+    """A row per point whose devices were detected: counts, rate and interval of bits, packets and probes.
+
+    Bits before decoding are shown where they differ from those after it.
+    """
+    names = dict.fromkeys(name for s in summaries for name in s.rates)
+    if all(s.rates.get("raw_bit_error_rate") in (None, s.rates.get("bit_error_rate")) for s in summaries):
+        names.pop("raw_bit_error_rate", None)
+    heads: list[str] = []
+    for name in names:
+        heads += [f"{RATES[name].said}s", f"{RATES[name].said} errors", plain_label(name)]
+
+    def cells(summary: PointSummary) -> Iterator[str | None]:
+        for name in names:
+            rate = summary.rates.get(name)
+            yield from (None, None, None) if rate is None else (f"{rate.total:,}", f"{rate.errors:,}", str(rate))
+
+    return point_table(plan, heads, ((s.point, tuple(cells(s))) for s in summaries if s.rates))
+
+
+# --- privacy --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +99,7 @@ def read_privacy(store: Store, plan: Plan, *, task_ids: TaskIds) -> Iterator[Poi
     for point, ids in zip(plan.points, task_ids, strict=True):
         privacy = point.scenario.privacy
         asked = None if privacy == "none" else privacy.asked
-        if asked is None:
-            continue
-        if done_tasks(store, ids):
+        if asked is not None and done_tasks(store, ids):
             flips, clamps = _flips(store, ids)
             yield PointPrivacy(point=point, asked=asked, flip_probability=flips, clamps=clamps)
 
@@ -62,66 +119,129 @@ def _flips(store: Store, task_ids: Sequence[str]) -> tuple[float | None, str | N
     return total / observed, ", ".join(shares)
 
 
-def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
-    """A row per point: swept settings, trials done and failed, mean [low, high] of each metric.
-
-    Rounds in which nothing arrived have a column where there were any.
-    """
-    names = tuple(dict.fromkeys(name for s in summaries for name in s.metrics if not _of_privacy(name, s.point)))
-    if not any(s.metrics[EMPTY_ROUNDS].mean for s in summaries if EMPTY_ROUNDS in s.metrics):
-        names = tuple(name for name in names if name != EMPTY_ROUNDS)
-    rows = ((s.point, (str(s.done), str(s.failed), *(_cell(s, name) for name in names))) for s in summaries)
-    return point_table(plan, ("trials", "failed", *map(plain_label, names)), rows)
-
-
-def _of_privacy(name: str, point: Point) -> bool:
-    """Whether a metric stands in the table of privacy."""
-    return name in PRIVACY and point.scenario.learning.algorithm == "fedavg"
-
-
 def privacy_table(plan: Plan, summaries: Sequence[PointSummary], found: Sequence[PointPrivacy]) -> Table:
     """A row per point with a mechanism: epsilon and whose it is, what follows from it, and how often flips clamped."""
     of_point = {summary.point.index: summary for summary in summaries}
     names = [name for name in PRIVACY if any(name in of_point[one.point.index].metrics for one in found)]
     asked, flips, clamps = "ε asked for", "mean flip probability p_A", "clamps, share of devices and rounds"
-
-    def rows() -> Iterator[tuple[Point, Sequence[str | None]]]:
-        for one in found:
-            share = None if one.flip_probability is None else f"{one.flip_probability:.4g}"
-            cells = (_cell(of_point[one.point.index], name) for name in names)
-            yield one.point, (one.asked, *cells, share, one.clamps)
-
-    return point_table(plan, (asked, *map(plain_label, names), flips, clamps), rows(), left=(asked, clamps))
+    rows = []
+    for one in found:
+        share = None if one.flip_probability is None else f"{one.flip_probability:.4g}"
+        cells = (_cell(of_point[one.point.index], name) for name in names)
+        rows.append((one.point, (one.asked, *cells, share, one.clamps)))
+    return point_table(plan, (asked, *map(plain_label, names), flips, clamps), rows, left=(asked, clamps))
 
 
-def _cell(summary: PointSummary, name: str) -> str | None:
-    """A mean with its interval; of a code its word, or `mixed` where trials differ."""
-    mean: Mean | None = summary.metrics.get(name)
-    if mean is None:
-        return None
-    return word_of(name, mean.mean) or "mixed" if name in CODED else str(mean.within(name))
+# --- bursts ---------------------------------------------------------------------------------------
 
 
-def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
-    """A row per point whose devices were detected: counts, rate and interval of bits, packets and probes.
+@dataclass(frozen=True, kw_only=True)
+class PointBursts:
+    """A point whose devices were detected: counts `[num_devices]` over its whole trials, and what they say."""
 
-    Bits before decoding are shown where they differ from those after it.
-    """
-    names = tuple(dict.fromkeys(name for s in summaries for name in s.rates))
-    if all(s.rates.get("raw_bit_error_rate") in (None, s.rates.get("bit_error_rate")) for s in summaries):
-        names = tuple(name for name in names if name != "raw_bit_error_rate")
-    heads: list[str] = []
-    for name in names:
-        heads += [f"{RATES[name].said}s", f"{RATES[name].said} errors", plain_label(name)]
-    rows = ((s.point, [cell for name in names for cell in _rate_cells(s, name)]) for s in summaries if s.rates)
-    return point_table(plan, heads, rows)
+    point: Point
+    counts: Burstiness
+    found: Independence
+    sentence: str
 
 
-def _rate_cells(summary: PointSummary, name: str) -> tuple[str | None, ...]:
-    rate = summary.rates.get(name)
-    return (None, None, None) if rate is None else (f"{rate.total:,}", f"{rate.errors:,}", str(rate))
+def read_bursts(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[PointBursts, ...]:
+    """The points that compared payloads of devices, in the order of the plan; failed trials do not count."""
+    shown = []
+    for point, ids in zip(plan.points, task_ids, strict=True):
+        trials = [Burstiness(**arrays) for arrays in done_series(store, ids, "bursts") if arrays]
+        if trials:
+            counts = reduce(add, trials)
+            shown.append(PointBursts(point=point, counts=counts, found=assess(counts), sentence=verdict(counts)))
+    return tuple(shown)
+
+
+INDEPENDENT = (
+    "Their errors per packet are binomial (ratio 1), neighbours do not correlate (0), runs are geometric, and all bits "
+    "of a symbol err alike."
+)
+
+BURST_HEADS = (
+    "full packets",
+    "variance of errors per packet / binomial [95 %]",
+    "lag-1 correlation",
+    "mean run / independent",
+    "error rate per bit of a symbol",
+)
+
+
+def burst_cells(found: Independence) -> tuple[str | None, ...]:
+    """Cells of a row: packets, variance ratio, lag-1 correlation, run length against geometric, label rates."""
+    if not found.errors:
+        return (f"{found.packets:,}", None, None, None, None)
+    ratio = None
+    if found.variance_ratio is not None and found.low is not None and found.high is not None:
+        ratio = f"{found.variance_ratio:.3g} [{found.low:.3g}, {found.high:.3g}]"
+    runs = f"{found.run_length:.4g} / {found.independent_run_length:.4g}"
+    labels = " ".join(f"{rate:.2g}" for rate in found.label_rates)
+    return (f"{found.packets:,}", ratio, f"{found.lag1_correlation:.2g}", runs, labels)
 
 
 def bursts_rows(plan: Plan, bursts: Sequence[PointBursts]) -> Table:
     """A row per point whose payloads were compared: how its errors lie together."""
     return point_table(plan, BURST_HEADS, ((one.point, burst_cells(one.found)) for one in bursts))
+
+
+def draw_runs(plan: Plan, bursts: Sequence[PointBursts]) -> bytes | None:
+    """SVG: share of runs by length, measured (marks) and independent (lines), of the points whose runs are longest.
+
+    None if no point has two errors in a row to show.
+    """
+    shown = [b for b in bursts if np.isfinite(b.found.run_length) and b.counts.in_a_row[..., 1].any()]
+    shown = sorted(shown, key=lambda b: b.found.run_length / b.found.independent_run_length, reverse=True)
+    curves = []
+    for number, one in enumerate(sorted(shown[:MOST_CURVES], key=lambda b: b.point.index)):
+        runs = one.counts.over_trials().run_counts.sum(axis=0)
+        measured = enumerate(runs / runs.sum(), start=1)
+        independent = enumerate(geometric_shares(one.counts), start=1)
+        curves.append(
+            Curve(
+                label=setting_in_words(plan, one.point) or "measured",
+                series=number,
+                spots=tuple(Spot(x=k, y=share) for k, share in measured if share > 0),
+                theory=tuple(Spot(x=k, y=share) for k, share in independent),
+            )
+        )
+    config = FigureConfig(x="run_length", y="share_of_runs", y_scale="log")
+    return render(draw(Drawing(config=config, panels=(("", tuple(curves)),), caption="")), "svg") if curves else None
+
+
+def geometric_shares(counts: Burstiness) -> NDArray[np.float64]:
+    """Expected share of runs of 1..6 and of 7 or more under independent flips at each device's rate, `[7]`.
+
+    A device of rate p makes runs in proportion to p (1 - p) per bit, of k wrong bits with chance (1 - p) p^(k - 1).
+    """
+    one = counts.over_trials()
+    p = np.nan_to_num(one.bit_error_rate)[:, None]
+    k = np.arange(1, LONGEST)
+    exactly = np.concatenate([(1.0 - p) * p ** (k - 1), p ** len(k)], axis=1)
+    weight = one.bits[:, None] * p * (1.0 - p)
+    return np.asarray((exactly * weight).sum(axis=0) / weight.sum())
+
+
+# --- silence --------------------------------------------------------------------------------------
+
+
+def silent_trials(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[str, ...]:
+    """A sentence, without its full stop, for every whole trial in which nothing arrived or a budget was spent."""
+    found = []
+    for point, ids in zip(plan.points, task_ids, strict=True):
+        metrics, budget = store.read_metrics(ids), point.scenario.budget
+        setting, rounds = setting_in_words(plan, point), point.scenario.learning.rounds
+        for trial, task_id in enumerate(ids):
+            measured = metrics.get(task_id, {})
+            where = f"{setting}, trial {trial}" if setting else f"trial {trial}"
+            sent, empty = measured.get("rounds_sent", float(rounds)), measured.get("empty_rounds", 0.0)
+            if budget is not None and not budget.calibrate and sent < rounds:
+                what = "where it stopped" if budget.action == "stop" else "after which nobody sent"
+                held = f"the budget of epsilon {budget.epsilon:g} held {sent:.0f} of {rounds} rounds"
+                found.append(f"{where}: {held}, {what}")
+            elif empty:
+                what = "which left the model as it was"
+                found.append(f"{where}: nothing arrived in {empty:.0f} of {rounds} rounds, {what}")
+    return tuple(found)

@@ -1,14 +1,24 @@
-"""What the sweep set at a point: in words, as cells of a table on the page, and as cells of a CSV file."""
+"""What the sweep set at a point, in words and as cells of tables; and which engine computes its links."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.tables.table import Table
+from scenarios.schema.consistency.resolve import links_of
 from scenarios.schema.labels.labels import plain_label, setting_cell, setting_label
+
+if TYPE_CHECKING:
+    from phy.config import LinkConfig
+    from scenarios.schema.schema import Scenario
+
+
+def is_set(value: Any, wanted: Any) -> bool:
+    """Whether a setting has the value written: by size, so that 1 is 1.0, or by its text."""
+    return bool(value == wanted) or canonical_json(value) == canonical_json(wanted)
 
 
 def plain(label: str) -> str:
@@ -65,3 +75,21 @@ def said(point: Point, path: str) -> str:
 def setting_of(point: Point, path: str) -> Any:
     """The value of a path; an MCS index as it was swept, though the link has its modulation and rate instead."""
     return point.settings.get(path) if path == "link.mcs" else value_of(point, path)
+
+
+_ENGINES = {"fused": "fused kernels", "sionna": "Sionna under XLA"}
+
+
+def links_on_air(scenarios: Iterable[Scenario]) -> list[LinkConfig]:
+    """The resolved links over which symbols travel, uplinks and downlinks; none where nothing has a radio."""
+    links = (link for one in scenarios if one.learning.uses_radio for _, link in links_of(one))
+    return [link for link in links if link.error_model != "error_free"]
+
+
+def computed_by(links: Iterable[LinkConfig]) -> str | None:
+    """`fused kernels`, `Sionna under XLA`, or how many links each of them computes; None without a link."""
+    engines: list[str] = [link.engine for link in links]
+    found = [(words, engines.count(engine)) for engine, words in _ENGINES.items() if engine in engines]
+    if len(found) == 1:
+        return found[0][0]
+    return ", ".join(f"{count} of {len(engines)} links by {words}" for words, count in found) or None

@@ -21,8 +21,8 @@ from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.report.page import write_report
 from scenarios.report.published import without_others
+from scenarios.report.rows import silent_trials
 from scenarios.report.settings import setting_in_words
-from scenarios.report.silence import silent_trials
 from scenarios.report.tables.tables import KEYS, columns_of, rows_of
 from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, listed, value_of
-from scenarios.report.settings import said
+from scenarios.report.settings import is_set, said
 from scenarios.report.tables.intervals import Mean
 from scenarios.report.tables.quantities import RATES, ROUND_AXES
 from scenarios.schema.labels.labels import setting_label
@@ -135,11 +135,8 @@ def _label(config: FigureConfig, paths: Sequence[str], point: Point, part: str, 
 
 def is_shown(config: FigureConfig, point: Point) -> bool:
     """Whether the figure's `where` keeps a point."""
-    # 25 is what was written of 25.0, and an equal number has another text.
     return all(
-        any(own == one or canonical_json(own) == canonical_json(one) for one in listed(wanted))
-        for path, wanted in config.where.items()
-        for own in [value_of(point, path)]
+        any(is_set(value_of(point, path), one) for one in listed(wanted)) for path, wanted in config.where.items()
     )
 
 

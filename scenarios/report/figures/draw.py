@@ -15,8 +15,21 @@ import numpy as np
 from scenarios.files.replacement import file_name, writing
 from scenarios.plan.points import is_number
 from scenarios.report.figures.curves import Curve, Drawing
-from scenarios.report.figures.layout import ARROW, legend_layout, log_limits, log_ticks, word_ticks, wrap
-from scenarios.report.figures.style import COLOURS, LINES, MARKERS, STYLE, FigureFiles, write_picture
+from scenarios.report.figures.style import (
+    ARROW,
+    COLOURS,
+    LINES,
+    MARKERS,
+    STYLE,
+    FigureFiles,
+    legend_layout,
+    log_limits,
+    log_ticks,
+    put_title,
+    word_ticks,
+    wrap,
+    write_picture,
+)
 from scenarios.report.tables.quantities import RATES
 from scenarios.schema.labels.labels import axis_label, plain_label
 from scenarios.schema.schema import Axis
@@ -82,8 +95,7 @@ def draw(drawing: Drawing) -> Figure:
                 axes.set_xlabel(wrap(axis_label(config.x), width=width / columns - 0.3))  # its neighbour has one too
                 axes.tick_params(labelbottom=True)
         if config.title:
-            title = wrap(config.title.replace("$", r"\$"), width=0.8 * width)
-            figure.suptitle(title, fontsize=11.5, fontweight="bold")
+            put_title(figure, config.title)
         if any(labels):
             for axes in grid:  # the first panel that shows a series is its best example
                 for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -194,7 +206,7 @@ def write_figures(folder: Path, drawings: Iterable[Drawing]) -> tuple[FigureFile
     with writing(folder, "figures"):
         for number, drawing in enumerate(drawings, start=1):
             config = drawing.config
-            paths = write_picture(draw(drawing), folder / f"{number:02d}-{file_name(config.y)}")
+            stem = folder / f"{number:02d}-{file_name(config.y)}"
             title = config.title or f"{plain_label(config.y)} over {plain_label(config.x)}"
-            files.append(FigureFiles(title=title, caption=drawing.caption, **paths))
+            files.append(write_picture(draw(drawing), stem, title=title, caption=drawing.caption))
     return tuple(files)

@@ -1,30 +1,34 @@
-"""The look of all figures, and their files as PNG and SVG.
+"""The look of all figures, the room that words take in them, and their files as PNG and SVG.
 
-No pyplot and no global state; the same figure yields the same SVG, byte for byte.
+No pyplot and no global state; the same figure yields the same SVG, byte for byte. Legends, ticks and titles are laid
+out by counting letters.
 """
 
 from __future__ import annotations
 
 import io
+import re
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from scenarios.files.replacement import Replacement
+from scenarios.schema.labels.labels import format_value, value_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from scenarios.report.figures.curves import Spot
+
 # Okabe and Ito's palette without its yellow, which white paper swallows; then darker repeats. Line
 # style and marker walk at other periods, so that twelve curves differ in grey as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7A4B9A")
-
-
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-
-
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
-
 
 STYLE: dict[str, Any] = {
     "svg.hashsalt": "phyloop",  # else element ids are random
@@ -54,13 +58,13 @@ class FigureFiles:
     svg: Path
 
 
-def write_picture(figure: Figure, stem: Path) -> dict[str, Path]:
-    """Write `figure` as PNG and SVG beside each other, each whole or not; their paths by kind."""
-    paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")}
-    for kind, path in paths.items():
+def write_picture(figure: Figure, stem: Path, *, title: str = "", caption: str = "") -> FigureFiles:
+    """Write `figure` as PNG (150 dpi) and SVG beside each other, each whole or not."""
+    png, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg"))
+    for path in (png, svg):
         with Replacement(path) as file:
-            file.write(render(figure, kind))
-    return paths
+            file.write(render(figure, path.suffix[1:]))
+    return FigureFiles(title=title, caption=caption, png=png, svg=svg)
 
 
 def render(figure: Figure, kind: str) -> bytes:
@@ -72,3 +76,88 @@ def render(figure: Figure, kind: str) -> bytes:
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
     return buffer.getvalue()
+
+
+# --- room for words -------------------------------------------------------------------------------
+
+LETTER = 0.08
+"""Width of a letter of a legend in inches, on the wide side."""
+LEGEND_LINE = 0.17
+HANDLE = 0.7
+ARROW = 0.5
+"""Where the arrow of an upper limit ends, over the limit."""
+
+
+def put_title(figure: Figure, title: str, **options: Any) -> None:
+    """Write the user's title above a figure, in as many lines as it needs."""
+    text = wrap(title.replace("$", r"\$"), width=0.8 * figure.get_figwidth())
+    figure.suptitle(text, fontsize=11.5, fontweight="bold", **options)
+
+
+def legend_layout(labels: Sequence[str], *, width: float) -> tuple[int, list[str], float]:
+    """Columns (at most four), labels wrapped to theirs, and height in inches of a legend `width` inches wide."""
+    lengths = [len(label.replace("$", "")) for label in labels if label]
+    if not lengths:
+        return 1, list(labels), 0.0
+    columns = max(1, min(4, len(labels), int(width / (HANDLE + LETTER * max(lengths)))))
+    if columns == 1 and len(labels) > 6:  # two columns of two lines are no higher, and easier to read
+        columns = 2
+    wrapped = [wrap(label, width=width / columns - HANDLE) for label in labels]
+    lines = max(text.count("\n") + 1 for text in wrapped)
+    return columns, wrapped, (LEGEND_LINE * lines + 0.05) * -(-len(labels) // columns) + 0.1
+
+
+def wrap(text: str, *, width: float) -> str:
+    """`text` in lines of at most `width` inches, broken at spaces, but not inside `target = 0.1` or `40 dB`."""
+    kept = re.sub(r"(?<=[=\d]) | (?==)", "\xa0", text)
+    lines = textwrap.wrap(kept, max(int(width / LETTER), 12), break_on_hyphens=False)
+    return "\n".join(lines).replace("\xa0", " ") or text
+
+
+def word_ticks(path: str, words: Sequence[str], *, width: float) -> tuple[list[str], bool]:
+    """What stands below words along `width` inches, wrapped, and whether it must be slanted to fit."""
+    names = [value_names(path).get(word, word) for word in words]
+    room = width / len(words)
+    if room < 1.0 and LETTER * max(map(len, names)) > room:
+        return [wrap(name, width=1.6) for name in names], True
+    return [wrap(name, width=room) for name in names], False
+
+
+def log_ticks(ticks: Sequence[float], *, width: float) -> list[str]:
+    """What stands below `ticks`, ascending, of a logarithmic axis of `width` inches; empty where it touched another.
+
+    The last one is kept, then from the first on whatever has a letter's room to both sides.
+    """
+    names = [format_value(tick) for tick in ticks]
+    if len(ticks) < 2:
+        return names
+    places = np.log(np.array(ticks, dtype=np.float64))
+    places = (places - places[0]) / (places[-1] - places[0]) * 0.88 * width  # margins take the rest
+    half = [LETTER * (len(name) + 1) / 2 for name in names]
+    end = -np.inf
+    for index in range(len(names) - 1):
+        fits = places[index] - half[index] >= end and places[index] + half[index] <= places[-1] - half[-1]
+        if fits:
+            end = places[index] + half[index]
+        else:
+            names[index] = ""
+    return names
+
+
+def log_limits(spots: Sequence[Spot]) -> tuple[float, float] | None:
+    """Limits of a logarithmic axis, None if nothing is positive.
+
+    Bands count for at most a factor 10 below the lowest spot: a band that reaches down to zero would
+    else squeeze all curves against the upper edge.
+    """
+    seen = [s for s in spots if s.y is not None and s.y > 0]
+    limits = [s.high for s in spots if s.y is None and s.x is not None and s.high]
+    levels = [*(s.y for s in seen if s.y is not None), *limits]
+    if not levels:
+        return None
+    floor = min(levels) / 10
+    lows = [max(s.low, floor) for s in seen if s.low is not None]
+    highs = [s.high for s in spots if s.high is not None and s.high > 0]
+    bottom, top = min([*levels, *lows, *(0.8 * ARROW * limit for limit in limits)]), max([*levels, *highs])
+    margin = max((top / bottom) ** 0.06, 1.15)
+    return bottom / margin, top * margin

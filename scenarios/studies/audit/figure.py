@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from privacy.events.claims import Claim
-from scenarios.report.figures.layout import wrap
-from scenarios.report.figures.style import STYLE
+from scenarios.report.figures.style import STYLE, wrap
 from scenarios.studies.audit.results import Audits
 
 if TYPE_CHECKING:

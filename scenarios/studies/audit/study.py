@@ -122,7 +122,7 @@ class AuditStudy(Study):
         tables = audits.write(folder)
         with writing(folder, "figures"):
             figure = write_picture(draw_audit(audits), folder / FIGURE)
-        return ReportPaths(html=None, figures=(figure["png"], figure["svg"]), tables=tables)
+        return ReportPaths(html=None, figures=(figure.png, figure.svg), tables=tables)
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         """See `Study`: of each point the lower bound, then the claims, each with its labels and the verdict."""

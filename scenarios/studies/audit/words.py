@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from fl.audit.attack import Audited
-from scenarios.report.claims.table import claim_cells
+from scenarios.report.claims import claim_cells
 from scenarios.report.tables.table import Table
 from scenarios.studies.audit.results import REFUTED, Audits, verdict_on
 

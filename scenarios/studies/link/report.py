@@ -10,10 +10,10 @@ import numpy as np
 
 from fl.config.measured import LINK_RATES
 from phy.measure.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
-from scenarios.report.bursts import BURST_HEADS, INDEPENDENT, burst_cells
 from scenarios.report.figures.curves import Drawing, Shown, Spot, sort_into_panels
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
+from scenarios.report.rows import BURST_HEADS, INDEPENDENT, burst_cells
 from scenarios.report.settings import plain
 from scenarios.report.tables.table import Table
 from scenarios.schema.schema import Axis, FigureConfig

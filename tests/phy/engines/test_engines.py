@@ -122,6 +122,6 @@ def test_neither_phy_nor_a_checked_scenario_imports_numba() -> None:
     ],
 )
 def test_check_names_the_engine(engines_of_links: list[str], told: str | None) -> None:
-    from scenarios.report.computed_by import computed_by
+    from scenarios.report.settings import computed_by
 
     assert computed_by(link(engine) for engine in engines_of_links) == told

@@ -11,8 +11,8 @@ from tidy_frames import bursts_table
 
 from phy.measure.burstiness import Burstiness
 from scenarios.plan.points import Plan
-from scenarios.report.bursts import draw_runs, geometric_shares, read_bursts
 from scenarios.report.page import write_report
+from scenarios.report.rows import draw_runs, geometric_shares, read_bursts
 from scenarios.report.settings import setting_in_words
 from scenarios.store.store import Store
 

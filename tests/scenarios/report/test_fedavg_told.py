@@ -20,7 +20,7 @@ from scenarios.engine.limits import LIBRARIES_BYTES, estimate
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.report.check import check_figures
-from scenarios.report.figures.partition import label_counts
+from scenarios.report.figures.images import label_counts
 from scenarios.report.page import write_report
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import plain_label, setting_cell, setting_label

@@ -14,7 +14,7 @@ from phy.config.power import PowerConfig
 from scenarios.plan.points import Plan
 from scenarios.report.figures.curves import Drawing, Spot, arrange, band
 from scenarios.report.figures.draw import draw, write_figures
-from scenarios.report.figures.layout import log_limits
+from scenarios.report.figures.style import log_limits
 from scenarios.report.tables.intervals import Mean, rate_interval
 from scenarios.report.tables.tables import PointSummary
 from scenarios.schema.errors import ScenarioError

@@ -9,8 +9,9 @@ import pytest
 from fake_runs import make_plan
 from numpy.typing import NDArray
 
-from scenarios.report.figures import partition as partitions
-from scenarios.report.figures.partition import draw_partition, partition_caption, partition_figure
+from scenarios.report.figures import images as partitions
+from scenarios.report.figures.images import partition_caption, partition_figure
+from scenarios.report.figures.style import write_picture
 
 
 def counts_of(num_devices: int, num_classes: int, *, seed: int = 0) -> NDArray[np.int64]:
@@ -26,11 +27,11 @@ def test_files_of_any_size_are_written_and_the_svg_is_the_same_every_time(
     tmp_path: Path, num_devices: int, num_classes: int
 ) -> None:
     counts = counts_of(num_devices, num_classes)
-    files = draw_partition(counts, path_stem=tmp_path / "who", title="Who holds $5 of what")
+    files = write_picture(partition_figure(counts, title="Who holds $5 of what"), tmp_path / "who")
     assert (files.png, files.svg) == (tmp_path / "who.png", tmp_path / "who.svg")
     assert files.png.read_bytes().startswith(b"\x89PNG")
     first = files.svg.read_bytes()
-    draw_partition(counts, path_stem=tmp_path / "again", title="Who holds $5 of what")
+    write_picture(partition_figure(counts, title="Who holds $5 of what"), tmp_path / "again")
     assert (tmp_path / "again.svg").read_bytes() == first
     assert len(first) < 1_000_000
 

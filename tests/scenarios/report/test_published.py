@@ -17,16 +17,12 @@ from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.report.page import write_report
 from scenarios.report.published import (
-    Comparison,
     Published,
     compare,
     in_unit,
-    markdown,
     numbers,
     points_at,
     read_published,
-    shown,
-    tidy,
     verdict,
     without_others,
 )
@@ -89,11 +85,8 @@ def report(folder: Path, plan: Plan) -> ReportPaths:
         return write_report(folder, plan, task_ids=ids_of(plan), store=store)
 
 
-def told(rows: tuple[Comparison, ...]) -> list[tuple[Any, ...]]:
-    return [
-        (r.published.at[DEVICES], r.published.at[LABEL], r.published.value, None if r.ours is None else r.ours.mean)
-        for r in rows
-    ]
+def told(rows: tuple[Published, ...]) -> list[tuple[Any, ...]]:
+    return [(r.at[DEVICES], r.at[LABEL], r.value, None if r.ours is None else r.ours.mean) for r in rows]
 
 
 # --- which point ----------------------------------------------------------------------------------
@@ -125,14 +118,14 @@ def test_a_point_never_simulated_is_absent_and_not_zero(tmp_path: Path) -> None:
     (config,) = plan.points[0].scenario.report.tables
     summaries = fill(tmp_path, plan, (3,))
     rows = compare(config, plan, summaries)
-    assert [(r.published.at[DEVICES], r.published.at[LABEL], r.absent) for r in rows] == [
+    assert [(r.at[DEVICES], r.at[LABEL], r.absent) for r in rows] == [
         (100, "rival", None),
         (50, "rival", "not simulated"),
         (100, "CPA", "not simulated"),
         (50, "CPA", "not simulated"),
     ]
     assert [row.difference for row in rows] == [pytest.approx(-9.0), None, None, None]
-    cells = shown(read_published(plan, summaries)[0]).table.rows
+    cells = read_published(plan, summaries)[0].table.rows
     assert cells[1] == ("rival", "50", None, "not simulated", "49", None, None)
 
 
@@ -153,7 +146,7 @@ def test_failed_trials_and_metrics_without_a_value_are_told_apart_from_numbers(t
 
 def test_rivals_that_a_sweep_leaves_out_have_no_row() -> None:
     made = make_plan([{LABEL: "CPA", **FEDAVG}], trials=3)
-    assert [row.published.at[LABEL] for row in compare(table(), made, ())] == ["CPA", "CPA"]
+    assert [row.at[LABEL] for row in compare(table(), made, ())] == ["CPA", "CPA"]
     scenario = made.points[0].scenario.model_copy(
         update={"report": made.points[0].scenario.report.model_copy(update={"tables": (table(),)})}
     )
@@ -210,13 +203,13 @@ def test_the_verdict_is_that_of_the_interval_and_of_what_the_number_stands_for(
     low: float | None, high: float | None, value: float, rounded_to: float | None, word: str | None
 ) -> None:
     ours = Mean(mean=85.2, low=low, high=high, trials=3)
-    row = Comparison(published=Published(at={}, value=value, place=(0,)), ours=ours)
+    row = Published(at={}, value=value, row=0, ours=ours)
     assert verdict(row, rounded_to=rounded_to) == word
 
 
 def test_percent_do_not_fall_out_of_an_interval_by_the_last_bit() -> None:
     ours = in_unit(Mean(mean=0.57, low=0.57, high=0.57, trials=3), table())
-    row = Comparison(published=Published(at={}, value=57.0, place=(0,)), ours=ours)
+    row = Published(at={}, value=57.0, row=0, ours=ours)
     assert verdict(row, rounded_to=None) == "in our interval"
 
 
@@ -225,7 +218,7 @@ def test_percent_do_not_fall_out_of_an_interval_by_the_last_bit() -> None:
 
 def test_the_table_tells_trials_ours_published_difference_and_verdict(tmp_path: Path) -> None:
     plan = plan_of(table())
-    one = shown(read_published(plan, fill(tmp_path, plan))[0])
+    one = read_published(plan, fill(tmp_path, plan))[0]
     assert one.title == "Test accuracy, A paper, Table I"
     assert one.table.columns == (
         *("setting", "number of devices", "trials", "ours [%]", "published"),
@@ -241,27 +234,26 @@ def test_the_table_tells_trials_ours_published_difference_and_verdict(tmp_path: 
 
 def test_numbers_of_another_thing_get_no_difference_and_no_verdict(tmp_path: Path) -> None:
     plan = plan_of(table(comparable=False, note="Theirs is another model."))
-    (read,) = read_published(plan, fill(tmp_path, plan))
-    one = shown(read)
+    (one,) = read_published(plan, fill(tmp_path, plan))
     assert one.table.columns[-1] == "published"
     assert one.table.rows[0] == ("rival", "100", "3", "72.0 [65.4, 78.6]", "81")
     assert "no difference is given" in one.caption
-    assert "Theirs is another model." in markdown(one)
-    (first, *_) = csv.DictReader(io.StringIO(tidy(read)))
+    assert "Theirs is another model." in one.markdown()
+    (first, *_) = csv.DictReader(io.StringIO(one.csv()))
     assert (first["difference"], first["verdict"]) == ("", "")
 
 
 def test_settings_that_all_numbers_share_stand_in_the_caption(tmp_path: Path) -> None:
     config = table(at={DEVICES: 100, "learning.model.name": "linear"}, published=[{"at": {LABEL: "CPA"}, "values": 85}])
     plan = plan_of(config)
-    one = shown(read_published(plan, fill(tmp_path, plan))[0])
+    one = read_published(plan, fill(tmp_path, plan))[0]
     assert one.table.rows[0][:3] == ("CPA", "100", "linear")  # of a single number all its settings
     two = table(
         at={DEVICES: 100, "learning.model.name": "linear"},
         published=[{"at": {LABEL: "CPA"}, "values": 85}, {"at": {LABEL: "rival"}, "values": 81}],
     )
     plan = plan_of(two)
-    one = shown(read_published(plan, fill(tmp_path / "two", plan))[0])
+    one = read_published(plan, fill(tmp_path / "two", plan))[0]
     assert [row[0] for row in one.table.rows] == ["CPA", "rival"]
     assert "A paper, Table I (devices = 100, linear)" in one.caption
 

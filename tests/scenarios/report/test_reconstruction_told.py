@@ -15,13 +15,13 @@ from scenarios.engine.limits import estimate
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.report.check import check_figures
-from scenarios.report.figures.reconstruction import (
+from scenarios.report.figures.images import (
     MOST_ROWS,
     Row,
     draw_attacks,
-    draw_reconstructions,
     reconstruction_figure,
 )
+from scenarios.report.figures.style import write_picture
 from scenarios.report.page import write_report
 from scenarios.schema.consistency.conflicts import find_conflicts
 from scenarios.schema.errors import ScenarioError
@@ -105,10 +105,7 @@ def test_the_picture_has_originals_first_and_a_row_for_every_setting_and_is_the_
     assert all((axes.images[0].norm.vmin, axes.images[0].norm.vmax) == (0, 255) for axes in figure.axes)
     ink = first.to_rgba(np.array([[0.0, 128.0, 255.0]]))[0, :, :3].mean(axis=1)
     assert (np.diff(ink) < 0).all()
-    files = [
-        draw_reconstructions(greys(), rows, path_stem=tmp_path / name, title="t", told="", caption="c")
-        for name in ("a", "b")
-    ]
+    files = [write_picture(reconstruction_figure(greys(), rows, title="t", told=""), tmp_path / name) for name in "ab"]
     assert files[0].svg.read_bytes() == files[1].svg.read_bytes()
     colours = reconstruction_figure(greys(channels=3), [], title="", told="")
     assert np.asarray(colours.axes[0].images[0].get_array()).shape[2] == 3

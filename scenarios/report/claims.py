@@ -1,0 +1,285 @@
+"""Privacy claims of a run from its ledgers: gathered point by point, as rows of text, and on the report page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+
+from fl.learning.fedavg import FedAvgConfig
+from privacy.config import BitFlippingConfig
+from privacy.errors import PrivacyError
+from privacy.events.claims import Accountant, Claim
+from privacy.events.merging import side_by_side
+from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS
+from privacy.mechanisms.sound_bit_flipping import AccountRow, StatedSensitivity, bit_flipping_rows
+from scenarios.plan.points import Plan, Point
+from scenarios.report.html import Part
+from scenarios.report.settings import point_table
+from scenarios.report.tables.table import Table
+
+if TYPE_CHECKING:
+    from fl.results import PrivacyAccount
+    from privacy.events.events import Relation
+    from scenarios.report.tables.tables import TaskIds
+    from scenarios.store.store import Store
+
+DEFAULT_DELTA = 1e-5
+
+ACCOUNTANTS: tuple[Accountant, ...] = tuple(name for name in get_args(Accountant) if name != "paper")
+
+_PREFERRED: tuple[Accountant, ...] = ("exact", "pld", "renyi", "basic", "advanced", "paper")
+"""Who is believed first where epsilon and delta are the same."""
+
+MOST_POINTS = 60
+"""Beyond this many points the page leaves accounting, some tenths of a second each, to `phyloop privacy`."""
+
+MOST_ROWS = 40
+"""Of a table that is not folded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointClaims:
+    """A point, how many of its trials have an account, and what is claimed of the worst of them.
+
+    `left_out`: sentences of accountants that could not say anything; `ended_early`: how many of the trials failed, so
+    that their run is of fewer rounds.
+    """
+
+    point: Point
+    trials: int
+    claims: tuple[Claim, ...]
+    left_out: tuple[str, ...] = ()
+    ended_early: int = 0
+
+
+def gather_claims(
+    store: Store,
+    plan: Plan,
+    *,
+    task_ids: TaskIds,
+    delta: float | None = None,
+    accountants: Sequence[Accountant] = ACCOUNTANTS,
+    relation: Relation | None = None,
+) -> Iterator[PointClaims]:
+    """Claims of every point that has an account, in the order of the plan; `delta` None: the scenario's, or 1e-5.
+
+    Failed trials count: what they sent is out. PrivacyError for a relation that the ledgers cannot be read in.
+    """
+    for point, ids in zip(plan.points, task_ids, strict=True):
+        accounts = store.read_accounts(ids)
+        if accounts:
+            found = claims_of(
+                point,
+                list(accounts.values()),
+                delta=delta if delta is not None else scenario_delta(point),
+                accountants=accountants,
+                relation=relation,
+            )
+            records = store.read_tasks(list(accounts))
+            yield replace(found, ended_early=sum(one.failure is not None for one in records.values()))
+
+
+def claims_of(
+    point: Point,
+    accounts: Sequence[PrivacyAccount],
+    *,
+    delta: float,
+    accountants: Sequence[Accountant],
+    relation: Relation | None = None,
+) -> PointClaims:
+    """What holds for every device of every trial of a point: published claims first, then one accountant's after the
+    other."""
+    from privacy.accounting import account_claims, refusals
+    from privacy.accounting.claiming import SCOPES
+
+    ledger = side_by_side([one.ledger for one in accounts])
+    found: list[Claim] = list(_worst(claim for one in accounts for claim in one.published))
+    left_out: list[str] = []
+    for accountant in accountants:
+        try:
+            made = account_claims(ledger, delta=delta, accountant=accountant, relation=relation)
+        except PrivacyError as error:
+            left_out.append(str(error))
+            continue
+        found.extend(made)
+        if {claim.scope for claim in made} != set(SCOPES):
+            refused = refusals(ledger, delta=delta, accountants=(accountant,), relation=relation)
+            left_out.extend(f"no {scope} claim by {name}: {reason}" for (name, scope), reason in refused.items())
+    if ledger.coordinates == 1:  # an upload that is released in one piece has no single numbers to claim of
+        found = [claim for claim in found if claim.accountant == "paper" or claim.scope != "coordinate"]
+    if left_out and not any(claim.accountant != "paper" for claim in found):
+        raise PrivacyError(left_out[0])
+    return PointClaims(point=point, trials=len(accounts), claims=tuple(found), left_out=tuple(left_out))
+
+
+def scenario_delta(point: Point) -> float:
+    """delta as the scenario's own privacy part says it, else 1e-5."""
+    privacy = point.scenario.privacy
+    if privacy == "none":
+        return DEFAULT_DELTA
+    delta = getattr(privacy, "delta", None) if privacy.budget is None else privacy.budget.delta
+    return DEFAULT_DELTA if delta is None else delta
+
+
+def strongest(claims: Sequence[Claim]) -> tuple[Claim, ...]:
+    """Of the proved claims with the same scope and credits the smallest epsilon, then delta; published ones stay.
+
+    Epsilons that agree to a millionth are one: a closed form is not beaten by the grid that was laid over it.
+    """
+    best: dict[tuple[str, bool, bool], Claim] = {}
+    for claim in claims:
+        key = (claim.scope, claim.channel_credited, claim.sampling_credited)
+        if claim.accountant != "paper" and (key not in best or _rank(claim) < _rank(best[key])):
+            best[key] = claim
+    return (*(claim for claim in claims if claim.accountant == "paper"), *best.values())
+
+
+def _rank(claim: Claim) -> tuple[float, float, int]:
+    digits = claim.epsilon if math.isinf(claim.epsilon) else float(f"{claim.epsilon:.6g}")
+    return digits, claim.delta, _PREFERRED.index(claim.accountant)
+
+
+def _worst(claims: Iterator[Claim]) -> Iterator[Claim]:
+    """Claims that differ in their numbers alone as one with the larger numbers."""
+    found: dict[Claim, tuple[float, float]] = {}
+    for claim in claims:
+        bare = replace(claim, epsilon=0.0, delta=0.0)
+        epsilon, delta = found.get(bare, (-math.inf, 0.0))
+        found[bare] = (max(epsilon, claim.epsilon), max(delta, claim.delta))
+    for bare, (epsilon, delta) in found.items():
+        yield replace(bare, epsilon=epsilon, delta=delta)
+
+
+# --- bit flipping ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlippingTable:
+    """The lines of one point, and the rate of wrong bits that they count on."""
+
+    point: Point
+    flip_probability: float
+    rows: tuple[AccountRow, ...]
+
+
+def flipping_tables(
+    store: Store, plan: Plan, *, task_ids: TaskIds, delta: float | None = None
+) -> Iterator[FlippingTable]:
+    """One for every point of bit flipping on fixed-point numbers with a whole trial; `delta` None: the scenario's.
+
+    All rounds count at the rate of the least protected device and round, with the channel where the evidence for it
+    costs less than delta, else by the devices' own flips. Points where that rate is 0 have none: nothing is proved.
+    """
+    for point, ids in zip(plan.points, task_ids, strict=True):
+        learning, privacy = point.scenario.learning, point.scenario.privacy
+        if not (isinstance(privacy, BitFlippingConfig) and isinstance(learning, FedAvgConfig)):
+            continue
+        accounts, metrics = store.read_accounts(ids), store.read_metrics(ids)
+        known = [one for one in metrics.values() if {"sensitivity", "kappa"} <= one.keys()]
+        size, codec = learning.num_values(), learning.codec.as_fractions()
+        if not (accounts and known and codec is not None and size is not None):
+            continue
+        wanted = delta if delta is not None else scenario_delta(point)
+        ledger = side_by_side([account.ledger for account in accounts.values()])
+        rounds = int((~np.isnan(ledger.parameter)).sum(axis=0).max())
+        evidence = rounds * ledger.credit_failure
+        credited = ledger.uncredited is not None and evidence < wanted
+        rate = float(np.nanmin(ledger.parameter if credited or ledger.uncredited is None else ledger.uncredited))
+        if rate <= 0.0:
+            continue
+        bits, value_range = codec.fraction_bits, codec.value_range
+        yield FlippingTable(
+            point=point,
+            flip_probability=rate,
+            rows=bit_flipping_rows(
+                flip_probability=rate,
+                order=privacy.order,
+                num_rounds=rounds,
+                kappa=max(one["kappa"] for one in known),
+                num_numbers=size,
+                bits=bits,
+                sensitivity=StatedSensitivity.of(
+                    max(one["sensitivity"] for one in known),
+                    value_range=value_range,
+                    bits=bits,
+                    norm="l2",
+                    on_grid=False,
+                ),
+                delta=wanted,
+                delta_evidence=evidence if credited else 0.0,
+                channel_credited=credited,
+                block_bits=AES_BLOCK_BITS if privacy.cipher == "aes" else 1,
+            ),
+        )
+
+
+# --- rows and page --------------------------------------------------------------------------------
+
+HEADS = ("scope", "ε", "δ", "of δ for evidence", "accountant", "neighbours differ in", "channel", "standing", "source")
+
+
+def claim_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tuple[str, ...]]:
+    """All claims of all points, and the footnotes that the numbers in brackets behind `standing` refer to."""
+    notes: list[str] = []
+    rows = [(one.point, claim_cells(claim, notes=notes)) for one in found for claim in one.claims]
+    return point_table(plan, HEADS, rows, left=(HEADS[0], *HEADS[4:])), tuple(notes)
+
+
+def claim_cells(claim: Claim, *, notes: list[str]) -> tuple[str, ...]:
+    """One claim in the columns of `HEADS`; assumptions not yet among `notes` are added there."""
+    marks = []
+    for sentence in claim.assumptions:
+        if sentence not in notes:
+            notes.append(sentence)
+        marks.append(f"[{notes.index(sentence) + 1}]")
+    return (
+        f"{claim.scope}, sampled" if claim.sampling_credited else claim.scope,
+        "none" if math.isinf(claim.epsilon) else f"{claim.epsilon:.4g}",
+        f"{claim.delta:.3g}" if claim.order is None else f"Rényi order {claim.order:g}",
+        f"{claim.delta_evidence:.3g}" if claim.delta_evidence else "",
+        claim.accountant,
+        f"{claim.unit}, {claim.relation}",
+        "credited" if claim.channel_credited else "not credited",
+        ", given ".join(filter(None, (claim.standing, " ".join(marks)))),
+        claim.source,
+    )
+
+
+LEAD = (
+    "For the worst device of all trials. “As published” is the figure of the paper. “Proved” follows from the releases "
+    "of every round under the numbered assumptions. “Credited”: errors or noise of the channel count towards privacy "
+    "up to their lower confidence limit, and δ includes the probability that this limit is wrong. The table has the "
+    "smallest ε of the accountants exact, PLD and Rényi. For another accountant, δ or neighbour relation: "
+)
+
+
+def claim_parts(store: Store, plan: Plan, *, task_ids: TaskIds, folder: str) -> list[Part]:
+    """Claims of every point of which something protected was released, with their footnotes; nothing without one."""
+    if not _protected(store, plan, task_ids):
+        return []
+    lead = Part(soft=f"{LEAD}`phyloop privacy {folder}`.")
+    if len(plan.points) > MOST_POINTS:
+        return [lead, Part(text=f"{len(plan.points)} points are left to the command.")]
+    try:
+        found = [
+            replace(one, claims=strongest(one.claims))
+            for one in gather_claims(store, plan, task_ids=task_ids, accountants=("exact", "pld", "renyi"))
+        ]
+    except PrivacyError as error:
+        return [lead, Part(text=str(error))]
+    table, footnotes = claim_table(plan, found)
+    fold = f"{len(table.rows)} claims" if len(table.rows) > MOST_ROWS else ""
+    return [lead, Part(table=table, fold=fold), Part(items=[("", note) for note in footnotes], numbered=True)]
+
+
+def _protected(store: Store, plan: Plan, task_ids: TaskIds) -> bool:
+    """Whether any point has noise or a claim; one trial of each tells."""
+    for point, ids in zip(plan.points, task_ids, strict=True):
+        for account in store.read_accounts(ids[:1]).values():
+            if account.published or (point.scenario.privacy is not None and account.ledger.kind != "unprotected"):
+                return True
+    return False

@@ -1,1 +1,0 @@
-"""Privacy claims of a run, gathered from its ledgers."""
