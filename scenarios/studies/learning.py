@@ -66,13 +66,11 @@ class LearningStudy(Study):
         return self._room or make_room()
 
     def document(self) -> tuple[str, Mapping[str, Any]]:
-        """See `Study`."""
         kept = replace(self.loaded, scenario=without_others(self.loaded.scenario, self.plan))
         root = resolved_root(kept, swept_paths=self.plan.swept_paths)
         return as_yaml(root), root
 
     def refuse_too_large(self, folder: Path, *, done: Collection[str]) -> None:
-        """See `Study`."""
         missing = Counter(
             point.index
             for point, ids in zip(self.plan.points, self.task_ids, strict=True)
@@ -114,15 +112,12 @@ class LearningStudy(Study):
         return len(results.results)
 
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
-        """See `Study`."""
         return write_report(folder, self.plan, task_ids=self.task_ids, store=store)
 
     def notices(self, store: Store) -> tuple[str, ...]:
-        """See `Study`."""
         return silent_trials(store, self.plan, task_ids=self.task_ids)
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
-        """See `Study`."""
         found = f", {outcome.found} found done" if outcome.found else ""
         if outcome.complete:
             print(f"all {outcome.planned} tasks are finished: 0 computed{found}; phyloop report draws figures again")
@@ -136,11 +131,9 @@ class LearningStudy(Study):
             )
 
     def columns(self) -> Mapping[str, Sequence[str]]:
-        """See `Study`."""
         return {f"{table}.csv": columns_of(self.plan, table) for table in KEYS}
 
     def rows(self, store: Store, name: str) -> Iterator[str]:
-        """See `Study`."""
         return rows_of(store, self.plan, table=name.removesuffix(".csv"), task_ids=self.task_ids)
 
     # --- log --------------------------------------------------------------------------------------

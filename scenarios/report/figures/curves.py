@@ -255,42 +255,24 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
         return f"No finished trial measured {config.y}."
     few, many = min(s.n for s in spots), max(s.n for s in spots)
     trials = f"{many} trial{'s' if many > 1 else ''}" if few == many else f"{few} to {many} trials"
-    if config.x in ROUND_AXES:
-        return f"{_caption_along(config, spots, trials=trials)} Seed {plan.seed}."
-    mark = "bars" if any(isinstance(s.x, str) for s in spots) else "shaded"
+    along, mark = config.x in ROUND_AXES, "bars" if any(isinstance(s.x, str) for s in spots) else "shaded"
+    took = " and over the x axis is what these rounds took on average" if config.x in ("elapsed_s", "spent_j") else ""
     if config.y in RATES:
+        observed = f"{trials} in each round{took}" if along else f"all devices and rounds of {trials} per point"
         text = (
-            f"Errors over observations of all devices and rounds of {trials} per point; {mark}: 95 % "
-            "Clopper-Pearson interval, which takes errors as independent."
+            f"Errors over observations of {observed}; {mark}: 95 % Clopper-Pearson interval, which takes errors as "
+            "independent."
         )
         if any(s.y is None for s in spots):
             text += " Arrows: upper limit where no error was seen."
     else:
-        text = f"Mean over {trials} per point; {_band_in_words(spots, mark=mark)}."
-    if any(s.x is None for s in spots):
+        each = "per point" if not along else "at each value sent" if config.x == "value" else "after each round"
+        shade = f"{mark}: 95 % t interval of the mean"
+        if many < FEWEST:
+            shade = f"no band, a t interval is drawn from {FEWEST} trials on"
+        elif few < FEWEST:
+            shade += f" (none from fewer than {FEWEST} trials)"
+        text = f"Mean over {trials} {each}{took}; {shade}."
+    if not along and any(s.x is None for s in spots):
         text += " Horizontal lines: settings to which the x axis does not apply."
     return f"{text} Seed {plan.seed}."
-
-
-def _caption_along(config: FigureConfig, spots: Sequence[Spot], *, trials: str) -> str:
-    """What a curve along the run is a mean of."""
-    spent = config.x in ("elapsed_s", "spent_j")
-    at = " and over the x axis is what these rounds took on average" if spent else ""
-    if config.y in RATES:
-        text = (
-            f"Errors over observations of {trials} in each round{at}; shaded: 95 % Clopper-Pearson interval, which "
-            "takes errors as independent."
-        )
-        if any(s.y is None for s in spots):
-            text += " Arrows: upper limit where no error was seen."
-        return text
-    each = "at each value sent" if config.x == "value" else "after each round"
-    return f"Mean over {trials} {each}{at}; {_band_in_words(spots, mark='shaded')}."
-
-
-def _band_in_words(spots: Sequence[Spot], *, mark: str) -> str:
-    """What the band is, and which points have none."""
-    if max(s.n for s in spots) < FEWEST:
-        return f"no band, a t interval is drawn from {FEWEST} trials on"
-    fewer = f" (none from fewer than {FEWEST} trials)" if min(s.n for s in spots) < FEWEST else ""
-    return f"{mark}: 95 % t interval of the mean{fewer}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from privacy.events.claims import Claim
 from scenarios.report.figures.style import STYLE, wrap
 from scenarios.studies.audit.results import Audits
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FIGURE = "audit"
@@ -26,6 +25,9 @@ _FOR_THE_RUN = {
     "proved": ("P", "#222222", "proved, for the whole run"),
 }
 _OTHER = ("v", "white", "claimed otherwise")
+_INFINITY = r"$\infty$"
+_BAR: dict[str, Any] = {"facecolor": "#9a9a9a", "edgecolor": "#222222", "hatch": "///"}
+_POINT: dict[str, Any] = {"linestyle": "", "color": "#222222"}
 _WIDE = 30.0
 _LINE = 0.46
 
@@ -52,12 +54,20 @@ def draw_audit(audits: Audits) -> Figure:
         rows = [max(1.0, 0.55 * (label.count("\n") + 1)) for label in labels]
         figure = Figure(figsize=(7.4, 1.9 + _LINE * sum(rows)), layout="constrained")
         axes = figure.subplots()
-        seen: dict[tuple[str, str], tuple[str, str, str]] = {}
+        seen: dict[tuple[str, str, str], None] = {}
+        unbounded = False
         places = [sum(rows[:row]) + rows[row] / 2.0 for row in range(len(rows))]
         for place, bound, claims in zip(places, lower, shown, strict=True):
-            axes.barh(place, bound, height=0.5, color="#9a9a9a", edgecolor="#222222", hatch="///", linewidth=0.8)
+            axes.barh(place, bound, height=0.5, linewidth=0.8, **_BAR)
             for claim in claims:
-                _mark(axes, claim, place, edge=edge, seen=seen)
+                if math.isfinite(claim.epsilon):
+                    shape, fill, _ = mark = _mark_of(claim)
+                    seen.setdefault(mark)
+                    look = {"marker": shape, "markerfacecolor": fill, "markersize": 7, "markeredgewidth": 1.4}
+                    axes.plot(claim.epsilon, place, zorder=3, clip_on=False, **_POINT, **look)
+                else:
+                    unbounded = True
+                    axes.plot(edge, place, marker=_INFINITY, markersize=11, zorder=3, **_POINT)
         axes.set_yticks(places, labels)
         axes.set_ylim(sum(rows) + 0.1, -0.1)
         if wide:
@@ -67,45 +77,18 @@ def draw_audit(audits: Audits) -> Figure:
         deltas = {result.delta for result in results}
         axes.set_xlabel(f"ε at δ = {deltas.pop():g} [nats]" if len(deltas) == 1 else "ε, each at its own δ [nats]")
         axes.grid(visible=True, axis="x", color="#d9d9d9", linewidth=0.7)
-        handles = [
-            Patch(
-                facecolor="#9a9a9a",
-                edgecolor="#222222",
-                hatch="///",
-                label=f"refuted by games ({confidence:g} % conf.)",
-            ),
-            *(
-                Line2D([], [], linestyle="", color="#222222", marker=shape, markerfacecolor=fill, label=label)
-                for shape, fill, label in dict.fromkeys(seen.values())
-            ),
+        handles: list[Any] = [Patch(label=f"refuted by games ({confidence:g} % conf.)", **_BAR)]
+        handles += [
+            Line2D([], [], marker=shape, markerfacecolor=fill, label=label, **_POINT) for shape, fill, label in seen
         ]
-        if any(not math.isfinite(claim.epsilon) for claims in shown for claim in claims):
-            handles.append(Line2D([], [], linestyle="", color="#222222", marker=r"$\infty$", label="no ε claimed"))
+        if unbounded:
+            handles.append(Line2D([], [], marker=_INFINITY, label="no ε claimed", **_POINT))
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure
 
 
-def _mark(
-    axes: Axes, claim: Claim, place: float, *, edge: float, seen: dict[tuple[str, str], tuple[str, str, str]]
-) -> None:
-    if not math.isfinite(claim.epsilon):
-        axes.plot(edge, place, linestyle="", color="#222222", marker=r"$\infty$", markersize=11, zorder=3)
-        return
+def _mark_of(claim: Claim) -> tuple[str, str, str]:
+    """Shape, fill and words of a claim."""
     if claim.scope == "run":
-        kind = ("run", str(claim.standing))
-        shape, fill, _ = seen.setdefault(kind, _FOR_THE_RUN[claim.standing])
-    else:
-        kind = (claim.accountant, claim.standing)
-        shape, fill, _ = seen.setdefault(kind, _MARKS.get(kind, _OTHER))
-    axes.plot(
-        claim.epsilon,
-        place,
-        linestyle="",
-        color="#222222",
-        marker=shape,
-        markersize=7,
-        markerfacecolor=fill,
-        markeredgewidth=1.4,
-        zorder=3,
-        clip_on=False,
-    )
+        return _FOR_THE_RUN[claim.standing]
+    return _MARKS.get((claim.accountant, claim.standing), _OTHER)

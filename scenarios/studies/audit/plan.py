@@ -30,17 +30,16 @@ class AuditOptions:
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        limits = f"an audit needs {FEWEST_GAMES:,} to {MOST_GAMES:,} games"
-        delta, known = self.delta, (None, "lr", "classifier")
-        for key, value, fits, problem, remedy in (
-            ("games", self.games, FEWEST_GAMES <= self.games <= MOST_GAMES, limits, "give for example 100000"),
-            ("delta", delta, delta is None or 0.0 <= delta < 1.0, "delta is a probability below 1", "give 0.01, say"),
-            ("confidence", self.confidence, 0.5 <= self.confidence < 1.0, "must be from 0.5 to below 1", "give 0.999"),
-            ("rounds", self.rounds, self.rounds >= 1, "a game lasts at least one round", "give 1 or more"),
-            ("attack", self.attack, self.attack in known, "there is no such attack", "choose lr or classifier"),
+        limits, delta = f"an audit needs {FEWEST_GAMES:,} to {MOST_GAMES:,} games", self.delta
+        for key, fits, problem, remedy in (
+            ("games", FEWEST_GAMES <= self.games <= MOST_GAMES, limits, "give for example 100000"),
+            ("delta", delta is None or 0.0 <= delta < 1.0, "delta is a probability below 1", "give 0.01, say"),
+            ("confidence", 0.5 <= self.confidence < 1.0, "must be from 0.5 to below 1", "give 0.999"),
+            ("rounds", self.rounds >= 1, "a game lasts at least one round", "give 1 or more"),
+            ("attack", self.attack in (None, "lr", "classifier"), "there is no such attack", "choose lr or classifier"),
         ):
             if not fits:
-                raise ScenarioError(key=f"--{key}", value=value, problem=problem, remedy=remedy)
+                raise ScenarioError(key=f"--{key}", value=getattr(self, key), problem=problem, remedy=remedy)
 
 
 def why_not(scenario: Scenario, options: AuditOptions) -> str | None:
@@ -62,10 +61,9 @@ def auditable(loaded: LoadedScenario, plan: Plan, options: AuditOptions) -> tupl
     points = [point for point, reason in zip(plan.points, why, strict=True) if reason is None]
     reasons = list(dict.fromkeys(filter(None, why)))
     if not points:
+        remedy = "choose a scheme in which honest devices upload, and no more rounds than the run has"
         raise ScenarioError(
-            file=loaded.source,
-            problem=f"there is nothing to audit: {'; '.join(reasons)}",
-            remedy="choose a scheme in which honest devices upload, and no more rounds than the run has",
+            file=loaded.source, problem=f"there is nothing to audit: {'; '.join(reasons)}", remedy=remedy
         )
     return points, reasons
 

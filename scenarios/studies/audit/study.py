@@ -29,8 +29,7 @@ from scenarios.store.rows import NewBatch
 from scenarios.store.store import Store
 from scenarios.studies.audit.figure import FIGURE, draw_audit
 from scenarios.studies.audit.plan import AuditOptions, auditable, delta_of
-from scenarios.studies.audit.results import CSV, Audits
-from scenarios.studies.audit.words import print_audits
+from scenarios.studies.audit.results import CSV, Audits, print_audits
 from scenarios.studies.stored import stored_scenario
 
 OPTIONS = "options"
@@ -69,12 +68,10 @@ class AuditStudy(Study):
         return cls(loaded, expand(loaded), options=options)
 
     def document(self) -> tuple[str, Mapping[str, Any]]:
-        """See `Study`."""
         root = resolved_root(self.loaded, swept_paths=self.plan.swept_paths)
         return as_yaml(root), root
 
     def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[Point], int]:
-        """See `Study`."""
         store.add(records={OPTIONS: asdict(self.options)})
         points = [point for point, one in zip(self.points, self.ids, strict=True) if one not in done]
         return points, len(points) * self.options.games
@@ -135,11 +132,9 @@ class AuditStudy(Study):
         print(f"\n{len(self._audits.done)} points of {games}")
 
     def columns(self) -> Mapping[str, Sequence[str]]:
-        """See `Study`."""
         return {CSV: self._audits.columns}
 
     def rows(self, store: Store, name: str) -> Iterator[str]:
-        """See `Study`."""
         audits = self._read(store)
         return (csv_row(row.get(column) for column in audits.columns) for row in audits.rows())
 

@@ -73,7 +73,6 @@ class LinkStudy(Study):
         return as_yaml(root), root
 
     def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[PointBatch], int]:
-        """See `Study`."""
         del done  # the rule says what is missing of a point
         return self._batches(store, progress), len(self.ids)
 
@@ -137,16 +136,13 @@ class LinkStudy(Study):
             yield latest
 
     def keep(self, store: Store, results: PointResult, *, progress: Progress) -> int:
-        """See `Study`."""
         write_point(store, results)
         return int(results.stop is not None)
 
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
-        """See `Study`."""
         return write_study_report(folder, self.plan, store=store)
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
-        """See `Study`."""
         print(f"\n{tables.UNBIASED_NOTE}")
         if self.points_timed:
             print(f"\n{tables.TIME_NOTE}")
@@ -154,11 +150,9 @@ class LinkStudy(Study):
         print(f"\n{self.batches_added} batches measured{found} in {seconds:.0f} s")
 
     def columns(self) -> Mapping[str, Sequence[str]]:
-        """See `Study`."""
         return {tables.CSV: tables.columns_of(self.plan)}
 
     def rows(self, store: Store, name: str) -> Iterator[str]:
-        """See `Study`."""
         return tables.csv_rows(self.plan, read_results(store, self.plan))
 
     # --- stopping, and what is shown of it --------------------------------------------------------

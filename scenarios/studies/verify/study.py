@@ -83,12 +83,10 @@ class VerifyStudy(Study):
         return as_yaml(root), root
 
     def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[Card], int]:
-        """See `Study`."""
         cards = [card for card, one in zip(self.cards, self.ids, strict=True) if one not in done]
         return cards, len(cards)
 
     def compute(self, batches: Iterable[Card], *, progress: Progress) -> Generator[tuple[int, list[Check]], None, None]:
-        """See `Study`."""
         for card in batches:
             number = self.cards.index(card)
             progress.taken(card.name, f"{number + 1} of {len(self.cards)}: {card.name}")
@@ -127,7 +125,6 @@ class VerifyStudy(Study):
         return ReportPaths(html=None, tables=tables)
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
-        """See `Study`."""
         console = Console(highlight=False)
         table_of(self._checks).print(
             styles={one.verdict: "green" if one.passed else "bold red" for one in self._checks}
@@ -138,11 +135,9 @@ class VerifyStudy(Study):
             print(f"{outcome.found} of them were measured before, by this version on this machine")
 
     def columns(self) -> Mapping[str, Sequence[str]]:
-        """See `Study`."""
         return {CSV: CSV_HEADS}
 
     def rows(self, store: Store, name: str) -> Iterator[str]:
-        """See `Study`."""
         return (csv_row(csv_values(check)) for check in self._read(store))
 
     def _read(self, store: Store) -> list[Check]:

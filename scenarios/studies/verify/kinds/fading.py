@@ -35,7 +35,6 @@ class PowerDelayProfile(Expected):
     powers_db: tuple[float, ...]
 
     def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
-        """See `Expected`."""
         channel = loaded.scenario.link.channel
         taps = _Taps(channel, seed=loaded.scenario.seed)
         powers = 10.0 ** (np.asarray(self.powers_db) / 10.0)
@@ -83,7 +82,6 @@ class DopplerCorrelation(Expected):
     turns: Annotated[tuple[float, ...], Field(min_length=1)]
 
     def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
-        """See `Expected`."""
         from scipy import special
 
         channel = loaded.scenario.link.channel

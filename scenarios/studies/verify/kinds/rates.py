@@ -61,7 +61,6 @@ class ClosedForm(_OfLink):
     worse_db: Decibels = 0.0
 
     def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
-        """See `Expected`."""
         like = _as_if(curve, self.as_if)
 
         def rate(shift_db: float) -> float:
@@ -129,7 +128,6 @@ class Cancellation(_OfLink):
     kind: Literal["successive-cancellation"]
 
     def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
-        """See `Expected`."""
         from phy.measure.theory import sic_bit_error_rates
 
         link = curve.link
@@ -157,7 +155,6 @@ class Retransmission(_OfLink):
     kind: Literal["retransmission"]
 
     def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
-        """See `Expected`."""
         return _reference("packet_error_rate", lambda shift_db: _residual(curve.link, point.esno_db + shift_db))
 
 
@@ -185,7 +182,6 @@ class InterferenceFloor(_OfLink):
     tolerance_db: Decibels
 
     def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
-        """See `Expected`."""
         from phy.config.delays import interference_share, power_delay_profile
         from phy.measure.theory import fading_bit_error_rate
 
@@ -228,7 +224,6 @@ class FiniteLength(_Bound):
     kind: Literal["finite-length"]
 
     def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
-        """See `Expected`."""
         from scenarios.studies.link.plan import packet_plan
 
         plan, payload_bits = packet_plan(curve.link), 8 * curve.link.packet_size_bytes
@@ -255,8 +250,6 @@ class UnionBound(_Bound):
     bit_weights: Annotated[tuple[int, ...], Field(min_length=1)]
 
     def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
-        """See `Expected`."""
-
         def rate(shift_db: float) -> float:
             snr = self.snr(curve, point.esno_db + shift_db)
             return union_bound(snr, free_distance=self.free_distance, bit_weights=self.bit_weights)
@@ -335,7 +328,6 @@ class Published(_OfLink):
         return self
 
     def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
-        """See `Expected`."""
         points = [(one.value_db, one.errors / one.observations) for one in self.points]
         if not points[0][0] <= point.value_db <= points[-1][0]:
             raise ValueError(f"nothing is published at {point.value_db:g} dB")
