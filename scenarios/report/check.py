@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from fl.config.learning import algorithms
 from fl.config.measured import Measured, joined
@@ -12,12 +12,9 @@ from scenarios.plan.points import Plan, listed, swept_keys, value_of
 from scenarios.report.published import Published, lists_in, of_plan, points_at, words_at
 from scenarios.report.tables.quantities import LINK_STUDY, SHARES
 from scenarios.schema.errors import KeyPath, ScenarioError, dotted, listing, mark_of, shorten
-from scenarios.schema.schema import Axis
+from scenarios.schema.loader import LoadedScenario
+from scenarios.schema.schema import Axis, TableConfig
 from scenarios.schema.schema_keys import schema_keys, unknown_key
-
-if TYPE_CHECKING:
-    from scenarios.schema.loader import LoadedScenario
-    from scenarios.schema.schema import TableConfig
 
 _WITHOUT = "run without published numbers: --set report.tables=[]"
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
 
 from fl.learning.fedavg import FedAvgConfig
+from fl.results import PrivacyAccount
 from privacy.config import BitFlippingConfig
 from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant, Claim
+from privacy.events.events import Relation
 from privacy.events.merging import side_by_side
 from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS
 from privacy.mechanisms.sound_bit_flipping import AccountRow, StatedSensitivity, bit_flipping_rows
@@ -20,12 +22,8 @@ from scenarios.plan.points import Plan, Point
 from scenarios.report.html import Part
 from scenarios.report.settings import point_table
 from scenarios.report.tables.table import Table
-
-if TYPE_CHECKING:
-    from fl.results import PrivacyAccount
-    from privacy.events.events import Relation
-    from scenarios.report.tables.tables import TaskIds
-    from scenarios.store.store import Store
+from scenarios.report.tables.tables import TaskIds
+from scenarios.store.store import Store
 
 DEFAULT_DELTA = 1e-5
 

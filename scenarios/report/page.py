@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
+from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import writing
+from scenarios.plan.points import Plan
 from scenarios.report.claims import claim_parts
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import write_figures
@@ -32,11 +34,7 @@ from scenarios.report.settings import links_on_air, setting_in_words, settings_c
 from scenarios.report.tables.table import Table
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
 from scenarios.schema.schema import Axis
-
-if TYPE_CHECKING:
-    from scenarios.engine.study import ReportPaths
-    from scenarios.plan.points import Plan
-    from scenarios.store.store import Store
+from scenarios.store.store import Store
 
 TABLES = "tables"
 MOST_LINES = 50

@@ -6,19 +6,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from scenarios.files.replacement import file_name, replace_text, writing
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.settings import is_set
+from scenarios.report.tables.quantities import Mean
 from scenarios.report.tables.table import Table, csv_text, escape_markdown
+from scenarios.report.tables.tables import PointSummary
 from scenarios.schema.labels.labels import plain_label, plain_setting, setting_cell
 from scenarios.schema.schema import PublishedConfig, Scenario, TableConfig
-
-if TYPE_CHECKING:
-    from scenarios.report.tables.intervals import Mean
-    from scenarios.report.tables.tables import PointSummary
 
 Verdict = Literal["in our interval", "within its rounding", "outside"]
 

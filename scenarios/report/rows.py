@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +14,17 @@ from fl.config.measured import PRIVACY
 from phy.measure.burstiness import Burstiness
 from phy.measure.independence import Independence, assess, verdict
 from privacy.mechanisms.flip_plans import CLAMP_WORDS
+from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.curves import Curve, Drawing, Spot
 from scenarios.report.figures.draw import draw
 from scenarios.report.figures.style import render
 from scenarios.report.settings import point_table, setting_in_words
 from scenarios.report.tables.quantities import CODED, RATES, word_of
-from scenarios.report.tables.tables import done_series, done_tasks
+from scenarios.report.tables.table import Table
+from scenarios.report.tables.tables import PointSummary, TaskIds, done_series, done_tasks
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.schema import FigureConfig
-
-if TYPE_CHECKING:
-    from scenarios.plan.points import Plan, Point
-    from scenarios.report.tables.table import Table
-    from scenarios.report.tables.tables import PointSummary, TaskIds
-    from scenarios.store.store import Store
+from scenarios.store.store import Store
 
 MOST_CURVES = 6
 LONGEST = 7

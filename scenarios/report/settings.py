@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from phy.config import LinkConfig
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.tables.table import Table
 from scenarios.schema.consistency.resolve import links_of
 from scenarios.schema.labels.labels import plain_label, setting_cell, setting_label
-
-if TYPE_CHECKING:
-    from phy.config import LinkConfig
-    from scenarios.schema.schema import Scenario
+from scenarios.schema.schema import Scenario
 
 
 def is_set(value: Any, wanted: Any) -> bool:

@@ -1,19 +1,26 @@
-"""Studies that run folders hold: found again by their kind, reported and exported."""
+"""What run folders hold: a study, found again by its kind, reported and exported; and its scenario.
+
+A scenario is checked as a file would be: the folder may come from others.
+"""
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+from scenarios.engine.study import ReportPaths, Study
 from scenarios.files.replacement import Replacement, writing
 from scenarios.report.tables.table import csv_row
-from scenarios.schema.errors import ScenarioError
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError
+from scenarios.schema.loader import LoadedScenario, validate
+from scenarios.schema.plugins import pin_plugins
+from scenarios.schema.yaml_marks import MAX_BYTES, parse_yaml
 from scenarios.store.store import Store
 
-if TYPE_CHECKING:
-    from scenarios.engine.study import ReportPaths, Study
-
+MOST_CHARACTERS = 4 * MAX_BYTES
+"""Largest scenario as JSON: a file with every default written out."""
 
 _STUDIES = {
     "run": ("scenarios.studies.learning", "LearningStudy"),
@@ -72,3 +79,34 @@ def _refuse_foreign(study: Study, store: Store) -> None:
             problem=f"none of the {stored} tasks stored here is one that this version of phyloop computes",
             remedy="keep the figures and tables there are, or run the scenario again into a new folder",
         )
+
+
+def stored_scenario(store: Store) -> LoadedScenario:
+    """Return the scenario that a store keeps; ScenarioError where it has none, or one that no file could hold."""
+    folder = store.folder
+    try:
+        root = store.read_scenario().root
+        problem = _problem(root)
+    except (ValueError, TypeError, RecursionError) as error:
+        root, problem = {}, f"not JSON, {type(error).__name__}"
+    if problem:
+        raise ScenarioError(
+            file=folder,
+            problem=f"the scenario kept here cannot be read ({problem}): phyloop did not write it",
+            remedy="ask for the folder again, or run the scenario into a new one",
+        )
+    marks: dict[KeyPath, Mark] = {(): Mark(folder, None)}
+    pin_plugins(root, marks, folder=folder)
+    return LoadedScenario(scenario=validate(root, marks=marks), document=root, marks={}, source=folder)
+
+
+def _problem(root: Any) -> str:
+    """Return why no file could hold a value of JSON, empty if one could: JSON is YAML, whose reader has the bounds."""
+    text = json.dumps(root, ensure_ascii=False)
+    if not text.startswith("{") or len(text) > MOST_CHARACTERS:
+        return "not a mapping, or too long"
+    try:
+        parse_yaml(text, file="")
+    except ScenarioError as error:
+        return error.problem
+    return ""

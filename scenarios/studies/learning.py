@@ -28,7 +28,7 @@ from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, digest_of, discard
 from scenarios.store.store import Store
-from scenarios.studies.stored import stored_scenario
+from scenarios.studies.folders import stored_scenario
 
 TASKS_NAMED = 8
 """Tasks of a job that the log names by the start of their id; it lists all of its trials."""

@@ -33,7 +33,7 @@ from scenarios.schema.loader import load_scenario, resolved_data
 from scenarios.store.blobs import BlobError, pack, unpack
 from scenarios.store.checkpoints import read_checkpoint, write_checkpoint
 from scenarios.store.store import Store
-from scenarios.studies.stored import stored_scenario
+from scenarios.studies.folders import stored_scenario
 
 SOME = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, listed, value_of
 from scenarios.report.settings import is_set, said
-from scenarios.report.tables.intervals import Mean
-from scenarios.report.tables.quantities import RATES, ROUND_AXES
+from scenarios.report.tables.quantities import RATES, ROUND_AXES, Mean
 from scenarios.schema.labels.labels import setting_label
+from scenarios.schema.schema import FigureConfig
 
 if TYPE_CHECKING:
     from scenarios.report.tables.tables import PointSummary
-    from scenarios.schema.schema import FigureConfig
 
 EVERYWHERE = "everywhere"
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.measured import LINK
+from scenarios.plan.points import Plan
 from scenarios.report.figures.curves import Shown, Spot, band
-from scenarios.report.tables.intervals import mean_interval, rate_interval
-from scenarios.report.tables.quantities import RATES
+from scenarios.report.tables.quantities import RATES, mean_interval, rate_interval
 from scenarios.report.tables.tables import TRIALS_AT_ONCE, TaskIds, done_tasks, is_measured
-
-if TYPE_CHECKING:
-    from scenarios.plan.points import Plan
-    from scenarios.schema.schema import FigureConfig
-    from scenarios.store.store import Series, Store
-    from scenarios.store.trials import SeriesTable
+from scenarios.schema.schema import FigureConfig
+from scenarios.store.store import Series, Store
+from scenarios.store.trials import SeriesTable
 
 MOST_SPOTS = 400
 """Rounds drawn of a longer run, evenly spread: a curve has no more pixels."""

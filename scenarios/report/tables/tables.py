@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.results import LINK_COUNTS
+from scenarios.plan.points import Plan, Point
 from scenarios.report.settings import swept_values
-from scenarios.report.tables.intervals import Mean, Rate, mean_interval, rate_interval
-from scenarios.report.tables.quantities import CODED, RATES, word_of
+from scenarios.report.tables.quantities import CODED, RATES, Mean, Rate, mean_interval, rate_interval, word_of
 from scenarios.report.tables.table import csv_row
 
 if TYPE_CHECKING:
-    from scenarios.plan.points import Plan, Point
     from scenarios.store.store import Series, Store
     from scenarios.store.trials import SeriesTable
 

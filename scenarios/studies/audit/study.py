@@ -30,7 +30,7 @@ from scenarios.store.store import Store
 from scenarios.studies.audit.figure import FIGURE, draw_audit
 from scenarios.studies.audit.plan import AuditOptions, auditable, delta_of
 from scenarios.studies.audit.results import CSV, Audits, print_audits
-from scenarios.studies.stored import stored_scenario
+from scenarios.studies.folders import stored_scenario
 
 OPTIONS = "options"
 """Record of the options in the store."""

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from pydantic import PlainValidator
 
 from phy.measure.burstiness import Burstiness
+from phy.measure.counts import LinkCounts
 from phy.measure.monte_carlo import ClusteredCounts, LinkTally
 from scenarios.engine.batch import start_tensorflow
 from scenarios.schema.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from phy.measure.counts import LinkCounts
     from scenarios.studies.link.plan import Curve, LinkPoint
 
 COUNTS = (

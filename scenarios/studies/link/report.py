@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, get_args
+from typing import cast, get_args
 
 import numpy as np
 
 from fl.config.measured import LINK_RATES
 from phy.measure.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
+from scenarios.engine.study import ReportPaths
 from scenarios.report.figures.curves import Drawing, Shown, Spot, sort_into_panels
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
@@ -17,15 +18,11 @@ from scenarios.report.rows import BURST_HEADS, INDEPENDENT, burst_cells
 from scenarios.report.settings import plain
 from scenarios.report.tables.table import Table
 from scenarios.schema.schema import Axis, FigureConfig
+from scenarios.store.store import Store
 from scenarios.studies.link.level import PLAIN_LABELS, theory
-from scenarios.studies.link.results import read_results
+from scenarios.studies.link.plan import Curve, LinkPlan
+from scenarios.studies.link.results import PointResult, Results, read_results
 from scenarios.studies.link.tables import TIME_NOTE, axis_sentence, cells, heads, rate, stop_sentence
-
-if TYPE_CHECKING:
-    from scenarios.engine.study import ReportPaths
-    from scenarios.store.store import Store
-    from scenarios.studies.link.plan import Curve, LinkPlan
-    from scenarios.studies.link.results import PointResult, Results
 
 AS_COUNTED = "As counted: when to stop was decided on all devices together."
 DENSE = 201

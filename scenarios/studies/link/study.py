@@ -14,12 +14,12 @@ from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
 from scenarios.schema.loader import LoadedScenario, as_yaml
 from scenarios.store.store import Store
+from scenarios.studies.folders import stored_scenario
 from scenarios.studies.link import tables
 from scenarios.studies.link.measure import PointRadio
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint, expand_link
 from scenarios.studies.link.report import logarithmic, write_study_report
 from scenarios.studies.link.results import LinkStore, PointResult, read_point, read_results, write_point
-from scenarios.studies.stored import stored_scenario
 
 COMMIT_EVERY_S = 1.0
 """A kill loses at most this much work and the current batch [s]."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from scenarios.report.settings import csv_value, plain, setting_of
-from scenarios.report.tables.intervals import rate_text
+from scenarios.report.tables.quantities import rate_text
 from scenarios.report.tables.table import csv_row
 from scenarios.schema.schema import Axis
 from scenarios.studies.link.level import MEANINGS, PLAIN_LABELS, theory

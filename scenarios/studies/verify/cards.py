@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
@@ -15,11 +15,9 @@ from phy.config.registry import Registry
 from scenarios.schema.errors import ScenarioError, listing
 from scenarios.schema.explain import explain
 from scenarios.schema.loader import LoadedScenario, load_scenario
+from scenarios.studies.link.measure import Measured
+from scenarios.studies.link.plan import Curve, LinkPoint
 from scenarios.studies.verify.check import Check, Reference
-
-if TYPE_CHECKING:
-    from scenarios.studies.link.measure import Measured
-    from scenarios.studies.link.plan import Curve, LinkPoint
 
 CARDS = Path(__file__).parent / "cards"
 

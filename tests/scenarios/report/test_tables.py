@@ -14,7 +14,7 @@ from tidy_frames import link_table, metrics_table, privacy_table, rounds_table
 from privacy.config import PrivacyConfig
 from scenarios.plan.points import Plan
 from scenarios.report.figures.round_curves import over_rounds
-from scenarios.report.tables.intervals import mean_interval, rate_interval
+from scenarios.report.tables.quantities import mean_interval, rate_interval
 from scenarios.report.tables.tables import summarise
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from phy.config import ChannelConfig
+from scenarios.schema.loader import LoadedScenario
 from scenarios.studies.verify.cards import EXPECTED, Expected
 from scenarios.studies.verify.check import CONFIDENCE, Check, exact
-
-if TYPE_CHECKING:
-    from phy.config import ChannelConfig
-    from scenarios.schema.loader import LoadedScenario
 
 _DRAWS = 4096
 """Realisations drawn in one call."""

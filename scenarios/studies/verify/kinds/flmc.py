@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fl.learning.flmc import FlmcConfig
 from scenarios.plan.plan import expand
 from scenarios.schema.consistency.resolve import resolve_auto
+from scenarios.schema.loader import LoadedScenario
+from scenarios.schema.schema import Scenario
 from scenarios.studies.verify.cards import EXPECTED, Expected
 from scenarios.studies.verify.check import CONFIDENCE, Check, exact
-
-if TYPE_CHECKING:
-    from fl.learning.flmc import FlmcConfig
-    from scenarios.schema.loader import LoadedScenario
-    from scenarios.schema.schema import Scenario
 
 _TRIALS = 16
 

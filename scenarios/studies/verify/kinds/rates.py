@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from math import exp, log, log1p, log2, sqrt
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,10 @@ from pydantic import Field, model_validator
 from phy.config import BITS_PER_SYMBOL, CRC_BITS, Frozen, LinkConfig
 from phy.measure.monte_carlo import estimate_rate
 from scenarios.studies.link.level import theory
+from scenarios.studies.link.measure import Measured
+from scenarios.studies.link.plan import Curve, LinkPoint
 from scenarios.studies.verify.cards import EXPECTED, Decibels, Expected
 from scenarios.studies.verify.check import CONFIDENCE, Check, Reference
-
-if TYPE_CHECKING:
-    from scenarios.studies.link.measure import Measured
-    from scenarios.studies.link.plan import Curve, LinkPoint
 
 Quantity = Literal["bit_error_rate", "packet_error_rate"]
 _WIDEST_ORDER = 0.9
