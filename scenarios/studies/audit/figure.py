@@ -63,7 +63,12 @@ def draw_audit(audits: Audits) -> Figure:
                 if math.isfinite(claim.epsilon):
                     shape, fill, _ = mark = _mark_of(claim)
                     seen.setdefault(mark)
-                    look = {"marker": shape, "markerfacecolor": fill, "markersize": 7, "markeredgewidth": 1.4}
+                    look: dict[str, Any] = {
+                        "marker": shape,
+                        "markerfacecolor": fill,
+                        "markersize": 7,
+                        "markeredgewidth": 1.4,
+                    }
                     axes.plot(claim.epsilon, place, zorder=3, clip_on=False, **_POINT, **look)
                 else:
                     unbounded = True
