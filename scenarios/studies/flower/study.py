@@ -10,13 +10,12 @@ from scenarios.engine.study import ReportPaths
 from scenarios.report.figures.curves import Curve, Drawing, Spot
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
-from scenarios.report.tables.intervals import rate_interval
-from scenarios.report.tables.quantities import RATES
+from scenarios.report.tables.quantities import RATES, rate_interval
 from scenarios.report.tables.table import Table, csv_row
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
 from scenarios.studies.flower.store import FlowerStore
-from scenarios.studies.stored import stored_scenario
+from scenarios.studies.folders import stored_scenario
 
 CSV = "link.csv"
 KEYS = ("round", "node_id")
