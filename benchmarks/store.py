@@ -56,7 +56,7 @@ sweep:
 
 BEGIN = """
 import sys
-from scenarios.cli import studies
+from scenarios.studies import prepare
 from scenarios.cli.app import main
 
 class First:
@@ -65,7 +65,7 @@ class First:
         raise KeyboardInterrupt
         yield
 
-studies.choose_engine = lambda *_, **__: First()
+prepare.choose_engine = lambda *_, **__: First()
 scenario, folder, trials = sys.argv[1:]
 sys.argv = ["phyloop", "run", scenario, "--out", folder, "--trials", trials]
 try:

@@ -1,4 +1,4 @@
-"""Learning over a measured radio."""
+"""Learning over a measured radio: part of phyloop."""
 
 import os
 

@@ -1,1 +1,69 @@
-"""phyloop in Python."""
+"""phyloop in Python: run and load studies, send bits and amplitudes over a simulated radio, account for privacy.
+
+    import phyloop
+
+    run = phyloop.run("flmc-snr", trials=5, set={"learning.num_devices": 50}, workers=2)
+    run.plot("mse", x="link.power.snr_max_db", series="learning.scheme")
+
+These names are stable under semantic versioning. Each is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from phyloop.packages import refuse_overwritten
+
+if TYPE_CHECKING:
+    from phy.links.link import LinkError
+    from phyloop.comparison import Comparison, compare
+    from phyloop.links import Air, Link, Received, Superposed
+    from phyloop.results import Run, load
+    from phyloop.studies import audit, check, epsilon, link_study, run
+    from scenarios.schema.errors import ScenarioError
+    from scenarios.studies.check import Check
+
+__all__ = [
+    "Air",
+    "Check",
+    "Comparison",
+    "Link",
+    "LinkError",
+    "Received",
+    "Run",
+    "ScenarioError",
+    "Superposed",
+    "audit",
+    "check",
+    "compare",
+    "epsilon",
+    "link_study",
+    "load",
+    "run",
+]
+
+_HOMES = {
+    "phyloop.comparison": ("Comparison", "compare"),
+    "phyloop.links": ("Air", "Link", "Received", "Superposed"),
+    "phyloop.results": ("Run", "load"),
+    "phyloop.studies": ("audit", "check", "epsilon", "link_study", "run"),
+    "phy.links.link": ("LinkError",),
+    "scenarios.schema.errors": ("ScenarioError",),
+    "scenarios.studies.check": ("Check",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+refuse_overwritten()
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'phyloop' has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(_HOME[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,1 +1,1 @@
-"""From a YAML file to curves and a report page."""
+"""From a YAML file to curves and a report page: part of phyloop."""

@@ -29,7 +29,6 @@ from scenarios.schema.permission import code_allowed
 
 INTERRUPTED = 130
 
-
 app = typer.Typer(
     name="phyloop",
     no_args_is_help=True,
@@ -94,9 +93,9 @@ def run(
     debug: DebugOption = False,
 ) -> None:
     """Run a scenario; what is already computed in the folder is not computed again."""
-    from scenarios.cli import studies
     from scenarios.cli.command import carry_out
     from scenarios.engine.options import RunOptions
+    from scenarios.studies import prepare
 
     options = RunOptions(
         workers=workers,
@@ -108,7 +107,7 @@ def run(
     changes = {"overrides": overrides or (), "trials": trials, "seed": seed}
     with code_allowed(allow_code):
         code = carry_out(
-            lambda: studies.learning(scenario, out=out, options=options, **changes),
+            lambda: prepare.learning(scenario, out=out, options=options, **changes),
             log_level=log_level,
             debug=debug,
             retry_failed=retry_failed,
@@ -131,13 +130,13 @@ def link(
     debug: DebugOption = False,
 ) -> None:
     """Measure error rates of a link over Eb/N0, Es/N0 or SNR; goes on from what is in the folder."""
-    from scenarios.cli import studies
     from scenarios.cli.command import carry_out
+    from scenarios.studies import prepare
 
     changes = {"overrides": overrides or (), "seed": seed}
     with code_allowed(allow_code):
         code = carry_out(
-            lambda: studies.link(scenario, out=out, max_seconds=max_seconds, **changes),
+            lambda: prepare.link(scenario, out=out, max_seconds=max_seconds, **changes),
             log_level=log_level,
             debug=debug,
         )
@@ -171,8 +170,8 @@ def audit(
     debug: DebugOption = False,
 ) -> None:
     """Attack what the server receives: lower bounds on epsilon beside the claimed ones, for every point."""
-    from scenarios.cli import studies
     from scenarios.cli.command import carry_out
+    from scenarios.studies import prepare
     from scenarios.studies.audit.plan import AuditOptions
 
     # Other words for an attack are refused there.
@@ -180,7 +179,7 @@ def audit(
     changes = {"overrides": overrides or (), "seed": seed}
     with code_allowed(allow_code):
         code = carry_out(
-            lambda: studies.audit(scenario, out=out, options=options, **changes),
+            lambda: prepare.audit(scenario, out=out, options=options, **changes),
             debug=debug,
             retry_failed=True,
         )
@@ -203,14 +202,15 @@ def verify(
     debug: DebugOption = False,
 ) -> None:
     """Measure reference checks, scenarios with known answers: exit code 1 if one is off."""
-    from scenarios.cli import studies
     from scenarios.cli.command import carry_out
+    from scenarios.cli.library import list_cards
+    from scenarios.studies import prepare
 
     if listed:
-        studies.list_cards()
+        list_cards()
         return
     code = carry_out(
-        lambda: studies.verify(only=only or (), fast=fast, seed=seed, out=out, debug=debug),
+        lambda: prepare.verify(only=only or (), fast=fast, seed=seed, out=out, debug=debug),
         debug=debug,
         retry_failed=True,
     )

@@ -1,4 +1,4 @@
-"""`phyloop list`, and `phyloop show` of a scenario."""
+"""`phyloop list`, `phyloop verify --list`, and `phyloop show` of a scenario."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from textwrap import shorten
 
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from scenarios.plan.plan import expand
 from scenarios.schema.errors import ScenarioError, listing
@@ -61,3 +62,17 @@ def show_scenario(name: str) -> None:
 def is_scenario(name: str) -> bool:
     """Return True for a YAML file and for a name of the library."""
     return name.endswith((".yaml", ".yml")) or name in dict(library_names())
+
+
+def list_cards() -> None:
+    """`phyloop verify --list`: the claim of each reference check, and its source."""
+    from scenarios.studies.verify.cards import CARDS, card_names, load_card
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    for name in card_names():
+        card = load_card(name)
+        table.add_row(f"[bold]{name}[/bold]", f"{card.config.claim.strip()}\n[dim]{card.config.source.strip()}[/dim]")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"\nEach is a scenario, to read and to copy, in {CARDS}", highlight=False, soft_wrap=True)

@@ -7,6 +7,7 @@ library, or be lost: what was asked for is therefore also remembered.
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -19,6 +20,23 @@ def listen() -> None:
     """From now on the first Ctrl-C or SIGTERM raises KeyboardInterrupt."""
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
+
+
+@contextmanager
+def listening() -> Iterator[None]:
+    """In the block the first Ctrl-C or SIGTERM raises KeyboardInterrupt; outside of the main thread no signal comes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    listen()
+    try:
+        with interruptible():
+            yield
+    finally:
+        _asked.clear()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -16,6 +16,7 @@ from scenarios.plan.identity import canonical_json, physics_json
 from scenarios.plan.points import Plan, Point
 from scenarios.schema.consistency.conflicts import check_consistency, find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
+from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mark_of, names_of, shorten, together
 from scenarios.schema.explain import explain
 from scenarios.schema.loader import LoadedScenario, validate_quickly
@@ -115,6 +116,11 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
         trials=loaded.scenario.trials,
         seed=loaded.scenario.seed,
     )
+
+
+def learning_warnings(plan: Plan) -> list[str]:
+    """Return each warning about a sweep point of the plan once."""
+    return list(dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario)))
 
 
 def _error(

@@ -11,9 +11,9 @@ from fl.config.measured import Measured, joined
 from scenarios.plan.points import Plan, listed, swept_keys, value_of
 from scenarios.report.published import Published, lists_in, of_plan, points_at, words_at
 from scenarios.report.tables.quantities import LINK_STUDY, SHARES
-from scenarios.schema.errors import KeyPath, ScenarioError, dotted, listing, mark_of, shorten
+from scenarios.schema.errors import KeyPath, ScenarioError, dotted, listing, mark_of, shorten, together
 from scenarios.schema.loader import LoadedScenario
-from scenarios.schema.schema import Axis, TableConfig
+from scenarios.schema.schema import Axis, FigureConfig, TableConfig
 from scenarios.schema.schema_keys import schema_keys, unknown_key
 
 _WITHOUT = "run without published numbers: --set report.tables=[]"
@@ -37,43 +37,53 @@ class _Place(NamedTuple):
 
 
 def check_figures(loaded: LoadedScenario) -> None:
-    """Raise ScenarioError for a figure of something that is never measured or set."""
-    measures, learns = loaded.scenario.measure is not None, "learning" in loaded.document
+    """Raise ScenarioError for figures of something that is never measured or set."""
+    errors = []
     for number, figure in enumerate(loaded.scenario.report.figures):
-        place = _Place(loaded, ("report", "figures", number))
-        of_link = measures and (not learns or figure.x in get_args(Axis))
-        measured = LINK_STUDY if of_link else _measured(loaded)
-        axes, rates, of_devices = measured.axes, measured.rates, measured.per_device
-        follows = figure.x in axes
-        if of_link and not follows:
-            raise place.inside("x").refuse("names no axis of a link study", f"write {listing(axes)}", figure.x)
-        if not follows and figure.x not in schema_keys():
-            remedy = f"write a dotted path{f', or {listing(axes)} for a curve along the run' if axes else ''}"
-            raise place.inside("x").refuse("names no key of a scenario", remedy, figure.x)
-        of_trials, of_rounds = measured.per_trial, (*measured.per_round, *of_devices)
-        series = figure.series_paths
-        if "device" in series:
-            # A curve per device needs an x along the run and a y that is known of each device.
-            for name, value, known, problem in (
-                ("x", figure.x, axes, f"tells no curves apart over x = {figure.x}"),
-                ("y", figure.y, (*of_devices, *rates), f"tells no curves of {figure.y} apart"),
-            ):
-                if value not in known:
-                    remedy = f"set {name} to {listing(known)}, or leave device out" if known else "leave device out"
-                    raise place.inside("series").refuse(problem, remedy, "device")
-        settings = [path for path in series if path != "device"]
-        for key, paths in (("series", settings), ("panels", [figure.panels or "label"]), ("where", figure.where)):
-            for path in paths:
-                if path not in schema_keys():
-                    raise place.inside(key).refuse("names no key of a scenario", "write a dotted path", path)
-        fitting = (*(of_rounds if follows else of_trials), *rates)
-        for key, name in (("y", figure.y), ("beside", figure.beside or figure.y)):
-            if name not in fitting:
-                problem = "names nothing that is measured"
-                if name in (of_trials if follows else of_rounds):
-                    whole = "one round" if follows else "a whole trial"
-                    problem = f"is no number of {whole}, which x = {figure.x} asks for"
-                raise place.inside(key).refuse(problem, f"write one of {listing(fitting)}", name)
+        try:
+            _check_figure(_Place(loaded, ("report", "figures", number)), figure)
+        except ScenarioError as error:
+            errors.append(error)
+    if errors:
+        raise together(errors)
+
+
+def _check_figure(place: _Place, figure: FigureConfig) -> None:
+    loaded = place.loaded
+    measures, learns = loaded.scenario.measure is not None, "learning" in loaded.document
+    of_link = measures and (not learns or figure.x in get_args(Axis))
+    measured = LINK_STUDY if of_link else _measured(loaded)
+    axes, rates, of_devices = measured.axes, measured.rates, measured.per_device
+    follows = figure.x in axes
+    if of_link and not follows:
+        raise place.inside("x").refuse("names no axis of a link study", f"write {listing(axes)}", figure.x)
+    if not follows and figure.x not in schema_keys():
+        remedy = f"write a dotted path{f', or {listing(axes)} for a curve along the run' if axes else ''}"
+        raise place.inside("x").refuse("names no key of a scenario", remedy, figure.x)
+    of_trials, of_rounds = measured.per_trial, (*measured.per_round, *of_devices)
+    series = figure.series_paths
+    if "device" in series:
+        # A curve per device needs an x along the run and a y that is known of each device.
+        for name, value, known, problem in (
+            ("x", figure.x, axes, f"tells no curves apart over x = {figure.x}"),
+            ("y", figure.y, (*of_devices, *rates), f"tells no curves of {figure.y} apart"),
+        ):
+            if value not in known:
+                remedy = f"set {name} to {listing(known)}, or leave device out" if known else "leave device out"
+                raise place.inside("series").refuse(problem, remedy, "device")
+    settings = [path for path in series if path != "device"]
+    for key, paths in (("series", settings), ("panels", [figure.panels or "label"]), ("where", figure.where)):
+        for path in paths:
+            if path not in schema_keys():
+                raise place.inside(key).refuse("names no key of a scenario", "write a dotted path", path)
+    fitting = (*(of_rounds if follows else of_trials), *rates)
+    for key, name in (("y", figure.y), ("beside", figure.beside or figure.y)):
+        if name not in fitting:
+            problem = "names nothing that is measured"
+            if name in (of_trials if follows else of_rounds):
+                whole = "one round" if follows else "a whole trial"
+                problem = f"is no number of {whole}, which x = {figure.x} asks for"
+            raise place.inside(key).refuse(problem, f"write one of {listing(fitting)}", name)
 
 
 def _measured(loaded: LoadedScenario) -> Measured:

@@ -19,10 +19,15 @@ from scenarios.schema.overrides import OVERRIDE, override, parse_override, unswe
 from scenarios.schema.plugins import pin_plugins
 from scenarios.schema.schema import Scenario
 from scenarios.schema.shorthand import SECTIONS, is_another, named_section, normalise
-from scenarios.schema.yaml_marks import read_yaml
+from scenarios.schema.yaml_marks import parse_yaml, read_yaml
 
+IN_PYTHON = "scenario"
+"""Name of a scenario without a file, in errors and as the name of its results."""
 LIBRARY = Path(__file__).parents[1] / "library"
 MAX_BASES = 16
+
+Source = str | Path | Mapping[str, Any]
+"""A file, the name of a scenario of the library, or a mapping with the keys of a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,19 +41,24 @@ class LoadedScenario:
 
 
 def load_scenario(
-    source: str | Path,
+    source: Source,
     *,
     overrides: Sequence[str] = (),
     trials: int | None = None,
     seed: int | None = None,
 ) -> LoadedScenario:
-    """Read and check a file, or a scenario of the library by its bare name.
+    """Read and check a scenario.
 
+    A mapping may leave out its name, and names files relative to the working directory.
     `overrides` are `dotted.path=value` and win over the file and over its sweep; `trials` and `seed` are overrides,
     too. Raises ScenarioError for bad input.
     """
-    path = find_source(source)
-    document, marks = _load_merged(path, ())
+    if isinstance(source, Mapping):
+        path = Path(IN_PYTHON)
+        document, marks = _merged(_from_python(source), path, ())
+    else:
+        path = find_source(source)
+        document, marks = _load_merged(path, ())
     for text in overrides:
         dotted_path, value, lines = parse_override(text)
         override(document, marks, path=dotted_path, value=value, name=OVERRIDE, lines=lines)
@@ -168,7 +178,34 @@ def _is_inside(path: Path, folder: Path) -> bool:
 def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], dict[KeyPath, Mark]]:
     """Merge a file over its base, and so on; `chain` holds the files above this one."""
     data, lines = read_yaml(path)
-    marks = {key: Mark(path, line) for key, line in lines.items()}
+    return _merged((data, {key: Mark(path, line) for key, line in lines.items()}), path, chain)
+
+
+def _from_python(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], dict[KeyPath, Mark]]:
+    """The data of a mapping as a file with the same keys would give them, and marks without lines."""
+    unnamed = {} if "base" in mapping else {"name": IN_PYTHON}
+    try:
+        text = json.dumps({**unnamed, **mapping}, ensure_ascii=False, default=_plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = f"a value is no plain data ({error})"
+        raise ScenarioError(problem=problem, remedy="use numbers, text, lists and dictionaries") from None
+    marked = parse_yaml(text, file=IN_PYTHON)  # JSON is YAML, whose reader has the bounds
+    assert marked is not None  # a mapping
+    return marked.data, {key: Mark(IN_PYTHON, None) for key in marked.lines}
+
+
+def _plain(value: Any) -> Any:
+    """A path, a mapping, or an array or number of NumPy as plain data."""
+    if isinstance(value, Path):
+        return str(value)
+    return dict(value) if isinstance(value, Mapping) else value.tolist() if hasattr(value, "tolist") else list(value)
+
+
+def _merged(
+    file: tuple[dict[str, Any], dict[KeyPath, Mark]], path: Path, chain: tuple[Path, ...]
+) -> tuple[dict[str, Any], dict[KeyPath, Mark]]:
+    """Merge the data and marks of a file over its base."""
+    data, marks = file
     if "base" not in data:
         return data, marks
     base = data.pop("base")

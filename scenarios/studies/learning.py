@@ -24,7 +24,6 @@ from scenarios.report.published import without_others
 from scenarios.report.rows import silent_trials
 from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.tables import KEYS, columns_of, rows_of
-from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, digest_of, discard
 from scenarios.store.store import Store
@@ -189,11 +188,6 @@ def choose_engine(options: RunOptions, *, folder: Path, worker_bytes: int) -> En
         checkpoints=checkpoints,
         worker_bytes=None if options.memory_limit is None else worker_bytes,
     )
-
-
-def learning_warnings(plan: Plan) -> list[str]:
-    """Return each warning about a sweep point of the plan once."""
-    return list(dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario)))
 
 
 def identify(plan: Plan) -> tuple[tuple[str, ...], ...]:

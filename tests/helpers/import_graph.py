@@ -91,13 +91,16 @@ def part(module: str) -> str:
 def parts_of(graph: Graph, package: str) -> tuple[Graph, list[tuple[str, str]]]:
     """Return what each part of a package imports, without circles, and the arrows left out for that.
 
-    Of a circle the arrow of the fewest imports is left out. An arrow that a longer way implies is dropped as well.
+    `__init__.py` of the package is no part. Of a circle the arrow of the fewest imports is left out. An arrow that a
+    longer way implies is dropped as well.
     """
     count = Counter(
         (part(module), part(other))
         for module, others in graph.items()
         for other in others
-        if part(module) != part(other) and {module.split(".")[0], other.split(".")[0]} == {package}
+        if part(module) != part(other)
+        and {module.split(".")[0], other.split(".")[0]} == {package}
+        and package not in (module, other)
     )
     parts: Graph = {part(module): set() for module in graph if module.startswith(f"{package}.")}
     parts |= {end: set() for arrow in count for end in arrow}

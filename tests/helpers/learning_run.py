@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scenarios.cli import studies
 from scenarios.cli.command import carry_out
 from scenarios.engine.batch import Engine
 from scenarios.engine.limits import Room
@@ -15,7 +14,7 @@ from scenarios.engine.run import run_study
 from scenarios.engine.study import Outcome, Progress
 from scenarios.plan.points import Plan
 from scenarios.schema.loader import LoadedScenario
-from scenarios.studies import folders
+from scenarios.studies import folders, prepare
 from scenarios.studies.audit.plan import AuditOptions
 from scenarios.studies.learning import LearningStudy
 
@@ -47,7 +46,7 @@ def run_scenario(
 ) -> int:
     """`phyloop run`; returns the exit code."""
     return carry_out(
-        lambda: studies.learning(source, out=out, options=options, **changes),
+        lambda: prepare.learning(source, out=out, options=options, **changes),
         retry_failed=retry_failed,
         log_level=log_level,
         debug=debug,
@@ -56,12 +55,12 @@ def run_scenario(
 
 def audit_scenario(source: str, *, out: Path, options: AuditOptions, **changes: Any) -> int:
     """`phyloop audit`; returns the exit code."""
-    return carry_out(lambda: studies.audit(source, out=out, options=options, **changes))
+    return carry_out(lambda: prepare.audit(source, out=out, options=options, **changes))
 
 
 def link_scenario(source: str, *, out: Path, max_seconds: float | None = None, **changes: Any) -> int:
     """`phyloop link`; returns the exit code."""
-    return carry_out(lambda: studies.link(source, out=out, max_seconds=max_seconds, **changes))
+    return carry_out(lambda: prepare.link(source, out=out, max_seconds=max_seconds, **changes))
 
 
 def reload(folder: Path) -> tuple[LoadedScenario, Plan]:

@@ -6,7 +6,7 @@ store yields the same SVG, byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -50,8 +50,8 @@ APART = (*get_args(Axis), "run_length")
 THEORY: dict[str, Any] = {"linestyle": "--", "linewidth": 1.1}
 
 
-def draw(drawing: Drawing) -> Figure:
-    """The figure; legend below the panels, panels side by side with shared axes."""
+def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None) -> Figure:
+    """The figure; legend below the panels, panels side by side with shared axes. `new` makes it, as `Figure` does."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -76,7 +76,7 @@ def draw(drawing: Drawing) -> Figure:
         titles = [wrap(title, width=width / columns - 0.6) for title, _ in panels]
         title_lines = max(title.count("\n") for title in titles)
         height = (4.0 if rows == 1 else 3.1 * rows) + 0.18 * rows * title_lines + legend_height
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = (new or Figure)(figsize=(width, height), layout="constrained")
         grid = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
         for axes, title, (_, some) in zip(grid, titles, panels, strict=False):
             for curve in some:

@@ -104,12 +104,12 @@ class AuditStudy(Study):
         )
         store.add([batch])
         progress.settled(point.index)
-        self._read(store).write(store.folder)
+        self.read(store).write(store.folder)
         return int(audited is not None)
 
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
         """See `Study`: the figure and the tables. ScenarioError if no point was audited."""
-        audits = self._read(store)
+        audits = self.read(store)
         if not audits.done:
             raise ScenarioError(
                 file=self.loaded.source,
@@ -135,7 +135,7 @@ class AuditStudy(Study):
         return {CSV: self._audits.columns}
 
     def rows(self, store: Store, name: str) -> Iterator[str]:
-        audits = self._read(store)
+        audits = self.read(store)
         return (csv_row(row.get(column) for column in audits.columns) for row in audits.rows())
 
     # --- one point --------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class AuditStudy(Study):
             on_games=progress.advance,
         )
 
-    def _read(self, store: Store) -> Audits:
+    def read(self, store: Store) -> Audits:
         """Read the audits that are stored, and the failures."""
         self._audits = Audits(plan=self.plan, options=self.options)
         tasks = store.read_tasks(self.ids)

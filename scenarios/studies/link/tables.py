@@ -142,15 +142,19 @@ def columns_of(plan: LinkPlan) -> list[str]:
 
 
 def csv_rows(plan: LinkPlan, results: Results) -> Iterator[str]:
-    """Rows of the points that hold a batch, in the columns of `columns_of`: all devices together, then each of them."""
+    """Body of `link_points.csv`."""
     columns = columns_of(plan)
+    return (csv_row(row.get(name) for name in columns) for row in point_rows(plan, results))
+
+
+def point_rows(plan: LinkPlan, results: Results) -> Iterator[dict[str, Any]]:
+    """Rows of the points that hold a batch, in the columns of `columns_of`: all devices together, then each of them."""
     for curve, points in zip(plan.curves, results, strict=True):
         devices = [None, *range(curve.num_devices)] if curve.num_devices > 1 else [None]
         head: dict[str, Any] = {path: csv_value(setting_of(curve.point, path)) for path in plan.swept_paths}
         for point in points:
             for device in devices:
-                row = {**head, **_row(point, device)}
-                yield csv_row(row.get(name) for name in columns)
+                yield {**head, **_row(point, device)}
 
 
 def _row(result: PointResult, device: int | None) -> dict[str, Any]:

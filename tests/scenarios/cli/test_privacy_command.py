@@ -19,10 +19,11 @@ from fl.results import PrivacyAccount
 from privacy.accounting import account, spendings
 from privacy.events.events import Ledger
 from privacy.events.noise_events import GaussianNoise
-from scenarios.cli.claims import CSV_COLUMNS, account_run
+from scenarios.cli.claims import account_run
 from scenarios.report.claims import claims_of
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.store import Store
+from scenarios.studies.accounts import CSV_COLUMNS
 from scenarios.studies.learning import identify
 
 PRIVATE = """\

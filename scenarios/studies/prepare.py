@@ -1,4 +1,4 @@
-"""Studies as the command line asks for them, loaded and checked before anything is computed."""
+"""Studies as commands and `import phyloop` ask for them, loaded and checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from scenarios.engine.limits import room
 from scenarios.engine.options import RunOptions, refuse_impossible
 from scenarios.engine.study import default_folder
 from scenarios.files.log import logger
 from scenarios.plan.own_code import with_own_code
-from scenarios.plan.plan import expand
+from scenarios.plan.plan import expand, learning_warnings
 from scenarios.report.check import check_figures, check_tables
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.loader import LoadedScenario, load_scenario
-from scenarios.studies.learning import LearningStudy, choose_engine, learning_warnings
+from scenarios.schema.loader import LoadedScenario, Source, load_scenario
+from scenarios.studies.learning import LearningStudy, choose_engine
 
 
-def learning(source: str, *, out: Path | None, options: RunOptions, **changes: Any) -> tuple[LearningStudy, Path]:
+def learning(source: Source, *, out: Path | None, options: RunOptions, **changes: Any) -> tuple[LearningStudy, Path]:
     """Study and folder of `phyloop run`; `changes` are those of `load_scenario`."""
     refuse_impossible(options)
     loaded = _load_learning(source, changes)
@@ -37,7 +34,7 @@ def learning(source: str, *, out: Path | None, options: RunOptions, **changes: A
     return LearningStudy(loaded, plan, engine=engine, room=space), folder
 
 
-def link(source: str, *, out: Path | None, max_seconds: float | None, **changes: Any) -> tuple[Any, Path]:
+def link(source: Source, *, out: Path | None, max_seconds: float | None, **changes: Any) -> tuple[Any, Path]:
     """Study and folder of `phyloop link`."""
     from scenarios.studies.link.plan import study_warnings
     from scenarios.studies.link.study import LinkStudy
@@ -50,7 +47,7 @@ def link(source: str, *, out: Path | None, max_seconds: float | None, **changes:
     return study, out or default_folder(loaded, "link")
 
 
-def audit(source: str, *, out: Path | None, options: Any, **changes: Any) -> tuple[Any, Path]:
+def audit(source: Source, *, out: Path | None, options: Any, **changes: Any) -> tuple[Any, Path]:
     """Study and folder of `phyloop audit`; `options` are `AuditOptions`."""
     from scenarios.studies.audit.study import AuditStudy
 
@@ -75,21 +72,7 @@ def verify(
     return VerifyStudy(cards, fast=fast, seed=seed, debug=debug), out
 
 
-def list_cards() -> None:
-    """`phyloop verify --list`: the claim of each reference check, and its source."""
-    from scenarios.studies.verify.cards import CARDS, card_names, load_card
-
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    for name in card_names():
-        card = load_card(name)
-        table.add_row(f"[bold]{name}[/bold]", f"{card.config.claim.strip()}\n[dim]{card.config.source.strip()}[/dim]")
-    console = Console(highlight=False)
-    console.print(table)
-    console.print(f"\nEach is a scenario, to read and to copy, in {CARDS}", highlight=False, soft_wrap=True)
-
-
-def _load_learning(source: str, changes: dict[str, Any]) -> LoadedScenario:
+def _load_learning(source: Source, changes: dict[str, Any]) -> LoadedScenario:
     """Load a scenario; ScenarioError for one that only measures a link."""
     loaded = load_scenario(source, **changes)
     if loaded.scenario.measure is not None and "learning" not in loaded.document:

@@ -1,0 +1,302 @@
+"""Links without learning: one's own bits or amplitudes over the simulated radio."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phy.compile import compile_air, compile_digital
+from phy.config import LinkConfig
+from phy.engines.choice import with_engine
+from phy.fading.block_taps import UplinkContext
+from phy.links.conflicts import link_conflicts
+from phy.links.link import LinkError, Reception, Superposition
+from scenarios.report.tables.quantities import Rate, rate_interval
+from scenarios.schema.consistency.conflicts import check_consistency
+from scenarios.schema.loader import Source, load_scenario
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+LinkSource = LinkConfig | Source
+"""A link, the keys of one, or the file or library name of a scenario, of which the `link:` section counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Received:
+    """Result of `Link.send`; K devices.
+
+    - `bits`: received bits in the form in which they were sent. Bits of lost packets and of silent devices are 0;
+    - `bit_errors` `[K]` int64: wrong bits of each device among those that the receiver holds;
+    - `ber`: bit error rate over all devices, with `value`, `low` and `high` of its 95 % Clopper-Pearson interval, which
+      takes errors as independent. None if no bit met a radio;
+    - `snr_db` `[K]`: received signal energy over noise energy [dB], NaN for a silent device;
+    - `airtime_s` `[K]` [s], `energy_j` `[K]` [J]: time on the air and transmit energy of each device;
+    - `delivered` `[K, num_packets]` bool: packets that the receiver keeps; None: all packets of active devices;
+    - `reception`: everything that the link measured, with a leading axis of one trial.
+    """
+
+    bits: NDArray[np.uint8]
+    bit_errors: NDArray[np.int64]
+    ber: Rate | None
+    snr_db: NDArray[np.float64]
+    airtime_s: NDArray[np.float64]
+    energy_j: NDArray[np.float64]
+    delivered: NDArray[np.bool_] | None
+    reception: Reception
+
+
+@dataclass(frozen=True, kw_only=True)
+class Superposed:
+    """Result of `Air.superpose`; K devices, S symbols.
+
+    - `sum` `[S]` complex64: estimate of the sum of all amplitudes, `received` over `amplitude`; 0 if all are silent;
+    - `received` `[S]` complex64: the received symbols, with noise of variance N0 in each real dimension;
+    - `amplitude`: receive amplitude A per unit of amplitude;
+    - `num_active` `[S]` or `[1]` int64: devices on the air in each symbol;
+    - `airtime_s` `[K]` [s], `energy_j` `[K]` [J]: as in `Received`; None without a radio;
+    - `superposition`: everything that the link measured, with a leading axis of one trial.
+    """
+
+    sum: NDArray[np.complex64]
+    received: NDArray[np.complex64]
+    amplitude: float
+    num_active: NDArray[np.int64]
+    airtime_s: NDArray[np.float64] | None
+    energy_j: NDArray[np.float64] | None
+    superposition: Superposition
+
+
+class Link:
+    """Uplink of several devices on which each device is received on its own.
+
+    Args:
+        link: the link: a `LinkConfig`, a dictionary with the keys of a `link:` section, or the file or library name of
+            a scenario. The default is QPSK without a code over a channel that never fades, at 20 dB.
+        num_devices: number of devices K.
+        num_bits: bits that each device sends in one call.
+        settings: further keys of the `link:` section; they replace those of `link`.
+
+    Raises:
+        ScenarioError: a setting is wrong, or two settings exclude each other; `errors` has all of them.
+
+    Example:
+        >>> import numpy as np, phyloop
+        >>> link = phyloop.Link(
+        ...     modulation="16qam",
+        ...     coding={"code": "ldpc5g", "rate": 0.5},
+        ...     channel={"fading": "rayleigh", "coherence": "packet"},
+        ...     power={"policy": "fixed", "snr_max_db": 12},
+        ...     num_devices=3,
+        ...     num_bits=10_000,
+        ... )
+        >>> bits = np.random.default_rng(1).integers(0, 2, (3, 10_000))
+        >>> received = link.send(bits, seed=1, round=0)
+        >>> received.bits.shape, received.bit_errors.shape
+        ((3, 10000), (3,))
+        >>> int((received.bits != bits).sum() - received.bit_errors.sum())
+        0
+    """
+
+    def __init__(
+        self, link: LinkSource | None = None, /, *, num_devices: int = 1, num_bits: int, **settings: Any
+    ) -> None:
+        self.num_devices, self.num_bits = num_devices, num_bits
+        read = _read(link, {"access": "orthogonal", "modulation": "qpsk"}, settings)
+        self.config = _checked(read, num_devices=num_devices, payload_bits=num_bits)
+        self._link = compile_digital(self.config, num_devices=num_devices, num_bits=num_bits)
+
+    def send(
+        self,
+        bits: ArrayLike,
+        *,
+        seed: int = 0,
+        round: int = 0,  # noqa: A002
+        trial: int = 0,
+    ) -> Received:
+        """Send the bits of all devices once.
+
+        Args:
+            bits: 0 and 1, `[K, num_bits]`, or packed bits, `[K, ceil(num_bits / 8)]` uint8, the first bit of a byte its
+                most significant one. A single device may leave out the first axis.
+            seed: seed of all random draws.
+            round: number of the round. Other rounds have other noise, and other fades unless the coherence is `run`.
+            trial: number of the trial. Other trials have other noise and fades.
+
+        Returns:
+            The received bits in the same form, and what the link measured on them. The same arguments give the same
+            result, except under power policy `closed-loop`, which remembers the last call.
+
+        Raises:
+            LinkError: the array has another shape, or other values than 0 and 1.
+
+        Example:
+            >>> import numpy as np, phyloop
+            >>> link = phyloop.Link(modulation="bpsk", power={"snr_max_db": 4}, num_bits=8000)
+            >>> packed = np.arange(1000, dtype=np.uint8)
+            >>> received = link.send(packed, seed=1)
+            >>> received.bits.shape, int(received.bit_errors[0])
+            ((1000,), 468)
+            >>> print(received.ber)
+            0.0585 [0.0535, 0.0639]
+            >>> float(received.airtime_s[0])
+            0.008
+        """
+        array = np.asarray(bits)
+        payload = self._packed(array)
+        reception = self._link.send(
+            payload[None], context=UplinkContext(seed=seed, trials=(trial,), round_index=round), caps={}
+        )
+        counts, back = reception.counts, reception.payload[0]
+        if array.shape[-1] == self.num_bits:
+            back = np.unpackbits(back, axis=-1, count=self.num_bits)
+        errors, total = int(counts.bit_errors.sum()), int(counts.bits.sum())
+        on_air = self.config.error_model != "error_free" and total
+        return Received(
+            bits=back.reshape(array.shape),
+            bit_errors=counts.bit_errors[0],
+            ber=rate_interval(errors=errors, total=total) if on_air else None,
+            snr_db=counts.snr_db[0],
+            airtime_s=counts.airtime_s[0],
+            energy_j=counts.energy_j[0],
+            delivered=None if reception.delivered is None else reception.delivered[0],
+            reception=reception,
+        )
+
+    def _packed(self, bits: NDArray[Any]) -> NDArray[np.uint8]:
+        array = bits[None] if bits.ndim == 1 else bits
+        num_bytes = -(-self.num_bits // 8)
+        if array.shape == (self.num_devices, self.num_bits) and np.isin(array, (0, 1)).all():
+            return np.packbits(array.astype(np.uint8), axis=1)
+        if array.shape == (self.num_devices, num_bytes) and array.dtype == np.uint8:
+            return array
+        raise LinkError(
+            f"bits are {bits.dtype} {bits.shape}; send 0 and 1 of shape {(self.num_devices, self.num_bits)}, or packed "
+            f"bits, uint8, of shape {(self.num_devices, num_bytes)}"
+        )
+
+
+class Air:
+    """Uplink on which the amplitudes of all devices add up in the air.
+
+    Args:
+        link: the link, see `Link`; its access is superposition, its modulation analog.
+        num_devices: number of devices K.
+        num_symbols: amplitudes S that each device sends in one call.
+        max_amplitude: largest magnitude of an amplitude. Devices scale by it, so that even a block of such amplitudes
+            keeps the power limit P0.
+        settings: further keys of the `link:` section; they replace those of `link`.
+
+    Raises:
+        ScenarioError: a setting is wrong, or two settings exclude each other; `errors` has all of them.
+
+    Example:
+        >>> import phyloop
+        >>> air = phyloop.Air(num_devices=20, num_symbols=1000, power={"snr_max_db": 30})
+        >>> air.config.access, air.config.modulation
+        ('superposition', 'analog')
+    """
+
+    def __init__(
+        self,
+        link: LinkSource | None = None,
+        /,
+        *,
+        num_devices: int,
+        num_symbols: int,
+        max_amplitude: float = 1.0,
+        **settings: Any,
+    ) -> None:
+        self.num_devices, self.num_symbols, self.max_amplitude = num_devices, num_symbols, max_amplitude
+        read = _read(link, {"access": "superposition", "modulation": "analog"}, settings)
+        self.config = _checked(read, num_devices=num_devices, payload_bits=num_symbols)
+        self._link = compile_air(
+            self.config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=max_amplitude
+        )
+
+    def superpose(
+        self,
+        amplitudes: ArrayLike,
+        *,
+        seed: int = 0,
+        round: int = 0,  # noqa: A002
+        trial: int = 0,
+    ) -> Superposed:
+        """Send the amplitudes of all devices at once.
+
+        Args:
+            amplitudes: real or complex, `[K, S]`, of magnitude `max_amplitude` at most.
+            seed: seed of all random draws.
+            round: number of the round, see `Link.send`.
+            trial: number of the trial.
+
+        Returns:
+            The estimate of the sum over devices, and what the link measured.
+
+        Raises:
+            LinkError: the array has another shape, or larger amplitudes.
+
+        Example:
+            >>> import numpy as np, phyloop
+            >>> air = phyloop.Air(num_devices=20, num_symbols=1000, power={"snr_max_db": 30})
+            >>> amplitudes = np.random.default_rng(1).uniform(-1, 1, (20, 1000))
+            >>> result = air.superpose(amplitudes, seed=1)
+            >>> result.sum.shape, round(float(np.std(result.sum.real - amplitudes.sum(axis=0))), 3)
+            ((1000,), 0.031)
+        """
+        array = np.asarray(amplitudes)
+        array = array if array.dtype.kind == "c" else array.astype(np.float64)
+        if (largest := float(np.abs(array).max(initial=0.0))) > self.max_amplitude:
+            raise LinkError(
+                f"an amplitude has magnitude {largest:.4g}, max_amplitude is {self.max_amplitude:g}; scale the "
+                "amplitudes, or raise max_amplitude"
+            )
+        found = self._link.superpose(
+            array[None], context=UplinkContext(seed=seed, trials=(trial,), round_index=round), caps={}
+        )
+        amplitude = float(found.decision.amplitude[0])
+        return Superposed(
+            sum=found.received[0] / np.complex64(amplitude) if amplitude else np.zeros_like(found.received[0]),
+            received=found.received[0],
+            amplitude=amplitude,
+            num_active=found.num_active[0],
+            airtime_s=None if found.airtime_s is None else found.airtime_s[0],
+            energy_j=None if found.energy_j is None else found.energy_j[0],
+            superposition=found,
+        )
+
+
+def _read(link: LinkSource | None, missing: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The `link:` section as plain data, with `settings` on top and `missing` in place of `auto`."""
+    match link:
+        case None:
+            section: dict[str, Any] = {}
+        case LinkConfig():
+            section = link.model_dump(mode="json", exclude_unset=True)
+        case str() | Path():
+            section = load_scenario(link).document.get("link", {})
+        case _:
+            section = dict(link)
+    section |= settings
+    named = {key: value for key, value in missing.items() if section.get(key, "auto") == "auto"}
+    if "mcs" in section:
+        named.pop("modulation", None)
+    return section | named
+
+
+def _checked(section: dict[str, Any], *, num_devices: int, payload_bits: int) -> LinkConfig:
+    """The link of a section, with its engine named. ScenarioError for wrong settings and conflicts, all at once."""
+    loaded = load_scenario({"link": section})
+    config = with_engine(loaded.scenario.link.resolve_mcs())
+    conflicts = link_conflicts(config, num_devices=num_devices, payload_bits=payload_bits)
+    check_consistency(
+        loaded.scenario,
+        where=lambda key: loaded.marks.get(tuple(key.split("."))),
+        conflicts=(conflict.under("link") for conflict in conflicts),
+    )
+    return config

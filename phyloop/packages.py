@@ -1,0 +1,24 @@
+"""Check that the packages beside this one are ours: PyPI has other distributions with packages of these names."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+OURS = ("phy", "privacy", "fl", "scenarios")
+_MARK = b"phyloop"
+"""A word in the `__init__.py` of each of our packages."""
+
+
+def refuse_overwritten() -> None:
+    """Raise ImportError unless each of our packages lies beside this one and has our `__init__.py`; imports none."""
+    beside = Path(__file__).resolve().parents[1]
+    for name in OURS:
+        spec = find_spec(name)
+        found = Path(spec.origin).resolve() if spec is not None and spec.origin else None
+        if found is None or found.parents[1] != beside or _MARK not in found.read_bytes():
+            where = f"belongs to another distribution ({found.parent})" if found is not None else "is missing"
+            raise ImportError(
+                f"phyloop cannot start: its package {name!r} {where}; uninstall that distribution, then reinstall "
+                "phyloop, or install phyloop into an environment of its own."
+            )
