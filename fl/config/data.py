@@ -75,21 +75,20 @@ class DataConfig(DataSet):
 
 
 class PartitionConfig(Frozen):
-    """Which samples each device holds.
+    """Samples that each device holds."""
 
-    - `iid`: drawn from all, whatever their label;
-    - `labels`: each device holds samples of `labels_per_device` labels only;
-    - `dirichlet`: the labels of each device follow Dirichlet(`alpha`), small alpha is far from IID.
-
-    `samples_per_device` fixes |D_n|; left out, the samples are shared out. Devices draw from one another's rest
-    (`disjoint`), or each from the whole set.
-    """
-
-    kind: Literal["iid", "labels", "dirichlet"] = "iid"
-    samples_per_device: Count | None = None
-    labels_per_device: Count | None = None
-    alpha: Annotated[float, Field(ge=1e-3, le=1e6, allow_inf_nan=False)] | None = None
-    disjoint: bool = True
+    kind: Literal["iid", "labels", "dirichlet"] = Field(
+        default="iid",
+        description="iid; labels: few labels per device; dirichlet: shares of labels follow Dirichlet(alpha)",
+    )
+    samples_per_device: Count | None = Field(default=None, description="|D_n|; left out: all samples are shared out")
+    labels_per_device: Count | None = Field(default=None, description="labels of a device (kind labels)")
+    alpha: Annotated[float, Field(ge=1e-3, le=1e6, allow_inf_nan=False)] | None = Field(
+        default=None, description="concentration, a small one is far from IID (kind dirichlet)"
+    )
+    disjoint: bool = Field(
+        default=True, description="no two devices hold the same sample; false: each draws from the whole set"
+    )
 
     @model_validator(mode="after")
     def _a_parameter_belongs_to_its_kind(self) -> PartitionConfig:
@@ -107,13 +106,12 @@ class PartitionConfig(Frozen):
 
 
 class ParticipationConfig(Frozen):
-    """Who takes part in a round.
+    """Devices that take part in a round."""
 
-    - `devices_per_round`: so many, drawn anew each round; left out, all;
-    - `dropout`: probability that a device that trained never sends;
-    - `straggling`: probability that a device only gets through a part of its E steps, uniformly 1 .. E - 1.
-    """
-
-    devices_per_round: Count | None = None
-    dropout: Probability = 0.0
-    straggling: Probability = 0.0
+    devices_per_round: Count | None = Field(
+        default=None, description="devices drawn anew for each round; left out: all"
+    )
+    dropout: Probability = Field(default=0.0, description="probability that a device that trained never sends")
+    straggling: Probability = Field(
+        default=0.0, description="probability that a device finishes only 1 .. E - 1 of its E steps, uniformly"
+    )

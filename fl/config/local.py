@@ -13,26 +13,31 @@ Decay = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
 
 
 class LocalConfig(Frozen):
-    """E = `steps` local iterations per round, from the global model.
+    """E = `steps` local iterations per round, from the global model; Li et al. 2025 (3) with clipped gradients."""
 
-    - `optimizer`: `gd` (full batch, Li et al. 2025 (3)), `sgd` (mini-batches, momentum), `adam`;
-    - `clip` G: every sample's gradient is clipped to this l2 norm before the mean, Li et al. 2025 (3);
-    - `l2` mu: mu/2 ||w||^2 in the loss of every sample (strongly convex softmax regression), inside the clipping;
-    - `proximal`: this/2 ||w - w_global||^2 (FedProx), outside the clipping;
-    - `keep_state`: momentum and Adam's moments of a device last from round to round.
-    """
-
-    optimizer: Literal["gd", "sgd", "adam"] = "gd"
-    learning_rate: PositiveFloat = 0.1
-    steps: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(default=1, description="E")
-    batch_size: Count | None = None
-    momentum: Decay = 0.0
-    beta1: Decay = 0.9
-    beta2: Decay = 0.999
-    clip: PositiveFloat | None = Field(default=None, description="G, per sample; left out: no clipping")
-    l2: NonNegative = 0.0
-    proximal: NonNegative = 0.0
-    keep_state: bool = True
+    optimizer: Literal["gd", "sgd", "adam"] = Field(
+        default="gd", description="gd: full batch; sgd: mini-batches with momentum; adam"
+    )
+    learning_rate: PositiveFloat = Field(default=0.1, description="eta")
+    steps: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
+        default=1, description="E, local iterations per round"
+    )
+    batch_size: Count | None = Field(default=None, description="samples of one mini-batch (sgd, adam)")
+    momentum: Decay = Field(default=0.0, description="momentum (sgd)")
+    beta1: Decay = Field(default=0.9, description="decay of Adam's first moment")
+    beta2: Decay = Field(default=0.999, description="decay of Adam's second moment")
+    clip: PositiveFloat | None = Field(
+        default=None, description="G, largest l2 norm of the gradient of one sample; left out: no clipping"
+    )
+    l2: NonNegative = Field(
+        default=0.0, description="mu in mu/2 ||w||^2, part of the loss of every sample, inside the clipping"
+    )
+    proximal: NonNegative = Field(
+        default=0.0, description="factor in factor/2 ||w - w_global||^2 (FedProx), outside the clipping"
+    )
+    keep_state: bool = Field(
+        default=True, description="momentum and Adam's moments of a device last from round to round"
+    )
 
     @model_validator(mode="after")
     def _batches_and_momentum_fit_the_optimizer(self) -> LocalConfig:
@@ -46,10 +51,9 @@ class LocalConfig(Frozen):
 
 
 class PersonalConfig(Frozen):
-    """Personalised learning, PRoBit: h_m(w; w_t) = f_m(w) + lam/2 ||w - w_t||^2, a model of its own on every device.
+    """Personalised learning, PRoBit: h_m(w; w_t) = f_m(w) + lam/2 ||w - w_t||^2, a model of its own on every device."""
 
-    `test_share` of every device's samples is kept out of training to measure the personal model on.
-    """
-
-    lam: PositiveFloat = 0.1
-    test_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2
+    lam: PositiveFloat = Field(default=0.1, description="lambda in lambda/2 ||w - w_t||^2")
+    test_share: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        default=0.2, description="share of a device's samples that test its personal model"
+    )

@@ -14,9 +14,15 @@ LmcCap = Literal["printed", "quantization-aware", "none"]
 class GaussianLinearConfig(Frozen):
     """Bayesian linear regression on synthetic data, Zhang et al. 2022 (22)."""
 
-    name: Literal["gaussian-linear"] = "gaussian-linear"
-    num_samples: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = 1200
-    dimension: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 5
+    name: Literal["gaussian-linear"] = Field(
+        default="gaussian-linear", description="Bayesian linear regression, Zhang et al. 2022 (22)"
+    )
+    num_samples: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
+        default=1200, description="samples of all devices"
+    )
+    dimension: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
+        default=5, description="m, entries of the parameter"
+    )
 
     def bytes_per_trial(self, num_devices: int) -> int:
         """Return the memory of the data of one trial [B]."""
@@ -26,7 +32,9 @@ class GaussianLinearConfig(Frozen):
 class LogisticConfig(Frozen):
     """Bayesian logistic regression on scikit-learn's breast-cancer data (569 samples, 30 features)."""
 
-    name: Literal["logistic"] = "logistic"
+    name: Literal["logistic"] = Field(
+        default="logistic", description="Bayesian logistic regression on the breast-cancer data"
+    )
     prior_variance: Annotated[float, Field(ge=1e-3, le=100, allow_inf_nan=False)] = Field(
         default=1.0, description="beyond 100 the reference chain no longer knows the truth well enough"
     )

@@ -52,7 +52,7 @@ class FedAvgConfig(Learning):
 
     takes_budget: ClassVar[bool] = True
 
-    algorithm: Literal["fedavg"] = "fedavg"
+    algorithm: Literal["fedavg"] = Field(default="fedavg", description="federated averaging")
     data: Annotated[DataSet, data_sets] = Field(default=DataConfig(), description="set of images")
     partition: PartitionConfig = Field(default=PartitionConfig(), description="samples of each device")
     model: Annotated[Model, models] = Field(default_factory=lambda: models.read("linear"), description="network")

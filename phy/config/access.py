@@ -18,13 +18,12 @@ class CsiError(Frozen):
 
 
 class CsiEstimation(Frozen):
-    """Channel knowledge from the pilots of the OFDM grid.
+    """Channel knowledge from the pilots of the OFDM grid."""
 
-    `ls`: least squares with linear interpolation over time and frequency; `lmmse`: linear MMSE from the pilots with the
-    covariance of the channel model.
-    """
-
-    estimator: Literal["ls", "lmmse"] = "ls"
+    estimator: Literal["ls", "lmmse"] = Field(
+        default="ls",
+        description="ls: least squares with linear interpolation; lmmse: linear MMSE with the channel's covariance",
+    )
 
 
 class ReceiverConfig(Frozen):
@@ -35,8 +34,12 @@ class ReceiverConfig(Frozen):
     exact. Under NOMA, `sic` combines by the matched filter (`zf`) or against the remaining users (`lmmse`).
     """
 
-    num_antennas: Annotated[int, Field(ge=1, le=64, strict=True)] = 1
-    equalizer: Literal["zf", "lmmse"] = "lmmse"
+    num_antennas: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
+        default=1, description="antennas of the server"
+    )
+    equalizer: Literal["zf", "lmmse"] = Field(
+        default="lmmse", description="lmmse counts errors of the channel estimate as noise, zf does not"
+    )
 
 
 class NomaConfig(Frozen):
@@ -52,11 +55,15 @@ class NomaConfig(Frozen):
     - `lmmse`: linear detection, with at least as many antennas as devices in a group.
     """
 
-    group_size: Annotated[int, Field(ge=2, le=8, strict=True)] = 2
+    group_size: Annotated[int, Field(ge=2, le=8, strict=True)] = Field(
+        default=2, description="devices on the same resources"
+    )
     ladder_db: tuple[Annotated[float, Field(ge=-60, le=60, allow_inf_nan=False)], ...] | None = Field(
         default=None, description="relative powers [dB]; left out: steps of 6 dB downwards"
     )
-    detector: Literal["sic", "sic-codeword", "ml", "lmmse"] = "sic"
+    detector: Literal["sic", "sic-codeword", "ml", "lmmse"] = Field(
+        default="sic", description="sic, sic-codeword (with decoding), joint ml, or linear lmmse"
+    )
 
     @model_validator(mode="after")
     def _one_power_each(self) -> NomaConfig:
@@ -77,17 +84,23 @@ class NomaConfig(Frozen):
 class ImpairmentsConfig(Frozen):
     """Transmitter impairments, drawn per device and round.
 
-    - `phase_error_deg`: standard deviation of the residual phase after compensation; for superposition on a single
-      carrier drawn per coherence block, if that is shorter than a round;
-    - `timing_offset_s`: arrival offset, uniform from 0 to this (needs OFDM);
-    - `cfo_hz`: carrier-frequency offset, uniform within plus and minus this;
-    - `clipping_db`: the power amplifier limits the envelope at this much above its RMS; left out: linear.
+    For superposition on a single carrier the phase is drawn per coherence block, if that is shorter than a round.
     """
 
-    phase_error_deg: Annotated[float, Field(ge=0, le=180, allow_inf_nan=False)] = 0.0
-    timing_offset_s: Annotated[float, Field(ge=0, le=1e-3, allow_inf_nan=False)] = 0.0
-    cfo_hz: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 0.0
-    clipping_db: Annotated[float, Field(ge=-10, le=60, allow_inf_nan=False)] | None = None
+    phase_error_deg: Annotated[float, Field(ge=0, le=180, allow_inf_nan=False)] = Field(
+        default=0.0,
+        description="standard deviation of the phase that is left after compensation, per device and round [°]",
+    )
+    timing_offset_s: Annotated[float, Field(ge=0, le=1e-3, allow_inf_nan=False)] = Field(
+        default=0.0, description="largest arrival offset of a device, uniform from 0; needs OFDM [s]"
+    )
+    cfo_hz: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = Field(
+        default=0.0, description="largest carrier-frequency offset of a device, uniform on both sides of 0 [Hz]"
+    )
+    clipping_db: Annotated[float, Field(ge=-10, le=60, allow_inf_nan=False)] | None = Field(
+        default=None,
+        description="limit of the power amplifier on the envelope, over its RMS [dB]; left out: none",
+    )
 
     @property
     def none(self) -> bool:

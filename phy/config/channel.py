@@ -27,7 +27,9 @@ class CellConfig(Frozen):
     without shadowing, so that `channel.gain` stays the amplitude gain at the reference distance.
     """
 
-    scenario: Literal["umi", "uma", "rma"] = "umi"
+    scenario: Literal["umi", "uma", "rma"] = Field(
+        default="umi", description="urban micro, urban macro or rural macro cell, 3GPP TR 38.901 7.4"
+    )
     line_of_sight: Literal["never", "always", "by-chance"] = Field(
         default="by-chance", description="by-chance: with the probability of TR 38.901 Table 7.4.2-1"
     )
@@ -36,8 +38,10 @@ class CellConfig(Frozen):
     )
     min_distance_m: Annotated[float, Field(ge=1, le=2e4)] = Field(default=35.0, description="inner radius [m]")
     radius_m: Annotated[float, Field(ge=1, le=2e4)] = Field(default=250.0, description="outer radius [m]")
-    reference_distance_m: Annotated[float, Field(ge=1, le=2e4)] = 100.0
-    shadowing: bool = True
+    reference_distance_m: Annotated[float, Field(ge=1, le=2e4)] = Field(
+        default=100.0, description="distance at which channel.gain holds [m]"
+    )
+    shadowing: bool = Field(default=True, description="log-normal shadowing of TR 38.901 Table 7.4.1-1")
 
     @model_validator(mode="after")
     def _ring_has_an_area(self) -> CellConfig:
@@ -58,11 +62,14 @@ class ChannelConfig(Frozen):
       realisation is drawn per packet, round or run, and moves on inside it by `speed_m_s`.
     """
 
-    model: ChannelModel = "flat"
-    fading: Annotated[str | FadingLaw, _LAW] = "constant"
+    model: ChannelModel = Field(
+        default="flat",
+        description="one tap without (awgn) or with fading (flat), or delay profiles of 3GPP TR 38.901 7.7",
+    )
+    fading: Annotated[str | FadingLaw, _LAW] = Field(default="constant", description="fading law of model flat")
     rician_k_db: RicianK = 6.0
     nakagami_m: NakagamiShape = 2.0
-    coherence: Coherence = "round"
+    coherence: Coherence = Field(default="round", description="how long one realisation of the channel holds")
     delay_spread_s: Annotated[float, Field(ge=0, le=1e-4, allow_inf_nan=False)] = Field(
         default=100e-9, description="RMS delay spread of a tdl or cdl model [s]"
     )
@@ -75,7 +82,9 @@ class ChannelConfig(Frozen):
     gain: AmplitudeGain | Annotated[tuple[AmplitudeGain, ...], Field(min_length=1)] = Field(
         default=1.0, description="amplitude gain h, one for all devices or one per device"
     )
-    cell: CellConfig | None = None
+    cell: CellConfig | None = Field(
+        default=None, description="positions and large-scale gains of the devices; left out: every device has gain"
+    )
     noise_power: Watts = Field(default=1.0, description="N0, noise variance per real dimension [W]")
 
     @model_validator(mode="after")

@@ -30,8 +30,8 @@ class CodingConfig(Frozen):
     - `ldpc5g`: TS 38.212 5.3.2, flooding belief propagation; rates up to 948/1024, below 1/5 by repetition.
     """
 
-    code: CodeName
-    rate: CodeRate = 0.5
+    code: CodeName = Field(description="channel code; ldpc5g and polar5g: 3GPP TS 38.212, turbo: TS 36.212")
+    rate: CodeRate = Field(default=0.5, description="information bits over coded bits, such as 1/2")
     block_length: Literal["auto"] | Annotated[int, Field(ge=8, le=8448, strict=True)] = Field(
         default="auto", description="information bits in one code block; auto: as few and equal blocks as fit"
     )
@@ -42,11 +42,13 @@ class CodingConfig(Frozen):
     list_size: Annotated[int, Field(ge=1, le=32, strict=True)] = Field(
         default=8, description="list size of the polar5g decoder; 1 is successive cancellation"
     )
-    constraint_length: Annotated[int, Field(ge=3, le=8, strict=True)] = 5
+    constraint_length: Annotated[int, Field(ge=3, le=8, strict=True)] = Field(
+        default=5, description="constraint length (convolutional)"
+    )
     interleaver: Literal["none", "random"] = Field(
         default="none", description="permutation of the coded bits of a packet, across its code blocks"
     )
-    demapper: Literal["app", "maxlog"] = "app"
+    demapper: Literal["app", "maxlog"] = Field(default="app", description="soft bits exact (app) or by max-log")
 
     @property
     def fusible(self) -> bool:
@@ -84,13 +86,17 @@ class PacketConfig(Frozen):
     - `retransmit-combine`: the same with Chase combining of the soft values of all attempts.
     """
 
-    policy: Literal["accept", "drop", "retransmit", "retransmit-combine"] = "accept"
+    policy: Literal["accept", "drop", "retransmit", "retransmit-combine"] = Field(
+        default="accept", description="use of packets whose CRC fails"
+    )
     crc: Literal["auto", "none", "crc6", "crc11", "crc16", "crc24a"] = Field(
         default="auto",
         description="generator polynomial of TS 38.212 5.1; auto: none under accept, else CRC16 up to 3824 bits and "
         "CRC24A above",
     )
-    max_retransmissions: Annotated[int, Field(ge=1, le=64, strict=True)] = 3
+    max_retransmissions: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
+        default=3, description="attempts after the first, at most"
+    )
 
     @model_validator(mode="after")
     def _errors_are_noticed(self) -> PacketConfig:

@@ -53,25 +53,35 @@ Csi = Annotated[
 class LinkConfig(Frozen):
     """The `link:` section. `auto` takes what the learning scheme sends."""
 
-    access: Access = "auto"
-    modulation: Modulation = "auto"
+    access: Access = Field(
+        default="auto", description="orthogonal, superposition or noma; auto: as the learning scheme sends"
+    )
+    modulation: Modulation = Field(default="auto", description="constellation; auto: as the learning scheme sends")
     mcs: Annotated[int, Field(ge=0, lt=NUM_MCS, strict=True)] | None = Field(
         default=None, description="index of TS 38.214 Table 5.1.3.1-1 in place of modulation and code rate"
     )
-    coding: Coding = "none"
-    packets: PacketConfig = PacketConfig()
-    channel: ChannelConfig = ChannelConfig()
-    ofdm: Ofdm = "none"
-    csi: Csi = "perfect"
-    receiver: ReceiverConfig = ReceiverConfig()
-    noma: NomaConfig = NomaConfig()
+    coding: Coding = Field(default="none", description="none, or a channel code")
+    packets: PacketConfig = Field(
+        default=PacketConfig(), description="CRC of packets and what becomes of packets in error"
+    )
+    channel: ChannelConfig = Field(default=ChannelConfig(), description="propagation from devices to the server")
+    ofdm: Ofdm = Field(default="none", description="none: a single carrier; or the OFDM grid")
+    csi: Csi = Field(
+        default="perfect",
+        description="perfect, {error_variance: ...} or {estimator: ...}: the receiver's channel knowledge",
+    )
+    receiver: ReceiverConfig = Field(default=ReceiverConfig(), description="antennas and equaliser of the server")
+    noma: NomaConfig = Field(default=NomaConfig(), description="groups of devices under access noma")
     multiplexing: Literal["tdma", "ofdma"] = Field(
         default="tdma",
         description="orthogonal access: devices one after another, or side by side on blocks of subcarriers",
     )
-    impairments: ImpairmentsConfig = ImpairmentsConfig()
-    power: PowerConfig = PowerConfig()
-    error_model: ErrorModel = "measured"
+    impairments: ImpairmentsConfig = Field(default=ImpairmentsConfig(), description="imperfect transmitters")
+    power: PowerConfig = Field(default=PowerConfig(), description="transmit power control")
+    error_model: ErrorModel = Field(
+        default="measured",
+        description="measured on the simulated link, iid or analytic errors at its rate, or error_free",
+    )
     engine: Literal["auto", "sionna", "fused"] = Field(
         default="auto",
         description="what computes the symbols: Sionna under XLA, or fused kernels on a CPU; auto: fused where it can",
@@ -79,7 +89,9 @@ class LinkConfig(Frozen):
     bandwidth_hz: Annotated[float, Field(ge=1, le=1e10, allow_inf_nan=False)] = Field(
         default=1e6, description="symbols per second of a single carrier; OFDM has its own [Hz]"
     )
-    packet_size_bytes: Annotated[int, Field(ge=1, le=1 << 20, strict=True)] = 2312
+    packet_size_bytes: Annotated[int, Field(ge=1, le=1 << 20, strict=True)] = Field(
+        default=2312, description="payload of one packet [bytes]"
+    )
     probe_bits: Annotated[int, Field(ge=8, le=1 << 24, strict=True)] = Field(
         default=4096, description="known bits per device in one probe of the channel"
     )

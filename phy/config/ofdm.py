@@ -21,19 +21,26 @@ class OfdmConfig(Frozen):
     num_subcarriers: Annotated[int, Field(ge=4, le=4096, strict=True)] = Field(
         default=72, description="size of the Fourier transform"
     )
-    subcarrier_spacing_hz: Annotated[float, Field(ge=100, le=1e7, allow_inf_nan=False)] = 15e3
+    subcarrier_spacing_hz: Annotated[float, Field(ge=100, le=1e7, allow_inf_nan=False)] = Field(
+        default=15e3, description="distance of subcarriers [Hz]"
+    )
     cyclic_prefix_length: Annotated[int, Field(ge=0, le=4096, strict=True)] = Field(
         default=6, description="length of the prefix [samples]"
     )
     num_symbols: Annotated[int, Field(ge=2, le=112, strict=True)] = Field(
         default=14, description="OFDM symbols in one slot"
     )
-    guard_carriers: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = (0, 0)
-    dc_null: bool = False
+    guard_carriers: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = Field(
+        default=(0, 0), description="unused carriers on the left and on the right"
+    )
+    dc_null: bool = Field(default=False, description="leave the carrier at zero frequency empty")
     pilot_symbols: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         default=(2, 11), description="OFDM symbols of a slot that carry pilots, counted from 0"
     )
-    domain: Literal["frequency", "time"] = "frequency"
+    domain: Literal["frequency", "time"] = Field(
+        default="frequency",
+        description="frequency: the channel multiplies each carrier; time: samples, with real interference",
+    )
 
     @model_validator(mode="after")
     def _fits_the_slot(self) -> OfdmConfig:

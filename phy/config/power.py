@@ -96,10 +96,14 @@ class LoopConfig(Frozen):
     and stays between `min_snr_db` and `snr_max_db`. Without errors, r is (0 + 1/2) / (n + 1).
     """
 
-    target: Literal["ber", "bler"] = "ber"
-    target_rate: Annotated[float, Field(gt=0, lt=0.5, allow_inf_nan=False)] = 1e-2
-    db_per_decade: Annotated[float, Field(gt=0, le=30, allow_inf_nan=False)] = 3.0
-    max_step_db: Annotated[float, Field(gt=0, le=30, allow_inf_nan=False)] = 3.0
+    target: Literal["ber", "bler"] = Field(default="ber", description="rate that the loop follows")
+    target_rate: Annotated[float, Field(gt=0, lt=0.5, allow_inf_nan=False)] = Field(default=1e-2, description="r0")
+    db_per_decade: Annotated[float, Field(gt=0, le=30, allow_inf_nan=False)] = Field(
+        default=3.0, description="change of power per decade of r / r0 [dB]"
+    )
+    max_step_db: Annotated[float, Field(gt=0, le=30, allow_inf_nan=False)] = Field(
+        default=3.0, description="largest change in one round [dB]"
+    )
     initial_snr_db: Decibels | None = Field(default=None, description="start; left out: at snr_max_db [dB]")
     min_snr_db: Decibels = Field(default=-30.0, description="lowest transmit power over N0 [dB]")
 
@@ -107,10 +111,12 @@ class LoopConfig(Frozen):
 class PowerConfig(Frozen):
     """Power control: a policy of `phy.links.policies` under the limit P0. `flmc` is another name for `inversion`."""
 
-    policy: Annotated[str | PowerPolicy, _POLICY] = "inversion"
+    policy: Annotated[str | PowerPolicy, _POLICY] = Field(default="inversion", description="power control policy")
     snr_max_db: Decibels = Field(default=20.0, description="10 log10(P0 / N0) [dB]")
     cutoff_db: Cutoff = -10.0
-    loop: LoopConfig = LoopConfig()
+    loop: LoopConfig = Field(
+        default=LoopConfig(), description="closed loop on the measured error rate (policy closed-loop)"
+    )
 
     @field_validator("policy", mode="before")
     @classmethod

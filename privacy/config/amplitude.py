@@ -15,17 +15,17 @@ AnalogTail = Literal["corrected", "as-printed"]
 
 
 class AmplitudeMechanism(Mechanism):
-    """A bound on the received amplitude, which relies on the noise of the receiver.
-
-    - `noise_tolerance_db`: the receiver's noise may be this much below its nominal power; `listener_advantage_db`: a
-      listener may receive the devices this much better than the server. Caps and accounts allow for both.
-    """
+    """A bound on the received amplitude, which relies on the noise of the receiver."""
 
     protects = "amplitude"
     gaussian_noise = "noise of the receiver"
 
-    noise_tolerance_db: Decibels = 0.0
-    listener_advantage_db: Decibels = 0.0
+    noise_tolerance_db: Decibels = Field(
+        default=0.0, description="the receiver's noise may be this much below its nominal power [dB]"
+    )
+    listener_advantage_db: Decibels = Field(
+        default=0.0, description="a listener may receive the devices this much better than the server [dB]"
+    )
 
     def sure_noise_power(self, noise_power: float) -> float:
         """N0 10^(-(tolerance + advantage) / 10) [W]: so many dB more of signal are as much as less noise."""
@@ -57,15 +57,16 @@ class AmplitudeMechanism(Mechanism):
 
 
 class PrivacyConfig(AmplitudeMechanism):
-    """An (epsilon, delta) bound on the privacy loss of each round of each device.
+    """An (epsilon, delta) bound on the privacy loss of each round of each device."""
 
-    `analog_tail` selects T(x) of Zhang et al. 2022 (21): `corrected` has the factor 1/2 that the printed equation
-    lacks.
-    """
-
-    epsilon: Epsilon
-    delta: Annotated[float, Field(ge=1e-12, lt=1, allow_inf_nan=False)] = 0.01
-    analog_tail: AnalogTail = "corrected"
+    epsilon: Epsilon = Field(description="epsilon of each round of each device [nats]; Zhang et al. 2022 (14)")
+    delta: Annotated[float, Field(ge=1e-12, lt=1, allow_inf_nan=False)] = Field(
+        default=0.01, description="delta of each round of each device"
+    )
+    analog_tail: AnalogTail = Field(
+        default="corrected",
+        description="T(x) of Zhang et al. 2022 (21), with the factor 1/2 that the print lacks, or as printed",
+    )
 
     @property
     def stated_delta(self) -> float:

@@ -31,22 +31,27 @@ class Frozen(BaseModel):
 
 
 class BudgetConfig(Frozen):
-    """The privacy budget of a whole run, over all rounds and numbers, and the action when it is spent.
+    """The privacy budget of a whole run, over all rounds and numbers, and the action when it is spent."""
 
-    - `epsilon`, `delta`: the most that `accountant` may count; `pld` uses closed forms where they exist;
-    - `calibrate`: set the protection of every round (flip probability, noise, amplitude, epsilon of a scheme) from the
-      budget before the run; without it the protection stays as written, and the budget only watches;
-    - `schedule`: the same share for every round, or geometric shares from the first to the last, `ratio` to 1;
-    - `action`: before a round that exceeds the budget, the trial stops, or it continues without sending (`silent`).
-    """
-
-    epsilon: Epsilon
-    delta: Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)] = 1e-5
-    accountant: Literal["pld", "exact", "renyi", "advanced", "basic"] = "pld"
-    calibrate: bool = True
-    schedule: Literal["uniform", "increasing", "decreasing"] = "uniform"
-    ratio: Annotated[float, Field(ge=1.0, le=1000.0, allow_inf_nan=False)] = 4.0
-    action: Literal["stop", "silent"] = "stop"
+    epsilon: Epsilon = Field(description="epsilon of the whole run [nats]")
+    delta: Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)] = Field(
+        default=1e-5, description="delta of the whole run"
+    )
+    accountant: Literal["pld", "exact", "renyi", "advanced", "basic"] = Field(
+        default="pld", description="method that composes rounds; pld uses closed forms where they exist"
+    )
+    calibrate: bool = Field(
+        default=True, description="set the protection of every round from the budget; false: the budget only watches"
+    )
+    schedule: Literal["uniform", "increasing", "decreasing"] = Field(
+        default="uniform", description="share of each round: equal, or geometric from the first to the last"
+    )
+    ratio: Annotated[float, Field(ge=1.0, le=1000.0, allow_inf_nan=False)] = Field(
+        default=4.0, description="largest share over the smallest one, under schedule increasing or decreasing"
+    )
+    action: Literal["stop", "silent"] = Field(
+        default="stop", description="before a round that exceeds the budget: end the trial, or continue without sending"
+    )
 
     @model_validator(mode="after")
     def _schedule_needs_calibration(self) -> BudgetConfig:
@@ -132,7 +137,7 @@ class Mechanism(Frozen):
     protects: ClassVar[Literal["amplitude", "numbers", "bits", "scheme"]]
     gaussian_noise: ClassVar[str | None] = None
 
-    budget: BudgetConfig | None = None
+    budget: BudgetConfig | None = Field(default=None, description="budget for the whole run; left out: none")
 
     @property
     def calibrated(self) -> bool:
@@ -163,7 +168,7 @@ class Mechanism(Frozen):
 class Calibrated(Mechanism):
     """Base of mechanisms whose rounds are calibrated from a budget for the whole run."""
 
-    budget: BudgetConfig
+    budget: BudgetConfig = Field(description="budget for the whole run, which sets the protection of every round")
 
     @model_validator(mode="before")
     @classmethod
@@ -182,8 +187,10 @@ class SchemeBudget(Mechanism):
 
     protects = "scheme"
 
-    mechanism: Literal["scheme"]
-    budget: BudgetConfig
+    mechanism: Literal["scheme"] = Field(description="the aggregation scheme protects")
+    budget: BudgetConfig = Field(
+        description="budget for the whole run, which sets or watches the epsilon of the aggregation scheme"
+    )
 
 
 class UploadMechanism(Mechanism):
@@ -195,7 +202,7 @@ class UploadMechanism(Mechanism):
     words: ClassVar[str]
     remedy_of_steps: ClassVar[str] = "write local.steps: 1 for a bound that holds"
 
-    mechanism: str
+    mechanism: str = Field(description="the mechanism by its name")
 
     @property
     def for_uploads(self) -> UploadMechanism:

@@ -25,20 +25,26 @@ if TYPE_CHECKING:
 class FlippedBits(UploadMechanism):
     """The bits of every upload are flipped.
 
-    - `channel`: `native` counts bit errors of the channel towards privacy, namely the lower confidence limit of the
-      probed rate at level `confidence`; `agnostic` ignores them, so that they add to the flips;
-    - `debias`: divide received numbers by 1 - 2 p;
-    - `cipher` of the bits before they are flipped, Remark 3: `none`, a `stream` cipher, or `aes` blocks.
+    `channel: native` counts bit errors of the channel towards privacy, namely the lower confidence limit of the probed
+    rate; `agnostic` ignores them, so that they add to the flips. `cipher` acts before the flips, Remark 3.
     """
 
     protects = "bits"
     words = "bits flipped with probability"
 
-    mechanism: Literal["bit-flipping"]
-    channel: Literal["native", "agnostic"]
-    confidence: Confidence = 0.99
-    debias: bool = False
-    cipher: Literal["none", "stream", "aes"] = "none"
+    mechanism: Literal["bit-flipping"] = Field(
+        description="bits of the uploads are flipped at random; Li et al. 2025, Theorem 1"
+    )
+    channel: Literal["native", "agnostic"] = Field(
+        description="native: the channel's bit errors count as flips; agnostic: the devices flip all"
+    )
+    confidence: Confidence = Field(
+        default=0.99, description="confidence level of the lower limit of the bit error rate that a probe measures"
+    )
+    debias: bool = Field(default=False, description="divide received numbers by 1 - 2 p")
+    cipher: Literal["none", "stream", "aes"] = Field(
+        default="none", description="encryption of the flipped bits; aes: any wrong bit spoils its block"
+    )
 
     @property
     def credited(self) -> float | None:
@@ -107,17 +113,19 @@ class FlippedBits(UploadMechanism):
 
 
 class BitFlippingConfig(FlippedBits):
-    """Bit-flipping DP, Li et al. 2025: the bits of every upload are flipped with the probability of Theorem 1.
+    """Bit-flipping DP, Li et al. 2025: the bits of every upload are flipped with the probability of Theorem 1."""
 
-    - `epsilon`: of Renyi DP of order `order`, for the whole run;
-    - `kappa`: expected bit-level distance (15), given, or `measured` by (26) over `kappa_pairs` pairs.
-    """
-
-    epsilon: Epsilon
-    order: RenyiOrder = 2.0
-    kappa: Annotated[float, Field(gt=0.0, le=1e12, allow_inf_nan=False)] | Literal["measured"]
-    kappa_pairs: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 20
-    channel: Literal["native", "agnostic"] = "native"
+    epsilon: Epsilon = Field(description="epsilon of Renyi DP of this order for the whole run [nats]")
+    order: RenyiOrder = Field(default=2.0, description="order of Renyi DP, lambda of Li et al. 2025")
+    kappa: Annotated[float, Field(gt=0.0, le=1e12, allow_inf_nan=False)] | Literal["measured"] = Field(
+        description="expected bit-level distance of neighbouring uploads, Li et al. 2025 (15), or measured by (26)"
+    )
+    kappa_pairs: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
+        default=20, description="pairs of uploads on which kappa is measured"
+    )
+    channel: Literal["native", "agnostic"] = Field(
+        default="native", description="native: the channel's bit errors count as flips; agnostic: the devices flip all"
+    )
 
     @property
     def pairs(self) -> int:
@@ -202,8 +210,11 @@ class BitFlippingBudget(Calibrated, FlippedBits):
     The evidence for `channel: native` costs delta: 1 - `confidence` for every round.
     """
 
-    channel: Literal["native", "agnostic"] = "agnostic"
-    cipher: Literal["none", "stream"] = "none"
+    channel: Literal["native", "agnostic"] = Field(
+        default="agnostic",
+        description="native: the channel's bit errors count as flips; agnostic: the devices flip all",
+    )
+    cipher: Literal["none", "stream"] = Field(default="none", description="encryption of the flipped bits")
 
     def target(
         self, training: Training, *, sensitivity: float, kappa: KappaEstimate | None, found: Floats | None

@@ -20,15 +20,18 @@ if TYPE_CHECKING:
 
 
 class NoisyNumbers(UploadMechanism):
-    """Gaussian noise on every number. `sensitivity`: `printed` 2 eta G / |D_n| (13), or `all-steps`, E times that."""
+    """Gaussian noise on every number."""
 
     protects = "numbers"
     gaussian_noise = "Gaussian noise"
     words = "noise multiplier"
     remedy_of_steps = "write sensitivity: all-steps, which counts all steps and is no proof either, or local.steps: 1"
 
-    mechanism: Literal["gaussian"]
-    sensitivity: Literal["printed", "all-steps"] = "printed"
+    mechanism: Literal["gaussian"] = Field(description="Gaussian noise on numbers before they become bits")
+    sensitivity: Literal["printed", "all-steps"] = Field(
+        default="printed",
+        description="printed: 2 eta G / |D_n|, Li et al. 2025 (13), for one local step; all-steps: E times that",
+    )
 
     @property
     def counts_all_steps(self) -> bool:
@@ -59,17 +62,18 @@ class NoisyNumbers(UploadMechanism):
 
 
 class GaussianConfig(NoisyNumbers):
-    """The Gaussian mechanism on numbers before they become bits, the baseline of Li et al. 2025.
+    """The Gaussian mechanism on numbers before they become bits, the baseline of Li et al. 2025."""
 
-    - `delta` left out: the delta that turns (`order`, epsilon) Renyi DP into (epsilon, delta) DP, 0.25 at order 2;
-    - `calibration`: sigma as the paper prints it, or by `dp-accounting` for the same budget over all rounds;
-    - `sensitivity`: `printed` 2 eta G / |D_n| (13), which holds for one local step, or `all-steps`, E times that.
-    """
-
-    epsilon: Epsilon
-    order: RenyiOrder = 2.0
-    delta: Annotated[float, Field(ge=1e-12, lt=1.0)] | None = None
-    calibration: Literal["printed", "dp-accounting"] = "printed"
+    epsilon: Epsilon = Field(description="epsilon of Renyi DP of this order for the whole run [nats]")
+    order: RenyiOrder = Field(default=2.0, description="order of Renyi DP, lambda of Li et al. 2025")
+    delta: Annotated[float, Field(ge=1e-12, lt=1.0)] | None = Field(
+        default=None,
+        description="delta; left out: what turns (order, epsilon) Renyi DP into (epsilon, delta) DP, 0.25 at order 2",
+    )
+    calibration: Literal["printed", "dp-accounting"] = Field(
+        default="printed",
+        description="noise as the paper prints it, or by dp-accounting for the same budget over all rounds",
+    )
 
     @property
     def stated_delta(self) -> float:

@@ -50,9 +50,11 @@ Level = Annotated[float, Field(ge=-150, le=150, allow_inf_nan=False)]
 class ValueRange(Frozen):
     """`start`, `start + step`, and so on up to and including `stop` [dB]."""
 
-    start: Level
-    stop: Level
-    step: Annotated[float, Field(gt=0, le=300, allow_inf_nan=False)] = 1.0
+    start: Level = Field(description="first value [dB]")
+    stop: Level = Field(description="last value [dB]")
+    step: Annotated[float, Field(gt=0, le=300, allow_inf_nan=False)] = Field(
+        default=1.0, description="distance of neighbouring values [dB]"
+    )
 
     @model_validator(mode="after")
     def _goes_up(self) -> ValueRange:
@@ -84,21 +86,27 @@ Values = Annotated[
 
 
 class StopConfig(Frozen):
-    """When a point has been measured enough; asked after every batch.
+    """End of the measurement of one point: after a batch with which every given target is reached, or at a limit."""
 
-    Every target that is given has to be reached: `bit_errors`, `packet_errors`, `relative_width` (width of the interval
-    of the bit error rate over the rate); given none, `packet_errors: 100` is meant. `max_bits` (payload bits of all
-    devices) and `max_seconds` (computing time of the point) end it earlier. After a point that saw no error among all
-    of `max_bits`, and in at least 1000 independent packets, higher values on the same curve are skipped unless
-    `skip_after_zero` is false.
-    """
-
-    bit_errors: Annotated[int, Field(ge=2, le=10_000_000, strict=True)] | None = None
-    packet_errors: Annotated[int, Field(ge=2, le=10_000_000, strict=True)] | None = None
-    relative_width: Annotated[float, Field(ge=0.001, le=10, allow_inf_nan=False)] | None = None
-    max_bits: Annotated[float, Field(ge=1, le=1e15, allow_inf_nan=False)] = 1e8
-    max_seconds: Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)] = 60.0
-    skip_after_zero: bool = True
+    bit_errors: Annotated[int, Field(ge=2, le=10_000_000, strict=True)] | None = Field(
+        default=None, description="bit errors to count"
+    )
+    packet_errors: Annotated[int, Field(ge=2, le=10_000_000, strict=True)] | None = Field(
+        default=None, description="packet errors to count; with no target at all, 100"
+    )
+    relative_width: Annotated[float, Field(ge=0.001, le=10, allow_inf_nan=False)] | None = Field(
+        default=None, description="width of the interval of the bit error rate over the rate"
+    )
+    max_bits: Annotated[float, Field(ge=1, le=1e15, allow_inf_nan=False)] = Field(
+        default=1e8, description="payload bits of all devices after which a point ends anyway [bit]"
+    )
+    max_seconds: Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)] = Field(
+        default=60.0, description="computing time after which a point ends anyway [s]"
+    )
+    skip_after_zero: bool = Field(
+        default=True,
+        description="skip higher values after a point without errors in max_bits and 1000 independent packets",
+    )
 
 
 class MeasureConfig(Frozen):
@@ -114,14 +122,20 @@ class MeasureConfig(Frozen):
     Under NOMA the power of a group counts as one. With `channel.cell` it is the value at the reference distance.
     """
 
-    over: Axis = "ebno_db"
-    values: Values
-    num_devices: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
+    over: Axis = Field(
+        default="ebno_db", description="quantity on the x axis [dB]: Eb/N0, Es/N0, or SNR over all antennas"
+    )
+    values: Values = Field(description="values of the axis [dB], a list or {start, stop, step}")
+    num_devices: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
+        default=1, description="devices that send at once"
+    )
     bits_per_batch: Literal["auto"] | Annotated[int, Field(ge=8, le=1 << 31, strict=True)] = Field(
         default="auto", description="payload bits per device in one batch, rounded up to whole packets"
     )
-    stop: StopConfig = StopConfig()
-    confidence: Annotated[float, Field(ge=0.5, le=0.9999)] = 0.95
+    stop: StopConfig = Field(default=StopConfig(), description="end of the measurement of one point")
+    confidence: Annotated[float, Field(ge=0.5, le=0.9999)] = Field(
+        default=0.95, description="confidence level of the intervals"
+    )
 
     @field_validator("values")
     @classmethod
@@ -159,15 +173,17 @@ class FigureConfig(Frozen):
     `beside` draws a second quantity, a theory's say, as a thin line through every curve's own settings.
     """
 
-    x: Word
-    y: Word
-    series: Word | tuple[Word, ...] = ()
-    panels: Word | None = None
-    where: dict[str, Any] = Field(default_factory=dict)
-    beside: Word | None = None
-    x_scale: Literal["linear", "log"] = "linear"
-    y_scale: Literal["linear", "log"] = "linear"
-    title: Line = ""
+    x: Word = Field(description="swept path on the x axis, or round, elapsed_s or spent_j")
+    y: Word = Field(description="metric on the y axis")
+    series: Word | tuple[Word, ...] = Field(default=(), description="swept path, or several: one curve per value")
+    panels: Word | None = Field(default=None, description="swept path: one panel per value")
+    where: dict[str, Any] = Field(
+        default_factory=dict, description="dotted path: value, or a list of values; only these sweep points are drawn"
+    )
+    beside: Word | None = Field(default=None, description="second quantity, such as a theory, as a thin line")
+    x_scale: Literal["linear", "log"] = Field(default="linear", description="scale of the x axis")
+    y_scale: Literal["linear", "log"] = Field(default="linear", description="scale of the y axis")
+    title: Line = Field(default="", description="title of the figure")
 
     @property
     def series_paths(self) -> tuple[str, ...]:
@@ -182,7 +198,9 @@ class PublishedConfig(Frozen):
     """Numbers that a paper prints at the settings `at`; where one of these is a list, `values` walk along it."""
 
     at: dict[str, Any] = Field(default_factory=dict, description="dotted path: value, or a list of values")
-    values: Number | tuple[Number, ...]
+    values: Number | tuple[Number, ...] = Field(
+        description="the printed number, or a number for each entry of the list in at"
+    )
 
 
 class TableConfig(Frozen):
@@ -191,38 +209,60 @@ class TableConfig(Frozen):
     `at` holds for all of them. `comparable: false` shows both without a difference and a verdict, and `note` says why.
     """
 
-    metric: Word
-    source: Annotated[str, Field(min_length=1, max_length=1000)]
-    published: tuple[PublishedConfig, ...]
-    at: dict[str, Any] = Field(default_factory=dict)
-    unit: Literal["as-measured", "percent"] = "as-measured"
+    metric: Word = Field(description="metric that is compared")
+    source: Annotated[str, Field(min_length=1, max_length=1000)] = Field(description="paper, with table or figure")
+    published: tuple[PublishedConfig, ...] = Field(description="printed numbers with their settings")
+    at: dict[str, Any] = Field(
+        default_factory=dict, description="dotted path: value; settings of all numbers of the table"
+    )
+    unit: Literal["as-measured", "percent"] = Field(
+        default="as-measured", description="percent: printed numbers are percentages, ours are shares"
+    )
     rounded_to: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="step of the last digit printed, 1 where 85 stands for 84.5 to 85.5"
     )
-    comparable: bool = True
-    title: Line = ""
-    note: Prose = ""
+    comparable: bool = Field(
+        default=True, description="false: no difference and no verdict, because the settings differ; note says how"
+    )
+    title: Line = Field(default="", description="title of the table")
+    note: Prose = Field(default="", description="a paragraph below the table")
 
 
 class ReportConfig(Frozen):
     """What the run ends with."""
 
-    figures: Annotated[tuple[FigureConfig, ...], Field(max_length=100)] = ()
-    tables: Annotated[tuple[TableConfig, ...], Field(max_length=100)] = ()
+    figures: Annotated[tuple[FigureConfig, ...], Field(max_length=100)] = Field(
+        default=(), description="figures of the page"
+    )
+    tables: Annotated[tuple[TableConfig, ...], Field(max_length=100)] = Field(
+        default=(), description="tables of published numbers beside ours"
+    )
     notes: Prose = Field(default="", description="a paragraph shown on the report page")
 
 
 class Scenario(Frozen):
     """A scenario file, or one point of its sweep (then `sweep` is empty)."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")]
-    description: Prose = ""
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")] = Field(
+        description="name of the study, of its default folder and of its page"
+    )
+    description: Prose = Field(
+        default="", description="what is compared, and which figure or table of which paper it is"
+    )
     label: Word = Field(default="", description="free text to tell sweep points apart; changes no number")
-    seed: Annotated[int, Field(ge=0, lt=1 << 64, strict=True)] = 0
-    trials: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = 100
-    link: LinkConfig = LinkConfig()
-    learning: LearningConfig = FlmcConfig()
-    privacy: Privacy = "none"
+    seed: Annotated[int, Field(ge=0, lt=1 << 64, strict=True)] = Field(
+        default=0, description="seed of all random numbers; the same seed gives the same numbers"
+    )
+    trials: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
+        default=100, description="independent repetitions of each sweep point, from which intervals are computed"
+    )
+    link: LinkConfig = Field(default=LinkConfig(), description="the radio link of the devices")
+    learning: LearningConfig = Field(
+        default=FlmcConfig(), description="the learning algorithm with data, model and codec"
+    )
+    privacy: Privacy = Field(
+        default="none", description="none, or a privacy mechanism with its epsilon or its budget for the run"
+    )
     measure: MeasureConfig | None = Field(default=None, description="error rates of the link alone: phyloop link")
     card: dict[str, Any] | None = Field(
         default=None, description="what phyloop verify expects of this scenario; changes no number"
@@ -233,8 +273,11 @@ class Scenario(Frozen):
     code: dict[str, Digest] = Field(
         default_factory=dict, description="SHA-256 of each plug-in and of own models; written by phyloop run"
     )
-    sweep: SweepBlock | list[SweepBlock] = Field(default_factory=dict)
-    report: ReportConfig = ReportConfig()
+    sweep: SweepBlock | list[SweepBlock] = Field(
+        default_factory=dict,
+        description="dotted paths with lists of values: each combination is a sweep point; zip: steps lists together",
+    )
+    report: ReportConfig = Field(default=ReportConfig(), description="figures, tables and notes of the report page")
 
     @property
     def mechanism(self) -> AnyPrivacyConfig | None:

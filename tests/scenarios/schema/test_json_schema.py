@@ -64,6 +64,13 @@ def test_wrong_keys_and_types_are_refused(text: str, schema: Draft202012Validato
     assert not schema.is_valid(data_of(text))
 
 
+def test_every_key_has_a_description(schema: Draft202012Validator) -> None:
+    parts = {"": schema.schema, **schema.schema["$defs"]}
+    keys = [(part, key, about) for part, one in parts.items() for key, about in one.get("properties", {}).items()]
+    assert len(keys) > 200
+    assert [(part, key) for part, key, about in keys if not about.get("description")] == []
+
+
 def data_of(text: str) -> Any:
     marked = parse_yaml(text, file="s.yaml")
     assert marked is not None
