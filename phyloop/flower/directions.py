@@ -84,6 +84,7 @@ class Uplink:
         if layout not in self._paths:
             config = self._settings.config(num_devices=self._senders.count, num_values=updates.shape[1])
             self._paths[layout] = build_path(self._settings, config=config, pieces=pieces_of(layout), updates=updates)
+        self._settings.refuse_beyond(self._round)
         seed = self._settings.scenario.seed
         context = UplinkContext(seed=seed, trials=(0,), round_index=self._round)
         arrived = self._paths[layout].send(updates, at, context=context)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from fl.config import Learning
 from fl.learning.fedavg import FedAvgConfig
+from fl.tasks.base import LearningError
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict
 from phy.engines.choice import with_engine
@@ -67,6 +68,14 @@ class Settings:
         for conflict in self._conflicts(config):
             raise ScenarioError(key=conflict.keys[0], problem=conflict.problem, remedy=conflict.remedy)
         return config.settled(link=self.link, privacy=self.privacy)
+
+    def refuse_beyond(self, round_index: int) -> None:
+        """Raise LearningError for a round beyond those that the privacy mechanism was asked to protect."""
+        rounds: int = getattr(self.scenario.learning, "rounds", 0)
+        if self.privacy is not None and round_index >= rounds:
+            raise LearningError(
+                f"privacy protects {rounds} rounds, and the app sends another; raise rounds in learning, or run fewer"
+            )
 
     def _conflicts(self, config: AppConfig) -> Iterator[Conflict]:
         yield from config.conflicts(link=self.link, privacy=self.privacy)

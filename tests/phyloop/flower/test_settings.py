@@ -1,0 +1,143 @@
+"""Schemes and privacy mechanisms of an `AirGrid`, and settings that it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+from flower_app import ERROR_FREE, FADING, FIXED, NODES, MemoryGrid, adds, arrays, instructions
+
+from fl.config.scheme import schemes
+from fl.models.federated import Piece
+from fl.schemes.coders.coder import Senders
+from fl.tasks.base import LearningError
+from fl.uplink.build import build_response
+from fl.uplink.transport import BitTransport
+from phy.config import LinkConfig
+from phy.engines.choice import with_engine
+from phy.fading.block_taps import UplinkContext
+from phyloop.flower import AirGrid
+from scenarios.schema.errors import ScenarioError
+
+SIZE = 600
+UPDATES = {
+    node: np.random.default_rng(number).normal(0.0, 0.1, SIZE).astype(np.float32) for number, node in enumerate(NODES)
+}
+ORDER = sorted(NODES)
+FLIPS = {"mechanism": "bit-flipping", "epsilon": 40.0, "kappa": 1.0, "channel": "agnostic"}
+LEARNING = {"rounds": 5, "local": {"clip": 1.0, "learning_rate": 0.1}}
+
+
+def received(air: AirGrid) -> np.ndarray:
+    """Return the updates that the server receives of all clients, `[K, M]`."""
+    replies = air.send_and_receive(instructions(arrays(w=np.zeros(SIZE, np.float32))))
+    own = {one.metadata.src_node_id: one.content.array_records["arrays"]["w"].numpy() for one in replies}
+    return np.stack([own[node] for node in ORDER])
+
+
+def aggregates(scheme: dict[str, Any], link: dict[str, Any], *, seed: int, rounds: int) -> list[np.ndarray]:
+    """Return what the scheme itself makes of the updates of all clients in each round."""
+    config, on_air = schemes.read(scheme), with_engine(LinkConfig.model_validate(link).resolve_digital())
+    coder = config.build(pieces=(Piece(name="w", shape=(SIZE,), offset=0),))
+    transport = BitTransport(
+        on_air, protection=build_response(config, link=on_air), num_devices=4, num_bits=config.upload_bits(SIZE)
+    )
+    devices, found = np.arange(4), []
+    for index in range(rounds):
+        context = UplinkContext(seed=seed, trials=(0,), round_index=index)
+        plan = transport.begin(context)
+        coder.begin(context, devices=devices, flip_rate=plan.observed.get("probed_low", np.zeros(4)))
+        payload = coder.encode(np.stack([UPDATES[node] for node in ORDER]), devices=devices, context=context)
+        arrived, _ = transport.send(payload, plan=plan, context=context)
+        factor = np.ones(4) if plan.factor is None else plan.factor
+        senders = Senders(devices=devices, context=context, weights=np.full(4, 0.25), factor=factor)
+        found.append(coder.aggregate(arrived, senders))
+    return found
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        {"name": "sign", "vote": "mean"},
+        {"name": "sign", "vote": "mean", "epsilon": 2.0},
+        {"name": "probit"},
+        {"name": "probit", "epsilon": 1.0, "l1_clip": 1.0, "channel": "native"},
+        {"name": "jopeq"},
+        {"name": "mvu"},
+    ],
+    ids=lambda scheme: "-".join(str(value) for value in scheme.values()),
+)
+def test_the_mean_of_the_clients_is_the_aggregate_of_the_scheme(scheme: dict[str, Any]) -> None:
+    air = AirGrid(MemoryGrid(adds(UPDATES)), link=FADING, scheme=scheme, seed=2)
+    for expected in aggregates(scheme, FADING, seed=2, rounds=3):
+        np.testing.assert_allclose(received(air).mean(axis=0), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_laplace_over_an_error_free_link_adds_its_noise() -> None:
+    scheme = {"name": "laplace", "epsilon": 3.0}
+    (expected,) = aggregates(scheme, ERROR_FREE, seed=2, rounds=1)
+    own = received(AirGrid(MemoryGrid(adds(UPDATES)), link=ERROR_FREE, scheme=scheme, seed=2)).mean(axis=0)
+    np.testing.assert_allclose(own, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_gaussian_noise_has_the_variance_of_the_mechanism() -> None:
+    privacy = {"mechanism": "gaussian", "epsilon": 10.0}
+    air = AirGrid(
+        MemoryGrid(adds(UPDATES)), link=ERROR_FREE, privacy=privacy, learning=LEARNING, samples=[100, 200, 400, 800]
+    )
+    noise = received(air) - np.stack([UPDATES[node] for node in ORDER])
+    spread = noise.std(axis=1)
+    # Sensitivity 2 eta G / |D_n|: twice the samples, half the noise.
+    np.testing.assert_allclose(spread[:-1] / spread[1:], 2.0, rtol=0.15)
+
+
+def test_bits_flip_at_the_rate_of_the_mechanism() -> None:
+    air = AirGrid(
+        MemoryGrid(adds(UPDATES)), link=ERROR_FREE, codec=FIXED, privacy=FLIPS, learning=LEARNING, samples=100
+    )
+    own = received(air)
+    (asked,) = set(air.link["flip_probability"])
+    assert 0.0 < asked < 0.5
+    # The first bit of a code is the sign: flipped, it moves a number of the bound 1 by 1.
+    moved = np.abs(own - np.stack([UPDATES[node] for node in ORDER])) > 0.75
+    assert 0.0 < moved.mean() < 2 * asked
+
+
+def test_a_budget_ends_with_its_rounds() -> None:
+    privacy = {"mechanism": "gaussian", "budget": {"epsilon": 20.0}}
+    learning = {**LEARNING, "rounds": 1}
+    air = AirGrid(MemoryGrid(adds(UPDATES)), link=ERROR_FREE, privacy=privacy, learning=learning, samples=100)
+    received(air)
+    with pytest.raises(LearningError, match=r"protects 1 rounds?, and the app sends another"):
+        received(air)
+
+
+REFUSED = [
+    ({"scheme": "cpa"}, "bits of all clients together"),
+    ({"scheme": {"name": "sign", "vote": "majority"}}, "bits of all clients together"),
+    ({"scheme": "median"}, "one update per client"),
+    ({"lost": "keep"}, "must be drop or previous"),
+    ({"link": {"channel": {"fading": "raylei"}}}, "link.channel.fading"),
+    ({"codec": {"name": "fixed-point", "bits": 3}}, "learning.codec"),
+    ({"link": {"access": "superposition"}}, "link.access"),
+    ({"privacy": {"mechanism": "gaussian", "epsilon": 1.0}, "learning": LEARNING}, "number of samples of each client"),
+    ({"privacy": {"mechanism": "gaussian", "epsilon": 1.0}, "samples": 9}, "learning.local.clip"),
+    (
+        {"privacy": {"mechanism": "gaussian", "epsilon": 1.0, "budget": {"epsilon": 9.0, "calibrate": False}}},
+        "only watches",
+    ),
+    ({"link": {**FADING, "channel": {"gain": [1.0, 2.0]}}}, "gain lists 2 devices"),
+    (
+        {"privacy": {"mechanism": "bit-flipping", "epsilon": 1.0, "kappa": 1.0}, "samples": 9, "learning": LEARNING},
+        "1e38",
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), REFUSED, ids=[words for _, words in REFUSED])
+def test_settings_that_cannot_serve_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ScenarioError, match=words):
+        received(AirGrid(MemoryGrid(adds(UPDATES)), **{"link": FADING, **settings}))
