@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from fl.config import Learning
 from fl.learning.fedavg import FedAvgConfig
@@ -16,6 +16,7 @@ from phy.config.conflict import Conflict
 from phy.engines.choice import with_engine
 from phy.links.conflicts import link_conflicts
 from privacy.config import UploadPrivacy
+from scenarios.schema.consistency.conflicts import check_consistency
 from scenarios.schema.errors import Mark, ScenarioError
 from scenarios.schema.loader import find_source, validate
 from scenarios.schema.schema import Scenario
@@ -58,15 +59,13 @@ class Settings:
     @property
     def privacy(self) -> UploadPrivacy | None:
         """The privacy mechanism, None without one."""
-        found: Any = self.scenario.privacy
-        return None if found == "none" else found
+        return cast(UploadPrivacy | None, self.scenario.mechanism)
 
     def config(self, *, num_devices: int, num_values: int) -> AppConfig:
         """Return the settings of learning for so many clients and values; ScenarioError where settings conflict."""
         written = {name: getattr(self.scenario.learning, name) for name in FedAvgConfig.model_fields}
         config = AppConfig(**{**written, "num_devices": num_devices, "values_per_client": num_values}).resolved()
-        for conflict in self._conflicts(config):
-            raise ScenarioError(key=conflict.keys[0], problem=conflict.problem, remedy=conflict.remedy)
+        check_consistency(self.scenario, where=lambda _: None, conflicts=self._conflicts(config))
         return config.settled(link=self.link, privacy=self.privacy)
 
     def refuse_beyond(self, round_index: int) -> None:

@@ -64,7 +64,7 @@ def aggregates(scheme: dict[str, Any], link: dict[str, Any], *, seed: int, round
         {"name": "sign", "vote": "mean"},
         {"name": "sign", "vote": "mean", "epsilon": 2.0},
         {"name": "probit"},
-        {"name": "probit", "epsilon": 1.0, "l1_clip": 1.0, "channel": "native"},
+        {"name": "probit", "epsilon": 1.0, "l1_clip": 1.0, "bound": "adaptive", "channel": "native"},
         {"name": "jopeq"},
         {"name": "mvu"},
     ],
