@@ -60,7 +60,7 @@ def _say_plan(checked: Check, plan: Plan, say: Callable[[str], None]) -> None:
     )
     say(
         f"one task at most: {cost.task_memory_bytes / 1e9:.1f} GB memory with the "
-        f"libraries (of {byte_size(space.limit.limit_bytes)}), {byte_size(cost.task_disk_bytes)} on disk"
+        f"libraries (of {byte_size(space.limit_bytes)}), {byte_size(cost.task_disk_bytes)} on disk"
     )
     for function in functions_of(plan):
         say(f"learning.model {function} is code of its own: run asks for --allow-code")

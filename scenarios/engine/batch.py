@@ -113,7 +113,8 @@ def compute(
     physics = "" if checkpoints is None else physics_json(scenario)
     results: list[TrialResult] = []
     incidents: list[Incident] = []
-    for trials in computed_together(job):
+    # Trials side by side share their work, and their checkpoints; others are computed one after the other.
+    for trials in [job.trials] if scenario.learning.side_by_side else [(trial,) for trial in job.trials]:
         if results and latest_s is not None and time.perf_counter() - started >= latest_s:
             break
         counted = _Counted(progress, trials, rounds=scenario.learning.rounds)
@@ -140,11 +141,6 @@ def compute(
         left=Job(point=job.point, trials=rest) if rest else None,
         incidents=tuple(incidents),
     )
-
-
-def computed_together(job: Job) -> list[tuple[int, ...]]:
-    """Trials of a job that share their work, and their checkpoints: all of them, or each on its own."""
-    return [job.trials] if job.point.scenario.learning.side_by_side else [(trial,) for trial in job.trials]
 
 
 class _Counted:

@@ -1,20 +1,21 @@
-"""Memory and disk that a plan needs, and the errors for a plan that does not fit."""
+"""Memory and disk that a plan needs, what there is of both, and the errors for a plan that does not fit."""
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from fl.config.learning import COMPILED_LINK_BYTES
 from scenarios.engine.batch import BATCH_BYTES, batch_size, trial_bytes
-from scenarios.engine.memory import OPTION, MemoryLimit, read_memory_limit
 from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.units import byte_size
 from scenarios.schema.schema import Scenario
 
+OPTION = "--memory-limit"
 LIBRARIES_BYTES = 720 << 20
 """Resident memory of a process before its first batch, most of it TensorFlow."""
 MAIN_PROCESS_BYTES = 400 << 20
@@ -23,6 +24,11 @@ MAIN_PROCESS_BYTES = 400 << 20
 _BYTES_STORED_PER_NUMBER = 6
 _DISK_KEPT_FREE = 16 << 20
 """Disk for the report and the log of the database."""
+_UNITS = {"B": 1} | {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", start=1)}
+_UNITS |= {f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", start=1)}
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([A-Za-z]{0,3})")
+_V2 = ("memory.max", "memory.current", "inactive_file")
+_V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,17 +76,18 @@ def process_bytes(scenario: Scenario, *, trials: int = 1) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """Memory `limit` of all processes that compute together; each has `process_bytes`, including the libraries."""
+    """Memory of all processes that compute together, and the source of that limit."""
 
-    limit: MemoryLimit
-    workers: int
+    limit_bytes: int
+    said_by: str
+    workers: int = 1
 
     @property
     def process_bytes(self) -> int:
-        """Memory of one process; beside several workers, the main process has its share."""
+        """Memory of one process, including the libraries; beside several workers, the main process has its share."""
         if self.workers == 1:
-            return self.limit.limit_bytes
-        return max(self.limit.limit_bytes - MAIN_PROCESS_BYTES, 0) // self.workers
+            return self.limit_bytes
+        return max(self.limit_bytes - MAIN_PROCESS_BYTES, 0) // self.workers
 
     @property
     def batch_bytes(self) -> int:
@@ -93,25 +100,75 @@ def room(memory_limit: str | None = None, *, workers: int = 1, elsewhere: bool =
 
     The memory of workers `elsewhere` is unknown: the option sets the memory of each, and without it there is no limit.
     """
-    if elsewhere and memory_limit is None:
-        return Room(limit=MemoryLimit(limit_bytes=1 << 62, said_by="unlimited memory"), workers=1)
-    return Room(limit=read_memory_limit(memory_limit), workers=1 if elsewhere else max(workers, 1))
+    workers = 1 if elsewhere else max(workers, 1)
+    if memory_limit is not None:
+        return Room(limit_bytes=read_bytes(memory_limit), said_by=OPTION, workers=workers)
+    if elsewhere:
+        return Room(limit_bytes=1 << 62, said_by="unlimited memory")
+    limit_bytes, said_by = free_memory()
+    return Room(limit_bytes=limit_bytes, said_by=said_by, workers=workers)
+
+
+def read_bytes(text: str) -> int:
+    """Return the bytes of text such as `4GB`, `3.5 GiB` or `500MB`. ScenarioError for other text."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or match[2].upper() not in _UNITS or float(match[1]) == 0.0:
+        problem, remedy = "must be a number of bytes above 0 with a unit", "write for example 4GB"
+        raise ScenarioError(problem=problem, remedy=remedy, key=OPTION, value=text)
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def free_memory(*, proc: Path = Path("/proc/self"), mounted: Path = Path("/sys/fs/cgroup")) -> tuple[int, str]:
+    """Return the available memory of this machine, or of its control group if that has less, and its source."""
+    import psutil
+
+    found = [(int(psutil.virtual_memory().available), "the available memory of this machine")]
+    for folder, names in _control_groups(proc, mounted):
+        if (left := _left_in(folder, *names)) is not None:
+            found.append((left, "the memory left in this process' control group"))
+    return min(found)
+
+
+def _control_groups(proc: Path, mounted: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
+    """Folders of the memory groups around the process, innermost first, and the names of their files.
+
+    Nothing on systems without control groups. In a container the path may be that on the host, while `mounted` shows
+    the group itself.
+    """
+    try:
+        groups = [line.split(":", 2) for line in (proc / "cgroup").read_text().splitlines()]
+    except (OSError, UnicodeError):
+        return
+    for _, controllers, path in groups:
+        if not controllers or "memory" in controllers.split(","):
+            top, names = (mounted / "memory", _V1) if controllers else (mounted, _V2)
+            inner = top / path.lstrip("/")
+            yield from ((folder, names) for folder in (inner, *inner.parents) if folder.is_relative_to(top))
+
+
+def _left_in(folder: Path, limit: str, usage: str, reclaimable: str) -> int | None:
+    """Bytes that a group may still take, None without a limit; the system can drop cached files."""
+    try:
+        allowed, used = (folder / limit).read_text().strip(), int((folder / usage).read_text())
+        if not allowed.isdigit() or int(allowed) >= 1 << 60:
+            return None
+        statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        return max(int(allowed) - used + int(statistics.get(reclaimable, 0)), 0)
+    except (OSError, ValueError):
+        return None
 
 
 def refuse_memory(scenarios: Iterable[Scenario], room: Room, *, file: Path) -> None:
     """ScenarioError unless the libraries and one trial of every scenario, alone, fit into a process."""
     needed, largest = max(((process_bytes(one), one) for one in scenarios), key=lambda one: one[0], default=(0, None))
-    if needed <= room.process_bytes:
+    if largest is None or needed <= room.process_bytes:
         return
-    limit = f"{room.limit.said_by} is {byte_size(room.limit.limit_bytes)}"
-    total, remedy = needed, ""
+    limit, total, remedy = f"{room.said_by} is {byte_size(room.limit_bytes)}", needed, ""
     if room.workers > 1:
-        limit = (
-            f"{room.limit.said_by} of {byte_size(room.limit.limit_bytes)} leaves each of {room.workers} "
-            f"{byte_size(room.process_bytes)}"
-        )
+        each = f"leaves each of {room.workers} {byte_size(room.process_bytes)}"
+        limit = f"{room.said_by} of {byte_size(room.limit_bytes)} {each}"
         total, remedy = MAIN_PROCESS_BYTES + room.workers * needed, ", take fewer --workers"
-    why = None if largest is None else largest.learning.held_at_once()
+    why = largest.learning.held_at_once()
     raise ScenarioError(
         problem=f"one trial needs about {byte_size(needed)} of memory, {limit}{'' if why is None else f': {why}'}",
         remedy=f"make the model or the number of devices smaller{remedy}, or give it {OPTION} "
@@ -123,10 +180,8 @@ def refuse_memory(scenarios: Iterable[Scenario], room: Room, *, file: Path) -> N
 def refuse_disk(counts: Iterable[tuple[Scenario, int]], folder: Path, *, file: Path) -> None:
     """ScenarioError unless so many tasks of each scenario fit on the disk of `folder`, which need not exist."""
     needed = sum(number * disk_bytes_of_task(scenario) for scenario, number in counts)
-    if needed == 0:
-        return
     free = shutil.disk_usage(next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())).free
-    if needed + _DISK_KEPT_FREE > free:
+    if needed and needed + _DISK_KEPT_FREE > free:
         raise ScenarioError(
             problem=f"the results need about {byte_size(needed)} of disk, {folder} has {byte_size(free)} free",
             remedy="free some, choose another disk with --out, or take fewer trials or rounds",

@@ -37,7 +37,7 @@ AS_USUAL = RunOptions()
 
 
 class ClusterLostError(Exception):
-    """The scheduler went away and did not come back in time; `str` of it is a sentence without its full stop."""
+    """The scheduler went away; `str` of it is a sentence without its full stop."""
 
 
 def refuse_impossible(options: RunOptions) -> None:

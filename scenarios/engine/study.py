@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from scenarios.schema.loader import LoadedScenario
     from scenarios.store.store import Store
 
+RUNS = Path("runs")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
@@ -51,8 +53,7 @@ class ReportPaths:
 class Outcome:
     """Result of a study: tasks planned, computed now, found done, failed; and the report.
 
-    - `notices`: sentences, without their full stop, on single tasks for the reader of a log;
-    - `complete`: everything was there already, report included, and nothing was written.
+    `notices`: sentences, without their full stop, on single tasks for the reader of a log.
     """
 
     planned: int
@@ -61,7 +62,6 @@ class Outcome:
     failed: int
     report: ReportPaths
     notices: tuple[str, ...] = ()
-    complete: bool = False
 
 
 class Study(ABC):
@@ -76,8 +76,6 @@ class Study(ABC):
     """What `Progress.start` counts."""
     done_words: ClassVar[str]
     """Words behind the number of finished tasks."""
-    fixed: ClassVar[bool] = False
-    """Tells that a study whose tasks are all stored has nothing to do or to show again."""
     name: str
     """Name of the scenario."""
     ids: Sequence[str]
@@ -131,11 +129,7 @@ class Study(ABC):
         """Body of a CSV file of `columns`, a piece at a time."""
 
 
-RUNS = Path("runs")
-
-
 def default_folder(loaded: LoadedScenario, kind: str) -> Path:
     """Folder of the results where the user names none; only learning runs have the plain name."""
-    learns = "learning" in loaded.document
-    plain = kind == "run" or (kind == "link" and not learns)
+    plain = kind == "run" or (kind == "link" and "learning" not in loaded.document)
     return RUNS / (loaded.scenario.name if plain else f"{loaded.scenario.name}-{kind}")

@@ -43,17 +43,8 @@ class Heartbeat:
         self._computing_since: float | None = None
         self._written = float("-inf")
         self._in_hand: dict[object, str] = {}
-        self._content: dict[str, Any] = {
-            "run": run,
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "started_at": utc_now(),
-            "state": "running",
-            "unit": unit,
-            "total": 0,
-            "restored": 0,
-            "done": 0,
-        }
+        self._content: dict[str, Any] = {"run": run, "pid": os.getpid(), "host": socket.gethostname(), "unit": unit}
+        self._content |= {"started_at": utc_now(), "state": "running", "total": 0, "restored": 0, "done": 0}
         self._write()
 
     def start(self, total: int) -> None:
@@ -68,7 +59,7 @@ class Heartbeat:
         self._now_and_then()
 
     def restored(self, units: int) -> None:
-        """So many more units were found done within a task that had begun."""
+        """So many more units were found in checkpoints."""
         self._content["restored"] += units
         self._now_and_then()
 

@@ -7,42 +7,26 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from scenarios.schema.errors import ScenarioError
 
 
-class Replacement:
-    """A file written beside `path` and renamed onto it when whole; after an error nothing is left.
-
-    A class, not a generator, so that errors of the body pass through untouched.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        self._file: IO[bytes] | None = None
-
-    def __enter__(self) -> IO[bytes]:
-        self._file = self._temporary.open("wb")
-        return self._file
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._file is not None  # entered
-        try:
-            self._file.close()
-            if error is None:
-                self._temporary.replace(self._path)
-        finally:
-            self._temporary.unlink(missing_ok=True)
+@contextmanager
+def replacement(path: Path) -> Iterator[IO[bytes]]:
+    """A file written beside `path` and renamed onto it when whole; after an error nothing is left."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def replace_text(path: Path, text: str) -> Path:
     """Write `text` into the file `path`, whole or not at all; returns `path`."""
-    with Replacement(path) as file:
+    with replacement(path) as file:
         file.write(text.encode(errors="surrogateescape"))
     return path
 
@@ -56,11 +40,8 @@ def writing(folder: Path, what: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
-        raise ScenarioError(
-            file=folder,
-            problem=f"{what} cannot be written here ({error.strerror})",
-            remedy="choose a folder on a writable disk",
-        ) from error
+        problem, remedy = f"{what} cannot be written here ({error.strerror})", "choose a folder on a writable disk"
+        raise ScenarioError(file=folder, problem=problem, remedy=remedy) from error
 
 
 def file_name(text: str) -> str:

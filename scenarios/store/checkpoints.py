@@ -26,7 +26,7 @@ from fl.checkpoints import Saved, State
 from scenarios.files.log import event, logger
 from scenarios.files.plain_files import fits, open_plain
 from scenarios.files.provenance import PACKAGES, find_version
-from scenarios.files.replacement import Replacement
+from scenarios.files.replacement import replacement
 from scenarios.plan.identity import canonical_json, task_id
 from scenarios.store.blobs import BlobError, about_of, pack_parts, unpack
 
@@ -77,7 +77,8 @@ class TaskCheckpoints:
     @property
     def digest(self) -> str:
         """The first part of the files' names."""
-        return digest_of(self.physics, self.trials)
+        text = canonical_json({"physics": self.physics, "trials": list(self.trials), "version": VERSION})
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def saved(self) -> Iterator[Saved]:
         """See `fl.checkpoints.Checkpoints.saved`; files that are not whole, or another version's, are left out."""
@@ -123,9 +124,8 @@ class TaskCheckpoints:
         except OSError as error:
             if folder not in _unwritable:
                 _unwritable.add(folder)
-                says = "%s cannot be kept in %s (%s); they go on, and begin anew after an interruption"
                 fields = event("checkpoint-failed", trials=trials, reason=str(error))
-                _log.warning(says, f"checkpoints of {self._trials}", folder, error.strerror or error, extra=fields)
+                _log.warning("checkpoints cannot be kept in %s (%s); the run goes on", folder, error, extra=fields)
         else:
             seconds = round(time.monotonic() - self._asked_s, 3)
             fields = event("checkpoint-saved", rounds=rounds_done, trials=trials, seconds=seconds)
@@ -153,22 +153,18 @@ class TaskCheckpoints:
         }
 
 
-def digest_of(physics: str, trials: Sequence[int]) -> str:
-    """Return the name of the files of trials that are computed together."""
-    text = canonical_json({"physics": physics, "trials": list(trials), "version": VERSION})
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def discard(folder: Path, *, tasks: Collection[str], torn: bool = False) -> None:
+    """Delete the files of `tasks`, whose results are stored, and those that cannot be read.
 
-
-def discard(folder: Path, *, tasks: Collection[str], digests: Collection[str] = (), torn: bool = False) -> None:
-    """Delete the files of `tasks`, whose results are stored, and those named by `digests` whatever is in them.
-
-    `torn`: files that killed processes left half written go as well; no other process may be at work. Files that
-    cannot be read are left where they are: they may be another version's.
+    `torn`: files that killed processes left half written go as well; no other process may be at work.
     """
     for path in _checkpoints_in(folder):
-        # Trials that were begun again in smaller groups have files of other names.
-        with suppress(BlobError, OSError, LookupError, TypeError):
-            if path.name.split(".")[0] in digests or set(read_about(path)["tasks"]) <= set(tasks):
+        with suppress(OSError):
+            try:
+                finished = set(read_about(path)["tasks"]) <= set(tasks)
+            except (BlobError, LookupError, TypeError):
+                finished = True
+            if finished:
                 path.unlink()
     with suppress(OSError):
         for path in folder.glob(".*.ckpt.*.tmp") if torn else ():
@@ -194,7 +190,7 @@ def write_checkpoint(path: Path, *, about: Mapping[str, Any], state: State) -> N
     text = json.dumps(state, default=place_of)
     # Not deflated: weights hardly shrink, and a checkpoint must not hold up the rounds.
     parts = pack_parts(arrays, about={"version": VERSION, "about": dict(about), "state": text}, compress=False)
-    with Replacement(path) as file:
+    with replacement(path) as file:
         file.writelines(parts)
 
 

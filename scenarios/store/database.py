@@ -20,7 +20,7 @@ from typing import Any
 
 from scenarios.files.plain_files import DATABASE, JOURNAL, LOCK
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.blobs import Arrays, Part, about_of, pack, pack_parts, unpack
+from scenarios.store.blobs import Part, about_of, pack, unpack
 
 STORE_VERSION = 6
 PAGE = 8192
@@ -83,10 +83,13 @@ def create(path: Path, identity: Mapping[str, Any]) -> None:
     with closing(_connect(new, mode="rwc")) as database:
         database.execute(f"PRAGMA page_size = {PAGE}")
         database.execute("BEGIN")
-        settings = (f"PRAGMA application_id = {APPLICATION_ID}", f"PRAGMA user_version = {STORE_VERSION}")
-        for statement in (*_TABLES, *settings):
+        for statement in (
+            *_TABLES,
+            f"PRAGMA application_id = {APPLICATION_ID}",
+            f"PRAGMA user_version = {STORE_VERSION}",
+        ):
             database.execute(statement)
-        put(database, 1, {"records": {"store": identity}})
+        put(database, 1, pack({}, about={"records": {"store": identity}}))
         database.execute("COMMIT")
     if path.name == DATABASE:
         path.with_name(JOURNAL).unlink(missing_ok=True)  # of a database that was moved away
@@ -189,21 +192,16 @@ def _copy_verified(source: sqlite3.Connection, target: sqlite3.Connection) -> No
             front, data = read_bytes(source, number)
             unpack(front, data)
             kept += 1
-            put_packed(target, kept, front, data)
+            put(target, kept, front, data)
 
 
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def put(database: sqlite3.Connection, number: int, about: Mapping[str, Any], arrays: Arrays | None = None) -> None:
-    """Write a row and the seal, within a transaction of the caller's. ValueError for what no blob can hold."""
-    front, *parts = pack_parts(arrays or {}, about=about)
-    put_packed(database, number, front, b"".join(parts))
-
-
-def put_packed(database: sqlite3.Connection, number: int, front: Part, data: bytes) -> None:
-    """Write a row from the bytes of its blob, and the seal."""
+def put(database: sqlite3.Connection, number: int, front: Part, *parts: Part) -> None:
+    """Write a row from the parts of its blob, and the seal, within a transaction of the caller's."""
     database.execute("INSERT INTO fronts VALUES (?, ?)", (number, front))
+    data = b"".join(parts)
     for part, start in enumerate(range(0, len(data), MOST_PART)):
         row = (number << PART_BITS) + part, data[start : start + MOST_PART]
         database.execute("INSERT INTO parts VALUES (?, ?)", row)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
@@ -23,7 +23,7 @@ from scenarios.files.provenance import Provenance, utc_now
 from scenarios.files.replacement import writing
 from scenarios.schema.errors import ScenarioError
 from scenarios.store import database as file
-from scenarios.store.blobs import Blob, unpack
+from scenarios.store.blobs import Blob, pack_parts, unpack
 from scenarios.store.database import DamagedStoreError, damaged, is_damage, telling_damage
 from scenarios.store.rows import NewBatch, Planned, RunRecord, SavedScenario, Status, StoredTask, tasks_of
 from scenarios.store.trials import SeriesTable, accounts_of, alike, arrays_of, table_of
@@ -243,15 +243,12 @@ class Store:
         self.add(records={f"{_RUN}{number:06d}": asdict(run)})
         return number
 
-    def note_plan(self, run: int, planned: Planned) -> None:
-        """Keep the plan of invocation `run`."""
-        self._note_run(run, planned=asdict(planned))
-
     def finish_run(self, run: int, *, status: str = "done", failure: str | None = None) -> None:
         """Note how invocation `run` ended: done, interrupted, or failed with this error."""
-        self._note_run(run, finished_at=utc_now(), status=status, failure=failure)
+        self.note_run(run, finished_at=utc_now(), status=status, failure=failure)
 
-    def _note_run(self, run: int, **changes: Any) -> None:
+    def note_run(self, run: int, **changes: Any) -> None:
+        """Change the record of invocation `run`; a plan is given as plain values."""
         key = f"{_RUN}{run:06d}"
         self.add(records={key: {**self._records[key], **changes}})
 
@@ -315,9 +312,20 @@ class Store:
         """
         now = utc_now()
         rows = [(one.as_about(now), one.arrays) for one in batches] + ([({"records": records}, {})] if records else [])
-        with self._transaction() as database:
+        database = self._connection
+        try:
+            database.execute("BEGIN IMMEDIATE")
             for number, (about, arrays) in enumerate(rows, self._rows + 1):
-                file.put(database, number, about, arrays)
+                file.put(database, number, *pack_parts(arrays, about=about))
+            database.execute("COMMIT")
+        except BaseException as error:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+            if is_damage(error):
+                raise damaged(self.path, error) from error
+            if isinstance(error, sqlite3.OperationalError | sqlite3.DataError):
+                raise file.unwritable(self.path, error) from error
+            raise
         for about, _ in rows:
             self._take(json.loads(json.dumps(about)))
 
@@ -328,22 +336,6 @@ class Store:
         self.history += tasks
         self.tasks.update((task.task_id, task) for task in tasks)
         self._records.update(about.get("records", {}))
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All statements of the block, or after any error none of them."""
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            yield self._connection
-            self._connection.execute("COMMIT")
-        except BaseException as error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            if is_damage(error):
-                raise damaged(self.path, error) from error
-            if isinstance(error, sqlite3.OperationalError | sqlite3.DataError):
-                raise file.unwritable(self.path, error) from error
-            raise
 
 
 def _refuse_other(folder: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.engine.study import ReportPaths, Study
-from scenarios.files.replacement import Replacement, writing
+from scenarios.files.replacement import replacement, writing
 from scenarios.report.tables.table import csv_row
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError
 from scenarios.schema.loader import LoadedScenario, validate
@@ -63,7 +63,7 @@ def export(study: Study, folder: Path, out: Path) -> tuple[Path, ...]:
         with writing(out, "CSV files"):
             for name, columns in study.columns().items():
                 paths.append(out / name)
-                with Replacement(out / name) as file:
+                with replacement(out / name) as file:
                     file.write(csv_row(columns).encode())
                     for text in study.rows(store, name):
                         file.write(text.encode())

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from scenarios.engine.batch import BATCH_BYTES, Engine, Finished, InProcess, Job, batch_size, computed_together
+from scenarios.engine.batch import BATCH_BYTES, Engine, Finished, InProcess, Job, batch_size
 from scenarios.engine.limits import Room, refuse_disk, refuse_memory
 from scenarios.engine.limits import room as make_room
 from scenarios.engine.options import RunOptions
@@ -25,7 +25,7 @@ from scenarios.report.rows import silent_trials
 from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.tables import KEYS, columns_of, rows_of
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
-from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, digest_of, discard
+from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, discard
 from scenarios.store.store import Store
 from scenarios.studies.folders import stored_scenario
 
@@ -41,7 +41,6 @@ class LearningStudy(Study):
     store = Store
     units = "trial-rounds"
     done_words = "tasks stored"
-    fixed = True
 
     def __init__(
         self, loaded: LoadedScenario, plan: Plan, *, engine: Engine | None = None, room: Room | None = None
@@ -101,10 +100,7 @@ class LearningStudy(Study):
             seconds=results.seconds,
             replace_failed=True,
         )
-        if (checkpoints := store.folder / CHECKPOINTS).is_dir():
-            text = physics_json(job.point.scenario)
-            digests = {digest_of(text, trials) for trials in computed_together(job)}
-            discard(checkpoints, digests=digests, tasks={ids[trial] for trial in job.trials})
+        discard(store.folder / CHECKPOINTS, tasks={ids[trial] for trial in job.trials})
         self._log_stored(results)
         if results.left is None:
             progress.settled(_key(job))
@@ -118,10 +114,7 @@ class LearningStudy(Study):
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         found = f", {outcome.found} found done" if outcome.found else ""
-        if outcome.complete:
-            print(f"all {outcome.planned} tasks are finished: 0 computed{found}; phyloop report draws figures again")
-        else:
-            print(f"{outcome.planned} tasks: {outcome.computed} computed{found} in {seconds:.0f} s")
+        print(f"{outcome.planned} tasks: {outcome.computed} computed{found} in {seconds:.0f} s")
         if outcome.failed:
             print(
                 f"phyloop: {outcome.failed} of {outcome.planned} tasks failed; the report names them and why, and "

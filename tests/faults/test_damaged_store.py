@@ -10,7 +10,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,7 +57,7 @@ def fill(folder: Path) -> None:
         store.save_scenario(yaml="name: demo", root={"name": "demo", "trials": TRIALS})
         run = store.record_run(PROVENANCE)
         there = set(store.statuses(IDS))
-        store.note_plan(run, Planned(tasks=len(IDS), found=len(there)))
+        store.note_run(run, planned=asdict(Planned(tasks=len(IDS), found=len(there))))
         for point in range(POINTS):
             some = {f"task{point}-{trial}": a_trial(point, trial) for trial in range(TRIALS)}
             if missing := {task: result for task, result in some.items() if task not in there}:

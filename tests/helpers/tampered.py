@@ -54,7 +54,7 @@ def change_record(folder: Path, key: str, value: object) -> None:
     """Add a record in the place of an earlier one."""
     with opened(folder) as database:
         (last,) = database.execute("SELECT max(id) FROM fronts").fetchone()
-        put(database, last + 1, {"records": {key: value}})
+        put(database, last + 1, pack({}, about={"records": {key: value}}))
 
 
 def change_row(folder: Path, number: int, about: Any) -> None:

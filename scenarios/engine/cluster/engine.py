@@ -20,7 +20,7 @@ from fl.results import TrialResult
 from scenarios.engine.batch import LATEST_S, Finished, Job
 from scenarios.engine.cluster.compatibility import versions
 from scenarios.engine.cluster.connection import own_workers, running_scheduler
-from scenarios.engine.cluster.task import Answer, Order, physics_digest, run_order, written
+from scenarios.engine.cluster.task import Answer, Order, run_order, written
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.options import ClusterLostError
 from scenarios.engine.study import Progress
@@ -97,7 +97,7 @@ class _Dispatch:
         self._tickets, self._keys = count(), count()
         self._flights: dict[int, _Flight] = {}
         self._again: deque[_Flight] = deque()
-        self._texts: dict[int, tuple[str, str]] = {}
+        self._texts: dict[int, str] = {}
         self._workers, self._counted = 1, float("-inf")
 
     def run(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
@@ -146,12 +146,10 @@ class _Dispatch:
     def _order(self, flight: _Flight) -> Order:
         point = flight.job.point
         if point.index not in self._texts:
-            self._texts[point.index] = (written(point.scenario), physics_digest(point.scenario))
-        text, physics = self._texts[point.index]
+            self._texts[point.index] = written(point.scenario)
         return {
             "plugins": send_plugins(point.scenario.plugins),
-            "scenario": text,
-            "physics": physics,
+            "scenario": self._texts[point.index],
             "trials": flight.job.trials,
             "latest_s": LATEST_S,
             "checkpoints": self._checkpoints,

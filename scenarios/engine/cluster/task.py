@@ -5,7 +5,6 @@ Runs in a process of its own, one order at a time.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -25,7 +24,6 @@ from scenarios.engine.failures import Incident
 from scenarios.engine.study import Progress
 from scenarios.files.log import our_logger
 from scenarios.files.provenance import find_cpu_model
-from scenarios.plan.identity import physics_json
 from scenarios.plan.points import Point
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import resolved_data, validate_quickly
@@ -37,9 +35,8 @@ from scenarios.store.checkpoints import CheckpointPolicy
 class Order(TypedDict):
     """What a worker is asked for; its scenario is JSON, which a worker of any version can read and refuse.
 
-    - `scenario`: JSON of the point as resolved; `physics`: SHA-256 of what determines its numbers;
+    - `scenario`: JSON of the point as resolved; `trials`: their numbers within the point;
     - `plugins`: see `scenarios.schema.plugins.send_plugins`;
-    - `trials`: their numbers within the point;
     - `latest_s`, `checkpoints`: see `scenarios.engine.batch.compute`; the folder is used where the worker has it;
     - `versions`: see `scenarios.engine.cluster.compatibility`;
     - `topic`, `ticket`, `every_s`: where rounds are told, under which number, and how seldom;
@@ -47,7 +44,6 @@ class Order(TypedDict):
     """
 
     scenario: str
-    physics: str
     plugins: dict[str, dict[str, Any]]
     trials: Sequence[int]
     latest_s: float | None
@@ -84,12 +80,6 @@ def run_order(order: Order) -> Answer:
     worker, scenario = get_worker(), scenario_from(order["scenario"])
     refuse_other_versions(order["versions"], versions(), address=worker.address)
     refuse_threads(worker.state.nthreads, address=worker.address)
-    if physics_digest(scenario) != order["physics"]:
-        raise ScenarioError(
-            file=f"worker {worker.address}",
-            problem="reads the scenario otherwise than this process, and would compute other numbers",
-            remedy="install the same versions of all packages on both (pip freeze tells them)",
-        )
     told = Told(order)
     _start()
     with _logged_at_client(told, level=order["log_level"]):
@@ -181,11 +171,6 @@ def written(scenario: Scenario) -> str:
 def scenario_from(text: str) -> Scenario:
     """Return the scenario of an order."""
     return validate_quickly(json.loads(text))
-
-
-def physics_digest(scenario: Scenario) -> str:
-    """Return the SHA-256, in hex, of what determines the numbers of a point."""
-    return hashlib.sha256(physics_json(scenario).encode()).hexdigest()
 
 
 def introduce(dask_worker: Worker) -> dict[str, Any]:

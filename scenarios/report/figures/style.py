@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.files.replacement import Replacement
+from scenarios.files.replacement import replacement
 from scenarios.schema.labels.labels import format_value, value_names
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def write_picture(figure: Figure, stem: Path, *, title: str = "", caption: str =
     """Write `figure` as PNG (150 dpi) and SVG beside each other, each whole or not."""
     png, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg"))
     for path in (png, svg):
-        with Replacement(path) as file:
+        with replacement(path) as file:
             file.write(render(figure, path.suffix[1:]))
     return FigureFiles(title=title, caption=caption, png=png, svg=svg)
 

@@ -13,8 +13,16 @@ from learning_run import run_scenario
 
 from scenarios.cli.check import check_scenario
 from scenarios.engine.batch import batch_size
-from scenarios.engine.limits import disk_bytes_of_task, estimate, process_bytes, refuse_disk, refuse_memory, room
-from scenarios.engine.memory import free_memory, read_memory_limit
+from scenarios.engine.limits import (
+    disk_bytes_of_task,
+    estimate,
+    free_memory,
+    process_bytes,
+    read_bytes,
+    refuse_disk,
+    refuse_memory,
+    room,
+)
 from scenarios.engine.options import RunOptions
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
@@ -32,9 +40,8 @@ def plan_of(name: str, **changes: Any) -> Plan:
     [("4GB", 4 * 10**9), ("3.5 GiB", 7 << 29), ("500mb", 5 * 10**8), (" 2tb ", 2 * 10**12), ("1000000B", 10**6)],
 )
 def test_a_memory_limit_is_read_with_its_unit(text: str, number: int) -> None:
-    found = read_memory_limit(text)
-    assert found.limit_bytes == number
-    assert found.said_by == "--memory-limit"
+    assert read_bytes(text) == number
+    assert room(text).said_by == "--memory-limit"
 
 
 @pytest.mark.parametrize(
@@ -42,32 +49,28 @@ def test_a_memory_limit_is_read_with_its_unit(text: str, number: int) -> None:
 )
 def test_another_memory_limit_is_refused(text: str) -> None:
     with pytest.raises(ScenarioError, match=r"write for example 4GB\.$"):
-        read_memory_limit(text)
+        read_bytes(text)
 
 
 def test_without_an_option_the_free_memory_counts() -> None:
     import psutil
 
-    found = free_memory()
-    assert 0 < found.limit_bytes <= psutil.virtual_memory().total
-    assert read_memory_limit(None).said_by == found.said_by
+    limit_bytes, said_by = free_memory()
+    assert 0 < limit_bytes <= psutil.virtual_memory().total
+    assert room(None).said_by == said_by
 
 
 def group(folder: Path, *, version: int, limit: str, used: int, cache: int = 0) -> Path:
     """What Linux tells a process of its control group, in files of our own."""
-    proc, mounted = folder / "proc", folder / "mounted"
-    inner = mounted / "jobs" / "one"
-    inner.mkdir(parents=True)
+    proc, mounted = folder / "proc", folder / "mounted" / ("memory" if version == 1 else "")
+    (mounted / "jobs" / "one").mkdir(parents=True)
     proc.mkdir()
     if version == 2:
         (proc / "cgroup").write_text("0::/jobs/one\n")
-        kind = "- cgroup2 cgroup2 rw"
         names = ("memory.max", "memory.current", "inactive_file")
     else:
         (proc / "cgroup").write_text("9:name=systemd:/\n4:memory:/jobs/one\n0::/\n")
-        kind = "- cgroup cgroup rw,memory"
         names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-    (proc / "mountinfo").write_text(f"22 1 0:21 / /proc rw - proc proc rw\n31 1 0:27 / {mounted} rw,nosuid {kind}\n")
     (mounted / "jobs" / names[0]).write_text(f"{limit}\n")
     (mounted / "jobs" / names[1]).write_text(f"{used}\n")
     (mounted / "jobs" / "memory.stat").write_text(f"anon 5\n{names[2]} {cache}\n")
@@ -77,16 +80,16 @@ def group(folder: Path, *, version: int, limit: str, used: int, cache: int = 0) 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_control_group_around_the_process_counts(version: int, tmp_path: Path) -> None:
     proc = group(tmp_path, version=version, limit="50000000", used=30_000_000, cache=10_000_000)
-    found = free_memory(proc=proc)
-    assert found.limit_bytes == 30_000_000  # what is cached of files gives way
-    assert "control group" in found.said_by
+    limit_bytes, said_by = free_memory(proc=proc, mounted=tmp_path / "mounted")
+    assert limit_bytes == 30_000_000  # what is cached of files gives way
+    assert "control group" in said_by
 
 
 @pytest.mark.parametrize(("version", "limit"), [(2, "max"), (1, str((1 << 63) - 4096)), (2, "nonsense")])
 def test_a_control_group_without_a_limit_does_not_count(version: int, limit: str, tmp_path: Path) -> None:
-    found = free_memory(proc=group(tmp_path, version=version, limit=limit, used=1))
-    assert found.said_by == "the available memory of this machine"
-    assert free_memory(proc=tmp_path / "nowhere").said_by == found.said_by
+    proc = group(tmp_path, version=version, limit=limit, used=1)
+    for one in (proc, tmp_path / "nowhere"):
+        assert free_memory(proc=one, mounted=tmp_path / "mounted")[1] == "the available memory of this machine"
 
 
 def test_a_trial_that_does_not_fit_is_refused_with_the_numbers_and_the_remedy() -> None:

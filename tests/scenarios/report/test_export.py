@@ -12,7 +12,7 @@ from fake_runs import ids_of, make_plan, make_trial, store_trials
 from learning_run import export
 from tidy_frames import bursts_table, link_table, metrics_table, privacy_table, rounds_table
 
-from scenarios.files.replacement import Replacement
+from scenarios.files.replacement import replacement
 from scenarios.plan.points import Plan
 from scenarios.report.tables.tables import columns_of
 from scenarios.schema.errors import ScenarioError
@@ -109,7 +109,7 @@ def test_an_error_amid_writing_leaves_the_old_file_and_nothing_else(tmp_path: Pa
     (tmp_path / "table.csv").write_text("old")
 
     def write_half() -> None:
-        with Replacement(tmp_path / "table.csv") as file:
+        with replacement(tmp_path / "table.csv") as file:
             file.write(b"half of the new")
             raise ScenarioError(problem="p", remedy="r")
 
