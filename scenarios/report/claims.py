@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -255,11 +257,11 @@ LEAD = (
 )
 
 
-def claim_parts(store: Store, plan: Plan, *, task_ids: TaskIds, folder: str) -> list[Part]:
+def claim_parts(store: Store, plan: Plan, *, task_ids: TaskIds, folder: Path) -> list[Part]:
     """Claims of every point of which something protected was released, with their footnotes; nothing without one."""
     if not _protected(store, plan, task_ids):
         return []
-    lead = Part(soft=f"{LEAD}`phyloop privacy {folder}`.")
+    lead = Part(soft=f"{LEAD}`phyloop privacy {shlex.quote(str(folder))}`.")
     if len(plan.points) > MOST_POINTS:
         return [lead, Part(text=f"{len(plan.points)} points are left to the command.")]
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,6 +11,7 @@ from typing import get_args
 from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan
+from scenarios.report import rows
 from scenarios.report.claims import claim_parts
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import write_figures
@@ -19,17 +19,6 @@ from scenarios.report.figures.images import draw_attacks, draw_partitions
 from scenarios.report.figures.round_curves import over_rounds
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
 from scenarios.report.published import read_published, write_published
-from scenarios.report.rows import (
-    INDEPENDENT,
-    bursts_rows,
-    draw_runs,
-    metrics_rows,
-    privacy_table,
-    rates_rows,
-    read_bursts,
-    read_privacy,
-    silent_trials,
-)
 from scenarios.report.settings import links_on_air, setting_in_words, settings_cells
 from scenarios.report.tables.table import Table
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
@@ -64,14 +53,15 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
     planned = len(plan.points) * plan.trials
     done, failed = sum(s.done for s in summaries), sum(s.failed for s in summaries)
     missing = planned - done - failed
-    silent = silent_trials(store, plan, task_ids=task_ids)
+    silent = rows.silent_trials(store, plan, task_ids=task_ids)
+    silence = [Part(items=[("", f"{one}.") for one in silent[:MOST_LINES]])] if silent else []
+    if len(silent) > MOST_LINES:
+        silence.append(Part(soft=f"The first {MOST_LINES} of {len(silent)} trials."))
+    uploads = "One simple attack. Where it fails, a better one may not: a failure is no proof of privacy."
     sections: dict[str, Sequence[Part]] = {
-        "Rounds in which nothing arrived or was sent": list(_lines([("", f"{one}.") for one in silent])),
+        "Rounds in which nothing arrived or was sent": silence,
         "Figures": pictures(figures, numbered=True),
-        "What an attacker makes of uploads": _after(
-            "One simple attack. Where it fails, a better one may not: a failure is no proof of privacy.",
-            pictures(attacks),
-        ),
+        "What an attacker makes of uploads": [Part(soft=uploads), *pictures(attacks)] if attacks else [],
         "Beside the published numbers": [
             part
             for one in published
@@ -81,23 +71,21 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
         "Results per point": _table(
             "Mean over whole trials [95 % t interval of the mean]; without brackets a single trial. "
             "Empty: not measured.",
-            metrics_rows(plan, summaries),
+            rows.metrics_rows(plan, summaries),
         )
         or [Part(text="No trial is finished yet.")],
         "What the radio measured": _table(
             "Counts over all devices, rounds and whole trials; rate [95 % Clopper-Pearson interval, which takes errors "
             "as independent]; without an error only its upper limit.",
-            rates_rows(plan, summaries),
+            rows.rates_rows(plan, summaries),
         ),
         "What privacy asked for": _table(
             "Per device, over all rounds of a trial. Every ε stands beside the accountant it comes from: Theorem 1 of "
             "Li et al. 2025 weighs bits by their significance and averages over neighbours, which is no worst case. "
             "κ measured by (26) stands beside a given one.",
-            privacy_table(plan, summaries, tuple(read_privacy(store, plan, task_ids=task_ids))),
+            rows.privacy_table(store, plan, summaries, task_ids=task_ids),
         ),
-        "Privacy: published and proved claims": claim_parts(
-            store, plan, task_ids=task_ids, folder=shlex.quote(str(folder))
-        ),
+        "Privacy: published and proved claims": claim_parts(store, plan, task_ids=task_ids, folder=folder),
         "How errors lie together": list(_bursts(store, plan, task_ids)),
         "Failed trials": list(_failures(store, plan, task_ids, summaries)),
     }
@@ -119,50 +107,39 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
     return replace(write_page(folder, page, store=store, figures=(*figures, *partitions, *attacks)), tables=tables)
 
 
-def _after(soft: str, parts: list[Part]) -> list[Part]:
-    return [Part(soft=soft), *parts] if parts else []
-
-
 def _table(soft: str, table: Table) -> list[Part]:
     return [Part(soft=soft, table=table)] if table.rows else []
 
 
-def _lines(items: Sequence[tuple[str, str]]) -> Iterator[Part]:
-    if items:
-        yield Part(items=items[:MOST_LINES])
-    if len(items) > MOST_LINES:
-        yield Part(soft=f"The first {MOST_LINES} of {len(items)} trials.")
-
-
 def _bursts(store: Store, plan: Plan, task_ids: TaskIds) -> Iterator[Part]:
-    bursts = read_bursts(store, plan, task_ids=task_ids)
+    bursts = rows.read_bursts(store, plan, task_ids=task_ids)
     if not bursts:
         return
     verdicts = [(setting_in_words(plan, one.point), one.sentence) for one in bursts]
-    yield Part(soft=f"Against independent flips at each device's mean rate over all rounds and trials. {INDEPENDENT}")
+    against = "Against independent flips at each device's mean rate over all rounds and trials."
+    yield Part(soft=f"{against} {rows.INDEPENDENT}")
     yield Part(items=verdicts, fold="In words, point by point" if len(verdicts) > MOST_VERDICTS else "")
-    yield Part(table=bursts_rows(plan, bursts))
-    if (svg := draw_runs(plan, bursts)) is not None:
-        yield Part(
-            head="Wrong bits in a row",
-            soft="Marks: share of runs by their length, as measured. Dashed: independent flips at the same rates. At "
-            "most six points, those whose runs exceed independent ones most.",
-            image=data_uri(svg),
+    yield Part(table=rows.bursts_rows(plan, bursts))
+    if (svg := rows.draw_runs(plan, bursts)) is not None:
+        soft = (
+            "Marks: share of runs by their length, as measured. Dashed: independent flips at the same rates. At most "
+            "six points, those whose runs exceed independent ones most."
         )
+        yield Part(head="Wrong bits in a row", soft=soft, image=data_uri(svg))
 
 
 def _failures(store: Store, plan: Plan, task_ids: TaskIds, summaries: Sequence[PointSummary]) -> Iterator[Part]:
     """The failed trials: where, which, why."""
-    rows: list[tuple[str, ...]] = []
+    lines: list[tuple[str, ...]] = []
     for summary in summaries:
-        if summary.failed and len(rows) < MOST_LINES:
+        if summary.failed and len(lines) < MOST_LINES:
             cells = zip(plan.swept_paths, settings_cells(plan, summary.point), strict=True)
             setting = ", ".join(f"{path}: {cell}" for path, cell in cells if cell is not None)
             records = store.read_tasks(task_ids[plan.points.index(summary.point)]).values()
-            rows += [(setting, str(one.trial), one.failure or "") for one in records if one.status == "failed"]
+            lines += [(setting, str(one.trial), one.failure or "") for one in records if one.status == "failed"]
     failed = sum(summary.failed for summary in summaries)
     if failed > MOST_LINES:
         yield Part(soft=f"The first {MOST_LINES} of {failed}.")
-    if rows:
+    if lines:
         heads, words = ("setting", "trial", "reason"), ("setting", "reason")
-        yield Part(table=Table(columns=heads, rows=tuple(rows[:MOST_LINES]), left=words, wrapped=words))
+        yield Part(table=Table(columns=heads, rows=tuple(lines[:MOST_LINES]), left=words, wrapped=words))

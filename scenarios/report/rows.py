@@ -21,7 +21,7 @@ from scenarios.report.figures.style import render
 from scenarios.report.settings import point_table, setting_in_words
 from scenarios.report.tables.quantities import CODED, RATES, word_of
 from scenarios.report.tables.table import Table
-from scenarios.report.tables.tables import PointSummary, TaskIds, done_series, done_tasks
+from scenarios.report.tables.tables import PointSummary, TaskIds, done_series
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
@@ -80,27 +80,27 @@ def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
 # --- privacy --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class PointPrivacy:
-    """A point with a mechanism: the epsilon asked for and whose it is, mean p_A, and the share of each clamp."""
+def privacy_table(store: Store, plan: Plan, summaries: Sequence[PointSummary], *, task_ids: TaskIds) -> Table:
+    """A row per point of federated averaging with a mechanism: epsilon and whose it is, what follows from it, and how
+    often flips clamped."""
+    ids = {point.index: some for point, some in zip(plan.points, task_ids, strict=True)}
+    asked = {s.point.index: one.asked for s in summaries if s.done and (one := s.point.scenario.mechanism) is not None}
+    found = [s for s in summaries if asked.get(s.point.index) is not None]
+    names = [name for name in PRIVACY if any(name in s.metrics for s in found)]
+    heads = (
+        "ε asked for",
+        *map(plain_label, names),
+        "mean flip probability p_A",
+        "clamps, share of devices and rounds",
+    )
+    rows = (
+        (s.point, (asked[s.point.index], *(_cell(s, name) for name in names), *_flips(store, ids[s.point.index])))
+        for s in found
+    )
+    return point_table(plan, heads, rows, left=(heads[0], heads[-1]))
 
-    point: Point
-    asked: str
-    flip_probability: float | None
-    clamps: str | None
 
-
-def read_privacy(store: Store, plan: Plan, *, task_ids: TaskIds) -> Iterator[PointPrivacy]:
-    """The points of federated averaging that have a mechanism and a whole trial, in the order of the plan."""
-    for point, ids in zip(plan.points, task_ids, strict=True):
-        privacy = point.scenario.privacy
-        asked = None if privacy == "none" else privacy.asked
-        if asked is not None and done_tasks(store, ids):
-            flips, clamps = _flips(store, ids)
-            yield PointPrivacy(point=point, asked=asked, flip_probability=flips, clamps=clamps)
-
-
-def _flips(store: Store, task_ids: Sequence[str]) -> tuple[float | None, str | None]:
+def _flips(store: Store, task_ids: Sequence[str]) -> tuple[str | None, str | None]:
     """Mean p_A over devices, rounds and trials, and how often which clamp acted."""
     total, observed, codes = 0.0, 0, np.zeros(len(CLAMP_WORDS), np.int64)
     for arrays in done_series(store, task_ids, "devices"):
@@ -112,20 +112,7 @@ def _flips(store: Store, task_ids: Sequence[str]) -> tuple[float | None, str | N
     if not observed:
         return None, None
     shares = (f"{CLAMP_WORDS[code]} {count / observed:.1%}" for code, count in enumerate(codes) if count)
-    return total / observed, ", ".join(shares)
-
-
-def privacy_table(plan: Plan, summaries: Sequence[PointSummary], found: Sequence[PointPrivacy]) -> Table:
-    """A row per point with a mechanism: epsilon and whose it is, what follows from it, and how often flips clamped."""
-    of_point = {summary.point.index: summary for summary in summaries}
-    names = [name for name in PRIVACY if any(name in of_point[one.point.index].metrics for one in found)]
-    asked, flips, clamps = "ε asked for", "mean flip probability p_A", "clamps, share of devices and rounds"
-    rows = []
-    for one in found:
-        share = None if one.flip_probability is None else f"{one.flip_probability:.4g}"
-        cells = (_cell(of_point[one.point.index], name) for name in names)
-        rows.append((one.point, (one.asked, *cells, share, one.clamps)))
-    return point_table(plan, (asked, *map(plain_label, names), flips, clamps), rows, left=(asked, clamps))
+    return f"{total / observed:.4g}", ", ".join(shares)
 
 
 # --- bursts ---------------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self
 
@@ -69,14 +69,10 @@ class LearningStudy(Study):
         return as_yaml(root), root
 
     def refuse_too_large(self, folder: Path, *, done: Collection[str]) -> None:
-        missing = Counter(
-            point.index
-            for point, ids in zip(self.plan.points, self.task_ids, strict=True)
-            for _ in set(ids).difference(done)
-        )
-        scenarios = [self.plan.points[index].scenario for index in missing]
-        refuse_memory(scenarios, self.room, file=self.loaded.source)
-        refuse_disk(zip(scenarios, missing.values(), strict=True), folder, file=self.loaded.source)
+        pairs = zip(self.plan.points, self.task_ids, strict=True)
+        missing = [(point.scenario, count) for point, ids in pairs if (count := len(set(ids).difference(done)))]
+        refuse_memory([scenario for scenario, _ in missing], self.room, file=self.loaded.source)
+        refuse_disk(missing, folder, file=self.loaded.source)
 
     def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[Job], int]:
         """See `Study`; drops checkpoints of tasks that are done."""
@@ -198,11 +194,10 @@ def missing_jobs(
     per_point: list[list[Job]] = []
     for point, point_ids in zip(plan.points, ids, strict=True):
         size = batch_size(point.scenario, batch_bytes=batch_bytes)
-        open_trials = [trial for trial, one in enumerate(point_ids) if one not in done]
-        batches = [tuple(open_trials[i : i + size]) for i in range(0, len(open_trials), size)]
+        missing = [trial for trial, one in enumerate(point_ids) if one not in done]
+        batches = (tuple(missing[i : i + size]) for i in range(0, len(missing), size))
         per_point.append([Job(point=point, trials=batch) for batch in batches])
-    longest = max((len(jobs) for jobs in per_point), default=0)
-    return [jobs[turn] for turn in range(longest) for jobs in per_point if turn < len(jobs)]
+    return [job for turn in zip_longest(*per_point) for job in turn if job is not None]
 
 
 def ranges(trials: Sequence[int]) -> str:

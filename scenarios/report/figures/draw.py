@@ -14,22 +14,9 @@ import numpy as np
 
 from scenarios.files.replacement import file_name, writing
 from scenarios.plan.points import is_number
+from scenarios.report.figures import style
 from scenarios.report.figures.curves import Curve, Drawing
-from scenarios.report.figures.style import (
-    ARROW,
-    COLOURS,
-    LINES,
-    MARKERS,
-    STYLE,
-    FigureFiles,
-    legend_layout,
-    log_limits,
-    log_ticks,
-    put_title,
-    word_ticks,
-    wrap,
-    write_picture,
-)
+from scenarios.report.figures.style import FigureFiles, wrap, write_picture
 from scenarios.report.tables.quantities import RATES
 from scenarios.schema.labels.labels import axis_label, plain_label
 from scenarios.schema.schema import Axis
@@ -66,13 +53,13 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None) -> Figur
     if any(curve.theory for curve in curves):
         labels.append(plain_label(config.beside or "theory"))
         handles[labels[-1]] = Line2D([], [], label=labels[-1], color="#444444", **THEORY)
-    with rc_context(STYLE):
+    with rc_context(style.STYLE):
         words = _categories(curves)
         abreast = 1 + max((curve.series for curve in curves), default=0)
         width = 6.4 if columns == 1 else 3.6 * columns + 0.6
         if columns == 1:  # many curves over many words need room side by side
             width = max(width, min(0.16 * abreast * len(words), WIDEST))
-        per_row, wrapped, legend_height = legend_layout(labels, width=width)
+        per_row, wrapped, legend_height = style.legend_layout(labels, width=width)
         titles = [wrap(title, width=width / columns - 0.6) for title, _ in panels]
         title_lines = max(title.count("\n") for title in titles)
         height = (4.0 if rows == 1 else 3.1 * rows) + 0.18 * rows * title_lines + legend_height
@@ -95,7 +82,7 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None) -> Figur
                 axes.set_xlabel(wrap(axis_label(config.x), width=width / columns - 0.3))  # its neighbour has one too
                 axes.tick_params(labelbottom=True)
         if config.title:
-            put_title(figure, config.title)
+            style.put_title(figure, config.title)
         if any(labels):
             for axes in grid:  # the first panel that shows a series is its best example
                 for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -120,7 +107,7 @@ def _draw_theory(axes: Axes, curve: Curve, *, over: bool) -> None:
     """A thin line: `over` a measured line that may hide it, or behind markers."""
     drawn = [(s.x, s.y) for s in curve.theory if s.x is not None and s.y is not None]
     if drawn:
-        colour = "#333333" if over else COLOURS[curve.series % len(COLOURS)]
+        colour = "#333333" if over else style.COLOURS[curve.series % len(style.COLOURS)]
         axes.plot(*zip(*drawn, strict=True), color=colour, zorder=3 if over else 1.8, **THEORY)
 
 
@@ -129,11 +116,11 @@ def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str], abreast: int,
 
     Over words, `abreast` curves of the figure stand side by side.
     """
-    colour = COLOURS[curve.series % len(COLOURS)]
-    style, label = LINES[curve.series % len(LINES)], curve.label
+    colour = style.COLOURS[curve.series % len(style.COLOURS)]
+    line, label = style.LINES[curve.series % len(style.LINES)], curve.label
     marker: dict[str, Any] = {
         "color": colour,
-        "marker": MARKERS[curve.series % len(MARKERS)],
+        "marker": style.MARKERS[curve.series % len(style.MARKERS)],
         "markersize": 5.5,
         # Every other series is hollow: tells neighbours apart in grey.
         "markerfacecolor": ("none" if bars else "white") if curve.series % 2 else colour,
@@ -154,18 +141,18 @@ def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str], abreast: int,
             axes.errorbar(x, y, yerr=ends, linestyle="", color=colour, capsize=2.5, elinewidth=1.0, zorder=2.1)
         else:
             every = max(len(placed) // MARKERS_PER_CURVE, 1)
-            axes.plot(x, y, label=label, markevery=every, linestyle=style, linewidth=1.5, **marker)
+            axes.plot(x, y, label=label, markevery=every, linestyle=line, linewidth=1.5, **marker)
             axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
         label = ""
         unseen = [(at, s.high) for at, s in zip(x, placed, strict=True) if s.y is None]
         if unseen:
             at, limit = np.array(unseen, float).T
-            arrow = limit * (1.0 - ARROW)
+            arrow = limit * (1.0 - style.ARROW)
             axes.errorbar(at, limit, yerr=arrow, uplims=True, linestyle="", elinewidth=1.0, zorder=2.1, **marker)
     for spot in curve.spots:
         # A line at an upper limit would look like a rate: references without errors stand in the table only.
         if spot.x is None and spot.y is not None:
-            axes.axhline(spot.y, label=label, color=colour, linestyle=style, linewidth=1.5)
+            axes.axhline(spot.y, label=label, color=colour, linestyle=line, linewidth=1.5)
             label = ""
             if spot.low is not None and spot.high is not None:
                 axes.axhspan(spot.low, spot.high, color=colour, alpha=0.12, linewidth=0)
@@ -178,7 +165,7 @@ def _finish_axes(axes: Axes, drawing: Drawing, curves: Sequence[Curve], *, words
     spots = [s for c in curves for s in (*c.spots, *(c.theory if config.beside else ()))]
     numbers = [s.x for s in spots if s.x is not None]
     if words:
-        names, slanted = word_ticks(config.x, words, width=width)
+        names, slanted = style.word_ticks(config.x, words, width=width)
         axes.set_xticks(range(len(words)), names, rotation=30 if slanted else 0, ha="right" if slanted else "center")
         axes.set_xticks(np.arange(len(words) - 1) + 0.5, minor=True)  # lines between words, each with its curves
         axes.tick_params(axis="x", which="minor", length=0)
@@ -186,13 +173,13 @@ def _finish_axes(axes: Axes, drawing: Drawing, curves: Sequence[Curve], *, words
     elif config.x_scale == "log" and numbers and min(numbers) > 0:
         axes.set_xscale("log")
         if len(ticks := sorted(set(numbers))) <= 8:  # the values themselves, rather than powers of ten
-            axes.set_xticks(ticks, log_ticks(ticks, width=width))
+            axes.set_xticks(ticks, style.log_ticks(ticks, width=width))
             axes.set_xticks([], minor=True)
     elif config.x == "round":
         from matplotlib.ticker import MaxNLocator
 
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if config.y_scale == "log" and (limits := log_limits(spots)):
+    if config.y_scale == "log" and (limits := style.log_limits(spots)):
         axes.set_yscale("log")
         top = max([limits[1], *(s.y for c in curves for s in c.theory if s.y is not None)])
         axes.set_ylim(limits[0], min(top, 1.3) if config.y in RATES else top)

@@ -29,6 +29,7 @@ COUNTS = (
 AMOUNTS = ("transmit_energy", "signal_energy", "noise_energy", "airtime_s", "energy_j")
 """The others, energies and airtime."""
 
+_NOTHING = LinkTally()
 _integers = partial(np.array, dtype=np.int64)
 
 
@@ -40,15 +41,13 @@ def _bursts(plain: Any) -> Burstiness | None:
 class Measured:
     """One batch of a point, or all batches so far; pydantic reads it from plain JSON.
 
-    `tally` over all devices and `devices` one by one; `earlier` is the tally before the batch `last`, `last_devices`;
-    `counts` `[len(COUNTS), num_devices]` and `amounts` `[len(AMOUNTS), num_devices]` are sums.
+    `tallies` over all devices, then of each; `last`: those of the last batch alone; `earlier`: over all devices before
+    it. `counts` `[len(COUNTS), num_devices]` and `amounts` `[len(AMOUNTS), num_devices]` are sums.
     """
 
-    tally: LinkTally
-    earlier: LinkTally
-    last: LinkTally
-    devices: tuple[LinkTally, ...]
-    last_devices: tuple[LinkTally, ...]
+    tallies: tuple[LinkTally, ...]
+    last: tuple[LinkTally, ...]
+    earlier: LinkTally = _NOTHING
     counts: Annotated[NDArray[np.int64], PlainValidator(_integers)]
     amounts: Annotated[NDArray[np.float64], PlainValidator(partial(np.array, dtype=float))]
     bursts: Annotated[Burstiness | None, PlainValidator(_bursts)] = None
@@ -57,29 +56,19 @@ class Measured:
     @classmethod
     def nothing(cls, num_devices: int) -> Measured:
         """Before the first batch."""
-        none = LinkTally()
-        return cls(
-            tally=none,
-            earlier=none,
-            last=none,
-            devices=(none,) * num_devices,
-            last_devices=(none,) * num_devices,
-            counts=np.zeros((len(COUNTS), num_devices), np.int64),
-            amounts=np.zeros((len(AMOUNTS), num_devices)),
-        )
+        counts, amounts = np.zeros((len(COUNTS), num_devices), np.int64), np.zeros((len(AMOUNTS), num_devices))
+        tallies = (_NOTHING,) * (1 + num_devices)
+        return cls(tallies=tallies, last=tallies, counts=counts, amounts=amounts)
 
     @classmethod
     def of(cls, found: LinkCounts, *, bursts: Burstiness | None, num_bits: int, seconds: float) -> Measured:
         """One batch that took `seconds`, of `num_bits` payload bits per transmission and device."""
         counts = np.stack([getattr(found, name) for name in COUNTS]).astype(np.int64)
-        devices = tuple(_tally(counts[:, :, one : one + 1], num_bits) for one in range(counts.shape[2]))
-        tally = devices[0] if len(devices) == 1 else _tally(counts, num_bits)
+        devices = (_tally(counts[:, :, one : one + 1], num_bits) for one in range(counts.shape[2]))
+        tallies = (_tally(counts, num_bits), *devices)
         return cls(
-            tally=tally,
-            earlier=LinkTally(),
-            last=tally,
-            devices=devices,
-            last_devices=devices,
+            tallies=tallies,
+            last=tallies,
             counts=counts.sum(axis=1),
             amounts=np.stack([getattr(found, name).sum(axis=0) for name in AMOUNTS]),
             bursts=None if bursts is None else bursts.over_trials(),
@@ -92,16 +81,23 @@ class Measured:
         if self.bursts is not None and bursts is not None:
             bursts = self.bursts + bursts
         return Measured(
-            tally=self.tally + batch.tally,
+            tallies=tuple(a + b for a, b in zip(self.tallies, batch.tallies, strict=True)),
+            last=batch.tallies,
             earlier=self.tally,
-            last=batch.tally,
-            devices=tuple(a + b for a, b in zip(self.devices, batch.devices, strict=True)),
-            last_devices=batch.devices,
             counts=self.counts + batch.counts,
             amounts=self.amounts + batch.amounts,
             bursts=bursts,
             seconds=self.seconds + batch.seconds,
         )
+
+    @property
+    def tally(self) -> LinkTally:
+        """Counts over all devices."""
+        return self.tallies[0]
+
+    def tally_of(self, device: int | None) -> LinkTally:
+        """Counts of one device, over all for None."""
+        return self.tallies[0 if device is None else 1 + device]
 
     def of_device(self, device: int | None) -> dict[str, Any]:
         """`COUNTS` and `AMOUNTS` of one device, or summed over all for None, by name."""

@@ -39,9 +39,8 @@ class PointResult:
         One device has its rate as counted: no device of its own decided when to stop. Without an error the limits are
         those of what is independent on the curve.
         """
-        tally, last, stop = self.measured.tally, self.measured.last, self.stop
-        if device is not None:
-            tally, last, stop = self.measured.devices[device], self.measured.last_devices[device], None
+        row, stop = (0, self.stop) if device is None else (1 + device, None)
+        tally, last = self.measured.tallies[row], self.measured.last[row]
         confidence, independent = self.curve.measure.confidence, self.curve.independent
         return estimate_rates(tally, last=last, stop=stop, confidence=confidence, independent=independent)
 

@@ -161,13 +161,12 @@ def _row(result: PointResult, device: int | None) -> dict[str, Any]:
     curve, measured, stop, esno_db = result.curve, result.measured, result.stop, result.point.esno_db
     row = measured.of_device(device)
     signal, noise = row["signal_energy"], row["noise_energy"]
-    tally = measured.tally if device is None else measured.devices[device]
     row |= {axis: round(curve.budget.value_db(esno_db, axis), 9) for axis in get_args(Axis)}
     row |= {
         "curve": curve.label,
         "device": "all" if device is None else device,
         "measured_esno_db": float(10.0 * np.log10(signal / noise)) if signal > 0 and noise > 0 else None,
-        "transmissions": tally.packets.clusters,
+        "transmissions": measured.tally_of(device).packets.clusters,
         "batches": measured.tally.batches,
         "seconds": measured.seconds,
         "stop": stop and stop.reason,

@@ -191,5 +191,5 @@ def _checks(card: Card, *, resolves_db: float) -> Iterator[Check]:
 
 
 def _counts(measured: Measured, ref: Reference) -> ClusteredCounts:
-    tally = measured.tally if ref.device is None else measured.devices[ref.device]
+    tally = measured.tally_of(ref.device)
     return tally.packets if ref.packets else tally.bits

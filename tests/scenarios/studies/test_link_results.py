@@ -26,9 +26,9 @@ measure: {over: ebno_db, values: [0], bits_per_batch: 65536, stop: {bit_errors: 
 
 CHANGES = {
     "a count that is no number": lambda kept: kept["counts"][0].__setitem__(0, "x"),
-    "a tally with a fraction": lambda kept: kept["tally"]["bits"].update(errors=0.5),
+    "a tally with a fraction": lambda kept: kept["tallies"][0]["bits"].update(errors=0.5),
     "bursts of another shape": lambda kept: kept.update(bursts=[1]),
-    "a number of batches that is none": lambda kept: kept["last"].update(batches="many"),
+    "a number of batches that is none": lambda kept: kept["last"][0].update(batches="many"),
     "nothing": lambda kept: kept.clear(),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from scenarios.schema.loader import LoadedScenario
 from scenarios.studies.verify.cards import EXPECTED, Expected
 from scenarios.studies.verify.check import CONFIDENCE, Check, exact
 
+_Array = NDArray[np.float64]
 _DRAWS = 4096
 """Realisations drawn in one call."""
 _MOST_CALLS = 100
@@ -51,15 +52,9 @@ class PowerDelayProfile(Expected):
         )
         mean = rows.mean(axis=0)
         worst = int(np.argmax(np.abs((mean - 1.0) / half)))
-        yield _check(
-            f"power over its table, worst of {len(powers)} taps ({worst + 1})",
-            mean[worst],
-            half[worst],
-            known=1.0,
-            resolves=f"{width_db(half):.2f} dB",
-            enough=width_db(half) <= resolves_db,
-            number=len(rows),
-        )
+        what, width = f"power over its table, worst of {len(powers)} taps ({worst + 1})", width_db(half)
+        counted = {"enough": width <= resolves_db, "observations": len(rows)}
+        yield _check(what, mean[worst], half[worst], 1.0, resolves=f"{width:.2f} dB", **counted)
         worst = int(np.argmax(np.abs(delays - np.asarray(self.delays))))
         what = f"delay over delay spread, worst of {len(delays)} taps"
         yield exact(what, float(delays[worst]), self.delays[worst], tolerance=_ROUNDING)
@@ -99,15 +94,10 @@ class DopplerCorrelation(Expected):
 
         rows, half = _rows(products, fine=fine)
         for place, turns in enumerate(self.turns):
-            yield _check(
-                f"correlation {turns:g} turns apart",
-                rows[:, place].mean(),
-                half[place],
-                known=float(special.j0(angle[place])),
-                resolves=f"{100 * (2.0 * half[place] / slope[place]):.0f} % of the speed",
-                enough=fine(half),
-                number=len(rows),
-            )
+            what, known = f"correlation {turns:g} turns apart", float(special.j0(angle[place]))
+            counted = {"enough": fine(half), "observations": len(rows)}
+            speed = f"{100 * (2.0 * half[place] / slope[place]):.0f} % of the speed"
+            yield _check(what, rows[:, place].mean(), half[place], known, resolves=speed, **counted)
 
 
 class _Taps:
@@ -134,14 +124,12 @@ class _Taps:
         return np.asarray(self._propagation.taps(keys, at))[:, 0].astype(complex)
 
 
-def _rows(
-    draw: Callable[[], NDArray[np.float64]], *, fine: Callable[[NDArray[np.float64]], bool]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _rows(draw: Callable[[], _Array], *, fine: Callable[[_Array], bool]) -> tuple[_Array, _Array]:
     """Draw rows until half the intervals of the means of the columns are `fine`; return rows and half intervals."""
     from scipy import special
 
     quantile = float(special.ndtri(0.5 + CONFIDENCE / 2.0))
-    drawn: list[NDArray[np.float64]] = []
+    drawn: list[_Array] = []
     while True:
         drawn.append(draw())
         rows = np.concatenate(drawn)
@@ -150,15 +138,7 @@ def _rows(
             return rows, half
 
 
-def _check(what: str, mean: float, half: float, *, known: float, resolves: str, enough: bool, number: int) -> Check:
-    """Compare the mean of `number` draws, within `half` to either side, with a known number."""
-    return Check(
-        what=what,
-        measured=float(mean),
-        low=float(mean - half),
-        high=float(mean + half),
-        expected=(known, known),
-        resolves=resolves,
-        enough=enough,
-        observations=number,
-    )
+def _check(what: str, mean: float, half: float, known: float, **others: Any) -> Check:
+    """Compare a mean, within `half` to either side, with a known number."""
+    low, high = float(mean - half), float(mean + half)
+    return Check(what=what, measured=float(mean), low=low, high=high, expected=(known, known), **others)
