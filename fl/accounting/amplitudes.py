@@ -11,14 +11,11 @@ from numpy.typing import NDArray
 
 from fl.accounting.ledger_flmc import amplitude_caps, flmc_release
 from fl.algorithms.flmc import RoundOutcome
-from fl.algorithms.lmc_caps import lmc_cap, step_size
 from fl.checkpoints import State, kept_array
-from fl.tasks import PosteriorTask
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
 from phy.measure.counts import LinkCounts
 from privacy.config import AmplitudeMechanism, BudgetConfig
-from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy
 
 if TYPE_CHECKING:
     from fl.learning.flmc import FlmcConfig
@@ -31,38 +28,32 @@ _SPENT = ("amplitude", "peak_amplitude", "num_active", "airtime_s", "energy_j")
 class AmplitudeAllowance:
     """What amplitude each trial of FLMC may send with in a round: as found, any, or 0 where the budget is spent up.
 
-    Found amplitudes keep the budget all together, and nothing is asked. A budget that only watches asks for one round
-    more at the `ceilings` `[num_trials]` on the amplitude: once for all rounds where the amplitude is `known`; else by
-    Renyi divergences that are added up as amplitudes are met, whatever the accountant, whose sum bounds the others'.
-    Fades choose amplitudes, not data. Amplitudes in W^(1/2).
+    Amplitudes `found` `[num_rounds]` keep the budget all together, and nothing is asked. A budget that only watches
+    asks for one round more at the caps on the amplitude, those of the round `caps` `[num_trials]` and that of power:
+    once for all rounds where the amplitude is known; else by Renyi divergences that are added up as amplitudes are met,
+    whatever the accountant, whose sum bounds the others'. Fades choose amplitudes, not data. Amplitudes in W^(1/2).
+
+    Raises PrivacyError where no amplitude keeps the budget.
     """
 
-    def __init__(
-        self,
-        config: FlmcConfig,
-        *,
-        link: LinkConfig,
-        privacy: AmplitudeMechanism,
-        ceilings: Floats,
-        known: bool,
-    ) -> None:
+    def __init__(self, config: FlmcConfig, *, link: LinkConfig, privacy: AmplitudeMechanism, caps: Floats) -> None:
         assert privacy.budget is not None
         noise_power = sure_noise_power(link, privacy=privacy)
-        self._config, self._noise = config, float(np.sqrt(noise_power))
-        self._budget = privacy.budget
-        self._caps: Floats | None = None
-        self._most: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._config, self._noise, self._budget = config, float(np.sqrt(noise_power)), privacy.budget
+        self.found: Floats | None = None
         self._lost: Floats | None = None
-        self.rounds_sent = np.zeros(len(ceilings), np.int64)
-        self._ceilings = ceilings
-        if privacy.budget.calibrate:
-            self._caps = amplitude_caps(config, budget=privacy.budget, noise_power=noise_power)
-        elif known:
-            self._most = np.array([self._fit(float(one) / self._noise) for one in ceilings])
+        self.rounds_sent = np.zeros(len(caps), np.int64)
+        strongest = power_peak(config, link=link)
+        ceilings = caps if strongest is None else np.minimum(caps, strongest)
+        if self._budget.calibrate:
+            self.found = amplitude_caps(config, budget=self._budget, noise_power=noise_power)
+        elif strongest is not None and (ceilings == ceilings[0]).all():
+            release = flmc_release(config, relative_amplitude=float(ceilings[0]) / self._noise)
+            self._most = self._budget.rounds_within(release, most=config.rounds)
         else:
             from privacy.accounting.composition import ORDERS
 
-            self._limits = renyi_limits(ORDERS, budget=privacy.budget)
+            self._limits = renyi_limits(ORDERS, budget=self._budget)
             self._lost = np.zeros((len(ceilings), ORDERS.size))
             self._worst = self._loss(ceilings)
 
@@ -73,8 +64,8 @@ class AmplitudeAllowance:
 
     def caps(self, round_index: int) -> Floats:
         """The largest amplitude of every trial in this round, `[num_trials]`; 0: nothing is left."""
-        if self._caps is not None:
-            return np.full(len(self.rounds_sent), self._caps[round_index])
+        if self.found is not None:
+            return np.full(len(self.rounds_sent), self.found[round_index])
         if self._lost is not None:
             left = np.asarray(((self._lost + self._worst) <= self._limits).any(axis=1))
         else:
@@ -96,10 +87,6 @@ class AmplitudeAllowance:
         self.rounds_sent = kept_array(state, "rounds_sent", like=self.rounds_sent)
         if self._lost is not None:
             self._lost = kept_array(state, "lost", like=self._lost)
-
-    def _fit(self, relative: float) -> int:
-        release = flmc_release(self._config, relative_amplitude=relative)
-        return self._budget.rounds_within(release, most=self._config.rounds)
 
     def _loss(self, amplitude: Floats) -> Floats:
         """Renyi divergence of one round `[num_trials, num_orders]`, of amplitudes brought up to a grid of 1 %."""
@@ -126,30 +113,6 @@ def renyi_limits(orders: Floats, *, budget: BudgetConfig) -> Floats:
     return np.asarray(
         budget.epsilon - np.log1p(-1.0 / orders) + (np.log(budget.delta) + np.log(orders)) / (orders - 1.0)
     )
-
-
-def amplitude_allowance(
-    config: FlmcConfig,
-    *,
-    link: LinkConfig,
-    privacy: AmplitudeMechanism | None,
-    task: PosteriorTask,
-    bound: AmplitudePrivacy,
-) -> AmplitudeAllowance | None:
-    """What the budget of `privacy` allows the trials of `task`; None without a budget or a radio.
-
-    Raises PrivacyError where no amplitude keeps the budget.
-    """
-    if privacy is None or privacy.budget is None or not config.uses_radio:
-        return None
-    eta = step_size(config, strong_convexity=task.strong_convexity, smoothness=task.smoothness)
-    strongest = power_peak(config, link=link)
-    ceilings = np.minimum(
-        lmc_cap(config, eta=eta, noise_power=link.channel.noise_power),
-        min(bound.amplitude_cap(), np.inf if strongest is None else strongest),
-    )
-    known = strongest is not None and bool((ceilings == ceilings[0]).all())
-    return AmplitudeAllowance(config, link=link, privacy=privacy, ceilings=ceilings, known=known)
 
 
 def power_peak(config: FlmcConfig, *, link: LinkConfig) -> float | None:

@@ -1,4 +1,4 @@
-"""Caps on the receive amplitude of federated Langevin Monte Carlo that are known before a run."""
+"""Step size of Langevin sampling, and the caps that sampling, privacy and power put on the receive amplitude."""
 
 from __future__ import annotations
 
@@ -6,13 +6,117 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from fl.algorithms.lmc_caps import lmc_cap, round_privacy
+from fl.config import LmcCap
+from fl.tasks import PosteriorTask
+from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
 from privacy.config import AnyPrivacyConfig, PrivacyConfig
+from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy, RoundPrivacy
 
 if TYPE_CHECKING:
     from fl.learning.flmc import FlmcConfig
+
+_SHARE_OF_STABLE_STEP = 0.15
+"""The paper's analog step, 1.28e-4, is 0.155 of 2 / (mu + L) on its data."""
+
+
+def step_size(
+    config: FlmcConfig, *, strong_convexity: NDArray[np.float64], smoothness: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Step eta of (6) per trial, `[num_trials]`: as written, or from the data where it says `auto`.
+
+    Langevin Monte Carlo contracts for eta <= 2 / (mu + L) (Dalalyan and Karagulyan 2019, Theorem 1); `auto`
+    takes 0.15 of that. One-bit gradients carry about a/2 of the size, so their step is 2/a times as long.
+    """
+    if config.step_size != "auto":
+        return np.full(len(smoothness), config.step_size)
+    stable = 2.0 / (strong_convexity + smoothness)
+    one_bit = config.transmission.one_bit
+    return np.asarray(_SHARE_OF_STABLE_STEP * stable * (2.0 / config.quantizer_slope if one_bit else 1.0))
+
+
+def lmc_amplitude_cap(
+    kind: LmcCap,
+    eta: ArrayLike,
+    *,
+    noise_power: float,
+    one_bit: bool,
+    quantizer_slope: float,
+    gradient_bound: float,
+    num_devices: int,
+) -> NDArray[np.float64]:
+    """Largest receive amplitude A that leaves enough noise in the update, elementwise over `eta`; inf: none.
+
+    - `printed`, Zhang et al. 2022 (19): eta^2 N0 / A^2 >= 2 eta, so A <= sqrt(eta N0 / 2);
+    - `quantization-aware` (ours): one-bit gradients are scaled by about a/2 and bring noise of their own, so
+      eta^2 (N0 / A^2 + K V) >= 2 eta_eff = eta a. V = 1 - tanh^2(a l / 2) is the smallest variance of a
+      bit with |g| <= l: only noise that is surely there is credited. Same as printed for amplitudes;
+    - `none`.
+    """
+    step = np.asarray(eta, float)
+    if kind == "none":
+        return np.full(step.shape, np.inf)
+    if kind == "printed" or not one_bit:
+        return np.sqrt(step * noise_power / 2.0)
+    variance = 1.0 - np.tanh(quantizer_slope * gradient_bound / 2.0) ** 2
+    missing = quantizer_slope / step - num_devices * variance
+    return np.where(missing > 0, np.sqrt(noise_power / np.maximum(missing, 1e-300)), np.inf)
+
+
+def _lmc_cap(config: FlmcConfig, eta: ArrayLike, *, link: LinkConfig) -> NDArray[np.float64]:
+    """The LMC cap in force, `[num_trials]`."""
+    return lmc_amplitude_cap(
+        config.resolved_lmc_cap,
+        eta,
+        noise_power=link.channel.noise_power,
+        one_bit=config.transmission.one_bit,
+        quantizer_slope=config.quantizer_slope,
+        gradient_bound=config.gradient_bound,
+        num_devices=config.num_devices,
+    )
+
+
+def round_privacy(config: FlmcConfig, *, link: LinkConfig, privacy: PrivacyConfig | None) -> AmplitudePrivacy:
+    """What one round of one device leaks to the server, as a function of the receive amplitude."""
+    if privacy is None or not config.uses_radio:
+        return NoPrivacy()
+    return RoundPrivacy(
+        config=privacy,
+        kind="analog" if config.scheme == "analog" else "digital",
+        dimension=config.num_values(),
+        gradient_bound=config.gradient_bound,
+        quantizer_slope=config.quantizer_slope,
+        # On a resource of its own a device hides behind no other sum: the one unknown symbol in (16) is
+        # then its own.
+        num_devices=config.num_devices if config.superposes else 2,
+        noise_power=sure_noise_power(link, privacy=privacy),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How trials sample: the step `eta` `[num_trials]`, the loss of a round, and what both cap the amplitude to."""
+
+    eta: NDArray[np.float64]
+    lmc: NDArray[np.float64]
+    privacy: AmplitudePrivacy
+
+    @property
+    def caps(self) -> dict[str, ArrayLike]:
+        """The caps of sampling `[num_trials]` and of privacy."""
+        return {"lmc": self.lmc, "privacy": self.privacy.amplitude_cap()}
+
+
+def sampling_of(
+    config: FlmcConfig, *, link: LinkConfig, privacy: PrivacyConfig | None, task: PosteriorTask
+) -> Sampling:
+    """Return how the trials of `task` sample over `link`."""
+    eta = step_size(config, strong_convexity=task.strong_convexity, smoothness=task.smoothness)
+    return Sampling(
+        eta=eta, lmc=_lmc_cap(config, eta, link=link), privacy=round_privacy(config, link=link, privacy=privacy)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,38 +138,21 @@ def caps_of(learning: FlmcConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig
     """Return the caps at one sweep point; None without a radio."""
     if not learning.uses_radio or link.error_model == "error_free":
         return None
-    bound = privacy if isinstance(privacy, PrivacyConfig) else None
-    power = _power_cap(learning, link)
-    lmc = _lmc_cap(learning, link)
-    private, loss_bound = _privacy_cap(learning, link, bound)
+    power, control, lmc = None, link.power.control, None
+    varies = link.channel.fades or link.channel.cell is not None or link.csi_error_variance > 0
+    if control.kernel is not None and not varies:
+        gains = link.channel.gains(learning.num_devices)
+        weakest = float(np.mean(gains)) if control.constant else min(gains)
+        power = float(weakest * link.max_power**0.5 / learning.payload_bound)
+    if learning.step_size != "auto" or learning.resolved_lmc_cap == "none":
+        lmc = float(_lmc_cap(learning, 1.0 if learning.step_size == "auto" else learning.step_size, link=link))
+    bound = round_privacy(learning, link=link, privacy=privacy if isinstance(privacy, PrivacyConfig) else None)
+    private = bound.amplitude_cap()
     if power is None:
         binding = "varies with the channel"
     elif lmc is None:
         binding = "depends on the data"
     else:
         binding = min([(power, "power"), (lmc, "lmc"), (private, "privacy")])[1]
+    loss_bound = None if isinstance(bound, NoPrivacy) else bound.loss_bound()
     return Caps(power=power, lmc=lmc, privacy=private, binding=binding, loss_bound=loss_bound)
-
-
-def _power_cap(learning: FlmcConfig, link: LinkConfig) -> float | None:
-    control = link.power.control
-    if control.kernel is None or link.channel.fades or link.channel.cell is not None or link.csi_error_variance > 0:
-        return None
-    bound = learning.payload_bound
-    gains = link.channel.gains(learning.num_devices)
-    weakest = float(np.mean(gains)) if control.constant else min(gains)
-    return float(weakest * link.max_power**0.5 / bound)
-
-
-def _lmc_cap(learning: FlmcConfig, link: LinkConfig) -> float | None:
-    if learning.step_size == "auto" and learning.resolved_lmc_cap != "none":
-        return None
-    eta = np.array([learning.step_size if learning.step_size != "auto" else 1.0])
-    return float(lmc_cap(learning, eta=eta, noise_power=link.channel.noise_power)[0])
-
-
-def _privacy_cap(learning: FlmcConfig, link: LinkConfig, privacy: PrivacyConfig | None) -> tuple[float, float | None]:
-    if privacy is None:
-        return float("inf"), None
-    bound = round_privacy(learning, link=link, privacy=privacy, dimension=learning.num_values())
-    return bound.amplitude_cap(), bound.loss_bound()

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fl.aggregation.estimates import sum_from_superposition, sum_of_devices
-from fl.algorithms.lmc_caps import lmc_cap, round_privacy, step_size
+from fl.algorithms.amplitude_caps import Sampling, sampling_of
+from fl.algorithms.flmc_kernels import clipped, descended, row_sums
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.checkpoints import State
 from fl.codecs.bits.one_bit import StochasticOneBit
@@ -31,7 +32,6 @@ from phy.measure.counts import LinkCounts
 from phy.numerics.cache import LastResult, constant
 from phy.numerics.random import Purpose, real_normals
 from privacy.config import PrivacyConfig
-from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy
 
 if TYPE_CHECKING:
     from fl.learning.flmc import FlmcConfig
@@ -54,97 +54,19 @@ class RoundOutcome:
     bursts: Burstiness | None = None
 
 
-class Algorithm(Protocol):
-    """One small verb: the next state from this one, over the radio."""
-
-    privacy: AmplitudePrivacy
-
-    def round(
-        self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
-    ) -> RoundOutcome:
-        """One round of all trials of the batch; `budget` `[num_trials]`: the largest amplitude it leaves, None: any."""
-        ...
-
-    def state(self) -> State:
-        """What the parts below learning, links above all, keep from round to round; see `fl.checkpoints`."""
-        ...
-
-    def restore(self, state: State) -> None:
-        """Go on from there. Raises LinkError for the state of another link."""
-        ...
-
-
 def build_flmc(
     config: FlmcConfig, *, link: LinkConfig, privacy: PrivacyConfig | None, task: PosteriorTask
 ) -> Algorithm:
     """The scheme that the configuration names, with its link compiled. Raises LearningError as `check_attack` does."""
     check_attack(config, error_model=link.error_model)
-    eta = step_size(config, strong_convexity=task.strong_convexity, smoothness=task.smoothness)
+    sampling = sampling_of(config, link=link, privacy=privacy, task=task)
     if config.scheme == "exact":
-        return ExactSamples(task, num_samples=config.rounds)
+        return ExactSamples(config, task=task, sampling=sampling)
     if config.scheme == "noiseless":
-        return ServerLangevin(config, task=task, eta=eta)
-    bound = round_privacy(config, link=link, privacy=privacy, dimension=task.dimension)
-    caps: dict[str, ArrayLike] = {
-        "lmc": lmc_cap(config, eta=eta, noise_power=link.channel.noise_power),
-        "privacy": bound.amplitude_cap(),
-    }
-    sizes = {"num_devices": config.num_devices}
+        return ServerLangevin(config, task=task, sampling=sampling)
     if config.scheme == "digital-orthogonal":
-        uplink = compile_digital(link, num_bits=task.dimension, **sizes)
-        return DetectedSigns(config, task=task, eta=eta, uplink=uplink, link=link, caps=caps, privacy=bound)
-    payload_bound = config.payload_bound
-    if _attackers(config).jam:
-        # A jammer's symbols need not be signs: those of bpsk travel as the amplitudes that they are.
-        link = link.model_copy(update={"modulation": "analog"})
-    air = compile_air(link, num_symbols=task.dimension, payload_bound=payload_bound, **sizes)
-    return OverTheAir(config, task=task, eta=eta, uplink=air, caps=caps, privacy=bound)
-
-
-def _attackers(config: FlmcConfig) -> AttackersOfTrials:
-    return AttackersOfTrials(config.attack, num_devices=config.num_devices, gradient_bound=config.gradient_bound)
-
-
-def _within(caps: Mapping[str, ArrayLike], budget: ArrayLike | None) -> Mapping[str, ArrayLike]:
-    """The caps, with what a budget for the run leaves of the amplitude in this round."""
-    return caps if budget is None else {**caps, "budget": budget}
-
-
-@dataclass(frozen=True)
-class Gradients:
-    """Local gradients `[num_trials, num_devices, m]`, and the trials `[num_trials]` of which one holds NaN."""
-
-    values: NDArray[np.float64]
-    lost: NDArray[np.bool_]
-
-
-def clipped_gradients(gradients: NDArray[np.float64], bound: float) -> Gradients:
-    """Local gradients clipped per entry to |g| <= l, Zhang et al. 2022 (13)."""
-    # Here, because numba takes a while to import.
-    from fl.algorithms.flmc_kernels import clipped
-
-    return Gradients(*clipped(gradients, bound))
-
-
-def encodable(told: NDArray[np.float64], gradients: Gradients) -> NDArray[np.float64]:
-    """What devices tell, with a number for NaN, which no codec takes; see `descended`."""
-    from fl.algorithms.flmc_kernels import rows_with_nan
-
-    lost = gradients.lost if told is gradients.values else rows_with_nan(told)
-    return np.where(np.isnan(told), 0.0, told) if lost.any() else told
-
-
-def descended(
-    theta: NDArray[np.float64], estimate: NDArray[np.float64], *, eta: NDArray[np.float64], gradients: Gradients
-) -> NDArray[np.float64]:
-    """The next sample of an estimate of the gradient, `[num_trials, m]`, with a step `eta` `[num_trials]` of each.
-
-    NaN for trials with a gradient that is NaN: a bit cannot tell so.
-    """
-    # Here, because numba takes a while to import.
-    from fl.algorithms import flmc_kernels
-
-    return flmc_kernels.descended(theta, estimate, eta=eta, lost=gradients.lost)
+        return DetectedSigns(config, task=task, sampling=sampling, link=link)
+    return OverTheAir(config, task=task, sampling=sampling, link=link)
 
 
 def observed(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
@@ -167,61 +89,84 @@ def spent(
     """
     if round_airtime_s is None or energy_j is None:
         return {}
-    # Here, because numba takes a while to import.
-    from fl.algorithms.flmc_kernels import row_sums
-
     return {"airtime_s": round_airtime_s, "energy_j": row_sums(energy_j)}
 
 
-class OverTheAir(Forgetful):
+class _Rounds(Forgetful):
+    """Parts of every scheme: the next sample from this one, where nothing is kept from round to round."""
+
+    def __init__(self, config: FlmcConfig, *, task: PosteriorTask, sampling: Sampling) -> None:
+        self.sampling = sampling
+        self._config, self._task = config, task
+        self._attackers = AttackersOfTrials(
+            config.attack, num_devices=config.num_devices, gradient_bound=config.gradient_bound
+        )
+
+    def _clipped(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Local gradients `[num_trials, num_devices, m]` clipped per entry to |g| <= l, Zhang et al. 2022 (13).
+
+        And the trials `[num_trials]` of which one holds NaN: a bit cannot tell so, hence the next sample is NaN.
+        """
+        return clipped(self._task.gradients(theta), self._config.gradient_bound)
+
+
+class _OnAir(_Rounds):
+    """Parts of the schemes with a radio: encoding, attackers, and the caps on the amplitude."""
+
+    def __init__(self, config: FlmcConfig, *, task: PosteriorTask, sampling: Sampling) -> None:
+        super().__init__(config, task=task, sampling=sampling)
+        self._caps = {name: constant(cap) for name, cap in sampling.caps.items()}
+        self._codec = None if config.scheme == "analog" else StochasticOneBit(slope=config.quantizer_slope)
+        self._observed = LastResult(observed)
+
+    def _within(self, budget: ArrayLike | None) -> Mapping[str, ArrayLike]:
+        """The caps, with what a budget for the run leaves of the amplitude in this round."""
+        return self._caps if budget is None else {**self._caps, "budget": budget}
+
+    def _sent(self, gradients: NDArray[np.float64], lost: NDArray[np.bool_], *, context: UplinkContext) -> NDArray[Any]:
+        """Amplitudes, or packed bits; no codec takes NaN, for which it gets 0."""
+        told = self._attackers.gradients(gradients, context=context)
+        if self._codec is None:
+            return told
+        if lost.any() or told is not gradients:
+            told = np.where(np.isnan(told), 0.0, told)
+        payload = self._codec.encode(told, keys=context.keys(Purpose.LOCAL_TRAINING)).payload
+        return self._attackers.bits(payload, num_bits=self._task.dimension, context=context)
+
+
+class OverTheAir(_OnAir):
     """`digital` and `analog`: devices add up in the air, and receiver noise is the Langevin noise."""
 
-    def __init__(
-        self,
-        config: FlmcConfig,
-        *,
-        task: PosteriorTask,
-        eta: NDArray[np.float64],
-        uplink: AirUplink,
-        caps: Mapping[str, ArrayLike],
-        privacy: AmplitudePrivacy,
-    ) -> None:
-        self.privacy = privacy
-        self._config, self._task, self._uplink = config, task, uplink
-        self._caps = {name: constant(cap) for name, cap in caps.items()}
-        self._eta = eta
-        self._codec = StochasticOneBit(slope=config.quantizer_slope) if config.scheme == "digital" else None
-        self._attackers = _attackers(config)
-        self._observed = LastResult(observed)
+    def __init__(self, config: FlmcConfig, *, task: PosteriorTask, sampling: Sampling, link: LinkConfig) -> None:
+        super().__init__(config, task=task, sampling=sampling)
+        if self._attackers.jam:
+            # A jammer's symbols need not be signs: those of bpsk travel as the amplitudes that they are.
+            link = link.model_copy(update={"modulation": "analog"})
+        self._uplink: AirUplink = compile_air(
+            link, num_devices=config.num_devices, num_symbols=task.dimension, payload_bound=config.payload_bound
+        )
         self._round_airtime_s = LastResult(partial(round_airtime, one_after_another=False))
 
     def round(
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
     ) -> RoundOutcome:
-        gradients = clipped_gradients(self._task.gradients(theta), self._config.gradient_bound)
-        payload, jammers = self._sent(gradients, context), None
+        """One round of all trials of the batch; `budget` `[num_trials]`: the largest amplitude it leaves, None: any."""
+        gradients, lost = self._clipped(theta)
+        payload, jammers = self._sent(gradients, lost, context=context), None
         if self._attackers.jam:
             jammers = self._attackers.who(context)
             amplitudes = self._codec.decode(payload, num_values=self._task.dimension) if self._codec else payload
             payload = self._attackers.symbols(amplitudes, context=context)
-        heard = self._uplink.superpose(payload, context=context, caps=_within(self._caps, budget), jammers=jammers)
+        heard = self._uplink.superpose(payload, context=context, caps=self._within(budget), jammers=jammers)
         estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)
         together = None if heard.airtime_s is None else self._round_airtime_s(heard.airtime_s)
         return RoundOutcome(
-            theta=descended(theta, estimate, eta=self._eta, gradients=gradients),
+            theta=descended(theta, estimate, eta=self.sampling.eta, lost=lost),
             observed=self._observed(heard.decision)
             | {"num_active": _mean_of_columns(heard.num_active)}
             | spent(together, heard.energy_j)
             | self._attackers.told(context),
         )
-
-    def _sent(self, gradients: Gradients, context: UplinkContext) -> NDArray[Any]:
-        """Amplitudes, or packed bits."""
-        told = self._attackers.gradients(gradients.values, context=context)
-        if self._codec is None:
-            return told
-        payload = self._codec.encode(encodable(told, gradients), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
-        return self._attackers.bits(payload, num_bits=self._task.dimension, context=context)
 
 
 def _mean_of_columns(counts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -229,49 +174,31 @@ def _mean_of_columns(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.asarray(counts[:, 0].astype(float) if counts.shape[1] == 1 else counts.mean(axis=1))
 
 
-class DetectedSigns:
+class DetectedSigns(_OnAir):
     """`digital-orthogonal`: each device's bits are detected on their own, then summed; here the BER acts."""
 
-    def __init__(
-        self,
-        config: FlmcConfig,
-        *,
-        task: PosteriorTask,
-        eta: NDArray[np.float64],
-        uplink: DigitalUplink,
-        link: LinkConfig,
-        caps: Mapping[str, ArrayLike],
-        privacy: AmplitudePrivacy,
-    ) -> None:
-        self.privacy = privacy
-        self._config, self._task, self._uplink, self._caps = config, task, uplink, caps
-        self._eta = eta
-        self._codec = StochasticOneBit(slope=config.quantizer_slope)
-        self._attackers = _attackers(config)
-        self._observed = LastResult(observed)
-        self._probe_bits = link.probe_bits
-        self._packet_bits = 8 * link.packet_size_bytes
+    def __init__(self, config: FlmcConfig, *, task: PosteriorTask, sampling: Sampling, link: LinkConfig) -> None:
+        super().__init__(config, task=task, sampling=sampling)
+        self._link = link
+        self._uplink: DigitalUplink = compile_digital(link, num_devices=config.num_devices, num_bits=task.dimension)
 
     def round(
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
     ) -> RoundOutcome:
-        rate = None
+        """See `OverTheAir.round`."""
+        link, size, caps = self._link, self._task.dimension, self._within(budget)
+        rate, known = None, None
         if self._config.debias:
-            rate = self._uplink.probe(
-                self._probe_bits, context=context, caps=_within(self._caps, budget)
-            ).bit_error_rate
-        gradients = clipped_gradients(self._task.gradients(theta), self._config.gradient_bound)
-        told = self._attackers.gradients(gradients.values, context=context)
-        payload = self._codec.encode(encodable(told, gradients), keys=context.keys(Purpose.LOCAL_TRAINING)).payload
-        payload = self._attackers.bits(payload, num_bits=self._task.dimension, context=context)
-        heard = self._uplink.send(payload, context=context, caps=_within(self._caps, budget))
-        signs = self._codec.decode(heard.payload, num_values=self._task.dimension)
-        known = None
+            rate = self._uplink.probe(link.probe_bits, context=context, caps=caps).bit_error_rate
+        gradients, lost = self._clipped(theta)
+        heard = self._uplink.send(self._sent(gradients, lost, context=context), context=context, caps=caps)
+        assert self._codec is not None
+        signs = self._codec.decode(heard.payload, num_values=size)
         if heard.delivered is not None and not heard.delivered.all():
-            known = known_bits(heard.delivered, packet_bits=self._packet_bits, num_bits=self._task.dimension)
+            known = known_bits(heard.delivered, packet_bits=8 * link.packet_size_bytes, num_bits=size)
         estimate = sum_of_devices(signs, active=heard.decision.active, bit_error_rate=rate, known=known)
         return RoundOutcome(
-            theta=descended(theta, estimate, eta=self._eta, gradients=gradients),
+            theta=descended(theta, estimate, eta=self.sampling.eta, lost=lost),
             observed=self._observed(heard.decision)
             | spent(heard.round_airtime_s, heard.counts.energy_j)
             | self._attackers.told(context),
@@ -287,34 +214,33 @@ class DetectedSigns:
         self._uplink.restore(state)
 
 
-class ServerLangevin(Forgetful):
+class ServerLangevin(_Rounds):
     """`noiseless`: clipped gradients arrive exactly, and the server adds sqrt(2 eta) N(0, I), (6)."""
-
-    def __init__(self, config: FlmcConfig, *, task: PosteriorTask, eta: NDArray[np.float64]) -> None:
-        self.privacy: AmplitudePrivacy = NoPrivacy()
-        self._config, self._task = config, task
-        self._attackers = _attackers(config)
-        self._eta = eta[:, None]
 
     def round(
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
     ) -> RoundOutcome:
-        gradients = clipped_gradients(self._task.gradients(theta), self._config.gradient_bound)
-        total = self._attackers.gradients(gradients.values, context=context).sum(axis=1)
+        """See `OverTheAir.round`; nothing is sent."""
+        eta = self.sampling.eta[:, None]
+        total = self._attackers.gradients(self._clipped(theta)[0], context=context).sum(axis=1)
         noise = real_normals(context.keys(Purpose.LANGEVIN_NOISE), num_values=self._task.dimension)
         return RoundOutcome(
-            theta=theta - self._eta * total + np.sqrt(2.0 * self._eta) * noise, observed=self._attackers.told(context)
+            theta=theta - eta * total + np.sqrt(2.0 * eta) * noise, observed=self._attackers.told(context)
         )
 
 
-class ExactSamples(Forgetful):
+class ExactSamples(_Rounds):
     """`exact`: every round is an independent sample of the posterior; the floor of every metric."""
 
-    def __init__(self, task: PosteriorTask, *, num_samples: int) -> None:
-        self.privacy: AmplitudePrivacy = NoPrivacy()
-        self._samples = task.exact_samples(num_samples)
+    def __init__(self, config: FlmcConfig, *, task: PosteriorTask, sampling: Sampling) -> None:
+        super().__init__(config, task=task, sampling=sampling)
+        self._samples = task.exact_samples(config.rounds)
 
     def round(
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
     ) -> RoundOutcome:
+        """See `OverTheAir.round`; nothing is sent."""
         return RoundOutcome(theta=self._samples[:, context.round_index])
+
+
+Algorithm = OverTheAir | DetectedSigns | ServerLangevin | ExactSamples

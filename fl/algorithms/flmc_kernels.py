@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from phy.numerics.compiled import exact_kernel, kernel, read_only
 
-_EVERYBODY = read_only(np.empty(0, np.bool_))
 _NUMPY_ADDS_EIGHT = 8
 """Numbers side by side from here on."""
 _NUMPY_HALVES_ABOVE = 128
@@ -32,15 +31,6 @@ def _clip(values: Any, bound: Any, out: Any, lost: Any) -> None:
         lost[row] = found
 
 
-@kernel
-def _any_nan(values: Any, out: Any) -> None:
-    for row in range(len(values)):
-        found = False
-        for i in range(values.shape[1]):
-            found |= np.isnan(values[row, i])
-        out[row] = found
-
-
 @exact_kernel
 def _distances(values: Any, targets: Any, limit: Any, squares: Any, below: Any) -> Any:
     everywhere = True
@@ -58,9 +48,9 @@ def _distances(values: Any, targets: Any, limit: Any, squares: Any, below: Any) 
 
 @exact_kernel
 def _add_moments(values: Any, targets: Any, counted: Any, count: Any, sums: Any, outer: Any) -> None:
-    size, everybody = values.shape[1], len(counted) == 0
+    size = values.shape[1]
     for row in range(len(values)):
-        if everybody or counted[row]:
+        if counted[row]:
             count[row] += 1.0
             for i in range(size):
                 distance = values[row, i] - targets[row, i]
@@ -80,7 +70,6 @@ def descended(
     theta: NDArray[np.float64], slope: NDArray[np.float64], *, eta: NDArray[np.float64], lost: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """theta - eta g, `[num_rows, m]`, with a step `eta` of each row; NaN in the rows that are `lost`."""
-    _check(theta, slope, rows=(eta, lost))
     out = np.empty(theta.shape)
     _descend(read_only(theta), read_only(eta), read_only(slope), read_only(lost), out)
     return out
@@ -113,18 +102,11 @@ def row_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def clipped(values: NDArray[np.float64], bound: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Values clipped to |v| <= `bound` > 0, of the same shape, and `rows_with_nan` of them; NaN stays NaN."""
+    """Values clipped to |v| <= `bound` > 0, of the same shape, and the rows with NaN; NaN stays NaN."""
     out, lost = np.empty(values.shape), np.empty(len(values), np.bool_)
     flat = (len(values), prod(values.shape[1:]))
     _clip(read_only(values).reshape(flat), float(bound), out.reshape(flat), lost)
     return out, lost
-
-
-def rows_with_nan(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether anything of `values[row]` is NaN, `[num_rows]`."""
-    out = np.empty(len(values), np.bool_)
-    _any_nan(read_only(values).reshape(len(values), prod(values.shape[1:])), out)
-    return out
 
 
 def distances(
@@ -134,7 +116,6 @@ def distances(
 
     `[num_rows]` both, and whether that is so of all rows; NaN is not below anything.
     """
-    _check(values, targets)
     squares, below = np.empty(len(values)), np.empty(len(values), np.bool_)
     everywhere = bool(_distances(read_only(values), read_only(targets), float(limit), squares, below))
     if values.shape[1] >= _NUMPY_ADDS_EIGHT:
@@ -147,30 +128,13 @@ def add_moments(
     values: NDArray[np.float64],
     targets: NDArray[np.float64],
     *,
-    counted: NDArray[np.bool_] | None,
+    counted: NDArray[np.bool_],
     count: NDArray[np.float64],
     sums: NDArray[np.float64],
     outer: NDArray[np.float64],
 ) -> None:
     """Add 1 to `count` of the `counted` `[num_rows]` rows, v - t to `sums` `[num_rows, n]`, its square to `outer`.
 
-    None: of all rows; the square is the outer product, `[num_rows, n, n]`.
+    The square is the outer product, `[num_rows, n, n]`.
     """
-    _check(values, targets, sums, rows=(count,) if counted is None else (count, counted))
-    if outer.shape != (*values.shape, values.shape[1]):
-        raise ValueError(f"squares {outer.shape} are to be outer products of rows {values.shape}")
-    some = _EVERYBODY if counted is None else read_only(counted)
-    _add_moments(read_only(values), read_only(targets), some, count, sums, outer)
-
-
-def _check(values: NDArray[Any], *others: NDArray[Any], rows: tuple[NDArray[Any], ...] = ()) -> None:
-    """Raise ValueError unless `others` have the shape of `values` `[num_rows, n]` and `rows` are `[num_rows]`.
-
-    No kernel looks at bounds.
-    """
-    for other in others:
-        if values.ndim != 2 or other.shape != values.shape:
-            raise ValueError(f"arrays {values.shape} and {other.shape} of rows do not belong together")
-    for row in rows:
-        if row.shape != values.shape[:1]:
-            raise ValueError(f"{row.shape} is to be a number for each row of {values.shape}")
+    _add_moments(read_only(values), read_only(targets), read_only(counted), count, sums, outer)

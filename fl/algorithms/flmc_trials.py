@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.accounting.amplitudes import amplitude_allowance, silenced
+from fl.accounting.amplitudes import AmplitudeAllowance, silenced
 from fl.algorithms.flmc import RoundOutcome, build_flmc
+from fl.algorithms.flmc_kernels import distances
 from fl.algorithms.posterior_metrics import SampleMoments
 from fl.checkpoints import State, kept_array
 from fl.recorder import SPENT, Recorder, link_columns, with_totals
@@ -48,9 +49,11 @@ class FlmcTrials:
         self._task = build_task(learning.task, num_devices=learning.num_devices, seed=seed, trials=self._trials)
         self._bound = None if privacy is None else privacy.of_rounds
         self._algorithm = build_flmc(learning, link=link, privacy=self._bound, task=self._task)
-        self._allowance = amplitude_allowance(
-            learning, link=link, privacy=privacy, task=self._task, bound=self._algorithm.privacy
-        )
+        self._allowance: AmplitudeAllowance | None = None
+        if privacy is not None and privacy.budget is not None and learning.uses_radio:
+            sampling = self._algorithm.sampling
+            caps = np.minimum(sampling.lmc, sampling.privacy.amplitude_cap())
+            self._allowance = AmplitudeAllowance(learning, link=link, privacy=privacy, caps=caps)
         self._moments = SampleMoments(self._task.posterior)
         self.record = Recorder(
             learning.rounds, num_devices=learning.num_devices, num_trials=len(trials), unmeasured=0.0
@@ -82,13 +85,10 @@ class FlmcTrials:
         self._theta = self._note(index, outcome)
         self.record.finish(index)
         if index >= self._learning.burn_in:
-            self._moments.add(self._theta, counted=None if allowance is None else self._goes_on)
+            self._moments.add(self._theta, counted=self._goes_on)
 
     def _note(self, index: int, outcome: RoundOutcome) -> NDArray[np.float64]:
         """Record a round; return the state to go on with (zero for trials that have failed)."""
-        # Here, because numba takes a while to import.
-        from fl.algorithms.flmc_kernels import distances
-
         theta, target = outcome.theta, self._task.posterior.mean
         # Up to 1e100 the moments of the samples stay finite; far beyond any posterior all the same.
         squared_error, finite, everywhere = distances(theta, target, limit=_DIVERGED)
@@ -170,7 +170,7 @@ class FlmcTrials:
         summary["active_cap"] = np.stack([((cap == code) & kept).sum(axis=0) for code in range(len(CAP_NAMES))]).argmax(
             axis=0
         )
-        bound, privacy = self._bound, self._algorithm.privacy
+        bound, privacy = self._bound, self._algorithm.sampling.privacy
         if bound is None or isinstance(privacy, NoPrivacy):
             return {}
         return {

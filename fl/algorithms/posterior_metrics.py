@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.algorithms.flmc_kernels import add_moments
 from fl.checkpoints import State, kept_array
 from fl.tasks import Posterior
 
@@ -22,11 +23,8 @@ class SampleMoments:
         self._sum = np.zeros((num_trials, m))
         self._outer = np.zeros((num_trials, m, m))
 
-    def add(self, theta: NDArray[np.float64], *, counted: NDArray[np.bool_] | None = None) -> None:
-        """One more sample `[num_trials, m]` of every trial, or of those `counted` `[num_trials]`."""
-        # Here, because numba takes a while to import.
-        from fl.algorithms.flmc_kernels import add_moments
-
+    def add(self, theta: NDArray[np.float64], *, counted: NDArray[np.bool_]) -> None:
+        """One more sample `[num_trials, m]` of the trials that are `counted` `[num_trials]`."""
         target = self._posterior.mean
         add_moments(theta, target, counted=counted, count=self._count, sums=self._sum, outer=self._outer)
 

@@ -1,4 +1,4 @@
-"""Play, attack, judge."""
+"""Play games, attack them, and judge the attack."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def audit(
         played += more
         on_games(more)
     alternative = np.concatenate([one.alternative for one in batches])[:num_games]
-    scores = _scores(chosen, batches, alternative)
+    if chosen == "lr":
+        scores = np.concatenate([one.score for one in batches])[:num_games]
+    else:
+        scores = _learnt(np.concatenate([one.observed for one in batches])[:num_games], alternative)
     bell = None
     if game.gaussian and delta > 0.0:
         bell = judge(scores, alternative, delta=delta, confidence=confidence, form="gaussian")
@@ -79,15 +82,8 @@ def audit(
         claims=game.claims(delta),
         attack=chosen,
         num_games=num_games,
-        game=GameFacts(scope=game.scope, unit=game.unit, worlds=game.worlds, rounds=game.rounds, when=game.when),
+        game=game.facts,
     )
-
-
-def _scores(attack: Attack, batches: list[Batch], alternative: NDArray[np.bool_]) -> NDArray[np.float64]:
-    count = len(alternative)
-    if attack == "lr":
-        return np.concatenate([one.score for one in batches])[:count]
-    return _learnt(np.concatenate([one.observed for one in batches])[:count], alternative)
 
 
 def _learnt(observed: NDArray[np.float32], alternative: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -12,30 +12,29 @@ game, and what arrives are its detected bits.
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fl.algorithms.flmc import clipped_gradients
-from fl.algorithms.lmc_caps import lmc_cap, round_privacy, step_size
+from fl.accounting.amplitudes import AmplitudeAllowance
+from fl.algorithms.amplitude_caps import sampling_of
+from fl.algorithms.flmc_kernels import clipped
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
-from fl.audit.amplitudes import RoundAmplitudes
-from fl.audit.attackers import beside_attackers
 from fl.audit.flmc_claims import flmc_claims
-from fl.audit.game import Batch
+from fl.audit.game import Batch, GameFacts, beside_attackers, weakest_rounds
 from fl.codecs.bits.one_bit import StochasticOneBit
 from fl.tasks import build_task
-from fl.tasks.base import LearningError
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import AirUplink, DigitalUplink
 from phy.numerics.random import Purpose, round_keys, uniform_words
 from privacy.config import AmplitudeMechanism
-from privacy.events.claims import Claim, Scope
-from privacy.events.events import Unit
+from privacy.events.claims import Claim
 from privacy.mechanisms._digital_tail import entry_loss
 
 if TYPE_CHECKING:
@@ -52,10 +51,11 @@ class FlmcGame:
 
     A game is a trial (of every device, where they are detected one by one), the same in whatever batch it is played;
     `trials_at_once`: how many a batch has, left out: as many as are worth their memory.
-    """
 
-    scope: Scope = "round"
-    unit: Unit = "device"
+    A budget that was calibrated gives every round its cap, and the games last for the rounds with the largest; one that
+    only watches lets the first rounds send until it is spent up. Raises PrivacyError as the run does, and LearningError
+    for more `rounds` than it has.
+    """
 
     def __init__(
         self,
@@ -68,57 +68,69 @@ class FlmcGame:
         num_games: int | None = None,
         trials_at_once: int | None = None,
     ) -> None:
-        if not config.uses_radio:
-            raise LearningError(
-                f"scheme {config.scheme} sends nothing over a radio, so there is nothing to audit; "
-                "use analog, digital or digital-orthogonal"
-            )
         check_attack(config, error_model=link.error_model)
-        self.rounds = rounds
         self._config, self._privacy, self._seed = config, privacy, seed
         self._attackers = AttackersOfTrials(
             config.attack, num_devices=config.num_devices, gradient_bound=config.gradient_bound
         )
-        self._dimension, self._noise_power = config.task.dimension, link.channel.noise_power
-        self._caps = self._amplitude_caps(link)
+        size = self._dimension = config.task.dimension
+        self._noise_power = link.channel.noise_power
         self._codec = None if config.scheme == "analog" else StochasticOneBit(slope=config.quantizer_slope)
         self._air: AirUplink | None = None
         self._digital: DigitalUplink | None = None
         if config.superposes:
-            bound = config.payload_bound
             self._air = compile_air(
-                link, num_devices=config.num_devices, num_symbols=self._dimension, payload_bound=bound
+                link, num_devices=config.num_devices, num_symbols=size, payload_bound=config.payload_bound
             )
         else:
-            self._digital = compile_digital(link, num_devices=config.num_devices, num_bits=self._dimension)
+            self._digital = compile_digital(link, num_devices=config.num_devices, num_bits=size)
         plain = link.csi == "perfect" and link.impairments.none and link.ofdm == "none" and link.coding == "none"
         self.law_known = plain and link.error_model in ("measured", "error_free")
         self.gaussian = config.scheme == "analog" and self.law_known
-        whose = "what the others sent is known" if config.superposes else "every device on resources of its own"
-        beside = beside_attackers(config.attack, num_devices=config.num_devices, superposes=config.superposes)
-        self.worlds = f"gradient -l or +l in all {self._dimension} entries of one device; {whose}{beside}"
-        fit = max(min(_NUMBERS_AT_ONCE // (config.num_devices * self._dimension), _MOST_TRIALS), 1)
+        fit = max(min(_NUMBERS_AT_ONCE // (config.num_devices * size), _MOST_TRIALS), 1)
         # Devices that share their resources (NOMA) err together: one of each group is a game.
         self._step = link.noma.group_size if link.access == "noma" else 1
         if self._air is None and num_games is not None:
             fit = min(fit, -(-num_games * self._step // config.num_devices))
         self._trials = trials_at_once or fit
-        self._ceilings = RoundAmplitudes(
-            config, link=link, privacy=privacy, caps=self._caps, rounds=rounds, num_trials=self._trials
+        self._caps, self._fresh = self._limits(link)
+        self._left = self._fresh
+        found = None if self._fresh is None else self._fresh.found
+        self._played = weakest_rounds(np.zeros(config.rounds) if found is None else found, count=rounds)
+        self._peaks: dict[int, float] = {}
+        whose = "what the others sent is known" if config.superposes else "every device on resources of its own"
+        beside = beside_attackers(config.attack, num_devices=config.num_devices, superposes=config.superposes)
+        self.facts = GameFacts(
+            scope="round",
+            unit="device",
+            worlds=f"gradient -l or +l in all {size} entries of one device; {whose}{beside}",
+            rounds=rounds,
+            when=self._played.describe(),
         )
-        self.when = self._ceilings.played.describe()
 
-    def _amplitude_caps(self, link: LinkConfig) -> dict[str, float]:
-        """Those of `fl.algorithms.flmc.build_flmc`, for a run whose data are those of trial 0."""
-        config = self._config
+    def _limits(self, link: LinkConfig) -> tuple[dict[str, float], AmplitudeAllowance | None]:
+        """The caps of every round, for a run whose data are those of trial 0, and what a budget allows beside them."""
+        config, privacy = self._config, self._privacy
         task = build_task(config.task, num_devices=config.num_devices, seed=self._seed, trials=(0,))
-        eta = step_size(config, strong_convexity=task.strong_convexity, smoothness=task.smoothness)
-        asked = None if self._privacy is None else self._privacy.of_rounds
-        bound = round_privacy(config, link=link, privacy=asked, dimension=self._dimension)
-        return {
-            "lmc": float(lmc_cap(config, eta=eta, noise_power=link.channel.noise_power)[0]),
-            "privacy": bound.amplitude_cap(),
-        }
+        asked = None if privacy is None else privacy.of_rounds
+        sampling = sampling_of(config, link=link, privacy=asked, task=task)
+        caps = {"lmc": float(sampling.lmc[0]), "privacy": sampling.privacy.amplitude_cap()}
+        if privacy is None or privacy.budget is None:
+            return caps, None
+        lowest = np.full(self._trials, min(caps.values()))
+        return caps, AmplitudeAllowance(config, link=link, privacy=privacy, caps=lowest)
+
+    def _caps_of(self, round_index: int) -> Mapping[str, ArrayLike]:
+        """All caps of a round `[trials]`; 0 where nothing is left to send with."""
+        return self._caps if self._left is None else {**self._caps, "budget": self._left.caps(round_index)}
+
+    def _note(self, round_index: int, peak_amplitude: NDArray[np.float64]) -> None:
+        """Keep the largest amplitude `[trials]` that a round was really sent with."""
+        if self._left is not None:
+            self._left.note(peak_amplitude)
+        # Without a budget all rounds are alike: what fades in one may in another.
+        kind = self._played.indices[0] if self._left is None else round_index
+        self._peaks[kind] = max(self._peaks.get(kind, 0.0), float(peak_amplitude.max(initial=0.0)))
 
     def play(self, number: int) -> Batch:
         trials = tuple(range(number * self._trials, (number + 1) * self._trials))
@@ -129,8 +141,8 @@ class FlmcGame:
         worlds = uniform_words(keys, num_devices=coins, num_words=1)[..., 0] >= np.uint32(1 << 31)
         total: NDArray[np.float64] = np.zeros(worlds.shape)
         seen = []
-        self._ceilings.begin()
-        for index in self._ceilings.played.indices:
+        self._left = copy.deepcopy(self._fresh)
+        for index in self._played.indices:
             context = UplinkContext(seed=self._seed, trials=trials, round_index=index)
             payload = self._payload(worlds, audited, context)
             if self._air is not None:
@@ -160,23 +172,23 @@ class FlmcGame:
         shape = (len(worlds), self._config.num_devices, self._dimension)
         attacks = self._attackers.who(context)
         signs: NDArray[np.float64] = np.where(worlds | (~audited if self._air is not None else attacks), 1.0, -1.0)
-        gradients = np.full(shape, _BEYOND * self._config.gradient_bound) * signs[..., None]
-        clipped = clipped_gradients(gradients, self._config.gradient_bound).values
+        wild = np.full(shape, _BEYOND * self._config.gradient_bound) * signs[..., None]
+        gradients, _ = clipped(wild, self._config.gradient_bound)
         if attacks.any():
             # Attackers see the audited device at +l in either world.
-            told = self._attackers.gradients(np.abs(clipped), context=context)
-            clipped = np.where(attacks[..., None], told, clipped)
+            told = self._attackers.gradients(np.abs(gradients), context=context)
+            gradients = np.where(attacks[..., None], told, gradients)
         if self._codec is None:
-            return clipped
-        payload = self._codec.encode(clipped, keys=context.keys(Purpose.LOCAL_TRAINING)).payload
+            return gradients
+        payload = self._codec.encode(gradients, keys=context.keys(Purpose.LOCAL_TRAINING)).payload
         return self._attackers.bits(payload, num_bits=self._dimension, context=context)
 
     def _overheard(
         self, air: AirUplink, payload: NDArray[np.generic], audited: NDArray[np.bool_], context: UplinkContext
     ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """Scores `[trials, 1]` and what arrived less what the others sent, `[trials, 2 m]`."""
-        heard = air.superpose(payload, context=context, caps=self._ceilings.caps(context.round_index))
-        self._ceilings.note(context.round_index, heard.decision.peak_amplitude)
+        heard = air.superpose(payload, context=context, caps=self._caps_of(context.round_index))
+        self._note(context.round_index, heard.decision.peak_amplitude)
         others: NDArray[np.float64] = (
             np.asarray(payload, np.float64)
             if self._codec is None
@@ -210,9 +222,9 @@ class FlmcGame:
         """Scores `[trials, K]` and detected signs `[trials, K, m]`, zero where nothing arrived."""
         assert self._digital is not None
         assert self._codec is not None
-        caps = self._ceilings.caps(context.round_index)
+        caps = self._caps_of(context.round_index)
         heard = self._digital.send(np.asarray(payload, np.uint8), context=context, caps=caps)
-        self._ceilings.note(context.round_index, heard.decision.peak_amplitude)
+        self._note(context.round_index, heard.decision.peak_amplitude)
         signs = self._codec.decode(heard.payload, num_values=self._dimension) * heard.decision.active[..., None]
         if heard.delivered is not None:
             signs = signs * np.asarray(heard.delivered.all(axis=2))[..., None]
@@ -220,11 +232,14 @@ class FlmcGame:
         return bound * signs.sum(axis=2), signs.astype(np.float32)
 
     def claims(self, delta: float) -> tuple[Claim, ...]:
+        first = self._played.indices[0]
+        # None where nothing was played yet; 0 where nothing was sent.
+        peaks = [self._peaks.get(index, self._peaks[first]) for index in self._played.indices] if self._peaks else []
         return flmc_claims(
             self._config,
             privacy=self._privacy,
             noise_power=self._noise_power,
-            rounds=self.rounds,
-            peaks=self._ceilings.met(),
+            rounds=self.facts.rounds,
+            peaks=peaks,
             delta=delta,
         )

@@ -1,4 +1,4 @@
-"""What a game is: two neighbouring worlds, one sent over the link, and what the attacker makes of what arrived."""
+"""A game: two neighbouring worlds, one of which is sent over the link, and the attacker's score of what arrives."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.attacks.attacks import number_of
+from fl.config.attack import Attack
+from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, seed_sequence
 from privacy.events.claims import Claim, Scope
 from privacy.events.events import Unit
@@ -31,23 +34,28 @@ class Batch:
     observed: NDArray[np.float32]
 
 
-class Game(Protocol):
-    """Neighbouring worlds of one scheme over one link.
-
-    - `scope`, `unit`: of what the worlds differ in; `worlds`: which they are, in words;
-    - `law_known`: whether `Batch.score` is the likelihood ratio of the whole chain, or of it without what fades,
-      estimates or decoders add;
-    - `gaussian`: whether the trade-off curve is that of two Gaussians;
-    - `rounds`: that one game lasts; `when`: which of the run's, in words.
-    """
+@dataclass(frozen=True, kw_only=True)
+class GameFacts:
+    """Facts of a game: `scope` and `unit` of the difference between its `worlds`, its `rounds`, and which (`when`)."""
 
     scope: Scope
     unit: Unit
     worlds: str
-    law_known: bool
-    gaussian: bool
     rounds: int
     when: str
+
+
+class Game(Protocol):
+    """Neighbouring worlds of one scheme over one link.
+
+    - `law_known`: whether `Batch.score` is the likelihood ratio of the whole chain, or of it without what fades,
+      estimates or decoders add;
+    - `gaussian`: whether the trade-off curve is that of two Gaussians.
+    """
+
+    facts: GameFacts
+    law_known: bool
+    gaussian: bool
 
     def play(self, number: int) -> Batch:
         """Batch `number`: its keys are its own."""
@@ -58,18 +66,65 @@ class Game(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class GameFacts:
-    """Facts of a game that was played, see `Game`."""
-
-    scope: Scope
-    unit: Unit
-    worlds: str
-    rounds: int
-    when: str
-
-
 def draw_worlds(seed: int, number: int, count: int) -> NDArray[np.bool_]:
     """A fair coin for every game of batch `number`, bool `[count]`."""
     drawn = np.random.Generator(np.random.Philox(seed_sequence(seed, number, Purpose.ATTACK)))
     return drawn.integers(0, 2, count).astype(np.bool_)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayedRounds:
+    """`indices` of the run's `num_rounds` rounds, ascending; `why` these and no others, in words."""
+
+    indices: tuple[int, ...]
+    num_rounds: int
+    why: str
+
+    def describe(self) -> str:
+        """Such as `rounds 3 to 5 of 10, where most is released`; counted from 1."""
+        first, last = self.indices[0] + 1, self.indices[-1] + 1
+        if first == last:
+            which = f"round {first}"
+        elif last - first + 1 == len(self.indices):
+            which = f"rounds {first} to {last}"
+        else:
+            which = f"{len(self.indices)} rounds from {first} to {last}"
+        return f"{which} of {self.num_rounds}, {self.why}" if self.num_rounds > 1 else which
+
+
+def weakest_rounds(released: NDArray[np.float64], *, count: int) -> PlayedRounds:
+    """The `count` rounds of a run in which most is released, by `released` `[num_rounds]`: the first ones among equals.
+
+    Raises LearningError for more rounds than there are.
+    """
+    num_rounds = len(released)
+    if not 1 <= count <= num_rounds:
+        raise LearningError(f"a game of {count} rounds does not fit a run of {num_rounds}; play fewer")
+    chosen = np.sort(np.argsort(-released, kind="stable")[:count])
+    why = "all of them alike" if np.all(released == released[0]) else "where most is released"
+    return PlayedRounds(indices=tuple(chosen.tolist()), num_rounds=num_rounds, why=why)
+
+
+def nobody_honest(attack: Attack | None, *, num_devices: int) -> str | None:
+    """Return why there is nobody to audit where all devices surely attack; else None."""
+    if attack is None or number_of(attack, num_devices) < num_devices:
+        return None
+    surely = attack.drawn == "without-replacement" or num_devices == 1
+    return f"all {num_devices} devices attack, and an audit plays against an honest one" if surely else None
+
+
+def beside_attackers(attack: Attack | None, *, num_devices: int, superposes: bool) -> str:
+    """Words on what attackers among the other devices change of a game: nothing. Empty without attackers.
+
+    The audited device is honest. Whoever listens is with the attackers and knows what they send, as it knows what all
+    the others send, the worst case over them. On resources of its own a device is heard apart from them anyway.
+    Attackers that follow honest updates (`zero-gradient`, `duplicate`) know these without any radio, and with them all
+    that a mechanism hides: in the game they follow everybody but the audited device.
+    """
+    count = 0 if attack is None else number_of(attack, num_devices)
+    if attack is None or not count:
+        return ""
+    who = f"attackers among the others ({count}, {attack.kind})"
+    if superposes:
+        return f"; the device is honest, and what {who} send is known as well"
+    return f"; the device is honest, and {who} change nothing of what it is heard to send"

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,48 +70,6 @@ class CodecLaw(Law):
     facts: dict[str, float]
     lasts: Scope
 
-    @classmethod
-    def of(
-        cls, config: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivacy | None, seed: int, rounds: int
-    ) -> CodecLaw:
-        """Return the law of trial 0. Raises LearningError and PrivacyError as the run does."""
-        facts: dict[str, float] = {}
-        protection: Protection = Protection()
-        sizes = np.ones(config.num_devices)
-        if privacy is not None:
-            unbound = config.model_copy(update={"convergence_bound": False})  # no round is run
-            federation = Federation(unbound, link=link, privacy=privacy, seed=seed, trial=0)
-            protection, facts = federation.protection, federation.budget
-            sizes = np.asarray(federation.partition.sizes, float)
-        apart = cls.distance(config, privacy=privacy, sizes=sizes)
-        parameters = upload_parameters(config, link=link.resolve_digital(), privacy=privacy)
-        if parameters is None:
-            parameters = np.full(config.rounds, cls.parameter(facts, apart))
-        coder = CodecEncoder(codec=config.codec, protection=protection, num_devices=config.num_devices)
-        return cls(
-            epsilon=None,
-            unit="sample",
-            bits_per_value=config.codec.bits_per_value,
-            coder=lambda _: coder,
-            config=config,
-            protection=protection,
-            apart=apart,
-            parameters=parameters,
-            privacy=privacy,
-            facts=facts,
-            lasts="run" if rounds == config.rounds else "round",
-        )
-
-    @staticmethod
-    def distance(config: FedAvgConfig, *, privacy: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return `apart`, of devices with `sizes` samples."""
-        return np.array([0.25 if config.codec.value_range is None else config.codec.value_range / 2.0])
-
-    @staticmethod
-    def parameter(facts: dict[str, float], apart: NDArray[np.float64]) -> float:
-        """Return the parameter of every round where no budget calibrates it."""
-        return 1.0
-
     @property
     def scope(self) -> Scope:
         return self.lasts
@@ -120,7 +79,6 @@ class CodecLaw(Law):
         return f"one number of one device, 0 or {self.apart[0]:g}"
 
     def released(self, num_rounds: int) -> NDArray[np.float64]:
-        """See `Law.released`: the less, the larger the parameter."""
         return -self.parameters
 
     def ends(self, round_index: int, *, devices: NDArray[np.int64]) -> tuple[ArrayLike, ArrayLike]:
@@ -130,7 +88,6 @@ class CodecLaw(Law):
         return self.apart[devices % self.config.num_devices % len(self.apart)][:, None]
 
     def score(self, received: Received) -> Scores:
-        """See `Law.score`; a received number that is not finite says nothing."""
         places = received.places
         with np.errstate(invalid="ignore"):
             values = self.config.codec.decode(received.payload[None], num_values=places.num_values)[0]
@@ -154,16 +111,6 @@ class GaussianLaw(CodecLaw):
 
     gaussian: bool = True
 
-    @staticmethod
-    def distance(config: FedAvgConfig, *, privacy: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """See `CodecLaw.distance`: as `fl.uplink.build.build_protection` has it."""
-        return np.asarray(privacy.distance(training_of(config), num_samples=sizes))
-
-    @staticmethod
-    def parameter(facts: dict[str, float], apart: NDArray[np.float64]) -> float:
-        """See `CodecLaw.parameter`: the noise multiplier."""
-        return facts["sigma"] / float(apart.max())
-
     @property
     def worlds(self) -> str:
         return "models of one device that are the sensitivity apart"
@@ -180,22 +127,18 @@ class GaussianLaw(CodecLaw):
     ) -> tuple[Claim, ...]:
         """See `Law.claims`; the assumptions are those of the sensitivity, for games are of models that far apart."""
         labels: dict[str, Any] = {"unit": "sample", "assumptions": one_step(training_of(self.config))}
-        found = []
+        found = [] if budget is None else [of_the_budget(budget, num_rounds=num_rounds, **labels)]
         if budget is None or not budget.calibrate:
-            asked = f"asked for, all {num_rounds} rounds, Li et al. 2025 (23)"
-            found.append(
-                claim(
-                    epsilon=self.privacy.epsilon,
-                    delta=self.facts["delta"],
-                    accountant="paper",
-                    standing="as published",
-                    scope="run",
-                    source=asked,
-                    **labels,
-                )
+            printed = claim(
+                epsilon=self.privacy.epsilon,
+                delta=self.facts["delta"],
+                accountant="paper",
+                standing="as published",
+                scope="run",
+                source=f"asked for, all {num_rounds} rounds, Li et al. 2025 (23)",
+                **labels,
             )
-        if budget is not None:
-            found.append(of_the_budget(budget, num_rounds=num_rounds, **labels))
+            found.insert(0, printed)
         multipliers = Counter(float(self.parameters[index]) for index in played)
         return (
             *found,
@@ -216,18 +159,6 @@ class FlippingLaw(CodecLaw):
     Of the f bits that arrive, d unlike those of the null: L = (2 d - f) ln((1-p)/p).
     """
 
-    @staticmethod
-    def distance(config: FedAvgConfig, *, privacy: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """See `CodecLaw.distance`: one step."""
-        codec = config.codec.as_fractions()
-        assert codec is not None
-        return np.array([-codec.step])
-
-    @staticmethod
-    def parameter(facts: dict[str, float], apart: NDArray[np.float64]) -> float:
-        """See `CodecLaw.parameter`: the rate of wrong bits."""
-        return facts["target_bit_error_rate"]
-
     @property
     def scope(self) -> Scope:
         return "coordinate"
@@ -237,7 +168,6 @@ class FlippingLaw(CodecLaw):
         return "one weight of one device at two neighbouring values that differ in every bit"
 
     def score(self, received: Received) -> Scores:
-        """See `Law.score`; the features are the bits unlike those of the null."""
         bits, context = received.bits, received.context
         payload = self.config.codec.encode(np.zeros((1, 1, 1), np.float32), keys=context.keys(Purpose.ROUNDING)).payload
         null = np.unpackbits(payload[0, 0], count=bits.shape[1])
@@ -253,28 +183,23 @@ class FlippingLaw(CodecLaw):
         """See `Law.claims`, over one weight: Theorem 1, of which these rounds have their share, and bit by bit."""
         privacy = self.privacy
         credited = privacy.channel == "native"
-        assumptions = CREDITED if credited else ()
         labels: dict[str, Any] = {"unit": "sample", "channel_credited": credited}
-        found = []
+        found, assumptions = [], CREDITED if credited else ()
         if budget is None or not budget.calibrate:
             share = privacy.epsilon * len(played) / num_rounds
-            source = f"Li et al. 2025, Theorem 1, {len(played)} of {num_rounds} rounds"
-            printed: dict[str, Any] = {
-                "accountant": "paper",
-                "standing": "as published",
-                "scope": "coordinate",
-                "assumptions": (WEIGHED_BITS, *assumptions),
+            theorem = partial(
+                claim,
+                accountant="paper",
+                standing="as published",
+                scope="coordinate",
+                assumptions=(WEIGHED_BITS, *assumptions),
                 **labels,
-            }
+            )
+            source = f"Li et al. 2025, Theorem 1, {len(played)} of {num_rounds} rounds"
             epsilon = epsilon_from_renyi(order=privacy.order, epsilon=share, delta=delta) if delta > 0.0 else math.inf
             found = [
-                claim(
-                    epsilon=epsilon,
-                    delta=delta,
-                    source=f"{source}, from Renyi DP of order {privacy.order:g}",
-                    **printed,
-                ),
-                claim(epsilon=share, delta=0.0, order=privacy.order, source=source, **printed),
+                theorem(epsilon=epsilon, delta=delta, source=f"{source}, from Renyi DP of order {privacy.order:g}"),
+                theorem(epsilon=share, delta=0.0, order=privacy.order, source=source),
             ]
         labels["assumptions"] = assumptions
         if budget is not None:
@@ -295,5 +220,39 @@ class FlippingLaw(CodecLaw):
         return tuple(found)
 
 
-LAWS: dict[str, type[CodecLaw]] = {"numbers": GaussianLaw, "bits": FlippingLaw}
-"""Laws by `privacy.config.base.Mechanism.protects`; of any other mechanism `CodecLaw`."""
+def codec_law(
+    config: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivacy | None, seed: int, rounds: int
+) -> CodecLaw:
+    """Return the law of numbers through the codec, for trial 0. Raises LearningError and PrivacyError as the run does.
+
+    Numbers are apart by the sensitivity of a mechanism on numbers, and by one step of the grid for bit flipping.
+    """
+    codec, facts, protection, kind = config.codec, dict[str, float](), Protection(), CodecLaw
+    apart, parameter = np.array([0.25 if codec.value_range is None else codec.value_range / 2.0]), 1.0
+    if privacy is not None:
+        unbound = config.model_copy(update={"convergence_bound": False})  # no round is run
+        federation = Federation(unbound, link=link, privacy=privacy, seed=seed, trial=0)
+        protection, facts = federation.protection, federation.budget
+        fractions, mechanism = codec.as_fractions(), privacy.for_uploads
+        if privacy.protects == "numbers" and mechanism is not None:
+            sizes = np.asarray(federation.partition.sizes, float)
+            kind, apart = GaussianLaw, np.asarray(mechanism.distance(training_of(config), num_samples=sizes))
+            parameter = facts.get("sigma", 0.0) / float(apart.max())
+        elif privacy.protects == "bits" and fractions is not None:
+            kind, apart = FlippingLaw, np.array([-fractions.step])
+            parameter = facts.get("target_bit_error_rate", 0.0)
+    found = upload_parameters(config, link=link.resolve_digital(), privacy=privacy)
+    coder = CodecEncoder(codec=codec, protection=protection, num_devices=config.num_devices)
+    return kind(
+        epsilon=None,
+        unit="sample",
+        bits_per_value=codec.bits_per_value,
+        coder=lambda _: coder,
+        config=config,
+        protection=protection,
+        apart=apart,
+        parameters=np.full(config.rounds, parameter) if found is None else found,
+        privacy=privacy,
+        facts=facts,
+        lasts="run" if rounds == config.rounds else "round",
+    )

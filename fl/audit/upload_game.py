@@ -7,21 +7,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.audit.game import Batch, Game, Listener, draw_worlds
-from fl.audit.law import Law, LearntLaw, Places, Received
-from fl.audit.rounds import weakest_rounds
-from fl.config.scheme import Scheme
-from fl.models.federated import Piece
+from fl.audit.game import Batch, GameFacts, Listener, draw_worlds, weakest_rounds
+from fl.audit.law import Law, Places, Received
 from fl.schemes.coders.coder import Encoder
-from fl.tasks.base import LearningError
-from fl.uplink.build import build_response
 from fl.uplink.channel_credit import errors_together
-from fl.uplink.protection import Protection, RoundPlan
+from fl.uplink.protection import Protection
 from fl.uplink.senders import exchangeable
 from fl.uplink.transport import BitTransport
 from phy.config import LinkConfig
@@ -29,15 +23,12 @@ from phy.fading.block_taps import UplinkContext
 from privacy.config import BudgetConfig
 from privacy.events.claims import Claim
 
-if TYPE_CHECKING:
-    from fl.audit.attack import Audited
-
 _ROWS = 1024
 _BITS_AT_ONCE = 1 << 22
 _LEAST_BITS = 64
 
 
-class UploadGame(Game):
+class UploadGame:
     """Games over `link`, which names its access and modulation.
 
     `coder`, `upload_bits`: of so many numbers; `num_rounds`: of the run; `beside`: words about attackers.
@@ -69,13 +60,17 @@ class UploadGame(Game):
             spacing=law.spacing,
             whole_upload=law.upload,
         )
-        self.rounds, self.unit = rounds, law.unit
-        self.law_known, self.gaussian, self.scope = law.known, law.gaussian, law.scope
+        self.law_known, self.gaussian = law.known, law.gaussian
         self._law, self._seed, self._listener = law, seed, listener
         self._budget, self._num_rounds = budget, num_rounds
         self._played = weakest_rounds(law.released(num_rounds), count=rounds)
-        self.when = self._played.describe() + law.note
-        self.worlds = law.worlds + beside
+        self.facts = GameFacts(
+            scope=law.scope,
+            unit=law.unit,
+            worlds=law.worlds + beside,
+            rounds=rounds,
+            when=self._played.describe() + law.note,
+        )
         self._coder = coder(places.num_values)
         self._begin_with = copy.deepcopy(self._coder.state())
         self._transport = BitTransport(
@@ -102,7 +97,7 @@ class UploadGame(Game):
         payload = self._coder.encode(self._numbers(worlds, context), devices=devices, context=context)
         received, reception = self._transport.send(payload, plan=plan, context=context)
         if self._listener == "seed-leaked":
-            received = _unflipped(received, plan=plan, context=context)
+            received ^= Protection().cover(np.zeros_like(received), plan=plan, context=context)
         bits = np.unpackbits(received[0], axis=1, count=self._transport.num_bits)
         signs = 2 * bits.astype(np.int8) - 1
         known = self._transport.known(reception, bits_per_value=1)
@@ -138,67 +133,6 @@ class UploadGame(Game):
 
     def claims(self, delta: float) -> tuple[Claim, ...]:
         return self._law.claims(delta, played=self._played.indices, num_rounds=self._num_rounds, budget=self._budget)
-
-
-def _unflipped(received: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
-    """Return the payload without the devices' own flips, as a listener with their seed knows it."""
-    return received ^ Protection().cover(np.zeros_like(received), plan=plan, context=context)
-
-
-def scheme_game(
-    scheme: Scheme, *, num_values: int | None, link: LinkConfig, rounds: int, listener: Listener = "server", **run: Any
-) -> UploadGame:
-    """Return the game against a scheme with bits of its own, in models of `num_values` numbers (None: any).
-
-    `run`: the other arguments of `UploadGame`. Raises LearningError as the scheme does.
-    """
-    law = scheme.law(num_values=num_values) or LearntLaw(
-        epsilon=scheme.own_epsilon, per_number=scheme.epsilon_per == "number", upload=min(num_values or 16, 16)
-    )
-    if listener == "outsider":
-        outside = law.outsider()
-        if outside is None or rounds < 2:
-            raise LearningError(
-                f"an outsider without the seed was asked of {scheme.name} over {rounds} rounds; only the codebook of "
-                "cpa hides behind a seed, and it takes 2 rounds to see one used again"
-            )
-        law = outside
-
-    def coder(count: int) -> Encoder:
-        return scheme.build(pieces=(Piece(name="audited", shape=(count,), offset=0),))
-
-    return UploadGame(
-        law,
-        coder=law.coder or coder,
-        upload_bits=scheme.upload_bits,
-        protection=build_response(scheme, link=link),
-        link=link.resolve_digital(),
-        rounds=rounds,
-        listener=listener,
-        **run,
-    )
-
-
-def audit_scheme(
-    scheme: Scheme, *, num_games: int = 4000, rounds: int = 1, confidence: float = 1.0 - 1e-6, seed: int = 1
-) -> Audited:
-    """Audit a scheme with bits of its own over an error-free link, at delta 0.
-
-    `Audited.refuted` judges each epsilon that the scheme claims. Raises LearningError as the scheme does.
-    """
-    from fl.audit.attack import audit
-
-    game = scheme_game(
-        scheme,
-        num_values=None,
-        link=LinkConfig(error_model="error_free"),
-        rounds=rounds,
-        num_rounds=rounds,
-        num_devices=1,
-        num_games=num_games,
-        seed=seed,
-    )
-    return audit(game, num_games=num_games, delta=0.0, confidence=confidence)
 
 
 def lay_out(

@@ -228,13 +228,11 @@ class FedAvgConfig(Learning):
         return f"{'bits per upload known at run time' if bits is None else f'{bits:,} bits per upload'} ({name})"
 
     def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
-        from fl.audit.attackers import nobody_honest
+        from fl.audit.game import nobody_honest
 
-        if nobody_honest(self.attack, num_devices=self.num_devices):
-            return f"all {self.num_devices} devices attack, and an audit plays against an honest one"
         if privacy is not None and privacy.protects == "bits" and self.codec.as_fractions() is None:
             return f"bit flipping is audited on the fixed-point code, and codec is {self.codec.name}"
-        return None
+        return nobody_honest(self.attack, num_devices=self.num_devices)
 
     def num_values(self) -> int | None:
         """Return the number of parameters M."""

@@ -295,11 +295,11 @@ class FlmcConfig(Learning):
         ]
 
     def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
-        from fl.audit.attackers import nobody_honest
+        from fl.audit.game import nobody_honest
 
-        if nobody_honest(self.attack, num_devices=self.num_devices):
-            return f"all {self.num_devices} devices attack, and an audit plays against an honest one"
-        return None if self.uses_radio else f"scheme {self.scheme} sends nothing over a radio"
+        if not self.uses_radio:
+            return f"scheme {self.scheme} sends nothing over a radio"
+        return nobody_honest(self.attack, num_devices=self.num_devices)
 
     def depends_on(self, path: str) -> bool:
         """See `Learning`: amplitudes have no quantizer."""

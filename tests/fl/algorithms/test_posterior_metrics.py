@@ -69,7 +69,7 @@ def test_the_moments_are_numpys(count: int) -> None:
     samples = 5.0 + rng.normal(size=(count, 3, 4)) * [1.0, 2.0, 0.1, 3.0]
     moments = SampleMoments(Posterior(mean=mean, covariance=covariance))
     for theta in samples:
-        moments.add(theta)
+        moments.add(theta, counted=np.ones(len(theta), bool))
     found = moments.summary()
     for row in range(3):
         deviation = samples[:, row] - mean[row]
@@ -88,7 +88,7 @@ def test_samples_that_are_too_cold_win_the_mse_and_lose_the_others() -> None:
     for name, scale in (("right", 1.0), ("cold", 0.3)):
         moments = SampleMoments(posterior)
         for _ in range(2000):
-            moments.add(scale * rng.normal(size=(1, 5)))
+            moments.add(scale * rng.normal(size=(1, 5)), counted=np.ones(1, bool))
         found[name] = {metric: float(value[0]) for metric, value in moments.summary().items()}
     assert found["cold"]["mse"] < 0.2 * found["right"]["mse"]
     assert found["cold"]["wasserstein2"] > 3 * found["right"]["wasserstein2"]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fl.algorithms.flmc import Gradients
 from fl.audit.attack import Audited, audit
 from fl.audit.build import build_game
 from fl.audit.flmc_game import FlmcGame
@@ -178,11 +177,7 @@ def test_receiver_noise_that_is_credited_but_absent_is_caught(scheme: str, monke
 
 
 def test_gradients_that_are_not_clipped_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing_lost = np.zeros(1, bool)
-    monkeypatch.setattr(
-        "fl.audit.flmc_game.clipped_gradients",
-        lambda gradients, _: Gradients(gradients, nothing_lost),
-    )
+    monkeypatch.setattr("fl.audit.flmc_game.clipped", lambda gradients, _: (gradients, np.zeros(1, bool)))
     found = play_flmc("analog")
     assert found.result.epsilon_lower > tightest(found)
 

@@ -11,8 +11,7 @@ from attack_setting import attack_of
 from fl.audit.attack import Audited, audit
 from fl.audit.build import build_game
 from fl.audit.flmc_game import FlmcGame
-from fl.audit.game import Game
-from fl.audit.rounds import weakest_rounds
+from fl.audit.game import Game, weakest_rounds
 from fl.learning.fedavg import FedAvgConfig
 from fl.learning.flmc import FlmcConfig
 from fl.learning.reconstruction import ReconstructionConfig
@@ -112,7 +111,7 @@ def test_a_rising_schedule_is_audited_in_its_last_round_which_releases_more_than
     rising = {"mechanism": "gaussian", "budget": {**BUDGET, "schedule": "increasing"}}
     last = game(fedavg(), GaussianBudget.model_validate(rising))
     uniform = game(fedavg(), GaussianBudget.model_validate({"mechanism": "gaussian", "budget": BUDGET}))
-    assert last.when == "round 10 of 10, where most is released"
+    assert last.facts.when == "round 10 of 10, where most is released"
     assert last.claims(0.01)[-1].epsilon > 1.2 * uniform.claims(0.01)[-1].epsilon
     assert played(last).result.epsilon_lower < last.claims(0.01)[-1].epsilon
 
@@ -150,7 +149,7 @@ def test_every_round_of_flmc_gets_the_amplitude_of_its_budget(scheme: str) -> No
     # Nothing but the budget holds the amplitude down, so that all rounds come to it; pld is good to 1 %.
     assert found.claims[-1].epsilon == pytest.approx(3.0, rel=0.02)
     assert 0.3 * 3.0 < found.result.epsilon_lower <= 3.0
-    assert first.when == "round 1 of 6, where most is released"
+    assert first.facts.when == "round 1 of 6, where most is released"
 
 
 def test_a_budget_that_only_watches_lets_no_round_send_more_than_it_holds() -> None:
@@ -185,7 +184,7 @@ def test_an_adaptive_bound_is_audited_where_it_promises_least() -> None:
 def test_an_attack_on_single_uploads_is_audited_as_the_round_that_it_attacks() -> None:
     noise = GaussianConfig(mechanism="gaussian", epsilon=3.0, delta=0.01, calibration="dp-accounting")
     one = game(ReconstructionConfig(num_devices=20, rounds=4), noise)
-    assert one.when == "round 1"
+    assert one.facts.when == "round 1"
     # One round of one image: what the noise was calibrated to.
     assert one.claims(0.01)[-1].epsilon == pytest.approx(3.0, rel=1e-3)
     assert played(one).result.epsilon_lower <= 3.0
@@ -213,7 +212,10 @@ def test_every_device_of_a_game_is_honest() -> None:
 
 
 def test_nobody_honest_is_nobody_to_audit() -> None:
+    attacked = FlmcConfig.model_validate(
+        {"scheme": "analog", "num_devices": 4, "attack": {"kind": "sign-flip", "share": 1.0}}
+    )
     with pytest.raises(LearningError, match="all 4 devices attack"):
-        flmc("analog", attack={"kind": "sign-flip", "share": 1.0})
+        build_game(attacked, link=FREE, privacy=None, seed=7, num_games=GAMES)
     with pytest.raises(LearningError, match="all 10 devices attack"):
         game(fedavg(attack=attack_of(kind="ones", share=1.0), aggregation={"name": "sign"}, upload="update"))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fl.algorithms.lmc_caps import lmc_amplitude_cap, step_size
+from fl.algorithms.amplitude_caps import lmc_amplitude_cap, step_size
 from fl.learning.flmc import FlmcConfig
 
 PAPER = {"noise_power": 1.0, "quantizer_slope": 0.05, "gradient_bound": 30.0, "num_devices": 20}
