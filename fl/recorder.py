@@ -49,7 +49,6 @@ class Recorder:
         }
         self._tables: dict[Table, dict[str, RoundSeries]] = {table: {} for table in self._shapes}
         self._first = tuple(first)
-        self._restore("rounds", {})
         self.rounds_done, self._noted = 0, -1
         self._bursts: Burstiness | None = None
 
@@ -66,12 +65,16 @@ class Recorder:
         Of a single trial `[num_devices]` will do.
         """
         self._noted = index
-        for name, value in (rounds or {}).items():
-            self._series("rounds", name).note(index, value if isinstance(value, np.ndarray) else np.array([value]))
-        for name, values in (link or {}).items():
-            self._series("link", name).note(index, values if values.ndim > 1 else values[None])
-        for name, values in (devices or {}).items():
-            self._series("devices", name).note(index, values if values.ndim > 1 else values[None])
+        numbers = {
+            name: one if isinstance(one, np.ndarray) else np.array([one]) for name, one in (rounds or {}).items()
+        }
+        noted: dict[Table, Columns] = {"rounds": numbers, "link": link or {}, "devices": devices or {}}
+        for table, columns in noted.items():
+            dimensions, series = len(self._shapes[table]), self._tables[table]
+            for name, values in columns.items():
+                if name not in series:
+                    series[name] = RoundSeries(self.num_rounds, unmeasured=self._unmeasured)
+                series[name].note(index, values if values.ndim == dimensions else values[None])
 
     def note_bursts(self, bursts: Burstiness | None) -> None:
         """Add how the errors of a round lie together, if there were bits that may err."""
@@ -82,16 +85,11 @@ class Recorder:
         """Count round `index` as done."""
         self.rounds_done = index + 1
 
-    def _series(self, table: Table, name: str) -> RoundSeries:
-        columns = self._tables[table]
-        if name not in columns:
-            columns[name] = RoundSeries(self.num_rounds, unmeasured=self._unmeasured)
-        return columns[name]
-
     def table(self, table: Table, *, rounds: int | None = None) -> dict[str, NDArray[Any]]:
         """Return the columns up to a round, the last one done if left out; they may be views that are read-only."""
-        done = self.rounds_done if rounds is None else rounds
-        return {name: series.first(done) for name, series in self._tables[table].items() if series.noted}
+        done, series = self.rounds_done if rounds is None else rounds, self._tables[table]
+        names = dict.fromkeys((*self._first, *series)) if table == "rounds" else series
+        return {name: series[name].first(done) for name in names if name in series}
 
     def of_trial(self, table: Table) -> dict[str, NDArray[Any]]:
         """Return the columns of the only trial, without the axis of trials."""
@@ -113,17 +111,14 @@ class Recorder:
         self.rounds_done = kept_number(state, "rounds_done", most=self.num_rounds)
         self._noted = self.rounds_done - 1
         for table, shape in self._shapes.items():
-            rows = kept_rows(state[table], num_rounds=self.num_rounds, shape=shape, unmeasured=self._unmeasured)
-            self._restore(table, rows)
+            kept = kept_rows(state[table], num_rounds=self.num_rounds, shape=shape, unmeasured=self._unmeasured)
+            self._tables[table] = {
+                name: RoundSeries(self.num_rounds, unmeasured=self._unmeasured, rows=rows)
+                for name, rows in kept.items()
+            }
         bursts, (num_trials, num_devices) = state["bursts"], self._shapes["link"]
         shape = (num_trials, num_devices if num_senders is None else num_senders)
         self._bursts = None if bursts is None else Burstiness.restored(bursts, shape=shape)
-
-    def _restore(self, table: Table, rows: Columns) -> None:
-        names = dict.fromkeys((*(self._first if table == "rounds" else ()), *rows))
-        self._tables[table] = {
-            name: RoundSeries(self.num_rounds, unmeasured=self._unmeasured, rows=rows.get(name)) for name in names
-        }
 
     def results(
         self,
@@ -158,7 +153,7 @@ class Recorder:
         out = []
         for row, trial in enumerate(trials):
             bursts = {} if self._bursts is None else self._bursts.of_trial(row)
-            air = NOTHING_MORE if on_air is None else replace(on_air, bursts=bursts)
+            air = OnAir() if on_air is None else replace(on_air, bursts=bursts)
             if sent_last[row]:
                 place = ended[row]
                 last = {
@@ -183,9 +178,6 @@ class Recorder:
         return out
 
 
-NOTHING_MORE = OnAir()
-
-
 def link_columns(counts: LinkCounts, *, power_db: NDArray[np.float64] | None = None) -> dict[str, NDArray[Any]]:
     """Return the columns of the table `link` for one round, `[num_trials, num_senders]` each."""
     columns = {name: getattr(counts, name) for name in LINK_COUNTS}
@@ -203,11 +195,6 @@ class RoundSeries:
         self._rows = rows
         self._same: NDArray[Any] | None = None
         self._count = 0
-
-    @property
-    def noted(self) -> bool:
-        """Whether the column holds anything."""
-        return self._rows is not None or self._same is not None
 
     def note(self, index: int, values: NDArray[Any]) -> None:
         """Keep the values of round `index`."""
@@ -236,7 +223,7 @@ class RoundSeries:
 
 
 def with_totals(rounds: Columns) -> dict[str, NDArray[Any]]:
-    """Return the sums over rounds of what each round costs, of columns `[num_rounds, num_trials]`."""
+    """Sums over rounds of what each round costs, of columns `[num_rounds, num_trials]`."""
     return {total: running_total(rounds[name]) for name, total in SPENT.items() if name in rounds}
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fl.checkpoints import NO_CHECKPOINTS, Checkpoints, resumed
 from fl.config.learning import Learning
-from fl.results import TrialResult
+from fl.results import PrivacyAccount, TrialResult
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
 from privacy.config import AnyPrivacyConfig
@@ -35,8 +39,6 @@ def run_trials(
     Raises LearningError for a mechanism that the algorithm does not have, and for data or a model that cannot be had;
     PrivacyError for a budget that holds nothing.
     """
-    from fl.accounting.ledgers import accounts_of
-
     conflict = learning.privacy_conflict(privacy)
     if conflict is not None:
         raise LearningError(f"{conflict.problem}; {conflict.remedy}")
@@ -72,7 +74,52 @@ def run_trials(
 
 
 def _fails_alone(learning: Learning, error: Exception) -> bool:
-    """True for an error that another trial may not meet: numbers that diverge, or a budget,."""
+    """True for an error that another trial may not meet: numbers that diverge, or a budget."""
     from fl.local.divergence import DivergedError
 
     return not learning.side_by_side and isinstance(error, DivergedError | PrivacyError)
+
+
+def accounts_of(
+    learning: Learning, *, link: LinkConfig, privacy: AnyPrivacyConfig | None, results: Sequence[TrialResult]
+) -> list[PrivacyAccount | None]:
+    """Return what every trial released; trials side by side that released the same share one account.
+
+    Failed trials have an account too, of the round as well in which they failed, if they had sent by then.
+    """
+    accounts: list[PrivacyAccount | None] = []
+    for before, result in zip((None, *results), results, strict=False):
+        if before is not None and learning.side_by_side and _same_amplitudes(result, before):
+            accounts.append(accounts[-1])
+        else:
+            accounts.append(learning.account(_with_the_last_round(result), link=link, privacy=privacy))
+    return accounts
+
+
+def _same_amplitudes(one: TrialResult, other: TrialResult) -> bool:
+    """True if two trials share all that an account of FLMC is made of."""
+    if one.on_air.rounds or other.on_air.rounds:
+        return False
+    same_peaks = one.rounds.get("peak_amplitude") is other.rounds.get("peak_amplitude")
+    return same_peaks and one.privacy.get("delta_spent") is other.privacy.get("delta_spent")
+
+
+def _with_the_last_round(result: TrialResult) -> TrialResult:
+    """Return the result with the round at its end in which the trial failed after everybody had sent; see `OnAir`."""
+    on_air = result.on_air
+    if not on_air.rounds:
+        return result
+    return replace(
+        result,
+        rounds=_longer(result.rounds, on_air.rounds),
+        link=_longer(result.link, on_air.link),
+        devices=_longer(result.devices, on_air.devices),
+    )
+
+
+def _longer(kept: Mapping[str, NDArray[Any]], last: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return series `[num_rounds, ...]` with one more entry each; names of the last round alone start with it."""
+    return {
+        name: np.concatenate([kept.get(name, np.empty((0, *np.shape(value)))), np.asarray(value)[None]])
+        for name, value in last.items()
+    }

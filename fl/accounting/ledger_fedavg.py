@@ -91,27 +91,6 @@ def _side_by_side(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]
     return {name: np.asarray(values).reshape(1, -1) for name, values in columns.items()}
 
 
-def with_the_last_round(result: TrialResult) -> TrialResult:
-    """Return the result with the round at its end in which the trial failed after everybody had sent; see `OnAir`."""
-    on_air = result.on_air
-    if not on_air.rounds:
-        return result
-    return replace(
-        result,
-        rounds=_longer(result.rounds, on_air.rounds),
-        link=_longer(result.link, on_air.link),
-        devices=_longer(result.devices, on_air.devices),
-    )
-
-
-def _longer(kept: Mapping[str, NDArray[Any]], last: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Return series `[num_rounds, ...]` with one more entry each; names of the last round alone start with it."""
-    return {
-        name: np.concatenate([kept.get(name, np.empty((0, *np.shape(value)))), np.asarray(value)[None]])
-        for name, value in last.items()
-    }
-
-
 def _rounds_sent(config: FedAvgConfig, result: TrialResult) -> NDArray[np.bool_] | None:
     """Return who sent in which round, `[num_rounds, num_devices]`; None if no round was kept."""
     if not len(result.rounds.get("train_loss", ())):

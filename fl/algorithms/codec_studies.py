@@ -12,12 +12,12 @@ from fl.checkpoints import State
 from fl.codecs.fixed_point import FixedPoint
 from fl.recorder import Recorder, link_columns
 from fl.results import TrialResult
-from fl.tasks.base import LearningError
 from fl.theory.bounds import recovered_moments
 from fl.uplink.protection import FixedFlips
 from fl.uplink.transport import NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
+from phy.links.link import Forgetful
 from phy.numerics.random import Purpose, generator
 from privacy.mechanisms.bit_distance import measure_kappa
 
@@ -101,7 +101,7 @@ def _gap(arrays: Mapping[str, NDArray[np.float64]], moment: str) -> float:
     return float(np.max(np.abs(arrays[f"recovered_{moment}"] - arrays[f"lemma1_{moment}"])))
 
 
-class BitDistance:
+class BitDistance(Forgetful):
     """kappa of Li et al. 2025 (15) by (26), one estimate per trial; see `fl.checkpoints.Trials`."""
 
     ended = False
@@ -136,10 +136,3 @@ class BitDistance:
 
     def results(self, failure: str | None) -> list[TrialResult]:
         return [TrialResult(trial=self._trial, metrics=self._metrics, rounds={}, failure=failure)]
-
-    def state(self) -> State:
-        """See `fl.checkpoints.Resumable`; there is nothing between two rounds."""
-        return {}
-
-    def restore(self, state: State) -> None:
-        raise LearningError("a study of one round has no state to go on from")

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.accounting.uploads import upload_allowance
-from fl.algorithms.device_blocks import devices_in_a_block
 from fl.algorithms.fedavg_results import fedavg_result, scores_at_home
-from fl.algorithms.round_tally import RoundTally, Trained
+from fl.algorithms.round_tally import RoundTally
 from fl.attacks.attacks import Attackers
 from fl.checkpoints import State, kept_array
 from fl.config import LocalConfig
 from fl.data import ImageData, load_images
+from fl.footprint.blocks import devices_in_a_block
 from fl.local import LocalTrainer, evaluate
 from fl.local.divergence import check_finite, checked_updates_from
 from fl.local.personal import PersonalModels, hold_out, personal_local_config
@@ -239,9 +239,9 @@ class Federation:
         """Train the devices block by block; yield the numbers of those who send, or what attackers send instead."""
         senders, sent = who.devices[who.sends], 0
         for rows in self._blocks(len(who.devices)):
-            trained, numbers = self._train(who, rows, start, round_index=context.round_index)
+            numbers = self._train(who, rows, start, tally=tally, round_index=context.round_index)
             mine = slice(sent, sent + len(numbers))
-            tally.note(trained, numbers, weights=weights[mine], samples=self._sizes[who.devices[rows]])
+            tally.add(numbers, weights=weights[mine])
             yield self._attackers.updates(numbers, devices=senders[mine], context=context)
             sent = mine.stop
 
@@ -253,29 +253,33 @@ class Federation:
             yield slice(first, min(first + step, count))
 
     def _train(
-        self, who: Participants, rows: slice, start: NDArray[np.float32], *, round_index: int
-    ) -> tuple[Trained, NDArray[np.float32]]:
-        """Train some of the devices: what is to be told of them, and the numbers `[S, M]` of those who send.
+        self, who: Participants, rows: slice, start: NDArray[np.float32], *, tally: RoundTally, round_index: int
+    ) -> NDArray[np.float32]:
+        """Train a part of the devices, and return the numbers `[S, M]` of those who send.
 
         Raises LearningError for a model that is not finite.
         """
         config, devices, sends = self._config, who.devices[rows], who.sends[rows]
-        late = config.participation.straggling > 0.0
+        late, base = config.participation.straggling > 0.0, start if start.ndim == 1 else start[rows]
         trained = self._trainer.train(
-            start if start.ndim == 1 else start[rows],
+            base,
             devices=devices,
             round_index=round_index,
             steps=who.steps[rows] if late else None,
         )
         if config.upload == "update":
-            base = start if start.ndim == 1 else start[rows]
             squares, numbers = checked_updates_from(trained.weights, base, devices=devices)
         else:
             squares, numbers = check_finite(trained.weights, devices=devices), trained.weights
         if self.personal is not None:
             self.personal.keep(trained.weights, devices=devices)
-        told = Trained(loss=trained.loss, clipped_share=trained.clipped_share, squares=squares[sends])
-        return told, numbers if sends.all() else numbers[sends]
+        tally.note(
+            samples=self._sizes[devices],
+            loss=trained.loss,
+            clipped_share=trained.clipped_share,
+            squares=squares[sends],
+        )
+        return numbers if sends.all() else numbers[sends]
 
     def _drawn(self, round_index: int) -> Participants:
         config = self._config

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.accounting.amplitudes import AmplitudeAllowance, silenced
+from fl.accounting.flmc import AmplitudeAllowance
 from fl.algorithms.flmc import RoundOutcome, build_flmc
 from fl.algorithms.flmc_kernels import distances
 from fl.algorithms.posterior_metrics import SampleMoments
@@ -18,6 +19,7 @@ from fl.results import CAP_NAMES, TrialResult
 from fl.tasks import build_task
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
+from phy.measure.counts import LinkCounts
 from phy.numerics.random import Trials
 from privacy.config import AmplitudeMechanism
 from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from fl.learning.flmc import FlmcConfig
 
 _DIVERGED = 1e100
+_ZERO_IF_SILENT = ("amplitude", "peak_amplitude", "num_active", "airtime_s", "energy_j")
 
 
 class FlmcTrials:
@@ -80,7 +83,7 @@ class FlmcTrials:
             if allowance.action == "stop":
                 self._stopped_at = np.where(caps == 0.0, np.minimum(self._stopped_at, index), self._stopped_at)
             outcome = self._algorithm.round(self._theta, context=context, budget=caps)
-            outcome = silenced(outcome, self._theta, silent=caps == 0.0)
+            outcome = _silenced(outcome, self._theta, silent=caps == 0.0)
             allowance.note(outcome.observed["peak_amplitude"])
         self._theta = self._note(index, outcome)
         self.record.finish(index)
@@ -136,8 +139,7 @@ class FlmcTrials:
         if "num_active" in rounds:
             silent |= ~rounds["num_active"].any(axis=0)
         ended = np.minimum(self._failed_at, self._stopped_at)
-        silences, ends = silent.tolist(), ended.tolist()
-        metrics, failures = [], []
+        silences, metrics, failures = silent.tolist(), [], []
         of_trial = zip(*(values.astype(float).tolist() for values in summary.values()), strict=True)
         for row, values in enumerate(of_trial):
             measured = dict(zip(summary, values, strict=True))
@@ -146,8 +148,7 @@ class FlmcTrials:
                 measured = {name: value for name, value in measured.items() if not np.isnan(value)}
                 measured["rounds_sent"] = float(self._allowance.rounds_sent[row])
             metrics.append(measured)
-            why = self._failure(row, silent=silences[row]) if ends[row] < num_rounds or silences[row] else None
-            failures.append(failure or why)
+            failures.append(failure or self._failure(row, silent=silences[row]))
         return self.record.results(
             self._trials,
             metrics=metrics,
@@ -194,3 +195,21 @@ def _delta_spent(privacy: AmplitudePrivacy, amplitude: NDArray[np.float64]) -> N
     """Of amplitudes `[num_rounds, num_trials]`; rounds that are all the same are asked for once."""
     some = amplitude[:1] if amplitude.strides[0] == 0 else amplitude
     return np.broadcast_to(privacy.delta_spent(np.ascontiguousarray(some.T)).T, amplitude.shape)
+
+
+def _silenced(outcome: RoundOutcome, theta: NDArray[np.float64], *, silent: NDArray[np.bool_]) -> RoundOutcome:
+    """The outcome of a round in which the `silent` trials `[num_trials]` sent nothing: they stay at `theta`."""
+    if not silent.any():
+        return outcome
+    observed = {
+        name: np.where(silent, 0.0, values) if name in _ZERO_IF_SILENT else values
+        for name, values in outcome.observed.items()
+    }
+    counts, bursts = outcome.counts, outcome.bursts
+    if counts is not None:
+        kept = {one.name: getattr(counts, one.name) * ~silent[:, None] for one in fields(LinkCounts)}
+        counts = LinkCounts(**kept)
+    if bursts is not None:
+        bursts = bursts.of_trials(~silent)
+    still = np.where(silent[:, None], theta, outcome.theta)
+    return replace(outcome, theta=still, observed=observed, counts=counts, bursts=bursts)

@@ -1,43 +1,29 @@
-"""What a round of federated averaging tells of its devices, whose updates pass and are forgotten."""
+"""Sums of a round of federated averaging over its devices, whose updates pass block by block."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.aggregation.update_kernels import add_weighted_rows
 
-
-@dataclass(frozen=True, kw_only=True)
-class Trained:
-    """Of devices that trained: loss and share of clipped gradients, and ||w||^2 of those who send."""
-
-    loss: NDArray[np.float64]
-    clipped_share: NDArray[np.float64]
-    squares: NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 class RoundTally:
-    """What a round tells of its devices, added up as they pass: in their order, so that blocks change no bit."""
+    """What a round reports of its devices, added up as they pass: in their order, so that blocks change no bit."""
 
     def __init__(self, *, num_values: int) -> None:
-        self._total, self._weight, self.any = np.zeros(num_values), 0.0, False
-        self._trained: list[Trained] = []
-        self._samples: list[NDArray[np.float64]] = []
+        self._total, self._weight, self.any, self._largest = np.zeros(num_values), 0.0, False, 0.0
+        self._trained: list[tuple[Floats, Floats, Floats]] = []
 
-    def note(
-        self,
-        trained: Trained,
-        numbers: NDArray[np.float32],
-        *,
-        weights: NDArray[np.float64],
-        samples: NDArray[np.float64],
-    ) -> None:
-        """Devices with so many `samples`, and the numbers of those who send, with weights q."""
-        self._trained.append(trained)
-        self._samples.append(samples)
+    def note(self, *, samples: Floats, loss: Floats, clipped_share: Floats, squares: Floats) -> None:
+        """Note devices that trained, and ||w||^2 of those who send."""
+        self._trained.append((samples, loss, clipped_share))
+        self._largest = max(self._largest, squares.max(initial=0.0))
+
+    def add(self, numbers: NDArray[np.float32], *, weights: Floats) -> None:
+        """Add the numbers of those who send, with weights q."""
         if len(numbers):
             add_weighted_rows(numbers, weights, out=self._total)
             self._weight += float(weights.sum())
@@ -49,13 +35,9 @@ class RoundTally:
 
     def numbers(self) -> dict[str, float]:
         """Return the numbers of the round."""
-        samples = np.concatenate(self._samples)
-
-        def averaged(parts: list[NDArray[np.float64]]) -> float:
-            return float((np.concatenate(parts) * samples).sum() / samples.sum())
-
+        samples, loss, clipped_share = map(np.concatenate, zip(*self._trained, strict=True))
         return {
-            "train_loss": averaged([one.loss for one in self._trained]),
-            "clipped_gradients": averaged([one.clipped_share for one in self._trained]),
-            "model_norm": float(np.sqrt(max(one.squares.max(initial=0.0) for one in self._trained))),
+            "train_loss": float((loss * samples).sum() / samples.sum()),
+            "clipped_gradients": float((clipped_share * samples).sum() / samples.sum()),
+            "model_norm": float(np.sqrt(self._largest)),
         }

@@ -1,20 +1,14 @@
-"""The game that audits a scenario or a scheme."""
+"""The game that audits a scenario."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from fl.accounting.uploads import rounds_within
-from fl.audit.attack import Audited, audit
 from fl.audit.game import Game, Listener, beside_attackers
-from fl.audit.law import LearntLaw
-from fl.audit.upload_game import UploadGame
+from fl.audit.upload_game import UploadGame, scheme_game
 from fl.config import LearningConfig
-from fl.config.scheme import Scheme
-from fl.models.federated import Piece
-from fl.schemes.coders.coder import Encoder
 from fl.tasks.base import LearningError
-from fl.uplink.build import build_response
 from phy.config import LinkConfig
 from privacy.config import AnyPrivacyConfig, UploadPrivacy
 
@@ -87,57 +81,3 @@ def _upload_game(
     return UploadGame(
         law, coder=law.coder, upload_bits=config.upload_bits, protection=law.protection, link=on_air, **run
     )
-
-
-def scheme_game(
-    scheme: Scheme, *, num_values: int | None, link: LinkConfig, rounds: int, listener: Listener = "server", **run: Any
-) -> UploadGame:
-    """Return the game against a scheme with bits of its own, in models of `num_values` numbers (None: any).
-
-    `run`: the other arguments of `UploadGame`. Raises LearningError as the scheme does.
-    """
-    law = scheme.law(num_values=num_values) or LearntLaw(
-        epsilon=scheme.own_epsilon, per_number=scheme.epsilon_per == "number", upload=min(num_values or 16, 16)
-    )
-    if listener == "outsider":
-        outside = law.outsider()
-        if outside is None or rounds < 2:
-            raise LearningError(
-                f"an outsider without the seed was asked of {scheme.name} over {rounds} rounds; only the codebook of "
-                "cpa hides behind a seed, and it takes 2 rounds to see one used again"
-            )
-        law = outside
-
-    def coder(count: int) -> Encoder:
-        return scheme.build(pieces=(Piece(name="audited", shape=(count,), offset=0),))
-
-    return UploadGame(
-        law,
-        coder=law.coder or coder,
-        upload_bits=scheme.upload_bits,
-        protection=build_response(scheme, link=link),
-        link=link.resolve_digital(),
-        rounds=rounds,
-        listener=listener,
-        **run,
-    )
-
-
-def audit_scheme(
-    scheme: Scheme, *, num_games: int = 4000, rounds: int = 1, confidence: float = 1.0 - 1e-6, seed: int = 1
-) -> Audited:
-    """Audit a scheme with bits of its own over an error-free link, at delta 0.
-
-    `Audited.refuted` judges each epsilon that the scheme claims. Raises LearningError as the scheme does.
-    """
-    game = scheme_game(
-        scheme,
-        num_values=None,
-        link=LinkConfig(error_model="error_free"),
-        rounds=rounds,
-        num_rounds=rounds,
-        num_devices=1,
-        num_games=num_games,
-        seed=seed,
-    )
-    return audit(game, num_games=num_games, delta=0.0, confidence=confidence)

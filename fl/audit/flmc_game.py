@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.accounting.amplitudes import AmplitudeAllowance
+from fl.accounting.flmc import AmplitudeAllowance
 from fl.algorithms.amplitude_caps import sampling_of
 from fl.algorithms.flmc_kernels import clipped
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
-from fl.audit.flmc_claims import flmc_claims
 from fl.audit.game import Batch, GameFacts, beside_attackers, weakest_rounds
+from fl.audit.law import accounted, claim, nothing_promised, of_the_budget
 from fl.codecs.bits.one_bit import StochasticOneBit
 from fl.tasks import build_task
 from phy.compile import compile_air, compile_digital
@@ -35,13 +37,21 @@ from phy.links.link import AirUplink, DigitalUplink
 from phy.numerics.random import Purpose, round_keys, uniform_words
 from privacy.config import AmplitudeMechanism
 from privacy.events.claims import Claim
+from privacy.events.events import Event, Spending
+from privacy.events.noise_events import GaussianNoise
+from privacy.events.superposed import SuperposedBit
 from privacy.mechanisms._digital_tail import entry_loss
+from privacy.mechanisms.flmc_analog import analog_delta
+from privacy.mechanisms.flmc_digital import digital_delta, digital_loss_bound
 
 if TYPE_CHECKING:
     from fl.learning.flmc import FlmcConfig
 
 _NUMBERS_AT_ONCE = 1 << 21
 _MOST_TRIALS = 1 << 14
+NOISE_IS_THERE = "the receiver noise is there with the power that it is said to have"
+_BISECTIONS = 60
+_LARGEST = 1e6
 _BEYOND = 16.0
 """Gradients that clipping has to cut, in units of its bound."""
 
@@ -232,14 +242,84 @@ class FlmcGame:
         return bound * signs.sum(axis=2), signs.astype(np.float32)
 
     def claims(self, delta: float) -> tuple[Claim, ...]:
+        """See `Game.claims`; at the amplitudes that the rounds were sent with."""
+        config, privacy, rounds = self._config, self._privacy, self.facts.rounds
         first = self._played.indices[0]
         # None where nothing was played yet; 0 where nothing was sent.
         peaks = [self._peaks.get(index, self._peaks[first]) for index in self._played.indices] if self._peaks else []
-        return flmc_claims(
-            self._config,
-            privacy=self._privacy,
-            noise_power=self._noise_power,
-            rounds=self.facts.rounds,
-            peaks=peaks,
-            delta=delta,
-        )
+        analog, sent = config.scheme == "analog", [peak for peak in peaks if peak > 0.0]
+        bound, slope, found = config.gradient_bound, config.quantizer_slope, []
+        labels: dict[str, Any] = {"unit": "device", "scope": "round"}
+        published = partial(claim, accountant="paper", standing="as published", channel_credited=True, **labels)
+        if privacy is None:
+            found.append(nothing_promised(**labels))
+        elif (asked := privacy.of_rounds) is not None and asked.delta <= delta and rounds == 1:
+            source = "asked for, Zhang et al. 2022 (11)"
+            found.append(published(epsilon=asked.epsilon, delta=asked.delta, source=source))
+        if privacy is not None and privacy.budget is not None:
+            assumptions = (privacy.listener,)
+            found.append(
+                of_the_budget(
+                    privacy.budget,
+                    num_rounds=config.rounds,
+                    unit="device",
+                    assumptions=assumptions,
+                    channel_credited=True,
+                )
+            )
+        if rounds == 1 and delta > 0.0 and sent:
+            setting: dict[str, Any] = {
+                "amplitude": sent[0],
+                "dimension": config.num_values(),
+                "gradient_bound": bound,
+                "noise_power": self._noise_power,
+            }
+            num_devices = config.num_devices if config.superposes else 2
+            digital = partial(digital_delta, quantizer_slope=slope, num_devices=num_devices)
+            epsilon = smallest_epsilon(partial(analog_delta if analog else digital, **setting), delta=delta)
+            source = f"Zhang et al. 2022 ({21 if analog else 16}) at the amplitude in force"
+            found.append(published(epsilon=epsilon, delta=delta, source=source))
+        if not analog:
+            largest = digital_loss_bound(dimension=config.num_values(), gradient_bound=bound, quantizer_slope=slope)
+            found.append(
+                claim(
+                    epsilon=rounds * largest,
+                    delta=0.0,
+                    accountant="basic",
+                    standing="proved",
+                    source="m a l, whatever the noise",
+                    **labels,
+                )
+            )
+        if sent:
+
+            def event(amplitude: float) -> Event:
+                relative = amplitude / math.sqrt(self._noise_power)
+                if analog:
+                    return GaussianNoise(noise_multiplier=1.0 / (2.0 * relative * bound))
+                return SuperposedBit(amplitude=relative, entry_bound=slope * bound)
+
+            spent = [Spending(event=event(one), count=config.num_values() * n) for one, n in Counter(sent).items()]
+            source = "receiver noise as a Gaussian mechanism" if analog else "two mixtures of Gaussians in every entry"
+            found.append(
+                accounted(
+                    spent, delta=delta, source=source, assumptions=(NOISE_IS_THERE,), channel_credited=True, **labels
+                )
+            )
+        return tuple(found)
+
+
+def smallest_epsilon(spent: Callable[[float], Any], *, delta: float) -> float:
+    """The epsilon > 0 from which on `spent(epsilon)` <= `delta`, to a relative 1e-9; math.inf where there is none.
+
+    `spent` falls as epsilon grows.
+    """
+    low, high = 1e-9, 1e-3
+    while spent(high) > delta:
+        low, high = high, 4.0 * high
+        if high > _LARGEST:
+            return math.inf
+    for _ in range(_BISECTIONS):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if spent(middle) <= delta else (middle, high)
+    return high

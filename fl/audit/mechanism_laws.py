@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fl.accounting.uploads import training_of, upload_parameters
 from fl.algorithms.fedavg import Federation
-from fl.audit.claims import CREDITED, accounted, claim, of_the_budget
-from fl.audit.law import Law, Received, Scores
+from fl.audit.law import CREDITED, Law, Received, Scores, accounted, claim, of_the_budget
 from fl.config.codec import Codec
 from fl.schemes.coders.coder import Encoder
 from fl.uplink.protection import Protection

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.audit.build import audit_scheme
+from fl.audit.upload_game import audit_scheme
 from fl.config.scheme import Scheme
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Senders

@@ -227,7 +227,7 @@ class FlmcConfig(Learning):
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
         """See `Learning`: a budget relies on the noise of the receiver."""
-        from fl.accounting.ledger_flmc import amplitude_caps, uncreditable
+        from fl.accounting.flmc import amplitude_caps, uncreditable
         from fl.uplink.channel_credit import sure_noise_power
 
         if privacy.protects != "amplitude":
@@ -262,7 +262,7 @@ class FlmcConfig(Learning):
         return FlmcTrials(self, link=link, privacy=privacy, seed=seed, trials=trials)
 
     def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
-        from fl.accounting.ledger_flmc import flmc_account
+        from fl.accounting.flmc import flmc_account
 
         return flmc_account(self, link=link, privacy=privacy, rounds=result.rounds, spent=result.privacy)
 
@@ -273,7 +273,7 @@ class FlmcConfig(Learning):
 
     def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
         """See `Learning`; `link` names access and modulation."""
-        from fl.accounting.ledger_flmc import flmc_release
+        from fl.accounting.flmc import flmc_release
         from fl.uplink.channel_credit import sure_noise_power
 
         if privacy.protects != "amplitude":

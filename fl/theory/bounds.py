@@ -1,4 +1,4 @@
-"""What theory says of flipped bits: Lemma 1, Lemma 2 and the convergence bound of Li et al. 2025; pure NumPy.
+"""Theory of flipped bits: recovered weights, noise terms and the convergence bound of Li et al. 2025; pure NumPy.
 
 Errata of the paper, found by its own appendix and by simulation: (20) prints the bias of a recovered weight as +2 p w
 where Appendix C derives -2 p w; and (22) bounds its square by p^2 ||w||^2 where it is 4 p^2 ||w||^2.
@@ -11,29 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.tasks.base import LearningError
-
 Floats = NDArray[np.float64]
-
-_SMALLEST_EXPONENT = {10: -14, 23: -126, 52: -1022}
-"""Of a normalised number of binary16, binary32 and binary64, by its fraction bits."""
-
-
-def flipped_mean(values: ArrayLike, *, flip_probability: ArrayLike, fraction_bits: int = 23) -> Floats:
-    """Mean of floating-point numbers whose fraction bits flip with probability p, Li et al. 2025 (5).
-
-    E(a~) = (1 - 2 p) a + s (2 p + p sum_{i=1}^b 2^-i), with s = +-2^exponent the sign and exponent of a, which stay;
-    b = 23 in the paper, 10 and 52 for the other formats. `values` and `flip_probability` broadcast; float64. Raises
-    `LearningError` for 0, subnormal, infinite or NaN values, which have no such exponent, and for p outside [0, 1].
-    """
-    a, p = np.asarray(values, np.float64), _probability(flip_probability)
-    return np.asarray((1.0 - 2.0 * p) * a + _leading_bit(a, fraction_bits) * p * (3.0 - 2.0**-fraction_bits))
-
-
-def flipped_variance(values: ArrayLike, *, flip_probability: ArrayLike, fraction_bits: int = 23) -> Floats:
-    """Variance of the same numbers, Li et al. 2025 (6): (1 - 4^-b) / 3 p (1 - p) s^2. Raises as `flipped_mean`."""
-    leading = _leading_bit(np.asarray(values, np.float64), fraction_bits)
-    return np.asarray(_fraction_variance(_probability(flip_probability), fraction_bits) * leading**2)
 
 
 def recovered_moments(
@@ -45,19 +23,10 @@ def recovered_moments(
     numbers in [2 R, 4 R). The last term is p times a step of the grid, dropped in the paper; for 10 bits it shows.
     Var(w~) = (1 - 4^-b) / 3 p (1 - p) (2 R)^2, the same for all. Exact for weights on the codec's grid; float64.
     """
-    p = _probability(flip_probability)
-    w = np.asarray(weights, np.float64)
+    p, w = np.asarray(flip_probability, np.float64), np.asarray(weights, np.float64)
     mean = (1.0 - 2.0 * p) * w - p * value_range * 2.0 ** (1 - fraction_bits)
     variance = _fraction_variance(p, fraction_bits) * (2.0 * value_range) ** 2
     return np.asarray(mean), np.broadcast_to(variance, mean.shape)
-
-
-def local_bias_variance(
-    *, flip_probability: ArrayLike, num_parameters: int, value_range: float, fraction_bits: int = 23
-) -> Floats:
-    """E ||z_n - E z_n||^2 of a device's M recovered weights, Li et al. 2025 (21): M times (41)."""
-    p = _probability(flip_probability)
-    return np.asarray(num_parameters * _fraction_variance(p, fraction_bits) * (2.0 * value_range) ** 2)
 
 
 def bit_flipping_noise(
@@ -68,29 +37,25 @@ def bit_flipping_noise(
     value_range: float,
     norm_bound: float,
     fraction_bits: int = 23,
-    printed: bool = False,
     divided: bool = False,
 ) -> Floats:
     """X^BF, the bound on E ||z_G||^2 of the aggregated weights, Li et al. 2025 (22) with its factor 4 put right.
 
-    X = sum_n q_n^2 V_n + sum_n q_n ||E z_n||^2, with V_n of (21) and ||E z_n|| <= 2 p_n nu_2 + p_n R 2^(1-b) sqrt(M).
-    `printed`: p_n^2 nu_2^2 in the place of ||E z_n||^2, as (22) prints it, which is not a bound where the bias rules.
-    `divided`: recovered weights are divided by 1 - 2 p_n, which takes the bias in w and raises the variance.
+    X = sum_n q_n^2 V_n + sum_n q_n ||E z_n||^2, with V_n of (21), M times (41), and
+    ||E z_n|| <= 2 p_n nu_2 + p_n R 2^(1-b) sqrt(M). `divided`: recovered weights are divided by 1 - 2 p_n, which takes
+    the bias in w and raises the variance.
 
     `shares` q `[N]` add up to 1, `flip_probability` end to end `[..., N]`, `norm_bound` nu_2 over all devices' weights,
     none of which is clipped by the codec. Returns `[...]`: the largest over rounds is the X^BF of Theorem 2.
     """
-    q, p = np.asarray(shares, np.float64), _probability(flip_probability)
-    variance = local_bias_variance(
-        flip_probability=p, num_parameters=num_parameters, value_range=value_range, fraction_bits=fraction_bits
-    )
+    q, p = np.asarray(shares, np.float64), np.asarray(flip_probability, np.float64)
+    variance = num_parameters * _fraction_variance(p, fraction_bits) * (2.0 * value_range) ** 2
     step = p * value_range * 2.0 ** (1 - fraction_bits) * np.sqrt(num_parameters)
+    bias = 2.0 * p * norm_bound + step
     if divided:
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(p == 0.5, np.inf, 1.0 / np.abs(1.0 - 2.0 * p))
         bias, variance = step * factor, variance * factor**2
-    else:
-        bias = p * norm_bound if printed else 2.0 * p * norm_bound + step
     return np.asarray((q**2 * variance + q * bias**2).sum(axis=-1))
 
 
@@ -142,18 +107,9 @@ def theorem2_bound(
 
     It is valid for eta <= 1 / (4 L), which (44) takes from Li et al. 2020 Lemma 1; if no gradient was clipped
     (`clipped_share` of the run), since clipped ones belong to another problem; with a bound G on every gradient where
-    E > 1; and for r < 1, beyond which it grows without limit and says nothing. Raises `LearningError` for arguments
-    that no problem can have.
+    E > 1; and for r < 1, beyond which it grows without limit and says nothing.
     """
     eta, mu, p = learning_rate, strong_convexity, flip_probability_max
-    amounts = (initial_distance_sq, heterogeneity, gradient_bound, noise_term, clipped_share, mu)
-    sound = all(amount >= 0.0 for amount in amounts)
-    if not (sound and 0.0 <= p <= 1.0 and eta > 0.0 and smoothness > 0.0 and mu <= smoothness):
-        raise LearningError(
-            f"no problem has learning_rate {eta:g}, strong convexity {mu:g}, smoothness {smoothness:g}, p_max {p:g}, "
-            f"heterogeneity {heterogeneity:g}, gradient bound {gradient_bound:g} and noise {noise_term:g}; "
-            "all are >= 0, strong convexity <= smoothness and p_max <= 1"
-        )
     reasons = []
     if eta > 1.0 / (4.0 * smoothness):
         reasons.append(f"learning_rate {eta:g} exceeds 1 / (4 L) = {1.0 / (4.0 * smoothness):g}")
@@ -193,23 +149,5 @@ def _geometric(log_ratio: float, count: NDArray[np.int64]) -> Floats:
     return np.asarray(np.expm1(count * log_ratio) / np.expm1(log_ratio))
 
 
-def _probability(value: ArrayLike) -> Floats:
-    p = np.asarray(value, np.float64)
-    if not ((p >= 0.0) & (p <= 1.0)).all():
-        raise LearningError(f"flip probabilities lie in [0, 1], found {p.min():g} to {p.max():g}")
-    return p
-
-
 def _fraction_variance(p: Floats, fraction_bits: int) -> Floats:
     return np.asarray((1.0 - 4.0**-fraction_bits) / 3.0 * p * (1.0 - p))
-
-
-def _leading_bit(values: Floats, fraction_bits: int) -> Floats:
-    """+-2^exponent of each number: its sign, exponent and hidden leading bit."""
-    if fraction_bits not in _SMALLEST_EXPONENT:
-        raise LearningError(f"fraction_bits {fraction_bits} is of no IEEE 754 format; take 10, 23 or 52")
-    smallest = 2.0 ** _SMALLEST_EXPONENT[fraction_bits]
-    if not (np.isfinite(values) & (np.abs(values) >= smallest)).all():
-        raise LearningError(f"Lemma 1 is of normalised numbers: finite, and not below {smallest:.3g} in magnitude")
-    exponent = np.frexp(values)[1] - 1
-    return np.asarray(np.copysign(np.ldexp(1.0, exponent), values))

@@ -33,7 +33,6 @@ class SoftmaxOptimum:
 
     weights: Floats = field(repr=False)
     value: float
-    gap: float
     distance: float
 
 
@@ -75,13 +74,8 @@ def softmax_optimum(
 ) -> SoftmaxOptimum:
     """Minimum of `softmax_loss` by L-BFGS in float64; every sample weighs the same unless told.
 
-    Raises `LearningError` without l2 (no unique optimum), for labels beyond the outputs, and where it comes no closer
-    to the minimum than 1e-8 of the loss at zero.
+    Raises `LearningError` where it comes no closer to the minimum than 1e-8 of the loss at zero.
     """
-    if l2 <= 0.0:
-        raise LearningError(f"l2 {l2:g} leaves softmax regression without a unique optimum; write local.l2 above 0")
-    if y.min() < 0 or y.max() >= num_outputs:
-        raise LearningError(f"labels {y.min()} to {y.max()} do not fit {num_outputs} outputs")
     weights = np.full(len(y), 1.0 / len(y)) if sample_weights is None else sample_weights
     x = np.asarray(x, np.float64)
     # The optimum lies in the span of the samples: of few samples, only their coordinates in it matter.
@@ -115,7 +109,7 @@ def softmax_optimum(
     kernel, bias = _apart(found.x, x.shape[1])
     if basis is not None:
         kernel = basis @ kernel
-    return SoftmaxOptimum(weights=np.concatenate([kernel.ravel(), bias]), value=value, gap=gap, distance=steepness / l2)
+    return SoftmaxOptimum(weights=np.concatenate([kernel.ravel(), bias]), value=value, distance=steepness / l2)
 
 
 def smoothness_bound(x: Floats, *, l2: float) -> float:
@@ -140,11 +134,8 @@ def convex_task(
 ) -> ConvexTask:
     """The task that `devices` (indices into the samples of each) with q_n = `shares` `[N]` solve together.
 
-    mu = l2, L the largest of any device, Gamma = F* - sum_n q_n F_n*. Raises as `softmax_optimum`, and for a device
-    without samples.
+    mu = l2, L the largest of any device, Gamma = F* - sum_n q_n F_n*. Raises as `softmax_optimum`.
     """
-    if any(len(indices) == 0 for indices in devices):
-        raise LearningError("a device without samples has no loss of its own; give every device at least one")
     sample_weights = np.zeros(len(y))
     for indices, share in zip(devices, shares, strict=True):
         np.add.at(sample_weights, indices, share / len(indices))

@@ -170,7 +170,8 @@ def _budget_cells(scenario: Scenario) -> tuple[str, ...] | None:
 
 
 def _left(scenario: Scenario) -> str:
-    from fl.accounting.ledger_flmc import amplitude_caps
+    from fl.accounting.flmc import amplitude_caps
+
     from fl.accounting.uploads import upload_parameters
 
     privacy, link, learning = scenario.privacy, resolve_auto(scenario).link, _learning_within(scenario)

@@ -5,25 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-FORMATS = {10: (np.float16, np.uint16), 23: (np.float32, np.uint32), 52: (np.float64, np.uint64)}
-
-
-def fractions_flipped(
-    values: NDArray[np.float64], *, p: NDArray[np.float64] | float, bits: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """The slow way: numbers in their own format, every fraction bit flipped by itself."""
-    number, word = FORMATS[bits]
-    pattern = values.astype(number).view(word)
-    for bit in range(bits):
-        pattern = pattern ^ ((rng.random(values.shape) < p).astype(word) << word(bit))
-    return pattern.view(number).astype(np.float64)
-
 
 def recovered(
     weights: NDArray[np.float64], *, p: NDArray[np.float64] | float, value_range: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Li et al. 2025 (7) and back, over flipped bits of binary32."""
-    return fractions_flipped(weights + 3 * value_range, p=p, bits=23, rng=rng) - 3 * value_range
+    """Li et al. 2025 (7) and back, over binary32 of which every fraction bit is flipped by itself."""
+    pattern = (weights + 3 * value_range).astype(np.float32).view(np.uint32)
+    for bit in range(23):
+        pattern = pattern ^ ((rng.random(weights.shape) < p).astype(np.uint32) << np.uint32(bit))
+    return pattern.view(np.float32).astype(np.float64) - 3 * value_range
 
 
 def a_task() -> tuple[NDArray[np.float64], NDArray[np.int64], list[NDArray[np.int64]], NDArray[np.float64]]:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.audit.claims import claim
-from fl.audit.law import Law, Received, Scores
+from fl.audit.law import Law, Received, Scores, claim
 from fl.config.scheme import flip_target
 from fl.schemes.cpa.codebooks import codewords
 from phy.numerics.random import Purpose

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flmc_setting import RAYLEIGH, paper_config, paper_link
 
-from fl.accounting.amplitudes import renyi_limits
+from fl.accounting.flmc import renyi_limits
 from fl.accounting.uploads import release_of
 from fl.learning.fedavg import FedAvgConfig
 from fl.results import TrialResult

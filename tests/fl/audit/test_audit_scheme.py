@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.audit.build import audit_scheme
+from fl.audit.upload_game import audit_scheme
 from fl.checkpoints import State
 from fl.config.scheme import Response, Scheme, flip_target
 from fl.models.federated import Piece
