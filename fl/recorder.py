@@ -60,10 +60,7 @@ class Recorder:
         link: Columns | None = None,
         devices: Columns | None = None,
     ) -> None:
-        """Keep values of round `index`: numbers or `[num_trials]`, and `[num_trials, num_devices]`.
-
-        Of a single trial `[num_devices]` will do.
-        """
+        """Keep values of round `index`: numbers or `[num_trials]`, and `[num_trials, num_devices]`."""
         self._noted = index
         numbers = {
             name: one if isinstance(one, np.ndarray) else np.array([one]) for name, one in (rounds or {}).items()
@@ -246,11 +243,7 @@ def all_alike(values: NDArray[Any]) -> bool:
 
 
 def of_trials(arrays: Columns, *, ended: NDArray[np.int64]) -> list[dict[str, NDArray[Any]]]:
-    """What each trial keeps of arrays `[num_rounds, num_trials, ...]`: its first `ended` `[num_trials]` rounds.
-
-    Where all trials agree to the last bit they share one array, which is read-only: what nothing draws is then copied,
-    packed and stored once.
-    """
+    """What each trial keeps of arrays `[num_rounds, num_trials, ...]`: its first `ended` `[num_trials]` rounds."""
     lengths = ended.tolist()
     columns: list[list[NDArray[Any]]] = []
     for values in arrays.values():

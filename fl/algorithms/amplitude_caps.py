@@ -33,8 +33,7 @@ def step_size(
     if config.step_size != "auto":
         return np.full(len(smoothness), config.step_size)
     stable = 2.0 / (strong_convexity + smoothness)
-    one_bit = config.transmission.one_bit
-    return np.asarray(_SHARE_OF_STABLE_STEP * stable * (2.0 / config.quantizer_slope if one_bit else 1.0))
+    return np.asarray(_SHARE_OF_STABLE_STEP * stable * (2.0 / config.quantizer_slope if config.one_bit else 1.0))
 
 
 def lmc_amplitude_cap(
@@ -71,7 +70,7 @@ def _lmc_cap(config: FlmcConfig, eta: ArrayLike, *, link: LinkConfig) -> NDArray
         config.resolved_lmc_cap,
         eta,
         noise_power=link.channel.noise_power,
-        one_bit=config.transmission.one_bit,
+        one_bit=config.one_bit,
         quantizer_slope=config.quantizer_slope,
         gradient_bound=config.gradient_bound,
         num_devices=config.num_devices,

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.accounting.uploads import upload_allowance
-from fl.algorithms.fedavg_results import fedavg_result, scores_at_home
-from fl.algorithms.round_tally import RoundTally
+from fl.accounting.fedavg import UploadAllowance
+from fl.algorithms.fedavg_results import RoundTally, fedavg_result, scores_at_home
 from fl.attacks.attacks import Attackers
 from fl.checkpoints import State, kept_array
 from fl.config import LocalConfig
@@ -103,7 +102,7 @@ class Federation:
             seed=seed,
             trial=trial,
         )
-        self.allowance = upload_allowance(
+        self.allowance = UploadAllowance(
             config,
             link=link.resolve_digital(),
             privacy=privacy,
@@ -255,10 +254,7 @@ class Federation:
     def _train(
         self, who: Participants, rows: slice, start: NDArray[np.float32], *, tally: RoundTally, round_index: int
     ) -> NDArray[np.float32]:
-        """Train a part of the devices, and return the numbers `[S, M]` of those who send.
-
-        Raises LearningError for a model that is not finite.
-        """
+        """Train a part of the devices, and return the numbers `[S, M]` of those who send."""
         config, devices, sends = self._config, who.devices[rows], who.sends[rows]
         late, base = config.participation.straggling > 0.0, start if start.ndim == 1 else start[rows]
         trained = self._trainer.train(

@@ -11,10 +11,7 @@ from fl.tasks import Posterior
 
 
 class SampleMoments:
-    """Running first and second moments of samples about the posterior mean, per trial.
-
-    Memory is `num_trials * m^2`, whatever the number of samples.
-    """
+    """Running first and second moments of samples about the posterior mean, per trial."""
 
     def __init__(self, posterior: Posterior) -> None:
         num_trials, m = posterior.mean.shape
@@ -66,10 +63,7 @@ class SampleMoments:
 def gaussian_wasserstein2(
     mean_shift: NDArray[np.float64], covariance: NDArray[np.float64], other: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """2-Wasserstein distance between Gaussians whose means differ by `mean_shift [..., m]`, `[...]`.
-
-    Covariances `[..., m, m]` may be singular.
-    """
+    """2-Wasserstein distance between Gaussians whose means differ by `mean_shift [..., m]`, `[...]`."""
     values, vectors = np.linalg.eigh(other)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]) @ np.swapaxes(vectors, -1, -2)
     cross = np.sqrt(np.maximum(np.linalg.eigvalsh(root @ covariance @ root), 0.0)).sum(axis=-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fl.accounting.uploads import rounds_within
+from fl.accounting.fedavg import rounds_within
 from fl.audit.game import Game, Listener, beside_attackers
 from fl.audit.upload_game import UploadGame, scheme_game
 from fl.config import LearningConfig

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.accounting.uploads import training_of, upload_parameters
+from fl.accounting.fedavg import training_of, upload_parameters
 from fl.algorithms.fedavg import Federation
 from fl.audit.law import CREDITED, Law, Received, Scores, accounted, claim, of_the_budget
 from fl.config.codec import Codec

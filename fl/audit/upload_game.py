@@ -35,10 +35,7 @@ _LEAST_BITS = 64
 
 
 class UploadGame:
-    """Games over `link`, which names its access and modulation.
-
-    `coder`, `upload_bits`: of so many numbers; `num_rounds`: of the run; `beside`: words about attackers.
-    """
+    """Games over `link`, which names its access and modulation."""
 
     def __init__(
         self,
@@ -58,13 +55,7 @@ class UploadGame:
         beside: str = "",
     ) -> None:
         places = self.places = lay_out(
-            link,
-            num_devices=num_devices,
-            bits_per_value=law.bits_per_value,
-            num_games=num_games,
-            block_bits=protection.block_bits,
-            spacing=law.spacing,
-            whole_upload=law.upload,
+            law, link=link, num_devices=num_devices, num_games=num_games, block_bits=protection.block_bits
         )
         self.law_known, self.gaussian = law.known, law.gaussian
         self._law, self._seed, self._listener = law, seed, listener
@@ -178,10 +169,7 @@ def scheme_game(
 def audit_scheme(
     scheme: Scheme, *, num_games: int = 4000, rounds: int = 1, confidence: float = 1.0 - 1e-6, seed: int = 1
 ) -> Audited:
-    """Audit a scheme with bits of its own over an error-free link, at delta 0.
-
-    `Audited.refuted` judges each epsilon that the scheme claims. Raises LearningError as the scheme does.
-    """
+    """Audit a scheme with bits of its own over an error-free link, at delta 0."""
     game = scheme_game(
         scheme,
         num_values=None,
@@ -195,32 +183,21 @@ def audit_scheme(
     return audit(game, num_games=num_games, delta=0.0, confidence=confidence)
 
 
-def lay_out(
-    link: LinkConfig,
-    *,
-    num_devices: int,
-    bits_per_value: int,
-    num_games: int,
-    block_bits: int = 1,
-    spacing: int = 1,
-    whole_upload: int | None = None,
-) -> Places:
-    """As many games as fit a batch, up to `num_games`.
+def lay_out(law: Law, *, link: LinkConfig, num_devices: int, num_games: int, block_bits: int) -> Places:
+    """Return the places of as many games as fit a batch, up to `num_games`.
 
-    `spacing`: numbers from one game to the next; `whole_upload`: a game is a row of so many numbers. Where all devices'
-    channels have one law, there are as many rows as are worth their time, else the K devices of the link.
+    Where all devices' channels have one law, there are as many rows as are worth their time, else the K devices of the
+    link. `block_bits`: bits of a cipher's block.
     """
-    together = max(errors_together(link), block_bits)
+    together, spacing = max(errors_together(link), block_bits), law.spacing
     rows = min(_ROWS, num_games) if exchangeable(link) else num_devices
     users = link.noma.group_size if link.access == "noma" else 1
-    audited = np.arange(0, rows, users)
-    if whole_upload is not None:
-        return Places(num_rows=rows, num_values=whole_upload, places=np.arange(1), audited=audited)
+    audited, one = np.arange(0, rows, users), np.arange(1)
+    if law.upload is not None:
+        return Places(num_rows=rows, num_values=law.upload, places=one, audited=audited)
     if together > 1:
-        num_values = max(spacing, -(-_LEAST_BITS // bits_per_value))
-        return Places(num_rows=rows, num_values=num_values, places=np.arange(1), audited=audited)
-    fit = max(_BITS_AT_ONCE // (rows * bits_per_value * spacing), 1)
-    each = min(-(-num_games // len(audited)), fit)
-    return Places(
-        num_rows=rows, num_values=each * spacing, places=np.arange(0, each * spacing, spacing), audited=audited
-    )
+        num_values = max(spacing, -(-_LEAST_BITS // law.bits_per_value))
+        return Places(num_rows=rows, num_values=num_values, places=one, audited=audited)
+    fit = max(_BITS_AT_ONCE // (rows * law.bits_per_value * spacing), 1)
+    num_values = min(-(-num_games // len(audited)), fit) * spacing
+    return Places(num_rows=rows, num_values=num_values, places=np.arange(0, num_values, spacing), audited=audited)

@@ -32,14 +32,10 @@ class FlipMomentsConfig(Learning):
 
     algorithm: Literal["flip-moments"] = "flip-moments"
     codec: CodecConfig = Field(default_factory=lambda: codecs.read("fixed-point"), description="numbers to bits")
-    num_devices: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
-        default=10, description="number of devices"
-    )
-    rounds: Annotated[int, Field(ge=2, le=10_000, strict=True)] = Field(default=41, description="values looked at")
+    num_devices: int = Field(default=10, ge=1, le=10_000, strict=True, description="number of devices")
+    rounds: int = Field(default=41, ge=2, le=10_000, strict=True, description="values looked at")
     largest: PositiveFloat = Field(default=1.0, description="values reach from minus this to this")
-    draws: Annotated[int, Field(ge=2, le=1_000_000, strict=True)] = Field(
-        default=2000, description="copies of a value from each device"
-    )
+    draws: int = Field(default=2000, ge=2, le=1_000_000, strict=True, description="copies of a value from each device")
     flip_probability: Annotated[Probability, Field(le=0.5)] = Field(
         default=0.0, description="of every bit at the device, before the link"
     )
@@ -100,15 +96,13 @@ class BitDistanceConfig(Learning):
 
     algorithm: Literal["bit-distance"] = "bit-distance"
     codec: CodecConfig = Field(default_factory=lambda: codecs.read("fixed-point"), description="numbers to bits")
-    dimension: Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)] = Field(default=1_206_590, description="M")
+    dimension: int = Field(default=1_206_590, ge=1, le=1_000_000_000, strict=True, description="M")
     sensitivity: PositiveFloat = Field(default=1e-4, description="||x||_2 of the change")
     weights: Literal["uniform", "normal"] = Field(
         default="uniform", description="uniform over the range of the codec, or normal"
     )
     weight_std: PositiveFloat = Field(default=0.05, description="of normal weights")
-    num_pairs: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
-        default=20, description="pairs of weights and changes"
-    )
+    num_pairs: int = Field(default=20, ge=1, le=1_000_000, strict=True, description="pairs of weights and changes")
     num_devices: Literal[1] = Field(default=1, description="number of devices")
     rounds: Literal[1] = Field(default=1, description="number of rounds")
 

@@ -61,10 +61,8 @@ class FedAvgConfig(Learning):
         default_factory=lambda: codecs.read("binary32"),
         description="numbers to bits, for aggregation mean and the robust ones",
     )
-    num_devices: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
-        default=20, description="number of devices"
-    )
-    rounds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(default=50, description="K")
+    num_devices: int = Field(default=20, ge=1, le=1_000_000, strict=True, description="number of devices")
+    rounds: int = Field(default=50, ge=1, le=1_000_000, strict=True, description="K")
     upload: Literal["model", "update"] = Field(
         default="model", description="the model, as in the paper, or the update against the model that was received"
     )
@@ -156,14 +154,14 @@ class FedAvgConfig(Learning):
         )
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
-        from fl.accounting.uploads import scheme_within, upload_parameters
+        from fl.accounting.fedavg import scheme_within, upload_parameters
 
         upload_parameters(self, link=link, privacy=privacy)
         scheme_within(self, link=link, privacy=privacy)
         yield from ()
 
     def settled(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Self:
-        from fl.accounting.uploads import scheme_within
+        from fl.accounting.fedavg import scheme_within
 
         return self.model_copy(update={"aggregation": scheme_within(self, link=link, privacy=privacy)})
 
@@ -173,13 +171,13 @@ class FedAvgConfig(Learning):
         return Federation(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
 
     def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
-        from fl.accounting.ledger_fedavg import fedavg_account
+        from fl.accounting.fedavg import fedavg_account
 
         return fedavg_account(self, link=link, privacy=privacy, result=result)
 
     def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
         """See `Learning`; `link` names access and modulation."""
-        from fl.accounting.uploads import rounds_within
+        from fl.accounting.fedavg import rounds_within
 
         return None if privacy.protects == "amplitude" else rounds_within(self, link=link, privacy=privacy)
 

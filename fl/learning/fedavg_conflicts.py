@@ -55,7 +55,7 @@ def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPriv
         yield from attack_conflicts(config.attack, choose)
     if privacy is not None and privacy.for_uploads is not None and config.aggregation.uses_codec:
         # A budget for the scheme is checked as a budget; a scheme with bits of its own protects them itself.
-        from fl.accounting.uploads import training_of
+        from fl.accounting.fedavg import training_of
 
         for keys, problem, remedy in privacy.for_uploads.conflicts(training_of(config), lost=_lost(link)):
             yield Conflict(keys, problem, remedy)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -32,24 +31,6 @@ _LINK_SERIES = 12
 """Numbers recorded per round, and per round and device that is detected on its own."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Transmission:
-    """How gradients reach the server: `access`, None without a radio; `one_bit`: quantized to one bit per entry."""
-
-    access: Access | None = None
-    modulation: Modulation = "bpsk"
-    one_bit: bool = False
-
-
-TRANSMISSIONS: dict[FlmcScheme, Transmission] = {
-    "digital": Transmission(access="superposition", one_bit=True),
-    "digital-orthogonal": Transmission(access="orthogonal", one_bit=True),
-    "analog": Transmission(access="superposition", modulation="analog"),
-    "noiseless": Transmission(),
-    "exact": Transmission(),
-}
-
-
 @algorithms.register
 class FlmcConfig(Learning):
     """Federated Langevin Monte Carlo, Zhang et al. 2022; the defaults are the paper's analog setting.
@@ -71,13 +52,9 @@ class FlmcConfig(Learning):
         description="one-bit gradients, superposed or not; amplitudes (analog); or no radio (noiseless, exact)",
     )
     task: TaskConfig = Field(default=GaussianLinearConfig(), description="posterior to sample")
-    num_devices: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
-        default=20, description="number of devices"
-    )
-    rounds: Annotated[int, Field(ge=2, le=10_000_000, strict=True)] = Field(default=300, description="number of rounds")
-    burn_in: Annotated[int, Field(ge=0, strict=True)] = Field(
-        default=200, description="first rounds, left out of the metrics"
-    )
+    num_devices: int = Field(default=20, ge=1, le=100_000, strict=True, description="number of devices")
+    rounds: int = Field(default=300, ge=2, le=10_000_000, strict=True, description="number of rounds")
+    burn_in: int = Field(default=200, ge=0, strict=True, description="first rounds, left out of the metrics")
     step_size: PositiveFloat | Literal["auto"] = Field(default="auto", description="eta of (6)")
     gradient_bound: PositiveFloat = Field(default=30.0, description="l of (13), clipping per entry")
     quantizer_slope: PositiveFloat = Field(default=0.05, description="a of the sigmoid below (8)")
@@ -122,22 +99,24 @@ class FlmcConfig(Learning):
         return "printed" if self.superposes else "none"
 
     @property
-    def transmission(self) -> Transmission:
-        """How the gradients reach the server."""
-        return TRANSMISSIONS[self.scheme]
+    def one_bit(self) -> bool:
+        """True if gradients are quantized to one bit per entry."""
+        return self.scheme in ("digital", "digital-orthogonal")
 
     @property
     def payload_bound(self) -> float:
         """Largest magnitude of a number before it is scaled to the receive amplitude: l, or 1 for bits."""
-        return self.gradient_bound if self.transmission.modulation == "analog" else 1.0
+        return self.gradient_bound if self.scheme == "analog" else 1.0
 
     @property
     def access(self) -> Access | None:
-        return self.transmission.access
+        if self.scheme == "digital-orthogonal":
+            return "orthogonal"
+        return "superposition" if self.scheme in ("digital", "analog") else None
 
     @property
     def modulation(self) -> Modulation:
-        return self.transmission.modulation
+        return "analog" if self.scheme == "analog" else "bpsk"
 
     def resolved(self) -> Self:
         return self if self.lmc_cap is not None else self.model_copy(update={"lmc_cap": self.resolved_lmc_cap})

@@ -51,15 +51,9 @@ class ReconstructionConfig(Learning):
     aggregation: AggregationConfig = Field(
         default_factory=lambda: schemes.read("mean"), description="scheme of the uploads"
     )
-    samples_per_device: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
-        default=1, description="images behind an upload"
-    )
-    num_devices: Annotated[int, Field(ge=2, le=100_000, strict=True)] = Field(
-        default=100, description="number of devices"
-    )
-    rounds: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
-        default=10, description="first rounds attacked"
-    )
+    samples_per_device: int = Field(default=1, ge=1, le=10_000, strict=True, description="images behind an upload")
+    num_devices: int = Field(default=100, ge=2, le=100_000, strict=True, description="number of devices")
+    rounds: int = Field(default=10, ge=1, le=100_000, strict=True, description="first rounds attacked")
     receiver_limit: PositiveFloat | None = Field(default=None, description="larger received numbers count as missing")
 
     @model_validator(mode="after")
@@ -153,7 +147,7 @@ class ReconstructionConfig(Learning):
         return Reconstruction(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
 
     def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
-        from fl.accounting.ledger_fedavg import reconstruction_account
+        from fl.accounting.fedavg import reconstruction_account
 
         return reconstruction_account(self, link=link, privacy=privacy, result=result)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.accounting.uploads import training_of, upload_parameters
+from fl.accounting.fedavg import training_of, upload_parameters
 from fl.config.scheme import Scheme
 from fl.models.federated import FederatedModel
 from fl.tasks.base import LearningError

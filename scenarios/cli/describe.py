@@ -133,7 +133,7 @@ def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:
     if scheme is None:
         return "", "", "", "", ""
     if privacy is not None and privacy.for_uploads is not None:
-        from fl.accounting.uploads import training_of
+        from fl.accounting.fedavg import training_of
 
         return privacy.for_uploads.cells(training_of(learning), num_samples=samples_per_device(learning))
     if scheme.own_epsilon is None:
@@ -170,9 +170,8 @@ def _budget_cells(scenario: Scenario) -> tuple[str, ...] | None:
 
 
 def _left(scenario: Scenario) -> str:
+    from fl.accounting.fedavg import upload_parameters
     from fl.accounting.flmc import amplitude_caps
-
-    from fl.accounting.uploads import upload_parameters
 
     privacy, link, learning = scenario.privacy, resolve_auto(scenario).link, _learning_within(scenario)
     assert privacy != "none"

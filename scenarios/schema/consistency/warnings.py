@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fl.accounting.uploads import training_of
+from fl.accounting.fedavg import training_of
 from fl.learning.fedavg import FedAvgConfig
 from fl.uplink.channel_credit import errors_together, law_of_errors
 from phy.links.conflicts import link_warnings

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from flmc_setting import RAYLEIGH, paper_config, paper_link
 
+from fl.accounting.fedavg import release_of
 from fl.accounting.flmc import renyi_limits
-from fl.accounting.uploads import release_of
 from fl.learning.fedavg import FedAvgConfig
 from fl.results import TrialResult
 from fl.run import run_trials

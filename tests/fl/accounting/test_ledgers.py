@@ -11,8 +11,8 @@ import pytest
 from flmc_setting import RAYLEIGH, SEED, paper_config, paper_link
 from scipy.special import ndtri
 
+from fl.accounting.fedavg import TOLD_BY_ATTACKERS, sampled_share
 from fl.accounting.flmc import MANY_LOOKS, NO_NOISE, flmc_account
-from fl.accounting.ledger_fedavg import TOLD_BY_ATTACKERS, sampled_share
 from fl.learning.fedavg import FedAvgConfig
 from fl.results import OnAir, PrivacyAccount, TrialResult
 from fl.run import accounts_of, run_trials

@@ -1,0 +1,281 @@
+"""Releases, budgets and ledgers of federated averaging: before a run, in each round, and from its records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.checkpoints import State, kept_array, kept_number
+from fl.results import PrivacyAccount, TrialResult
+from fl.uplink.channel_credit import errors_arrive, law_of_errors
+from fl.uplink.senders import exchangeable
+from phy.config import LinkConfig
+from phy.measure.burstiness import Burstiness
+from phy.measure.independence import assess
+from privacy.config import Mechanism, Training
+from privacy.errors import PrivacyError
+from privacy.events.releases import Release, Uploads
+from privacy.evidence import independence_sentence, listener_sentence, may_credit
+
+if TYPE_CHECKING:
+    from fl.config.scheme import Scheme
+    from fl.learning.fedavg import FedAvgConfig
+    from fl.learning.reconstruction import ReconstructionConfig
+    from fl.partition.participation import Participants
+
+_LEAST_EPSILON = 1e-6
+TOLD_BY_ATTACKERS = (
+    "attackers who make their uploads of honest updates know those already, and what they send of them is not counted"
+)
+"""Of attacks that hand on what honest devices computed."""
+ONE_UPLOAD = "every upload is that of a first round, with images drawn anew: uploads are not added up"
+SURE = "the lower confidence limit of the probed error rate is there"
+
+
+def training_of(config: FedAvgConfig) -> Training:
+    """Return what a mechanism needs to know of learning."""
+    codec, local = config.codec, config.local
+    return Training(
+        codec=codec.name,
+        bits_per_value=codec.bits_per_value,
+        bounded=codec.value_range is not None,
+        fractions=codec.as_fractions() is not None,
+        num_rounds=config.rounds,
+        steps=local.steps,
+        optimizer=local.optimizer,
+        learning_rate=local.learning_rate,
+        clip=local.clip,
+    )
+
+
+def release_of(
+    config: FedAvgConfig,
+    *,
+    link: LinkConfig,
+    privacy: Mechanism,
+    num_values: int | None = None,
+    target: float | None = None,
+) -> Release:
+    """Return the release of one device in a round, with the price of evidence for counted channel errors.
+
+    `link` names its modulation. `num_values` M: None for those of the model's layers. `target`: the bit error rate of
+    bit flipping if only the trial tells it. Raises PrivacyError, problem and remedy, if no budget holds.
+    """
+    size = config.num_values() if num_values is None else num_values
+    if size is None:
+        raise PrivacyError(
+            "the budget counts the parameters that are sent, and only the model's own function knows how many; "
+            "choose a model of the library."
+        )
+    mechanism = privacy.for_uploads
+    if mechanism is None:
+        release = config.aggregation.release(size)
+    else:
+        release = mechanism.release(size, training_of(config), target=target)
+    if release.problem is not None:
+        raise PrivacyError(release.problem)
+    if release.confidence is None or not errors_arrive(link):
+        return release
+    if law_of_errors(link) != "independent":
+        raise PrivacyError(
+            "channel native credits errors of the channel, and on this link nothing says before the run that they are "
+            "independent; write channel: agnostic."
+        )
+    return replace(release, evidence=1.0 - release.confidence)
+
+
+def upload_parameters(
+    config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None
+) -> NDArray[np.float64] | None:
+    """Return noise multipliers or flip probabilities of all rounds, `[num_rounds]`; None unless a budget sets them."""
+    if privacy is None or privacy.budget is None or privacy.for_uploads is None or not privacy.calibrated:
+        return None
+    release = release_of(config, link=link, privacy=privacy)
+    return privacy.budget.parameters(release, num_rounds=config.rounds)
+
+
+def scheme_within(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Scheme:
+    """Return the scheme with the epsilon that a budget leaves to it; unchanged without such a budget."""
+    if privacy is None or privacy.budget is None or privacy.protects != "scheme" or not privacy.calibrated:
+        return config.aggregation
+    scheme, budget = config.aggregation, privacy.budget
+    release = release_of(config, link=link, privacy=privacy)
+    if budget.schedule != "uniform":
+        raise PrivacyError(
+            f"aggregation {scheme.name} has one epsilon for all rounds, and the schedule is {budget.schedule}; leave "
+            "schedule out."
+        )
+    parameter = float(budget.parameters(release, num_rounds=config.rounds)[0])
+    epsilon = math.log1p(-parameter) - math.log(parameter) if release.kind == "flipped-bits" else parameter
+    epsilon = min(epsilon, scheme.largest_epsilon)
+    if epsilon <= _LEAST_EPSILON:
+        raise PrivacyError(
+            f"the budget of epsilon {budget.epsilon:g} leaves each of {release.coordinates:,} numbers of "
+            f"{config.rounds} rounds an epsilon of {epsilon:.2g}, below {_LEAST_EPSILON:g}; raise it, or use a "
+            "smaller model."
+        )
+    return scheme.with_epsilon(epsilon, num_values=config.num_values())
+
+
+def rounds_within(
+    config: FedAvgConfig,
+    *,
+    link: LinkConfig,
+    privacy: Mechanism,
+    num_values: int | None = None,
+    target: float | None = None,
+) -> int | None:
+    """Return the rounds that a watching budget holds, at most all; None if only the trial tells `target`."""
+    assert privacy.budget is not None
+    release = release_of(config, link=link, privacy=privacy, num_values=num_values, target=target)
+    return None if release.parameter is None else privacy.budget.rounds_within(release, most=config.rounds)
+
+
+class UploadAllowance:
+    """Uploads that the budget of `privacy` leaves to every device of federated averaging.
+
+    The largest release of a round is known before the run, so the accountant is asked once how many fit. The seed
+    alone decides who takes part, and not the data. `link` names its modulation, `num_values` and `target` as in
+    `release_of`. Raises PrivacyError if the budget does not hold a single round.
+    """
+
+    def __init__(
+        self,
+        config: FedAvgConfig,
+        *,
+        link: LinkConfig,
+        privacy: Mechanism | None,
+        num_values: int,
+        target: float | None = None,
+    ) -> None:
+        self._sent, self.rounds_sent = np.zeros(config.num_devices, np.int64), 0
+        self._most: int | None = None
+        self.watched = privacy is not None and privacy.budget is not None
+        if privacy is not None and privacy.budget is not None and not privacy.calibrated:
+            self._most = rounds_within(config, link=link, privacy=privacy, num_values=num_values, target=target)
+            if self._most == 0:
+                raise PrivacyError(privacy.budget.too_small)
+
+    def spent_up(self, who: Participants) -> bool:
+        """Return True if one of those who would send has nothing left."""
+        return self._most is not None and bool((self._sent[who.devices[who.sends]] >= self._most).any())
+
+    def admit(self, who: Participants) -> Participants:
+        """Return `who` without those who have nothing left, and count the uploads of the others."""
+        if self._most is not None:
+            who = replace(who, sends=who.sends & (self._sent[who.devices] < self._most))
+        self._sent[who.devices[who.sends]] += 1
+        self.rounds_sent += bool(who.sends.any())
+        return who
+
+    def state(self) -> State:
+        return {"sent": self._sent, "rounds_sent": self.rounds_sent}
+
+    def restore(self, state: State) -> None:
+        self._sent = kept_array(state, "sent", like=self._sent)
+        self.rounds_sent = kept_number(state, "rounds_sent", most=1 << 62)
+
+
+def fedavg_account(
+    config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None, result: TrialResult
+) -> PrivacyAccount | None:
+    """Return the ledger of one trial from its records; None for a trial that ended before anything was sent.
+
+    Raises PrivacyError if the size of an upload is not known.
+    """
+    sent = _rounds_sent(config, result)
+    if sent is None or not sent.any():
+        return None
+    num_values = config.num_values() or result.on_air.num_values or int(result.metrics.get("num_parameters", 0))
+    if num_values == 0:
+        raise PrivacyError("an upload of a model of unknown size was sent; keep its size with the result.")
+    resolved, scheme = link.resolve_digital(), config.aggregation
+    independent, reasons = _channel_noise(resolved, result=result)
+    uploads = Uploads(sent=sent, rounds=result.rounds, devices=result.devices, independent=independent, reasons=reasons)
+    mechanism = None if privacy is None else privacy.for_uploads
+    if mechanism is not None:
+        release = mechanism.release(num_values, training_of(config))
+        found = upload_parameters(config, link=resolved, privacy=privacy)
+        ledger = release.recorded(uploads, by_round=None if found is None else found[: len(sent), None])
+        published = mechanism.published(training_of(config))
+    else:
+        ledger, published = scheme.ledger(uploads, num_values=num_values), scheme.published
+    ledger = replace(ledger, sampled=sampled_share(config, link=link, privacy=privacy))
+    if config.attack is not None and config.attack.uses_honest_updates:
+        ledger = replace(ledger, assumptions=(*ledger.assumptions, TOLD_BY_ATTACKERS))
+    return PrivacyAccount(ledger=ledger, published=published)
+
+
+def reconstruction_account(
+    config: ReconstructionConfig, *, link: LinkConfig, privacy: Mechanism | None, result: TrialResult
+) -> PrivacyAccount | None:
+    """Return the ledger of one round in which every upload of the trial is a device, `[1, num_rounds num_devices]`.
+
+    Every upload is a release of its own, added to none. None if nothing was sent.
+    """
+    counts = result.link.get("bits")
+    if counts is None or not len(counts):
+        return None
+    uploads = replace(
+        result,
+        rounds={"train_loss": np.zeros(1)},
+        link=_side_by_side(result.link),
+        devices=_side_by_side(result.devices),
+    )
+    found = fedavg_account(config.one_round, link=link, privacy=privacy, result=uploads)
+    if found is None:
+        return None
+    ledger = replace(found.ledger, assumptions=(*found.ledger.assumptions, ONE_UPLOAD))
+    return replace(found, ledger=ledger)
+
+
+def _side_by_side(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return columns `[num_rounds, num_devices]` as one row."""
+    return {name: np.asarray(values).reshape(1, -1) for name, values in columns.items()}
+
+
+def _rounds_sent(config: FedAvgConfig, result: TrialResult) -> NDArray[np.bool_] | None:
+    """Return who sent in which round, `[num_rounds, num_devices]`; None if no round was kept."""
+    if not len(result.rounds.get("train_loss", ())):
+        return None
+    # A packet that was lost on the way was sent all the same.
+    counts = [result.link[name] for name in ("bits", "packets", "raw_bits") if name in result.link]
+    if counts:
+        return np.asarray(sum(counts) > 0)
+    return np.ones((len(result.rounds["train_loss"]), config.num_devices), bool)
+
+
+def _channel_noise(link: LinkConfig, *, result: TrialResult) -> tuple[bool, tuple[str, ...]]:
+    """Return whether bit errors count as independent flips, and why, by the law of the link or by counted errors."""
+    law, outcome = law_of_errors(link), None
+    counted = result.bursts or result.on_air.bursts
+    names = {field.name for field in fields(Burstiness)}
+    if names <= counted.keys() and link.error_model == "measured":
+        outcome = assess(Burstiness(**{name: counted[name] for name in names})).outcome
+    sentence = independence_sentence(law=law, outcome=outcome)
+    if may_credit(law=law, outcome=outcome) is not None:
+        return False, (sentence,)
+    return True, (SURE, sentence, listener_sentence(decided_bits=True))
+
+
+def sampled_share(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> float | None:
+    """Return the share of devices drawn in each round, without replacement and anew; None if that hides nobody.
+
+    What a device sends must be all that depends on whether it was drawn: so not where the optimizer or the downlink
+    leaves it a state that its earlier rounds made, where a budget tells who has none left, where its channel or the
+    scale of its numbers is its own, or where attackers, the same in every round, are among those drawn.
+    """
+    some, local = config.participation.devices_per_round, config.local
+    if some is None or some >= config.num_devices or not exchangeable(link):
+        return None
+    remembers = local.keep_state and (local.momentum > 0.0 or local.optimizer == "adam")
+    watched = privacy is not None and privacy.budget is not None and not privacy.calibrated
+    known = config.aggregation.sends_scales or config.attack is not None
+    if remembers or watched or known or config.downlink != "ideal":
+        return None
+    return some / config.num_devices
