@@ -49,29 +49,6 @@ class Checkpoints(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class NoCheckpoints:
-    """Keeps nothing."""
-
-    def saved(self) -> Iterator[Saved]:
-        """See `Checkpoints.saved`."""
-        return iter(())
-
-    def refuse(self, saved: Saved, why: str) -> None:
-        """See `Checkpoints.refuse`."""
-
-    def due(self, rounds_done: int) -> bool:
-        """See `Checkpoints.due`."""
-        del rounds_done
-        return False
-
-    def save(self, rounds_done: int, state: State) -> None:
-        """See `Checkpoints.save`."""
-
-
-NO_CHECKPOINTS = NoCheckpoints()
-
-
 class Resumable(Protocol):
     """An object that can go on from a state of its own kind."""
 
@@ -104,11 +81,13 @@ class Trials(Resumable, Protocol):
 _Found = TypeVar("_Found", bound=Resumable)
 
 
-def resumed(build: Callable[[], _Found], *, num_rounds: int, checkpoints: Checkpoints) -> tuple[_Found, int]:
+def resumed(build: Callable[[], _Found], *, num_rounds: int, checkpoints: Checkpoints | None) -> tuple[_Found, int]:
     """Return what `build()` makes, set to the newest state that fits it, and the rounds done; without one 0 rounds.
 
     A checkpoint may come from any run: one that does not fit is refused, and the next older one is tried.
     """
+    if checkpoints is None:
+        return build(), 0
     for saved in checkpoints.saved():
         found = build()
         try:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.checkpoints import NO_CHECKPOINTS, Checkpoints, resumed
+from fl.checkpoints import Checkpoints, resumed
 from fl.config.learning import Learning
 from fl.results import PrivacyAccount, TrialResult
 from fl.tasks.base import LearningError
@@ -27,7 +27,7 @@ def run_trials(
     seed: int,
     trials: Sequence[int],
     on_round: Callable[[int], None] = lambda _: None,
-    checkpoints: Checkpoints = NO_CHECKPOINTS,
+    checkpoints: Checkpoints | None = None,
 ) -> list[TrialResult]:
     """Run the trials; each one's numbers are those it has alone, with the account of what it released.
 
@@ -65,7 +65,8 @@ def run_trials(
                 except LearningError as error:
                     failure = f"round {index}: {error}"
                     break
-                if index + 1 < learning.rounds and not running.ended and checkpoints.due(index + 1):
+                more = index + 1 < learning.rounds and not running.ended
+                if checkpoints and more and checkpoints.due(index + 1):
                     checkpoints.save(index + 1, running.state())
             on_round(before + index + 1)
         results += running.results(failure)

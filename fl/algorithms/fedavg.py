@@ -7,6 +7,7 @@ encoded, protected, sent, recovered, and averaged with weights q_n.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from fl.attacks.attacks import Attackers
 from fl.checkpoints import State, kept_array
 from fl.config import LocalConfig
 from fl.data import ImageData, load_images
-from fl.footprint.blocks import devices_in_a_block
+from fl.footprint import devices_in_a_block
 from fl.local import LocalTrainer, evaluate
 from fl.local.divergence import check_finite, checked_updates_from
 from fl.local.personal import PersonalModels, hold_out, personal_local_config
@@ -81,12 +82,15 @@ class Federation:
             trial=trial,
         )
         self.weights = self.model.initial_weights()
-        self._attackers = Attackers(config.attack, num_devices=config.num_devices, seed=seed, trial=trial)
+        self._attackers = Attackers.drawn(config.attack, num_devices=config.num_devices, seed=seed, trial=trial)
         local, trained_on, self.personal = self._at_home()
+        labels = self._attackers.labels(
+            self.data.y_train, samples=trained_on.devices, num_classes=self.data.num_classes
+        )
         self._trainer = LocalTrainer(
             self.model,
             config=local,
-            data=self._attackers.labels(self.data, trained_on),
+            data=replace(self.data, y_train=labels),
             partition=trained_on,
             seed=seed,
             trial=trial,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,6 @@ from fl.tasks.base import LearningError
 from phy.config.conflict import Conflict
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, generator
-
-if TYPE_CHECKING:
-    from fl.data import ImageData
-    from fl.partition.split import Partition
 
 _KEYS = (
     *("learning.attack.factor", "learning.attack.devices", "learning.attack.kind", "learning.attack.share"),
@@ -79,82 +75,12 @@ def attack_in_words(attack: Attack | None, num_devices: int, label: Callable[[st
     return [text]
 
 
-def poison_labels(
-    config: Attack,
-    labels: NDArray[np.int64],
-    *,
-    samples: Sequence[NDArray[np.int64]],
-    attackers: NDArray[np.bool_],
-    num_classes: int,
-) -> NDArray[np.int64]:
-    """Return `labels` `[N]` with those of the attackers' `samples` (indices, per device) changed.
-
-    A data set has one label per sample: one that an honest device holds as well is wrong there too.
-    """
-    if config.acts_on != "labels":
-        return labels
-    poisoned = labels.copy()
-    for device in np.flatnonzero(attackers):
-        own = samples[int(device)]
-        poisoned[own] = config.of_labels(labels[own], num_classes=num_classes)
-    return poisoned
-
-
-def attack_updates(
-    config: Attack,
-    updates: NDArray[np.float32],
-    *,
-    attackers: NDArray[np.bool_],
-    devices: NDArray[np.int64],
-    context: UplinkContext,
-) -> NDArray[np.float32]:
-    """Return what is encoded in place of `updates` `[K, M]` of `devices` `[K]`, where `attackers` `[K]` says so."""
-    lying = np.flatnonzero(attackers)
-    if config.acts_on != "updates" or not len(lying):
-        return updates
-    out = updates.copy()
-    out[lying] = config.of_updates(HonestRound(updates=updates, attackers=lying, devices=devices, context=context))
-    return out
-
-
-def attack_bits(
-    config: Attack,
-    payload: NDArray[np.uint8],
-    *,
-    attackers: NDArray[np.bool_],
-    devices: NDArray[np.int64],
-    num_bits: int,
-    context: UplinkContext,
-) -> NDArray[np.uint8]:
-    """Return what is sent in place of packed bits `[1, K, ceil(num_bits / 8)]`, after randomized response.
-
-    Bits beyond `num_bits` stay as they are; coins are drawn by device number.
-    """
-    lying = np.flatnonzero(attackers)
-    if config.acts_on != "bits" or not len(lying):
-        return payload
-    out = payload.copy()
-    out[0, lying] = config.of_bits(
-        payload[0, lying],
-        meant=every_bit(num_bits),
-        coins=lambda: _coins(devices[lying], payload.shape[-1], context),
-    )
-    return out
-
-
 def every_bit(num_bits: int) -> NDArray[np.uint8]:
     """`num_bits` ones, packed `[ceil(num_bits / 8)]`, padding zero."""
     meant = np.full(-(-num_bits // 8), 0xFF, np.uint8)
     if num_bits % 8:
         meant[-1] = (0xFF << (8 - num_bits % 8)) & 0xFF
     return meant
-
-
-def _coins(devices: NDArray[np.int64], num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
-    """Fair coins `[K, num_bytes]`, eight in a byte."""
-    count = -(-num_bytes // (4 * LANES)) * LANES
-    words = device_words(context.keys(Purpose.ATTACK)[0], devices=devices, count=count)
-    return np.ascontiguousarray(words).astype("<u4", copy=False).view(np.uint8)[:, :num_bytes]
 
 
 def attack_conflicts(attack: Attack, check: Callable[[], object]) -> Iterator[Conflict]:
@@ -182,52 +108,80 @@ def attack_conflicts(attack: Attack, check: Callable[[], object]) -> Iterator[Co
             )
 
 
+@dataclass(frozen=True, kw_only=True)
 class Attackers:
-    """Nobody, or the devices of one trial that `config` names; each acts where its kind acts. No kind jams here."""
+    """The devices of one trial that attack, where `who` bool `[num_devices]` says so; nobody if `config` is None.
 
-    def __init__(self, config: Attack | None, *, num_devices: int, seed: int, trial: int) -> None:
-        self._config = config
-        self.who = np.zeros(num_devices, bool)
-        if config is not None:
-            self.who = choose_attackers(config, num_devices=num_devices, seed=seed, trial=trial)
+    Each acts where its kind acts: on labels, on updates, or on bits. No kind jams here.
+    """
+
+    config: Attack | None
+    who: NDArray[np.bool_]
+
+    @classmethod
+    def drawn(cls, config: Attack | None, *, num_devices: int, seed: int, trial: int) -> Attackers:
+        """The attackers that `config` names, the same for the whole trial."""
+        if config is None:
+            return cls(config=None, who=np.zeros(num_devices, bool))
+        return cls(config=config, who=choose_attackers(config, num_devices=num_devices, seed=seed, trial=trial))
 
     @property
     def meet(self) -> bool:
         """True if what an attacker sends depends on what others would send."""
-        return self._config is not None and self._config.uses_honest_updates
+        return self.config is not None and self.config.uses_honest_updates
 
-    def labels(self, data: ImageData, held: Partition) -> ImageData:
-        """The images with the labels that devices train on."""
-        if self._config is None:
-            return data
-        poisoned = poison_labels(
-            self._config, data.y_train, samples=held.devices, attackers=self.who, num_classes=data.num_classes
-        )
-        return replace(data, y_train=poisoned)
+    def labels(
+        self, labels: NDArray[np.int64], *, samples: Sequence[NDArray[np.int64]], num_classes: int
+    ) -> NDArray[np.int64]:
+        """Return `labels` `[N]` with those of the attackers' `samples` (indices, per device) changed.
+
+        A data set has one label per sample: one that an honest device holds as well is wrong there too.
+        """
+        if self.config is None or self.config.acts_on != "labels":
+            return labels
+        poisoned = labels.copy()
+        for device in np.flatnonzero(self.who):
+            own = samples[int(device)]
+            poisoned[own] = self.config.of_labels(labels[own], num_classes=num_classes)
+        return poisoned
 
     def updates(
-        self, numbers: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
+        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
     ) -> NDArray[np.float32]:
-        """What `devices` `[S]` send in place of `numbers` `[S, M]`."""
-        if self._config is None:
-            return numbers
-        return attack_updates(self._config, numbers, attackers=self.who[devices], devices=devices, context=context)
+        """Return what is encoded in place of `updates` `[K, M]` of `devices` `[K]`."""
+        lying = np.flatnonzero(self.who[devices])
+        if self.config is None or self.config.acts_on != "updates" or not len(lying):
+            return updates
+        out = updates.copy()
+        honest = HonestRound(updates=updates, attackers=lying, devices=devices, context=context)
+        out[lying] = self.config.of_updates(honest)
+        return out
 
     def bits(
         self, payload: NDArray[np.uint8], *, devices: NDArray[np.int64], context: UplinkContext
     ) -> NDArray[np.uint8]:
-        """A `fl.uplink.uplink.DeviceAttack`, after privacy."""
-        if self._config is None:
+        """Return what is sent in place of packed bits `[1, K, num_bytes]` of `devices`, after privacy.
+
+        A `fl.uplink.uplink.DeviceAttack`. Coins are drawn by device number.
+        """
+        lying = np.flatnonzero(self.who[devices])
+        if self.config is None or self.config.acts_on != "bits" or not len(lying):
             return payload
-        return attack_bits(
-            self._config,
-            payload,
-            attackers=self.who[devices],
-            devices=devices,
-            num_bits=8 * payload.shape[-1],
-            context=context,
+        out, num_bytes = payload.copy(), payload.shape[-1]
+        out[0, lying] = self.config.of_bits(
+            payload[0, lying],
+            meant=every_bit(8 * num_bytes),
+            coins=lambda: _coins(devices[lying], num_bytes, context),
         )
+        return out
 
     def told(self, senders: NDArray[np.int64]) -> dict[str, float]:
         """How many of those who sent attack; nothing where nobody was asked to."""
-        return {} if self._config is None else {"num_attackers": float(self.who[senders].sum())}
+        return {} if self.config is None else {"num_attackers": float(self.who[senders].sum())}
+
+
+def _coins(devices: NDArray[np.int64], num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
+    """Fair coins `[K, num_bytes]`, eight in a byte."""
+    count = -(-num_bytes // (4 * LANES)) * LANES
+    words = device_words(context.keys(Purpose.ATTACK)[0], devices=devices, count=count)
+    return np.ascontiguousarray(words).astype("<u4", copy=False).view(np.uint8)[:, :num_bytes]

@@ -93,7 +93,7 @@ class AttackersOfTrials:
         return self._chosen[1]
 
     def gradients(self, gradients: NDArray[np.float64], *, context: UplinkContext) -> NDArray[np.float64]:
-        """What is encoded in place of clipped `gradients` `[num_trials, num_devices, m]`, see `attack_updates`.
+        """What is encoded in place of clipped `gradients` `[num_trials, num_devices, m]`, see `Attackers.updates`.
 
         Clipped to |g| <= l as all are: beyond it a device would break its power constraint.
         """
@@ -104,7 +104,7 @@ class AttackersOfTrials:
         return np.where(who[..., None], np.clip(sent, -self._bound, self._bound), gradients)
 
     def bits(self, payload: NDArray[np.uint8], *, num_bits: int, context: UplinkContext) -> NDArray[np.uint8]:
-        """What is sent in place of packed bits `[num_trials, num_devices, ceil(num_bits / 8)]`, see `attack_bits`."""
+        """What is sent in place of packed bits `[num_trials, num_devices, ceil(num_bits / 8)]`."""
         if self._config is None or self._acts_on != "bits":
             return payload
         sent = self._config.of_bits(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.attacks.attacks import attack_bits, attack_updates, poison_labels
+from fl.attacks.attacks import Attackers
 from fl.config.attack import Attack
 from phy.fading.block_taps import UplinkContext
 
@@ -19,17 +19,18 @@ _ATTACKERS = np.isin(np.arange(12), [0, 3, 11])
 def _sent(attack: Attack, context: UplinkContext = _CONTEXT) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return what 12 devices would send honestly, and what they send under attack, `[12, ...]`."""
     drawn = np.random.default_rng(2)
-    common: dict[str, Any] = {"attackers": _ATTACKERS, "devices": _DEVICES, "context": context}
+    attackers = Attackers(config=attack, who=np.isin(np.arange(_DEVICES[-1] + 1), _DEVICES[_ATTACKERS]))
     if attack.acts_on == "updates":
         updates = drawn.normal(size=(12, 501)).astype(np.float32)
-        return updates, attack_updates(attack, updates.copy(), **common)
+        return updates, attackers.updates(updates.copy(), devices=_DEVICES, context=context)
     if attack.acts_on == "bits":
         payload = drawn.integers(0, 256, (1, 12, 63), dtype=np.uint8)
-        return payload[0], attack_bits(attack, payload.copy(), num_bits=8 * 63, **common)[0]
+        return payload[0], attackers.bits(payload.copy(), devices=_DEVICES, context=context)[0]
     if attack.acts_on == "labels":
         labels = drawn.integers(0, 9, 120)
         samples = [np.arange(10 * device, 10 * device + 10) for device in range(12)]
-        found = poison_labels(attack, labels.copy(), samples=samples, attackers=_ATTACKERS, num_classes=10)
+        attackers = Attackers(config=attack, who=_ATTACKERS)
+        found = attackers.labels(labels.copy(), samples=samples, num_classes=10)
         return labels.reshape(12, 10), found.reshape(12, 10)
     honest = np.ones((1, 12, 64))
     words = drawn.integers(0, 1 << 32, honest.shape, dtype=np.uint32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fl.config.model import Model
 from fl.models.build import build_model
-from fl.models.size import num_parameters
+from fl.models.layers import num_parameters
 
 _SHAPE, _CLASSES = (28, 28, 1), 10
 

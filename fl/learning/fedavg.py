@@ -185,12 +185,12 @@ class FedAvgConfig(Learning):
         from fl.attacks.attacks import attack_in_words
         from fl.data.facts import image_facts
         from fl.data.whereabouts import find_data
-        from fl.footprint.fedavg import samples_per_device, training_samples
+        from fl.footprint import samples_per_device, training_samples
 
         data, partition, local = self.data, self.partition, self.local
         facts = image_facts(data.name)
         height, width, channels = facts.image_shape
-        train, test = training_samples(data, facts=facts), data.test_samples or facts.num_test
+        train, test = training_samples(data), data.test_samples or facts.num_test
         held = f", {data.validation_samples:,} held out for validation" if data.validation_samples else ""
         colours = f" x {channels}" if channels > 1 else ""
         each = samples_per_device(self)
@@ -235,7 +235,7 @@ class FedAvgConfig(Learning):
     def num_values(self) -> int | None:
         """Return the number of parameters M."""
         from fl.data.facts import image_facts
-        from fl.models.size import num_parameters
+        from fl.models.layers import num_parameters
 
         facts = image_facts(self.data.name)
         return num_parameters(self.model, image_shape=facts.image_shape, num_classes=facts.num_classes)
@@ -250,7 +250,7 @@ class FedAvgConfig(Learning):
         return num_values * self.codec.bits_per_value if scheme.uses_codec else scheme.upload_bits(num_values)
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
-        from fl.footprint.fedavg import bytes_per_trial
+        from fl.footprint import bytes_per_trial
 
         return bytes_per_trial(self, link)
 
@@ -258,6 +258,6 @@ class FedAvgConfig(Learning):
         return super().bytes_compiled(link) + _COMPILED_BYTES
 
     def held_at_once(self) -> str | None:
-        from fl.footprint.blocks import held_at_once
+        from fl.footprint import held_at_once
 
         return held_at_once(self)

@@ -105,7 +105,7 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig
 
 def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:
     """Check personal models, and the convergence bound of Li et al. 2025, Theorem 2."""
-    from fl.footprint.fedavg import samples_per_device
+    from fl.footprint import samples_per_device
     from fl.schemes.mean import MeanScheme
 
     personal = learning.personal
@@ -157,14 +157,14 @@ def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
 def _shares(learning: FedAvgConfig) -> Iterator[Conflict]:
     """Check that the samples can be dealt to the devices."""
     from fl.data.facts import image_facts
-    from fl.footprint.fedavg import training_samples
+    from fl.footprint import training_samples
     from fl.partition.split import partition_problem
 
     facts = image_facts(learning.data.name)
     problem = partition_problem(
         learning.partition,
         num_devices=learning.num_devices,
-        num_samples=max(training_samples(learning.data, facts=facts), 0),
+        num_samples=max(training_samples(learning.data), 0),
         num_classes=facts.num_classes,
     )
     if problem is not None:

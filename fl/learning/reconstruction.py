@@ -115,10 +115,9 @@ class ReconstructionConfig(Learning):
         return self.aggregation
 
     def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
-        from fl.data.facts import image_facts
-        from fl.footprint.fedavg import training_samples
+        from fl.footprint import training_samples
 
-        there = training_samples(self.data, facts=image_facts(self.data.name))
+        there = training_samples(self.data)
         each = self.samples_per_device + 1
         if (needed := self.num_devices * each) > there >= 1:
             yield Conflict(
@@ -174,11 +173,11 @@ class ReconstructionConfig(Learning):
     def bytes_per_trial(self, link: LinkConfig) -> int:
         """Return the memory of one round, of images as numbers, and of every upload beside every image [B]."""
         from fl.data.facts import image_facts
-        from fl.footprint.fedavg import training_samples
+        from fl.footprint import training_samples
 
         facts = image_facts(self.data.name)
         pixels = prod(facts.image_shape)
-        matches = training_samples(self.data, facts=facts) * (8 * 2 * pixels + self.num_devices * _BYTES_PER_MATCH)
+        matches = training_samples(self.data) * (8 * 2 * pixels + self.num_devices * _BYTES_PER_MATCH)
         records = 8 * self.rounds * self.num_devices * _SERIES_PER_DEVICE
         return self.one_round.bytes_per_trial(link) + matches + records
 

@@ -10,9 +10,8 @@ from typing import Literal
 from fl.config.model import Model
 from fl.models.custom import checked_network
 from fl.models.federated import FederatedModel, federated
-from fl.models.keras_backend import keras_on_tensorflow
 from fl.models.layers import Shape
-from fl.models.network import build_network
+from fl.models.network import build_network, keras_on_tensorflow
 from fl.models.zoo import output_width
 from phy.numerics.random import Purpose, seed_sequence
 

@@ -1,17 +1,43 @@
-"""Networks of the user's own: `module:function`."""
+"""The user's own code, named `module:function`: its file, before anything of it runs, and the network it returns."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-from fl.models.keras_backend import keras_on_tensorflow
 from fl.models.layers import Shape
 from fl.tasks.base import LearningError
+
+
+def code_digest(function: str) -> str:
+    """SHA-256, in hexadecimal, of the file of `function`'s module; nothing is imported.
+
+    Modules that this one imports are not part of it. LearningError if the module cannot be found or read, or is not
+    one file of Python.
+    """
+    spec = _found(function)
+    if spec.origin is None or not spec.has_location:
+        raise LearningError(f"model {function}: {spec.name} is not a file of Python; name the module that defines it")
+    try:
+        return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+    except OSError as error:
+        raise LearningError(f"model {function}: {spec.origin} cannot be read ({error.strerror}); allow it") from error
+
+
+def check_digest(function: str, *, digest: str) -> None:
+    """LearningError unless the file of `function` is the one that had `digest`."""
+    found = code_digest(function)
+    if found != digest:
+        raise LearningError(
+            f"model {function}: its file has SHA-256 {found[:12]}..., the run was begun with {digest[:12]}...; put the "
+            "file back, or begin again without the key code"
+        )
 
 
 def custom_network(function: str, *, image_shape: Shape, num_classes: int) -> Any:
@@ -22,7 +48,7 @@ def custom_network(function: str, *, image_shape: Shape, num_classes: int) -> An
     missing or fails.
     """
     with _current_directory_is_searched():
-        make = _look_up(function)
+        make = _imported(function)
         try:
             return make(image_shape=image_shape, num_classes=num_classes)
         except Exception as error:
@@ -38,10 +64,11 @@ def checked_network(network: Any, *, name: str, image_shape: Shape, num_classes:
     `outputs` is the width wanted. Raises `LearningError` for another type, if it does not fit the images or the
     classes, ends in probabilities, or has weights that gradients do not move.
     """
-    keras = keras_on_tensorflow()
+    import keras
+
     if not isinstance(network, keras.Model):
         raise LearningError(f"model {name} returned {type(network).__name__}; return a keras.Model of logits")
-    width = _output_width(network, image_shape=image_shape, function=name)
+    width = _output_width(network, image_shape=image_shape, name=name)
     if width != outputs:
         remedy = f"make its last layer {outputs} wide"
         if width > num_classes:
@@ -49,8 +76,46 @@ def checked_network(network: Any, *, name: str, image_shape: Shape, num_classes:
         raise LearningError(
             f"model {name} has {width} outputs where {outputs} are needed for {num_classes} classes; {remedy}"
         )
-    _only_what_gradients_move(network, function=name)
+    if not network.trainable_variables:
+        raise LearningError(f"model {name} has no trainable weights; leave some layer trainable")
+    if network.non_trainable_weights:
+        raise LearningError(
+            f"model {name} has weights that gradients do not move ({network.non_trainable_weights[0].path}), which "
+            "would be neither sent nor averaged; use GroupNormalization in the place of BatchNormalization, and freeze "
+            "no layer"
+        )
+    for variable in network.trainable_variables:
+        if variable.dtype != "float32":
+            raise LearningError(f"model {name} keeps {variable.path} in {variable.dtype}; build it in float32")
+    if network.losses:
+        raise LearningError(
+            f"model {name} adds losses of its own (a regulariser), which local training would not see; "
+            "leave them out and write local.l2"
+        )
+    last = network.layers[-1] if network.layers else network
+    activation = getattr(getattr(last, "activation", None), "__name__", "")
+    if "softmax" in (activation, type(last).__name__.lower()):
+        raise LearningError(f"model {name} ends in a softmax; leave it out, for the loss takes logits")
     return network
+
+
+def _found(function: str) -> ModuleSpec:
+    """Where Python would find the module of `function`; the packages around it are looked into and not imported."""
+    module = function.partition(":")[0]
+    path: Sequence[str] | None = [str(Path.cwd()), *sys.path]
+    spec: ModuleSpec | None = None
+    parts = module.split(".")
+    for depth in range(len(parts)):
+        name = ".".join(parts[: depth + 1])
+        finders = [finder for finder in sys.meta_path if path is not None and hasattr(finder, "find_spec")]
+        spec = next((found for finder in finders if (found := finder.find_spec(name, path)) is not None), None)
+        path = None if spec is None else spec.submodule_search_locations
+    if spec is None:
+        raise LearningError(
+            f"model {function}: there is no module {module} in {Path.cwd()} nor among the installed packages; "
+            "run where it lies, or set PYTHONPATH to its folder"
+        )
+    return spec
 
 
 @contextmanager
@@ -68,31 +133,21 @@ def _current_directory_is_searched() -> Iterator[None]:
             sys.path.remove(here)
 
 
-def _look_up(function: str) -> Callable[..., Any]:
+def _imported(function: str) -> Callable[..., Any]:
     module_name, _, name = function.partition(":")
+    _found(function)
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module_name + ".").startswith(error.name + "."):
-            raise LearningError(f"model {function}: importing {module_name} failed with {_one_line(error)}") from error
-        raise LearningError(
-            f"model {function}: there is no module {module_name} in {Path.cwd()} nor among the installed packages; "
-            "run where it lies, or set PYTHONPATH to its folder"
-        ) from error
     except Exception as error:
         raise LearningError(f"model {function}: importing {module_name} failed with {_one_line(error)}") from error
     found: Callable[..., Any] | None = getattr(module, name, None)
     if found is None or not callable(found):
-        what = "no" if found is None else "no callable"
-        raise LearningError(f"model {function}: {module_name} ({_file_of(module)}) has {what} {name}; define it there")
+        what, file = "no" if found is None else "no callable", getattr(module, "__file__", "built in")
+        raise LearningError(f"model {function}: {module_name} ({file}) has {what} {name}; define it there")
     return found
 
 
-def _file_of(module: Any) -> str:
-    return str(getattr(module, "__file__", None) or "built in")
-
-
-def _output_width(network: Any, *, image_shape: Shape, function: str) -> int:
+def _output_width(network: Any, *, image_shape: Shape, name: str) -> int:
     wanted = (None, *image_shape)
     try:
         if not network.built:
@@ -101,36 +156,13 @@ def _output_width(network: Any, *, image_shape: Shape, function: str) -> int:
         gives = network.compute_output_shape(wanted) if takes == wanted else None
     except Exception as error:
         raise LearningError(
-            f"model {function} cannot be built for images of shape {image_shape}: {_one_line(error)}"
+            f"model {name} cannot be built for images of shape {image_shape}: {_one_line(error)}"
         ) from error
     if takes != wanted:
-        raise LearningError(f"model {function} takes {takes}, the images are {wanted}; use image_shape for its Input")
+        raise LearningError(f"model {name} takes {takes}, the images are {wanted}; use image_shape for its Input")
     if not isinstance(gives, tuple) or len(gives) != 2 or not isinstance(gives[1], int):
-        raise LearningError(f"model {function} gives {gives}; it must give logits of shape (None, classes)")
+        raise LearningError(f"model {name} gives {gives}; it must give logits of shape (None, classes)")
     return gives[1]
-
-
-def _only_what_gradients_move(network: Any, *, function: str) -> None:
-    if not network.trainable_variables:
-        raise LearningError(f"model {function} has no trainable weights; leave some layer trainable")
-    if network.non_trainable_weights:
-        first = network.non_trainable_weights[0].path
-        raise LearningError(
-            f"model {function} has weights that gradients do not move ({first}), which would be neither sent nor "
-            "averaged; use GroupNormalization in the place of BatchNormalization, and freeze no layer"
-        )
-    for variable in network.trainable_variables:
-        if variable.dtype != "float32":
-            raise LearningError(f"model {function} keeps {variable.path} in {variable.dtype}; build it in float32")
-    if network.losses:
-        raise LearningError(
-            f"model {function} adds losses of its own (a regulariser), which local training would not see; "
-            "leave them out and write local.l2"
-        )
-    last = network.layers[-1] if network.layers else network
-    activation = getattr(getattr(last, "activation", None), "__name__", "")
-    if "softmax" in (activation, type(last).__name__.lower()):
-        raise LearningError(f"model {function} ends in a softmax; leave it out, for the loss takes logits")
 
 
 def _one_line(error: Exception) -> str:

@@ -1,45 +1,48 @@
-"""Layers as plain facts: shapes and parameters of each, so that sizes are known without building anything."""
+"""Layers as plain facts: shapes and parameters of each, so that sizes are known without TensorFlow."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from fl.config.model import Model
 
 Shape: TypeAlias = tuple[int, ...]
 """Of one sample, without the batch: height, width, channels, or features alone."""
 
+_BYTES_PER_ENTRY = 4
 
-class Layer(Protocol):
-    """One layer of a network, free of any weights."""
+
+class Layer:
+    """One layer of a network, free of any weights; by default a function of the same shape without parameters."""
 
     def output_shape(self, shape: Shape) -> Shape:
         """Shape of its output for an input of `shape`; a dimension below 1 says that the input is too small."""
-        ...
+        return shape
 
-    def num_parameters(self, shape: Shape) -> int:
+    def num_parameters(self, shape: Shape) -> int:  # noqa: ARG002
         """Trainable numbers for an input of `shape`."""
-        ...
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dense:
+class Dense(Layer):
     """y = x W + b."""
 
     units: int
 
     def output_shape(self, shape: Shape) -> Shape:
-        """See `Layer`."""
         return (*shape[:-1], self.units)
 
     def num_parameters(self, shape: Shape) -> int:
-        """See `Layer`."""
         return (shape[-1] + 1) * self.units
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conv:
+class Conv(Layer):
     """Square kernels moved over the image; `padding` zeros on each side, or `same` (output as large as the input)."""
 
     filters: int
@@ -50,21 +53,16 @@ class Conv:
     initializer: Literal["glorot_uniform", "he_normal"] = "glorot_uniform"
 
     def output_shape(self, shape: Shape) -> Shape:
-        """See `Layer`."""
-        return (*(self._length(size) for size in shape[:2]), self.filters)
-
-    def _length(self, size: int) -> int:
         if self.padding == "same":
-            return -(-size // self.stride)
-        return (size + 2 * self.padding - self.kernel) // self.stride + 1
+            return (*(-(-size // self.stride) for size in shape[:2]), self.filters)
+        return (*((size + 2 * self.padding - self.kernel) // self.stride + 1 for size in shape[:2]), self.filters)
 
     def num_parameters(self, shape: Shape) -> int:
-        """See `Layer`."""
         return (self.kernel**2 * shape[2] + self.bias) * self.filters
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxPool:
+class MaxPool(Layer):
     """The largest of each window."""
 
     window: int
@@ -72,95 +70,90 @@ class MaxPool:
     padding: int = 0
 
     def output_shape(self, shape: Shape) -> Shape:
-        """See `Layer`."""
         return (*((size + 2 * self.padding - self.window) // self.stride + 1 for size in shape[:2]), shape[2])
-
-    def num_parameters(self, shape: Shape) -> int:  # noqa: ARG002
-        """See `Layer`."""
-        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupNorm:
+class GroupNorm(Layer):
     """Zero mean and unit variance over each group of channels of one sample, then a gain and an offset per channel."""
 
     groups: int
 
-    def output_shape(self, shape: Shape) -> Shape:
-        """See `Layer`."""
-        return shape
-
     def num_parameters(self, shape: Shape) -> int:
-        """See `Layer`."""
         return 2 * shape[-1]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Function:
+class Function(Layer):
     """Functions without weights: `relu`, `flatten`, and `mean` over the image (global average pooling)."""
 
     kind: Literal["relu", "flatten", "mean"]
 
     def output_shape(self, shape: Shape) -> Shape:
-        """See `Layer`."""
         if self.kind == "relu":
             return shape
         return (math.prod(shape),) if self.kind == "flatten" else shape[-1:]
 
-    def num_parameters(self, shape: Shape) -> int:  # noqa: ARG002
-        """See `Layer`."""
-        return 0
-
 
 @dataclass(frozen=True, kw_only=True)
-class Dropout:
+class Dropout(Layer):
     """Zeroes each entry with probability `rate` while training and scales the others by 1 / (1 - rate)."""
 
     rate: float
 
-    def output_shape(self, shape: Shape) -> Shape:
-        """See `Layer`."""
-        return shape
-
-    def num_parameters(self, shape: Shape) -> int:  # noqa: ARG002
-        """See `Layer`."""
-        return 0
-
 
 @dataclass(frozen=True, kw_only=True)
-class Residual:
+class Residual(Layer):
     """`main` and `shortcut` (empty: the identity) from one input, added up."""
 
     main: tuple[Layer, ...]
     shortcut: tuple[Layer, ...] = ()
 
     def output_shape(self, shape: Shape) -> Shape:
-        """See `Layer`."""
         for layer in self.main:
             shape = layer.output_shape(shape)
         return shape
 
     def num_parameters(self, shape: Shape) -> int:
-        """See `Layer`."""
         return sum(
-            step.layer.num_parameters(step.input_shape)
-            for path in (self.main, self.shortcut)
-            for step in walk(path, shape)
+            layer.num_parameters(given) for path in (self.main, self.shortcut) for layer, given, _ in walk(path, shape)
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """One layer with the shapes on both of its sides."""
-
-    layer: Layer
-    input_shape: Shape
-    output_shape: Shape
-
-
-def walk(layers: Sequence[Layer], shape: Shape) -> Iterator[Step]:
-    """The layers one after the other from an input of `shape`; a `Residual` counts as one."""
+def walk(layers: Sequence[Layer], shape: Shape) -> Iterator[tuple[Layer, Shape, Shape]]:
+    """Each layer with the shapes of its input and its output, from an input of `shape`; a `Residual` counts as one."""
     for layer in layers:
         after = layer.output_shape(shape)
-        yield Step(layer=layer, input_shape=shape, output_shape=after)
+        yield layer, shape, after
         shape = after
+
+
+def num_parameters(config: Model, *, image_shape: Shape, num_classes: int) -> int | None:
+    """M, the trainable numbers; None where only the network itself knows them.
+
+    `image_shape` is height, width, channels. Raises `LearningError` for an image too small for the network and for
+    `outputs` below `num_classes`.
+    """
+    layers = config.layers(image_shape=image_shape, num_classes=num_classes)
+    return None if layers is None else sum(layer.num_parameters(given) for layer, given, _ in walk(layers, image_shape))
+
+
+def activation_bytes(config: Model, *, image_shape: Shape, num_classes: int) -> int | None:
+    """Bytes of the image and of every layer's output of one sample in float32, kept for the gradient [B].
+
+    None as for `num_parameters`. Raises as `num_parameters`.
+    """
+    layers = config.layers(image_shape=image_shape, num_classes=num_classes)
+    if layers is None:
+        return None
+    return _BYTES_PER_ENTRY * (math.prod(image_shape) + sum(_entries(layers, image_shape)))
+
+
+def _entries(layers: Sequence[Layer], shape: Shape) -> Iterator[int]:
+    for layer, given, after in walk(layers, shape):
+        if isinstance(layer, Residual):
+            yield from _entries(layer.main, given)
+            yield from _entries(layer.shortcut, given)
+        # Flattened, an image is the same memory.
+        if layer != Function(kind="flatten"):
+            yield math.prod(after)

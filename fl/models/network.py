@@ -1,16 +1,45 @@
-"""From layers as facts to a Keras network of them."""
+"""Keras on TensorFlow, and from layers as facts to a Keras network of them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from fl.models.keras_backend import keras_on_tensorflow
 from fl.models.layers import Conv, Dense, Dropout, Function, GroupNorm, Layer, MaxPool, Residual, Shape
+from fl.tasks.base import LearningError
 
 _NORM_EPSILON = 1e-5
 
 Initial = Literal["keras", "pytorch"]
+
+
+def keras_on_tensorflow() -> Any:
+    """The module `keras`, imported on first use.
+
+    Keras chooses its backend at import, from the variable KERAS_BACKEND, else from ~/.keras/keras.json: the variable is
+    set to `tensorflow` where it is missing or empty. Raises `LearningError` for another backend, number format or
+    image layout.
+    """
+    backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
+    if backend != "tensorflow":
+        raise LearningError(
+            f"KERAS_BACKEND is {backend}, phyloop trains on TensorFlow; unset it or set it to tensorflow"
+        )
+    os.environ["KERAS_BACKEND"] = backend
+    import keras
+
+    # Somebody else may have imported Keras before.
+    for what, found, wanted in (
+        ("backend", keras.backend.backend(), "tensorflow"),
+        ("image_data_format", keras.config.image_data_format(), "channels_last"),
+        ("dtype policy", keras.config.dtype_policy().name, "float32"),
+    ):
+        if found != wanted:
+            raise LearningError(
+                f"Keras runs with {what} {found}, phyloop needs {wanted}; change ~/.keras/keras.json or what set it"
+            )
+    return keras
 
 
 def build_network(layers: Sequence[Layer], *, image_shape: Shape, name: str, initial: Initial = "keras") -> Any:

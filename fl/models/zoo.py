@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fl.models.layers import Conv, Dense, Dropout, Function, GroupNorm, Layer, MaxPool, Residual, Shape, walk
@@ -19,6 +18,31 @@ MEAN = Function(kind="mean")
 _GROUPS = 32
 """Of Wu and He 2018, Group Normalization; every width of ResNet-18 is a multiple of it."""
 _LARGEST_IMAGE = 4096
+
+_POOL = MaxPool(window=2, stride=2)
+_CNN2_STAGE = (Conv(filters=6, kernel=5), RELU, _POOL)
+_BODIES: dict[str, tuple[Layer, ...]] = {
+    "linear": (FLATTEN,),
+    "cnn2": (*_CNN2_STAGE, *_CNN2_STAGE, FLATTEN, Dense(units=50), RELU),
+    "cnn3": (
+        *(
+            layer
+            for filters in (32, 64, 128)
+            for layer in (Conv(filters=filters, kernel=3), RELU, _POOL, Dropout(rate=0.2))
+        ),
+        FLATTEN,
+        *(layer for units in (128, 64, 32) for layer in (Dense(units=units), RELU)),
+    ),
+    "mcmahan-cnn": (
+        *(layer for filters in (32, 64) for layer in (Conv(filters=filters, kernel=5, padding="same"), RELU, _POOL)),
+        *(FLATTEN, Dense(units=512), RELU),
+    ),
+    "emnist-cnn": (
+        *(Conv(filters=32, kernel=3), RELU, Conv(filters=64, kernel=3), RELU, _POOL),
+        *(Dropout(rate=0.25), FLATTEN, Dense(units=128), RELU, Dropout(rate=0.5)),
+    ),
+}
+"""From the image to the last layer but one, of networks without options."""
 
 
 def output_width(config: Model, *, num_classes: int) -> int:
@@ -51,7 +75,12 @@ def architecture(config: ModelConfig, *, image_shape: Shape, num_classes: int) -
 
     Raises `LearningError` for an image too small for the network, for `outputs` below `num_classes`.
     """
-    body = _BODIES[config.name](config)
+    if config.name == "resnet18":
+        body = _resnet18(config)
+    elif config.name == "mlp":
+        body = (FLATTEN, *(layer for units in config.hidden_widths for layer in (Dense(units=units), RELU)))
+    else:
+        body = _BODIES[config.name]
     layers = (*body, Dense(units=output_width(config, num_classes=num_classes)))
     if not _fits(layers, image_shape):
         height, width, channels = image_shape
@@ -64,39 +93,7 @@ def architecture(config: ModelConfig, *, image_shape: Shape, num_classes: int) -
 
 
 def _fits(layers: tuple[Layer, ...], image_shape: Shape) -> bool:
-    return all(min(step.output_shape) >= 1 for step in walk(layers, image_shape))
-
-
-def _mlp(config: ModelConfig) -> tuple[Layer, ...]:
-    hidden = [layer for units in config.hidden_widths for layer in (Dense(units=units), RELU)]
-    return (FLATTEN, *hidden)
-
-
-def _cnn2() -> tuple[Layer, ...]:
-    stage = (Conv(filters=6, kernel=5), RELU, MaxPool(window=2, stride=2))
-    return (*stage, *stage, FLATTEN, Dense(units=50), RELU)
-
-
-def _cnn3() -> tuple[Layer, ...]:
-    convolutions = [
-        layer
-        for filters in (32, 64, 128)
-        for layer in (Conv(filters=filters, kernel=3), RELU, MaxPool(window=2, stride=2), Dropout(rate=0.2))
-    ]
-    head = [layer for units in (128, 64, 32) for layer in (Dense(units=units), RELU)]
-    return (*convolutions, FLATTEN, *head)
-
-
-def _mcmahan_cnn() -> tuple[Layer, ...]:
-    pool = MaxPool(window=2, stride=2)
-    first = (Conv(filters=32, kernel=5, padding="same"), RELU, pool)
-    second = (Conv(filters=64, kernel=5, padding="same"), RELU, pool)
-    return (*first, *second, FLATTEN, Dense(units=512), RELU)
-
-
-def _emnist_cnn() -> tuple[Layer, ...]:
-    convolutions = (Conv(filters=32, kernel=3), RELU, Conv(filters=64, kernel=3), RELU, MaxPool(window=2, stride=2))
-    return (*convolutions, Dropout(rate=0.25), FLATTEN, Dense(units=128), RELU, Dropout(rate=0.5))
+    return all(min(after) >= 1 for _, _, after in walk(layers, image_shape))
 
 
 def _resnet18(config: ModelConfig) -> tuple[Layer, ...]:
@@ -125,14 +122,3 @@ def _normalised(filters: int, *, kernel: int, stride: int = 1) -> tuple[Layer, .
         filters=filters, kernel=kernel, stride=stride, padding=kernel // 2, bias=False, initializer="he_normal"
     )
     return convolution, GroupNorm(groups=_GROUPS)
-
-
-_BODIES: dict[str, Callable[[ModelConfig], tuple[Layer, ...]]] = {
-    "linear": lambda _: (FLATTEN,),
-    "mlp": _mlp,
-    "cnn2": lambda _: _cnn2(),
-    "cnn3": lambda _: _cnn3(),
-    "mcmahan-cnn": lambda _: _mcmahan_cnn(),
-    "emnist-cnn": lambda _: _emnist_cnn(),
-    "resnet18": _resnet18,
-}

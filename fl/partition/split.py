@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.data import PartitionConfig
-from fl.partition.dirichlet_shares import deal_by_dirichlet
-from fl.partition.label_shards import deal_by_labels
+from fl.partition.by_label import deal_by_dirichlet, deal_by_labels
 from fl.tasks.base import LearningError
 
 
@@ -52,18 +51,13 @@ def partition(
     """Samples with `labels` `[N]` dealt to devices; the same for the same state of `generator`.
 
     - `iid`: a random `samples_per_device` of all, or all in sizes that differ by one at most;
-    - `labels`: see `fl.partition.label_shards.deal_by_labels`;
-    - `dirichlet`: see `fl.partition.dirichlet_shares.deal_by_dirichlet`.
+    - `labels`: see `fl.partition.by_label.deal_by_labels`;
+    - `dirichlet`: see `fl.partition.by_label.deal_by_dirichlet`.
 
     Not `disjoint`, every device draws from the whole set, each sample once at most. LearningError, one sentence, if
-    labels are out of range or the samples do not suffice.
+    the samples do not suffice.
     """
     numbers = np.asarray(labels, np.int64)
-    wrong = np.flatnonzero((numbers < 0) | (numbers >= num_classes))
-    if wrong.size:
-        raise LearningError(
-            f"label {numbers[wrong[0]]} of sample {wrong[0]} is outside 0 .. {num_classes - 1}; correct the data"
-        )
     by_label = [np.flatnonzero(numbers == label) for label in range(num_classes)]
     problem = partition_problem(
         config, num_devices=num_devices, num_samples=len(numbers), num_classes=sum(map(bool, map(len, by_label)))
@@ -99,12 +93,10 @@ def partition_problem(config: PartitionConfig, *, num_devices: int, num_samples:
     if size is not None and size > num_samples:
         return f"samples_per_device {size} exceeds the {num_samples} training samples; lower it"
     if size is not None and config.disjoint and num_devices * size > num_samples:
+        most = num_samples // num_devices
         return (
             f"{num_devices} devices of {size} samples need {num_devices * size}, there are {num_samples} training "
-            f"samples; lower samples_per_device to {num_samples // num_devices}, or write disjoint: false"
-            if num_samples >= num_devices
-            else f"{num_devices} devices of {size} samples need {num_devices * size}, there are {num_samples} training "
-            "samples; lower num_devices, or write disjoint: false"
+            f"samples; lower {f'samples_per_device to {most}' if most else 'num_devices'}, or write disjoint: false"
         )
     if labels is None:
         return None

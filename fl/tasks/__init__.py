@@ -1,6 +1,22 @@
-"""What is learnt: a posterior, its local gradients, and how to know the truth."""
+"""Posteriors to sample from: their local gradients, and their true moments."""
 
+from __future__ import annotations
+
+from functools import lru_cache
+
+from fl.config import GaussianLinearConfig, TaskConfig
 from fl.tasks.base import Posterior, PosteriorTask
-from fl.tasks.build import build_task
+from fl.tasks.gaussian_linear import GaussianLinear
 
 __all__ = ["Posterior", "PosteriorTask", "build_task"]
+
+
+@lru_cache(maxsize=4)
+def build_task(config: TaskConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]) -> PosteriorTask:
+    """The task of these trials; kept, because the points of a sweep share their data (paired comparison)."""
+    if isinstance(config, GaussianLinearConfig):
+        return GaussianLinear(config, num_devices=num_devices, seed=seed, trials=trials)
+    # Only this task needs scikit-learn and SciPy.
+    from fl.tasks.logistic import Logistic
+
+    return Logistic(config, num_devices=num_devices, seed=seed, trials=trials)

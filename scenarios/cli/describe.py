@@ -10,8 +10,7 @@ import numpy as np
 
 from fl.config import Learning
 from fl.config.scheme import Scheme
-from fl.footprint.fedavg import samples_per_device
-from fl.footprint.radio import upload_airtime_s
+from fl.footprint import samples_per_device, upload_airtime_s
 from fl.uplink.channel_credit import sure_noise_power
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.schema.consistency.conflicts import rounds_known

@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from fl.checkpoints import NO_CHECKPOINTS
 from fl.results import TrialResult
 from scenarios.engine.failures import Incident, results_or_failures
 from scenarios.engine.interruption import stop_if_asked
@@ -127,7 +126,7 @@ def compute(
                 seed=scenario.seed,
                 trials=part,
                 on_round=counted.round_done if part == counted.trials else counted.round_again,
-                checkpoints=NO_CHECKPOINTS if checkpoints is None else checkpoints.of(physics, part),
+                checkpoints=None if checkpoints is None else checkpoints.of(physics, part),
             )
 
         found, failures = results_or_failures(attempt, trials)

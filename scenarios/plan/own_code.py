@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fl.models.code import code_digest
+from fl.models.custom import code_digest
 from fl.tasks.base import LearningError
 from phy.config.conflict import problem_and_remedy
 from scenarios.plan.plan import expand

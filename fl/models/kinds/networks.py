@@ -67,8 +67,7 @@ class ModelConfig(Model):
 
     def network(self, *, image_shape: tuple[int, ...], num_classes: int) -> Any:
         """See `Model.network`: the network of `function`."""
-        from fl.models.code import check_digest
-        from fl.models.custom import custom_network
+        from fl.models.custom import check_digest, custom_network
 
         assert self.function is not None
         if self.digest is not None:

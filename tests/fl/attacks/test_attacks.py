@@ -9,7 +9,7 @@ import pytest
 from attack_setting import attack_of
 from baseline_setting import round_of
 
-from fl.attacks.attacks import attack_bits, attack_updates, choose_attackers, poison_labels
+from fl.attacks.attacks import Attackers, choose_attackers
 from fl.attacks.kinds import known
 from fl.config.attack import Attack
 from fl.tasks.base import LearningError
@@ -67,12 +67,15 @@ def test_attackers_that_cannot_be_are_refused_in_one_sentence() -> None:
         chosen(config("sign-flip", factor=4.0))
 
 
+def attackers(attack: Attack, *, devices: np.ndarray = DEVICES, lying: np.ndarray = LYING) -> Attackers:
+    """Those of `devices` attack where `lying` says so."""
+    return Attackers(config=attack, who=np.isin(np.arange(400), devices[lying[: len(devices)]]))
+
+
 def attacked(
     kind: str, values: np.ndarray, *, devices: np.ndarray = DEVICES, index: int = 0, **more: Any
 ) -> np.ndarray:
-    return attack_updates(
-        config(kind, **more), values, attackers=LYING[: len(values)], devices=devices, context=round_of(index)
-    )
+    return attackers(config(kind, **more), devices=devices).updates(values, devices=devices, context=round_of(index))
 
 
 VALUES = np.random.default_rng(4).normal(size=(K, 1001)).astype(np.float32)
@@ -85,10 +88,10 @@ def test_an_attack_on_updates_touches_attackers_alone(kind: str) -> None:
     np.testing.assert_array_equal(VALUES, before)
     np.testing.assert_array_equal(found[~LYING], VALUES[~LYING])
     assert (found[LYING] != VALUES[LYING]).any(axis=1).all()
-    nobody = attack_updates(config(kind), VALUES, attackers=np.zeros(K, bool), devices=DEVICES, context=round_of())
+    nobody = attackers(config(kind), lying=np.zeros(K, bool)).updates(VALUES, devices=DEVICES, context=round_of())
     assert nobody is VALUES
     payload = np.random.default_rng(1).integers(0, 256, (1, K, 3), dtype=np.uint8)
-    untouched = attack_bits(config(kind), payload, attackers=LYING, devices=DEVICES, num_bits=20, context=round_of())
+    untouched = attackers(config(kind)).bits(payload, devices=DEVICES, context=round_of())
     assert untouched is payload
 
 
@@ -109,9 +112,8 @@ def test_noise_and_coins_belong_to_the_device_and_the_round(monkeypatch: pytest.
     payload = np.zeros((1, K, 126), np.uint8)
 
     def coins(devices: np.ndarray, index: int = 0) -> np.ndarray:
-        return attack_bits(
-            config("random"), payload, attackers=LYING, devices=devices, num_bits=1001, context=round_of(index)
-        )[0, LYING]
+        found = attackers(config("random"), devices=devices).bits(payload, devices=devices, context=round_of(index))
+        return found[0, LYING]
 
     noise, flips = attacked("gaussian", VALUES)[LYING], coins(DEVICES)
     assert (attacked("gaussian", VALUES, index=1)[LYING] != noise).any()
@@ -122,52 +124,40 @@ def test_noise_and_coins_belong_to_the_device_and_the_round(monkeypatch: pytest.
     np.testing.assert_array_equal(coins(moved), flips[[1, 0, 2]])
     monkeypatch.setattr(known, "_NUMBERS_AT_ONCE", 1)
     np.testing.assert_array_equal(attacked("gaussian", VALUES)[LYING], noise)
-    wide = attack_bits(
-        config("random"),
-        np.zeros((1, 300, 250), np.uint8),
-        attackers=np.ones(300, bool),
-        devices=np.arange(300),
-        num_bits=2000,
-        context=round_of(),
-    )
+    everybody = attackers(config("random"), devices=np.arange(300), lying=np.ones(300, bool))
+    wide = everybody.bits(np.zeros((1, 300, 250), np.uint8), devices=np.arange(300), context=round_of())
     ones = np.unpackbits(wide).mean()
     assert abs(ones - 0.5) < 4 * 0.5 / np.sqrt(600_000)
 
 
 def test_without_honest_devices_in_a_round_nothing_is_copied_or_answered() -> None:
-    everybody = np.ones(K, bool)
-    given = {"attackers": everybody, "devices": DEVICES, "context": round_of()}
-    np.testing.assert_array_equal(attack_updates(config("zero-gradient"), VALUES, **given), np.zeros_like(VALUES))
-    np.testing.assert_array_equal(attack_updates(config("duplicate"), VALUES, **given), VALUES)
+    for kind, sent in (("zero-gradient", np.zeros_like(VALUES)), ("duplicate", VALUES)):
+        everybody = attackers(config(kind), lying=np.ones(K, bool))
+        np.testing.assert_array_equal(everybody.updates(VALUES, devices=DEVICES, context=round_of()), sent)
 
 
-@pytest.mark.parametrize("num_bits", [1001, 1008])
 @pytest.mark.parametrize("kind", BIT_KINDS)
-def test_an_attack_on_bits_touches_the_bits_of_attackers_alone(kind: str, num_bits: int) -> None:
+def test_an_attack_on_bits_touches_the_bits_of_attackers_alone(kind: str) -> None:
     payload = np.random.default_rng(2).integers(0, 256, (1, K, 126), dtype=np.uint8)
     before = payload.copy()
-    found = attack_bits(config(kind), payload, attackers=LYING, devices=DEVICES, num_bits=num_bits, context=round_of())
+    found = attackers(config(kind)).bits(payload, devices=DEVICES, context=round_of())
     np.testing.assert_array_equal(payload, before)
     np.testing.assert_array_equal(found[0, ~LYING], payload[0, ~LYING])
     sent, was = np.unpackbits(found, axis=-1)[0, LYING], np.unpackbits(payload, axis=-1)[0, LYING]
-    np.testing.assert_array_equal(sent[:, num_bits:], was[:, num_bits:])
     if kind == "ones":
-        assert sent[:, :num_bits].all()
+        assert sent.all()
     elif kind == "invert":
-        np.testing.assert_array_equal(sent[:, :num_bits], 1 - was[:, :num_bits])
+        np.testing.assert_array_equal(sent, 1 - was)
     else:
-        agree = (sent[:, :num_bits] == was[:, :num_bits]).sum()
-        assert abs(agree - 1.5 * num_bits) < 4 * np.sqrt(0.75 * num_bits)
-    same = attack_updates(config(kind), VALUES, attackers=LYING, devices=DEVICES, context=round_of())
+        assert abs((sent == was).sum() - 1.5 * 1008) < 4 * np.sqrt(0.75 * 1008)
+    same = attackers(config(kind)).updates(VALUES, devices=DEVICES, context=round_of())
     assert same is VALUES
 
 
 def test_labels_are_mirrored_on_the_attackers_own_samples_alone() -> None:
     labels = np.array([0, 1, 2, 9, 5, 4], np.int64)
     samples = (np.array([0, 3]), np.array([1]), np.array([4, 2]), np.array([5]))
-    attackers = np.array([True, False, True, False])
-    found = poison_labels(
-        attack_of(kind="labels", share=0.2), labels, samples=samples, attackers=attackers, num_classes=10
-    )
+    liars = Attackers(config=attack_of(kind="labels", share=0.2), who=np.array([True, False, True, False]))
+    found = liars.labels(labels, samples=samples, num_classes=10)
     np.testing.assert_array_equal(found, [9, 1, 7, 0, 4, 4])
     np.testing.assert_array_equal(labels, [0, 1, 2, 9, 5, 4])

@@ -22,7 +22,7 @@ from oracles import numpy_flmc as oracle
 from oracles.numpy_jammed_flmc import run_jammed_chain
 
 from fl.algorithms.flmc import build_flmc
-from fl.attacks.attacks import attack_bits, attack_updates
+from fl.attacks.attacks import Attackers
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.config.attack import Attack
 from fl.learning.flmc import FlmcConfig
@@ -226,12 +226,8 @@ def test_trials_side_by_side_attack_gradients_as_each_does_alone(kind: str) -> N
     found = attackers.gradients(gradients, context=on_air())
     np.testing.assert_array_equal(who.sum(axis=1), 3)
     for row, trial in enumerate(TRIALS):
-        alone = attack_updates(
-            config,
-            gradients[row].astype(np.float32),
-            attackers=who[row],
-            devices=np.arange(K),
-            context=on_air(trial),
+        alone = Attackers(config=config, who=who[row]).updates(
+            gradients[row].astype(np.float32), devices=np.arange(K), context=on_air(trial)
         )
         np.testing.assert_allclose(found[row], np.clip(alone, -BOUND, BOUND), rtol=1e-5, atol=1e-5)
         np.testing.assert_array_equal(found[row, ~who[row]], gradients[row, ~who[row]])
@@ -265,15 +261,10 @@ def test_trials_side_by_side_attack_bits_as_each_does_alone(kind: str, num_bits:
         assert abs(agree.mean() - 0.5) < 4 * 0.5 / np.sqrt(agree.size)
         return
     for row, trial in enumerate(TRIALS):
-        alone = attack_bits(
-            attack(kind, share=0.5),
-            payload[row : row + 1],
-            attackers=who[row],
-            devices=np.arange(K),
-            num_bits=num_bits,
-            context=on_air(trial),
+        alone = Attackers(config=attack(kind, share=0.5), who=who[row]).bits(
+            payload[row : row + 1], devices=np.arange(K), context=on_air(trial)
         )
-        np.testing.assert_array_equal(found[row], alone[0])
+        np.testing.assert_array_equal(bits[row, :, :num_bits], np.unpackbits(alone[0], axis=-1)[:, :num_bits])
 
 
 @pytest.mark.parametrize(

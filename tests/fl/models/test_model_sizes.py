@@ -10,7 +10,7 @@ import pytest
 
 from fl.models.build import build_model
 from fl.models.kinds.networks import ModelConfig
-from fl.models.size import activation_bytes, num_parameters
+from fl.models.layers import activation_bytes, num_parameters
 from fl.tasks.base import LearningError
 
 MNIST, EMNIST, CIFAR10, CIFAR100 = (
@@ -116,7 +116,7 @@ def test_outputs_narrower_than_the_classes_are_refused() -> None:
 
 def test_sizes_are_known_without_tensorflow() -> None:
     script = (
-        "import sys; from fl.models.kinds.networks import ModelConfig; from fl.models.size import num_parameters;"
+        "import sys; from fl.models.kinds.networks import ModelConfig; from fl.models.layers import num_parameters;"
         "print(num_parameters(ModelConfig(name='linear'), image_shape=(28, 28, 1), num_classes=10),"
         "'tensorflow' in sys.modules or 'keras' in sys.modules)"
     )

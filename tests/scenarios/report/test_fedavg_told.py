@@ -11,7 +11,7 @@ import pytest
 from fake_runs import ids_of, make_plan, make_trial, store_trials
 from sentences import sentence_about
 
-from fl.footprint.radio import upload_airtime_s
+from fl.footprint import upload_airtime_s
 from fl.learning.fedavg import FedAvgConfig
 from phy.config import LinkConfig
 from scenarios.cli.describe import describe, listings

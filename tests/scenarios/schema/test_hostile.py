@@ -16,7 +16,7 @@ from learning_run import export, run_scenario
 from pace import OwnTime
 from sentences import sentence_about
 
-from fl.models.code import check_digest, code_digest
+from fl.models.custom import check_digest, code_digest
 from fl.tasks.base import LearningError
 from scenarios.cli.check import check_scenario
 from scenarios.plan.identity import physics_json

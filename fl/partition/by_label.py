@@ -1,4 +1,4 @@
-"""Devices that know a few labels only."""
+"""Samples dealt by their labels: a few labels for each device, or shares of labels by Dirichlet draws."""
 
 from __future__ import annotations
 
@@ -28,8 +28,15 @@ def deal_by_labels(
     assert L is not None  # checked by the config
     stock = np.array([len(samples) for samples in by_label], np.int64)
     if size is None:
-        owners = _assign(_shards(stock, num_devices=num_devices, slots=num_devices * L), L, num_devices, generator)
-        return _cut(by_label, owners, generator)
+        held = _assign(_shards(stock, num_devices=num_devices, slots=num_devices * L), L, num_devices, generator)
+        counts = np.zeros(held.shape, np.int64)
+        for label, samples in enumerate(by_label):
+            owners = generator.permutation(np.flatnonzero(held[:, label]))
+            if owners.size:
+                each, extra = divmod(len(samples), len(owners))
+                counts[owners, label] = each
+                counts[owners[:extra], label] += 1
+        return _draw_counts(by_label, counts, disjoint=True, generator=generator)
     base = size // L
     if config.disjoint:
         room = np.minimum(stock // base, num_devices)
@@ -49,10 +56,42 @@ def deal_by_labels(
             raise LearningError(_too_few(config, num_devices=num_devices, parts=None))
         counts[device, more] += 1
         left[more] -= 1
-    return draw_counts(by_label, counts, disjoint=config.disjoint, generator=generator)
+    return _draw_counts(by_label, counts, disjoint=config.disjoint, generator=generator)
 
 
-def draw_counts(
+def deal_by_dirichlet(
+    by_label: Sequence[Indices], *, config: PartitionConfig, num_devices: int, generator: np.random.Generator
+) -> tuple[list[Indices], int]:
+    """Samples of each device, and how many of them carry another label than drawn; `by_label[c]` are those of label c.
+
+    With `samples_per_device` s: p_n ~ Dirichlet(alpha, ..., alpha) over the labels that occur, and Multinomial(s, p_n)
+    samples (Hsu et al. 2019). Where a label has run out, or a device has all of it, the rest is drawn from the labels
+    left, by their share in p_n. Devices draw in turn, so where K s is close to N the last ones get what remains.
+
+    Without s: the samples of each label are dealt by proportions ~ Dirichlet(alpha, ..., alpha) over the devices
+    (Yurochkin et al. 2019); a device left without any takes one from the largest.
+    """
+    alpha, size = config.alpha, config.samples_per_device
+    assert alpha is not None  # checked by the config
+    stock = np.array([len(samples) for samples in by_label], np.int64)
+    displaced = 0
+    if size is None:
+        counts = _deal_labels(stock, alpha=alpha, num_devices=num_devices, generator=generator)
+    else:
+        counts = np.zeros((num_devices, len(stock)), np.int64)
+        present = np.flatnonzero(stock)
+        shares = np.zeros((num_devices, len(stock)))
+        shares[:, present] = generator.dirichlet(np.full(len(present), alpha), num_devices)
+        left = stock.copy()
+        for device in range(num_devices):
+            counts[device], moved = _draw_labels(shares[device], size=size, left=left, generator=generator)
+            displaced += moved
+            if config.disjoint:
+                left -= counts[device]
+    return _draw_counts(by_label, counts, disjoint=config.disjoint, generator=generator), displaced
+
+
+def _draw_counts(
     by_label: Sequence[Indices], counts: NDArray[np.int64], *, disjoint: bool, generator: np.random.Generator
 ) -> list[Indices]:
     """Random samples for each device, `counts[n, c]` of label c; a device never holds one twice."""
@@ -118,18 +157,6 @@ def _assign(
     return held[generator.permutation(num_devices)]
 
 
-def _cut(by_label: Sequence[Indices], held: NDArray[np.bool_], generator: np.random.Generator) -> list[Indices]:
-    """All samples of each label in equal shards to the devices that hold it, larger shards by lot."""
-    counts = np.zeros(held.shape, np.int64)
-    for label, samples in enumerate(by_label):
-        owners = generator.permutation(np.flatnonzero(held[:, label]))
-        if owners.size:
-            each, more = divmod(len(samples), len(owners))
-            counts[owners, label] = each
-            counts[owners[:more], label] += 1
-    return draw_counts(by_label, counts, disjoint=True, generator=generator)
-
-
 def _too_few(config: PartitionConfig, *, num_devices: int, parts: int | None) -> str:
     L, size = config.labels_per_device or 0, config.samples_per_device or 0
     each = f"{size // L}" if size % L == 0 else f"{size // L} or {size // L + 1}"
@@ -139,3 +166,38 @@ def _too_few(config: PartitionConfig, *, num_devices: int, parts: int | None) ->
         f"{num_devices} devices of {size} samples with {L} labels need {num_devices * L} parts of {each} samples with "
         f"one label, {limit}; {remedy}"
     )
+
+
+def _draw_labels(
+    share: NDArray[np.float64], *, size: int, left: NDArray[np.int64], generator: np.random.Generator
+) -> tuple[NDArray[np.int64], int]:
+    """Labels of `size` samples by `share`, none above what is `left`; and how many had to change their label."""
+    counts = generator.multinomial(size, share / share.sum())
+    drawn = np.minimum(counts, left)
+    displaced = size - int(drawn.sum())
+    while (short := size - int(drawn.sum())) > 0:
+        room = left - drawn
+        weight = np.where(room > 0, share, 0.0)
+        if weight.sum() <= 0.0:  # alpha so small that the labels left have no share at all
+            weight = room.astype(np.float64)
+        drawn = np.minimum(drawn + generator.multinomial(short, weight / weight.sum()), left)
+    return drawn, displaced
+
+
+def _deal_labels(
+    stock: NDArray[np.int64], *, alpha: float, num_devices: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Samples of each label per device `[K, C]`; every column sums to `stock`, every row to 1 at least."""
+    shares = generator.dirichlet(np.full(num_devices, alpha), len(stock))
+    ends = np.rint(np.cumsum(shares, axis=1) * stock[:, None]).astype(np.int64)
+    ends[:, -1] = stock
+    counts = np.ascontiguousarray(np.diff(ends, axis=1, prepend=0).T)
+    sizes = counts.sum(axis=1)
+    for device in np.flatnonzero(sizes == 0):
+        donor = int(np.argmax(sizes))
+        label = generator.choice(len(stock), p=counts[donor] / sizes[donor])
+        counts[donor, label] -= 1
+        counts[device, label] += 1
+        sizes[donor] -= 1
+        sizes[device] += 1
+    return counts

@@ -1,0 +1,124 @@
+"""Size and memory of one trial of federated averaging, and the airtime of an upload.
+
+The size of a model of the user (`custom`) is known only at run time: a small network is assumed.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from fl.config.data import DataSet
+from fl.data.facts import image_facts
+from fl.models.layers import activation_bytes
+from phy.coding.plan import plan_packet
+from phy.config import LinkConfig
+
+if TYPE_CHECKING:
+    from fl.learning.fedavg import FedAvgConfig
+
+_MICRO_BATCH_BYTES = 256 << 20
+_COPIES_OF_WEIGHTS = 6
+_SERIES_PER_DEVICE = 24
+_NUMBERS_PER_DEVICE = 120
+"""Numbers of the current round: decisions, counts, groups of errors, and one copy while results are joined."""
+_COPIES_OF_PLACES = 2
+_ASSUMED_PARAMETERS = 100_000
+_BLOCK_BYTES, _FEWEST_IN_A_BLOCK = 1 << 24, 64
+"""Updates of a block [B]; more are held than caches and allocator like where that would be fewer devices than are
+trained together."""
+
+
+def samples_per_device(config: FedAvgConfig) -> int:
+    """|D_n|, on average over devices."""
+    if config.partition.samples_per_device is not None:
+        return config.partition.samples_per_device
+    return max(training_samples(config.data) // config.num_devices, 1)
+
+
+def training_samples(data: DataSet) -> int:
+    """Images to train on, those held out for validation left out."""
+    rest = image_facts(data.name).num_train - (data.validation_samples or 0)
+    return rest if data.train_samples is None else min(data.train_samples, rest)
+
+
+def bytes_per_trial(config: FedAvgConfig, link: LinkConfig) -> int:
+    """Memory of one trial: data set, weights of all devices in their stages, bits, micro-batches, records [B]."""
+    facts = image_facts(config.data.name)
+    data = (facts.num_train + facts.num_test) * prod(facts.image_shape)
+    devices = config.participation.devices_per_round or config.num_devices
+    size = config.num_values() or _ASSUMED_PARAMETERS
+    at_once = devices if held_at_once(config) is not None else min(devices, devices_in_a_block(size))
+    weights = 4 * at_once * size * _COPIES_OF_WEIGHTS
+    bits = 3 * (at_once if _bits_in_parts(config, link) else devices) * config.upload_bits(size) // 8
+    optimizer = (
+        4 * size * config.num_devices * {"gd": 0, "sgd": config.local.momentum > 0, "adam": 2}[config.local.optimizer]
+    )
+    held = samples_per_device(config)
+    batch = held if config.local.batch_size is None else min(config.local.batch_size, held)
+    image = activation_bytes(config.model, image_shape=facts.image_shape, num_classes=facts.num_classes)
+    activations = at_once * batch * (4 * prod(facts.image_shape) if image is None else image)
+    records = 8 * config.num_devices * (config.rounds * _SERIES_PER_DEVICE + _NUMBERS_PER_DEVICE)
+    records += 8 * config.num_devices * held * _COPIES_OF_PLACES
+    return data + weights + bits + int(optimizer) + min(activations, _MICRO_BATCH_BYTES) + records
+
+
+def devices_in_a_block(num_values: int) -> int:
+    """Devices of a block, each with an update of `num_values` float32: a power of two that follows from the size alone.
+
+    Groups of devices whose sums are rounded together are powers of two as well, so that neither cuts the other.
+    """
+    fit = max(_BLOCK_BYTES // (4 * num_values), _FEWEST_IN_A_BLOCK)
+    return 1 << fit.bit_length() - 1
+
+
+def held_at_once(config: FedAvgConfig) -> str | None:
+    """Reason and remedy, in a clause, for a round with the numbers of all devices in memory; None for blocks of them.
+
+    The same rule as in `fl.algorithms.fedavg.Federation`.
+    """
+    aggregation = config.aggregation
+    if not aggregation.in_blocks:
+        return f"aggregation {aggregation.name} needs the updates of all devices at once; cpa, probit and sign do not"
+    if config.personal is not None:
+        return "every device keeps a personal model; leave personal out"
+    if config.downlink != "ideal":
+        return "every device keeps the model that it received last; write downlink: ideal"
+    if config.attack is not None and config.attack.uses_honest_updates:
+        return f"attackers of kind {config.attack.kind} look at all updates; choose another kind"
+    if config.local.optimizer == "adam" or config.local.momentum > 0.0:
+        return "every device keeps its momentum; write optimizer: gd, or momentum: 0"
+    return None
+
+
+def _bits_in_parts(config: FedAvgConfig, link: LinkConfig) -> bool:
+    """Return True if bits also go over the link in blocks of devices: uncoded ones on flat channels, but no packets."""
+    if not config.aggregation.in_blocks:
+        return False
+    named = link.model_copy(update={"access": "orthogonal" if link.access == "auto" else link.access})
+    return named.error_model == "error_free" or (named.plain and named.error_model == "measured")
+
+
+def upload_airtime_s(link: LinkConfig, *, payload_bits: int) -> float | None:
+    """Time on the air of one payload of one device that has the whole band, sent once [s]; None without a radio."""
+    if link.error_model == "error_free":
+        return None
+    if link.plain:
+        return -(-payload_bits // link.bits_per_symbol) * link.symbol_s
+    packet_bits = 8 * link.packet_size_bytes
+    full, rest = divmod(payload_bits, packet_bits)
+    whole = full * _packet_airtime_s(link, packet_bits=packet_bits) if full else 0.0
+    return whole + (_packet_airtime_s(link, packet_bits=rest) if rest else 0.0)
+
+
+def _packet_airtime_s(link: LinkConfig, *, packet_bits: int) -> float:
+    plan = plan_packet(
+        link.coding,
+        payload_bits=packet_bits,
+        bits_per_symbol=link.bits_per_symbol,
+        crc=link.packets.crc_name(packet_bits),
+    )
+    symbols = plan.coded_bits // link.bits_per_symbol
+    if link.ofdm != "none":
+        symbols = -(-symbols // link.ofdm.data_symbols_per_slot) * link.ofdm.num_symbols
+    return symbols * link.symbol_s
