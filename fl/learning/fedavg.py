@@ -193,6 +193,8 @@ class FedAvgConfig(Learning):
         train, test = training_samples(data), data.test_samples or facts.num_test
         held = f", {data.validation_samples:,} held out for validation" if data.validation_samples else ""
         colours = f" x {channels}" if channels > 1 else ""
+        where = find_data(data.name)
+        place = "" if where.place == "nowhere" else f"; {where.sentence}"  # a warning says what is missing
         each = samples_per_device(self)
         about = "" if partition.samples_per_device is not None else "about "
         size = self.num_values()
@@ -207,7 +209,7 @@ class FedAvgConfig(Learning):
             ]
         return [
             f"{data.name}, {train:,} training and {test:,} test images of {height} x {width}{colours}, "
-            f"{facts.num_classes} classes{held}; {find_data(data.name).sentence}",
+            f"{facts.num_classes} classes{held}{place}",
             f"{partition.kind} over {self.num_devices} devices, {about}{each:,} samples each"
             + (f", {active} of them in a round" if active is not None else ""),
             f"{self.model.name}, {parameters}, {self.rounds} rounds of {steps} ({local.optimizer}), {self.sent(label)}",

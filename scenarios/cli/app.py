@@ -224,13 +224,21 @@ def check(
     overrides: SetOption = None,
     seed: SeedOption = None,
     memory_limit: MemoryOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="Long tables of all sweep points, too.")] = False,
     allow_code: AllowCodeOption = False,
 ) -> None:
     """Validate a scenario and show its cost and the limits that will bind, without running it."""
     from scenarios.cli.check import check_scenario
 
     with code_allowed(allow_code):
-        check_scenario(scenario, overrides=overrides or (), trials=trials, seed=seed, memory_limit=memory_limit)
+        check_scenario(
+            scenario,
+            overrides=overrides or (),
+            trials=trials,
+            seed=seed,
+            memory_limit=memory_limit,
+            everything=everything,
+        )
 
 
 @app.command(name="list")

@@ -20,10 +20,20 @@ if TYPE_CHECKING:
     from scenarios.studies.link.plan import LinkPlan
 
 
+FEW_ROWS = 6
+"""Rows of a table that are shown unasked."""
+
+
 def check_scenario(
-    source: str, *, overrides: Sequence[str], trials: int | None, seed: int | None, memory_limit: str | None = None
+    source: str,
+    *,
+    overrides: Sequence[str],
+    trials: int | None,
+    seed: int | None,
+    memory_limit: str | None = None,
+    everything: bool = False,
 ) -> None:
-    """`phyloop check`."""
+    """`phyloop check`; `everything` shows long tables, too."""
     checked = check(source, overrides=overrides, trials=trials, seed=seed, memory_limit=memory_limit)
     if not checked.ok:
         raise together(checked.errors)
@@ -41,6 +51,10 @@ def check_scenario(
     for sentence in checked.warnings:
         say(f"warning: {sentence}")
     for listing in () if checked.plan is None else listings(checked.plan):
+        if len(listing.rows) > FEW_ROWS and not everything:
+            words = f"{listing.title[0].lower()}{listing.title[1:-1]}"
+            say(f"phyloop check {source} --all shows, for {len(listing.rows)} sweep points: {words}")
+            continue
         say(f"\n{listing.title}")
         TextTable(columns=listing.heads, rows=listing.rows, left=listing.left).print()
 
@@ -55,8 +69,8 @@ def _say_plan(checked: Check, plan: Plan, say: Callable[[str], None]) -> None:
     assert cost is not None  # a valid plan has both
     assert space is not None
     say(
-        f"about {cost.memory_bytes / 1e9:.1f} GB memory, {cost.disk_bytes / 1e6:.0f} MB on disk; time: phyloop run "
-        "measures its first batches and shows the time left"
+        f"about {cost.memory_bytes / 1e9:.1f} GB memory, {cost.disk_bytes / 1e6:.0f} MB on disk; phyloop run "
+        "measures time"
     )
     say(
         f"one task at most: {cost.task_memory_bytes / 1e9:.1f} GB memory with the "

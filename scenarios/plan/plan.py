@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +28,7 @@ from scenarios.schema.shorthand import normalise
 
 MAX_POINTS = 100_000
 MAX_TASKS = 10_000_000
+_NUMBER = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?")
 _MAX_REFUSED = 100
 """Refused sweep points after which the others are not looked at."""
 
@@ -119,8 +121,15 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
 
 
 def learning_warnings(plan: Plan) -> list[str]:
-    """Return each warning about a sweep point of the plan once."""
-    return list(dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario)))
+    """Return the warnings about all sweep points; of those that differ in numbers alone, the first and a count."""
+    sentences = dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario))
+    alike: dict[str, list[str]] = {}
+    for sentence in sentences:
+        alike.setdefault(_NUMBER.sub("0", sentence), []).append(sentence)
+    return [
+        f"{first} ({len(more)} more such warning{'s' if len(more) > 1 else ''} with other numbers)" if more else first
+        for first, *more in alike.values()
+    ]
 
 
 def _error(

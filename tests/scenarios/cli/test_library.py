@@ -1,4 +1,4 @@
-"""`phyloop list` and `phyloop show` of a scenario."""
+"""`phyloop list`, `phyloop show` and `phyloop check` of the library."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.cli.check import check_scenario
 from scenarios.cli.library import is_scenario, list_library, show_scenario
-from scenarios.plan.plan import expand
+from scenarios.plan.plan import expand, learning_warnings
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import library_names, load_scenario
 
@@ -40,3 +41,27 @@ def test_a_shown_scenario_has_the_plan_of_the_original(capsys: pytest.CaptureFix
     assert [point.scenario for point in shown.points] == [point.scenario for point in original.points]
     assert is_scenario("cpa-table5")
     assert not is_scenario("cpa")
+
+
+@pytest.mark.parametrize("name", [name for name, _ in library_names()])
+def test_a_check_fits_a_screen_of_80_by_24(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    check_scenario(name, overrides=(), trials=None, seed=None)
+    assert len(capsys.readouterr().out.splitlines()) <= 24
+
+
+def test_all_rows_of_a_long_table_are_shown_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    check_scenario("flmc-snr", overrides=(), trials=None, seed=None)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "phyloop check flmc-snr --all shows, for 86 sweep points: receive amplitude A at most" in shown
+    check_scenario("flmc-snr", overrides=(), trials=None, seed=None, everything=True)
+    assert len(capsys.readouterr().out.splitlines()) > 86
+
+
+def test_warnings_that_differ_in_numbers_alone_are_one() -> None:
+    found = learning_warnings(expand(load_scenario("bitflip-resnet-paper")))
+    assert len(found) == 3
+    assert found[0].startswith("privacy.epsilon: 1 over 250 rounds")
+    assert found[0].endswith("(6 more such warnings with other numbers)")
