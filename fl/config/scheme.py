@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
@@ -100,6 +100,11 @@ class Scheme(Frozen):
         """Return what a scheme must define and this one does not, for its registry."""
         asked = ("aggregate",) if cls.uses_codec else ("upload_bits", "build")
         return tuple(name for name in asked if not defines(cls, Scheme, name))
+
+    @classmethod
+    def variant(cls, settings: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+        """Return the word or the name of written `settings` in a legend, and the keys that the name stands for."""
+        return settings["name"], ()
 
     def upload_bits(self, num_values: int) -> int:
         """Return the bits per device and round for `num_values` numbers M, before ciphers and channel coding."""

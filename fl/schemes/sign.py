@@ -11,9 +11,9 @@ for it, drawn for the device, so that it adds nothing in the mean. Votes that ba
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,13 @@ class SignScheme(Scheme):
     confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = Field(
         default=0.99, description="of the lower limit of the measured bit error rate"
     )
+
+    @classmethod
+    def variant(cls, settings: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+        epsilon = settings.get("epsilon")
+        if epsilon == "none":
+            return "signSGD without RR", ("epsilon",)
+        return settings["name"] if epsilon is None else "signSGD + RR", ()
 
     def upload_bits(self, num_values: int) -> int:
         return num_values

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -86,6 +86,12 @@ class CpaScheme(Scheme):
     confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = Field(
         default=0.99, description="of the lower limit of the measured bit error rate"
     )
+
+    @classmethod
+    def variant(cls, settings: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+        stages = ("stages",) if settings.get("stages") == 2 else ()
+        response = ("epsilon",) if settings.get("epsilon") == "none" else ()
+        return f"{'nested ' if stages else ''}CPA{' without RR' if response else ''}", (*stages, *response)
 
     def upload_bits(self, num_values: int) -> int:
         """See `Scheme.upload_bits`: one bit per block of L numbers and stage."""

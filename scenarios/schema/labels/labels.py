@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
+from fl.config.scheme import schemes
 from phy.config.by_word import ByWord
 from phy.config.registry import Registry
 from scenarios.schema.schema_keys import SECTIONS, TAGS, schema_keys
@@ -147,8 +148,9 @@ def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
     chosen = {key: entry for key, entry in value.items() if entry is not None and matters(key, entry)}
     if not chosen:
         return f"default {_without_mathematics(path.rpartition('.')[2].replace('_', ' '))}"
-    if path == "learning.aggregation":
-        _name_variant(value, chosen)
+    if path == "learning.aggregation" and (scheme := value.get("name")) in schemes.words():
+        chosen["name"], absorbed = schemes[scheme].variant(value)
+        chosen = {key: entry for key, entry in chosen.items() if key not in absorbed}
     if path == "learning.attack" and (share := chosen.pop("share", None)) is not None:
         if share == 0:
             return "no attack"
@@ -162,19 +164,6 @@ def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
 
 def _value_name(path: str, name: str) -> str:
     return value_names(f"{path}.name").get(name) or _without_mathematics(name)
-
-
-def _name_variant(value: Mapping[str, Any], chosen: dict[str, Any]) -> None:
-    """Put the name of a variant of an aggregation, if it has one, in place of the settings that make the variant."""
-    name = value.get("name")
-    if name == "cpa" and value.get("stages") == 2:
-        chosen["name"] = "nested CPA"
-        chosen.pop("stages", None)
-    if name == "sign" and value.get("epsilon") not in (None, "none"):
-        chosen["name"] = "signSGD + RR"
-    if name in ("cpa", "sign") and chosen.get("epsilon") == "none":
-        chosen["name"] = f"{_value_name('learning.aggregation', str(chosen['name']))} without RR"
-        del chosen["epsilon"]
 
 
 def format_value(value: Any) -> str:
