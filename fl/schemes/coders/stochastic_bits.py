@@ -8,7 +8,6 @@ is the one draw behind PRoBit (t = delta / b) and signSGD (t = sign(delta)). The
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,17 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.schemes.coders.coder import Gathering, Senders
-from phy.numerics.random import threefry
+from phy.numerics.workers import available_threads, run_tasks
 
 _CELLS_AT_ONCE = 1 << 20
 """Numbers that one call works on."""
 
 _MOST_COLUMNS = 1 << 16
-_BLOCK = 64
-_LANES = 32
-_HALF = float(1 << 22)
-"""A word's upper 23 bits lie in -2^22 .. 2^22 - 1, and half a step more is still exact in float32."""
-
 _WORTH_BITS = 36
 """Shares are kept to this many binary digits below the largest, so that sums over 2^16 devices are exact in float64; of
 more devices to fewer digits, 33 for a million."""
@@ -47,28 +41,21 @@ def stochastic_bits(
     Entry i of device k is decided by the word of Threefry under `key` `[2]` with counter (i, k), k = `devices` `[K]`,
     compared to 2^-23: t = +-1 is certain, every other probability is right to 2^-24. Bits beyond M are zero.
     """
+    from fl.schemes.coders.sign_kernel import fill_signs
+    from phy.numerics.compiled import read_only
+
     count, num_values = updates.shape
-    slopes = _per_device(1.0 if slope is None else slope, count)
-    ceilings = _per_device(ceiling, count) * np.float32(_HALF)
+    slopes, ceilings = (
+        read_only(np.array(np.broadcast_to(np.asarray(value, np.float32), (count,))))
+        for value in (1.0 if slope is None else slope, ceiling)
+    )
+    values, keys, numbers = read_only(updates), read_only(key), read_only(devices.astype(np.uint32))
     out = np.empty((count, -(-num_values // 8)), np.uint8)
-    height, width = _shape(count, num_values)
-    kernel = _kernel(height, width, slope is None)
-    for rows, columns in _parts(count, num_values, height=height, width=width):
-        part = _fitted(updates[rows, columns], (height, width))
-        halves = kernel(
-            part,
-            _fitted(slopes[rows], (height,)),
-            _fitted(ceilings[rows], (height,)),
-            np.asarray(key, np.uint32),
-            _fitted(devices[rows].astype(np.uint32), (height,)),
-            np.uint32(columns.start // _BLOCK),
-        )
-        bytes_of = [np.packbits(half.numpy(), axis=-1) for half in halves]
-        packed = np.stack(bytes_of, axis=2).reshape(height, -1)
-        stored = slice(columns.start // 8, -(-columns.stop // 8))
-        out[rows, stored] = packed[: rows.stop - rows.start, : stored.stop - stored.start]
-    if num_values % 8:
-        out[:, -1] &= np.uint8(0xFF << (8 - num_values % 8) & 0xFF)
+    run_tasks(
+        lambda first, last: fill_signs(values, slopes, ceilings, slope is None, keys, numbers, out, first, last),
+        num_tasks=count,
+        threads=available_threads(),
+    )
     return out
 
 
@@ -97,8 +84,7 @@ class SignSums(Gathering):
         mine = slice(self._done, self._done + count)
         amounts, shares = self._amounts[mine], self._shares[mine]
         total, heard = self._total, self._heard
-        height, width = _shape(count, num_values)
-        for rows, columns in _parts(count, num_values, height=height, width=width):
+        for rows, columns in _parts(count, num_values):
             stored = payload[0, rows, columns.start // 8 : -(-columns.stop // 8)]
             plus = np.unpackbits(stored, axis=1, count=columns.stop - columns.start)
             if known is None:
@@ -132,30 +118,12 @@ def _summed(amounts: NDArray[np.float64], chosen: NDArray[Any]) -> NDArray[np.fl
     return np.asarray(amounts @ chosen.astype(np.float64))
 
 
-def _per_device(value: ArrayLike, count: int) -> NDArray[np.float32]:
-    return np.ascontiguousarray(np.broadcast_to(np.asarray(value, np.float32), (count,)))
-
-
-def _shape(count: int, num_values: int) -> tuple[int, int]:
-    """Rows and columns of one call: few shapes, for each is compiled."""
-    width = min(-(-num_values // _BLOCK) * _BLOCK, _MOST_COLUMNS)
-    most = max(_CELLS_AT_ONCE // max(width, 1), 1)
-    return min(1 << (most.bit_length() - 1), 1 << max(count - 1, 0).bit_length()), width
-
-
-def _parts(count: int, num_values: int, *, height: int, width: int) -> Iterator[tuple[slice, slice]]:
+def _parts(count: int, num_values: int) -> Iterator[tuple[slice, slice]]:
+    width = min(num_values, _MOST_COLUMNS)
+    height = max(_CELLS_AT_ONCE // width, 1)
     for top in range(0, count, height):
         for first in range(0, num_values, width):
             yield slice(top, min(top + height, count)), slice(first, min(first + width, num_values))
-
-
-def _fitted(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """`values` with zeros behind its rows and columns."""
-    if values.shape == shape:
-        return values
-    out = np.zeros(shape, values.dtype)
-    out[tuple(slice(size) for size in values.shape)] = values
-    return out
 
 
 def _on_a_grid(amounts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -166,48 +134,3 @@ def _on_a_grid(amounts: NDArray[np.float64]) -> NDArray[np.float64]:
     digits = min(_WORTH_BITS, _EXACT_BITS - (len(amounts) - 1).bit_length())
     step = 2.0 ** (int(np.frexp(largest)[1]) - digits)
     return np.asarray(np.rint(amounts / step) * step)
-
-
-def _sign(values: Any) -> Any:
-    """-1, 0 or 1, read off the bits: arithmetic takes numbers below 2^-126 for zero."""
-    import tensorflow as tf
-
-    words = tf.bitcast(values, tf.int32)
-    nothing = tf.equal(tf.bitwise.left_shift(words, np.int32(1)), 0)
-    return tf.where(nothing, 0.0, tf.where(words < 0, -1.0, 1.0))
-
-
-@lru_cache(maxsize=32)
-def _kernel(height: int, width: int, sure: bool) -> Any:
-    """Bits of the even and the odd halves of `width / 64` blocks: the two words of a counter lie 32 entries apart."""
-    import tensorflow as tf
-
-    bits = tf.bitwise
-    blocks = width // _BLOCK
-
-    @tf.function(
-        jit_compile=True,
-        autograph=False,
-        input_signature=[
-            tf.TensorSpec([height, width], tf.float32),
-            tf.TensorSpec([height], tf.float32),
-            tf.TensorSpec([height], tf.float32),
-            tf.TensorSpec([2], tf.uint32),
-            tf.TensorSpec([height], tf.uint32),
-            tf.TensorSpec([], tf.uint32),
-        ],
-    )
-    def kernel(updates: Any, slope: Any, ceiling: Any, key: Any, device: Any, first: Any) -> Any:
-        top = ceiling[:, None, None]
-        block = tf.cast(tf.range(blocks), tf.uint32) + first
-        place = block[:, None] * np.uint32(_LANES) + tf.cast(tf.range(_LANES), tf.uint32)
-        words = threefry((key[0], key[1]), (place[None], device[:, None, None]), bits)
-        halves = []
-        for half, word in enumerate(words):
-            own = tf.reshape(updates, [height, blocks, 2, _LANES])[:, :, half]
-            mean = _sign(own) * top if sure else tf.clip_by_value(own * slope[:, None, None] * _HALF, -top, top)
-            level = tf.cast(bits.right_shift(tf.bitcast(word, tf.int32), np.int32(9)), tf.float32) + 0.5
-            halves.append(level < mean)
-        return tuple(halves)
-
-    return kernel

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.schemes.coders.sign_kernel import pack_eights
 from phy.numerics.compiled import exact_kernel, kernel, shifted_left, shifted_right, stage
 from phy.numerics.threefry import draw_lanes, positions
 
@@ -28,8 +29,6 @@ _FEW = 8
 _WORDS = np.uint64(1 << 32)
 _SIXTEEN, _LOW = np.uint32(16), np.uint32(0xFFFF)
 _ONE, _INFINITE = np.uint32(1), np.float32(np.inf)
-_GATHER = np.uint64(0x8040201008040201)
-"""Times eight bytes of 0 or 1, it has them side by side in its highest byte (on a little-endian machine)."""
 _COPIES, _OWN_BIT = np.uint64(0x0101010101010101), np.uint64(0x0102040810204080)
 """A byte times the first has itself in all eight; the second leaves each a bit of its own, the highest first."""
 _CARRY = np.uint64(0x7F7F7F7F7F7F7F7F)
@@ -197,15 +196,8 @@ def _quantise(updates: Any, radius: Any, spacing: Any, half: Any, most: Any, rou
 
 
 @stage
-def _pack(eights: Any, payload: Any) -> None:
-    """Zeros and ones, eight in a word, into bytes, the first bit of memory highest."""
-    for i in range(len(payload)):
-        payload[i] = np.uint8(np.uint64(eights[i] * _GATHER) >> np.uint64(56))
-
-
-@stage
 def _unpack(payload: Any, eights: Any) -> None:
-    """Inverse of `_pack`."""
+    """Bytes into zeros and ones, eight in a word: the inverse of `pack_eights`."""
     for i in range(len(payload)):
         own = np.uint64(np.uint64(np.uint64(payload[i]) * _COPIES) & _OWN_BIT)
         eights[i] = np.uint64(np.uint64(np.uint64(own + _CARRY) >> np.uint64(7)) & _COPIES)
@@ -264,7 +256,7 @@ def fill_payload(
             else:
                 _pick(masks, levels, bits, here)
             bits[here:] = np.uint8(0)
-            _pack(eights, out[row, start // 8 : (stop + 7) // 8])
+            pack_eights(eights, out[row, start // 8 : (stop + 7) // 8])
 
 
 @exact_kernel
