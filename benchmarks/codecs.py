@@ -22,8 +22,7 @@ import numpy as np
 from timing import interleaved_medians, print_table
 
 from fl.codecs.bits.packing import code_dtype
-from fl.codecs.fixed_point import FixedPoint
-from fl.codecs.uniform import Uniform
+from fl.codecs.partwise import FixedPoint, Uniform
 from fl.config.codec import Codec
 from fl.uplink.bit_flips import flip_bits
 from phy.numerics.random import Purpose, round_keys

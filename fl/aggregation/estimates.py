@@ -22,11 +22,14 @@ _FEWEST_COLUMNS = 256
 
 
 def sum_from_superposition(heard: Superposition, *, num_devices: int) -> NDArray[np.float64]:
-    """Estimate of sum_k x_k, `[num_trials, num_symbols]`: Re(y) / A times K / K_a, Zhang et al. 2022 (14)."""
-    # Here, because numba takes a while to import.
-    from fl.aggregation.estimate_kernel import estimated_sums
+    """Estimate of sum_k x_k, `[num_trials, num_symbols]`: Re(y) / A times K / K_a, Zhang et al. 2022 (14).
 
-    return estimated_sums(heard.received, heard.decision.amplitude, heard.num_active, num_devices=num_devices)
+    Zero where A or K_a is.
+    """
+    amplitude, active = heard.decision.amplitude[:, None], heard.num_active
+    with np.errstate(divide="ignore", invalid="ignore"):
+        estimate = heard.received.real.astype(np.float64) / amplitude * (num_devices / np.maximum(active, 1))
+    return np.where((amplitude > 0.0) & (active > 0), estimate, 0.0)
 
 
 def sum_of_devices(

@@ -9,6 +9,7 @@ which the robust ones take as missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,23 +37,19 @@ def aggregate_values(
     known: Known = None,
     otherwise: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """One value per coordinate, `[M]` float32, of `values` `[K, M]` as `config` says.
-
-    `weights` `[K]` count among those heard, `known` bool `[K, M]` says what arrived; where nothing did the result is
-    `otherwise` `[M]`. RSA takes `otherwise` for the server's own value.
-    """
+    """One value per coordinate, `[M]` float32, of `values` `[K, M]` as `config` says; see `Scheme.aggregate`."""
     if config.name == "geometric-median":
         return geometric_median(values, weights=weights, known=known, otherwise=otherwise)
-    step: Callable[..., NDArray[np.float32]] = {
+    steps: dict[str, Callable[..., NDArray[np.float32]]] = {
         "mean": weighted_mean,
         "median": coordinate_median,
-        "trimmed-mean": lambda *given, **named: trimmed_mean(*given, trim=config.trim, **named),
-        "rsa": lambda *given, **named: rsa_step(*given, step=config.step, **named),
-    }[config.name]
+        "trimmed-mean": partial(trimmed_mean, trim=config.trim),
+        "rsa": partial(rsa_step, step=config.step),
+    }
     out = np.empty(values.shape[1], np.float32)
     for part in _columns(values.shape):
         held = None if known is None else known[:, part]
-        out[part] = step(values[:, part], weights=weights, known=held, otherwise=otherwise[part])
+        out[part] = steps[config.name](values[:, part], weights=weights, known=held, otherwise=otherwise[part])
     return out
 
 
@@ -144,11 +141,12 @@ def geometric_median(
     centre = np.where(np.isfinite(start), start, otherwise).astype(np.float64)
     everybody = known is None and all(bool(np.isfinite(values[rows]).all()) for rows in _rows(values.shape))
     for _ in range(_MOST_STEPS):
-        following, moved, scale = _weiszfeld(values, centre, weights, known, everybody)
-        centre = following
+        centre, moved, scale = _weiszfeld(values, centre, weights, known, everybody)
         if moved <= _CLOSE * scale:
             break
-    heard = _heard(values, weights, known, everybody)
+    heard = np.zeros(values.shape[1], bool)
+    for rows in _rows(values.shape):
+        heard |= (_held(values[rows], known, rows) & (weights[rows] > 0.0)[:, None]).any(axis=0)
     return np.where(heard, centre, otherwise).astype(np.float32)
 
 
@@ -181,20 +179,8 @@ def _weiszfeld(
     return centre + move, float(np.sqrt(move @ move)), float(np.median(counted)) if len(counted) else 0.0
 
 
-def _held(away: NDArray[np.float64], known: Known, rows: slice) -> NDArray[np.bool_]:
-    finite = np.isfinite(away)
-    return finite if known is None else known[rows] & finite
-
-
-def _heard(values: Values, weights: NDArray[np.float64], known: Known, everybody: bool) -> NDArray[np.bool_]:
-    """Coordinates of which some device of weight above 0 told something, `[M]`."""
-    if everybody:
-        return np.full(values.shape[1], bool((weights > 0.0).any()))
-    heard = np.zeros(values.shape[1], bool)
-    for rows in _rows(values.shape):
-        held = np.isfinite(values[rows]) if known is None else known[rows] & np.isfinite(values[rows])
-        heard |= (held & (weights[rows] > 0.0)[:, None]).any(axis=0)
-    return heard
+def _held(some: Values, known: Known, rows: slice) -> NDArray[np.bool_]:
+    return np.isfinite(some) if known is None else known[rows] & np.isfinite(some)
 
 
 def _ranked(

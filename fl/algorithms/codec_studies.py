@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.checkpoints import State
-from fl.codecs.fixed_point import FixedPoint
+from fl.codecs.partwise import FixedPoint
 from fl.recorder import Recorder, link_columns
 from fl.results import TrialResult
 from fl.theory.bounds import recovered_moments

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fl.codecs.fixed_point import FixedPoint
+    from fl.codecs.partwise import FixedPoint
 
 Bound = Annotated[float, Field(ge=1e-30, le=1e30, allow_inf_nan=False)]
 ClippedLimit = Annotated[Probability, Field(description="share of values beyond the bound that ends the trial")]

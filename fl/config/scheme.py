@@ -31,11 +31,17 @@ EpsilonOrNone = Annotated[
     BeforeValidator(lambda value: None if value == "none" else value),
     PlainSerializer(lambda value: "none" if value is None else value),
     WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 1e-6, "maximum": 1e6}, {"const": "none"}]}),
+    Field(description="of randomized response, per number and round; none: no randomized response"),
 ]
 """`none` is written for no randomized response: left out, there is the default."""
 
-ChannelUse = Literal["native", "debias", "agnostic"]
+ChannelUse = Annotated[
+    Literal["native", "debias", "agnostic"],
+    Field(description="measured bit errors: native counts them for privacy and undoes them, debias undoes them"),
+]
 """What is known of the channel's bit errors is credited and undone, undone only, or ignored."""
+
+Confidence = Annotated[float, Field(ge=0.5, lt=1.0, description="of the lower limit of the measured bit error rate")]
 
 SCHEME_KEYS = "learning.aggregation.name learning.aggregation"
 

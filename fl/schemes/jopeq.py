@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from pydantic import Field
 
 from fl.config.scheme import SCHEME_KEYS, Epsilon, schemes
 from fl.draws import laplace, uniforms
-from fl.schemes.coders.quantizers import Quantizer, build_quantizer
+from fl.schemes.coders.quantizers import Quantizer, RateBits, build_quantizer
 from fl.schemes.coders.value_scheme import ValueScheme
 from phy.config.conflict import Conflict
 from phy.numerics.random import Purpose
@@ -54,9 +54,7 @@ class JopeqScheme(ValueScheme):
 
     name: Literal["jopeq"]
     epsilon: Epsilon = Field(default=0.5, description="per number (dimension 1) or block of two, and round")
-    rate_bits: Annotated[int, Field(ge=1, le=6, strict=True)] = Field(
-        default=1, description="R, bits per number of the quantiser"
-    )
+    rate_bits: RateBits = 1
     dimension: Literal[1, 2] = Field(default=1, description="1: Laplace noise; 2: hexagonal lattice, t noise")
     as_coded: bool = Field(default=False, description="without clipping to [-1, 1]: no epsilon holds")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.config.base import PositiveFloat
 from fl.config.scheme import (
     ChannelUse,
+    Confidence,
     EpsilonOrNone,
     Response,
     Scheme,
@@ -53,9 +54,7 @@ class SignScheme(Scheme):
     label: ClassVar[str] = "signSGD"
 
     name: Literal["sign"]
-    epsilon: EpsilonOrNone = Field(
-        default=0.5, description="of randomized response, per number and round; none: no randomized response"
-    )
+    epsilon: EpsilonOrNone = 0.5
     vote: Literal["mean", "majority"] = Field(
         default="majority", description="mean of the received signs, or their majority"
     )
@@ -63,13 +62,8 @@ class SignScheme(Scheme):
         default="coded", description="of the mean: as coded, without dividing by tanh(eps/2), or unbiased"
     )
     step: PositiveFloat = Field(default=1.0, description="change of a parameter for a mean sign of 1")
-    channel: ChannelUse = Field(
-        default="agnostic",
-        description="measured bit errors: native counts them for privacy and undoes them, debias undoes them",
-    )
-    confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = Field(
-        default=0.99, description="of the lower limit of the measured bit error rate"
-    )
+    channel: ChannelUse = "agnostic"
+    confidence: Confidence = 0.99
 
     @classmethod
     def variant(cls, settings: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.codecs.bits.packing import all_between
-from fl.codecs.bits.parts import Floats, refuse_infinite_values
+from fl.codecs.partwise import Floats, refuse_infinite_values
 from fl.config.codec import Encoded
 from phy.numerics.compiled import inlined, kernel, read_only, shifted_left, stage
 from phy.numerics.threefry import draw_listed

@@ -57,11 +57,9 @@ class WholeRound(Gathering):
         self._parts: list[tuple[NDArray[np.uint8], Known]] = []
 
     def add(self, payload: NDArray[np.uint8], *, known: Known) -> None:
-        """See `Gathering.add`."""
         self._parts.append((payload, known))
 
     def update(self) -> NDArray[np.float32]:
-        """See `Gathering.update`."""
         return self._decide(*joined_parts(self._parts, num_bits=self._num_bits))
 
 
@@ -122,9 +120,7 @@ class Coder(Encoder):
         return {}
 
 
-def joined_parts(
-    parts: Sequence[tuple[NDArray[np.uint8], NDArray[np.bool_] | None]], *, num_bits: int
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_] | None]:
+def joined_parts(parts: Sequence[tuple[NDArray[np.uint8], Known]], *, num_bits: int) -> tuple[NDArray[np.uint8], Known]:
     """Payloads `[1, D, num_bytes]`, and what is known of each, side by side."""
     if len(parts) == 1:
         return parts[0]
@@ -141,20 +137,13 @@ def checked_updates(
     """`updates` `[K, num_values]` as float32. Raises LearningError for another shape, NaN or infinity."""
     from fl.aggregation.update_kernels import look_at_rows
 
-    single = shaped_updates(updates, devices=devices, num_values=num_values)
-    refuse_infinite(~look_at_rows(single, limit=np.inf)[0], devices=devices)
-    return single
-
-
-def shaped_updates(
-    updates: NDArray[np.floating[Any]], *, devices: NDArray[np.int64], num_values: int
-) -> NDArray[np.float32]:
-    """`updates` `[K, num_values]` as float32. Raises LearningError for another shape."""
     if updates.shape != (len(devices), num_values):
         raise LearningError(
             f"updates of shape {updates.shape} do not fit {len(devices)} devices of {num_values} numbers each"
         )
-    return updates.astype(np.float32, copy=False)
+    single = updates.astype(np.float32, copy=False)
+    refuse_infinite(~look_at_rows(single, limit=np.inf)[0], devices=devices)
+    return single
 
 
 def refuse_infinite(finite: NDArray[np.bool_], *, devices: NDArray[np.int64]) -> None:

@@ -17,12 +17,14 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 Form = Literal["coded", "printed"]
+RateBits = Annotated[int, Field(ge=1, le=6, strict=True, description="R, bits per number of the quantiser")]
 Vectors = NDArray[np.floating[Any]]
 
 _HEXAGONAL = np.array([[1.0, 0.5], [0.0, math.sqrt(3.0) / 2.0]])

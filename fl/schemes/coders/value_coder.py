@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fl.aggregation.robust import aggregate_values
 from fl.audit.law import Law, Received, Scores
 from fl.codecs.bits.packing import pack, unpack
-from fl.codecs.bits.parts import VALUES_PER_GROUP
+from fl.codecs.partwise import VALUES_PER_GROUP
 from fl.draws import LANES, device_words
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Known, Senders, WholeRound, checked_updates
@@ -138,28 +138,24 @@ class ValueCoder(Coder):
         return payload[None]
 
     def decode(
-        self,
-        payload: NDArray[np.uint8],
-        *,
-        devices: NDArray[np.int64],
-        context: UplinkContext,
-        columns: slice | None = None,
+        self, payload: NDArray[np.uint8], *, devices: NDArray[np.int64], context: UplinkContext
     ) -> NDArray[np.float32]:
-        """Numbers `[K, M]` float32 as the server reads them, of the devices whose payload `[1, K, num_bytes]` it is.
+        """Numbers `[K, M]` float32 as the server reads them, of the devices whose payload `[1, K, num_bytes]` it is."""
+        return np.concatenate([values for _, values in self._decoded(payload, devices, context)], axis=1)
 
-        `columns`: only those, from a multiple of 64 L on. The round is the one that was encoded last.
-        """
-        wanted = columns or slice(0, self._num_values)
-        out = np.empty((len(devices), wanted.stop - wanted.start), np.float32)
-        for some in self._columns(len(devices), within=wanted):
-            num_blocks = -(-(some.stop - some.start) // self.code.block)
-            codes = unpack(payload[0][:, self._stored(some)], bits=self.code.bits_per_block, num_values=num_blocks)
-            part = Part(devices=devices, first=some.start, context=context)
-            values = self.code.to_values(codes, part=part)[:, : some.stop - some.start]
+    def _decoded(
+        self, payload: NDArray[np.uint8], devices: NDArray[np.int64], context: UplinkContext
+    ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """Numbers `[K, n]` of the round that was encoded last, part by part."""
+        for columns in self._columns(len(devices)):
+            num_values = columns.stop - columns.start
+            num_blocks = -(-num_values // self.code.block)
+            codes = unpack(payload[0][:, self._stored(columns)], bits=self.code.bits_per_block, num_values=num_blocks)
+            part = Part(devices=devices, first=columns.start, context=context)
+            values = self.code.to_values(codes, part=part)[:, :num_values]
             if self._scaling is not None:
-                self._scaling.undo(values, self._scales_of(devices), first=some.start)
-            out[:, some.start - wanted.start : some.stop - wanted.start] = values
-        return out
+                self._scaling.undo(values, self._scales_of(devices), first=columns.start)
+            yield columns, values
 
     def gather(self, senders: Senders) -> WholeRound:
         """See `Coder.gather`: the weighted mean of the decoded numbers; `factor` is not used."""
@@ -167,8 +163,7 @@ class ValueCoder(Coder):
 
         def mean(payload: NDArray[np.uint8], known: Known) -> NDArray[np.float32]:
             out = zeros.copy()
-            for columns in self._columns(len(senders.devices)):
-                values = self.decode(payload, devices=senders.devices, context=senders.context, columns=columns)
+            for columns, values in self._decoded(payload, senders.devices, senders.context):
                 held = None if known is None else self._held(known, columns)
                 if self._limit is not None:
                     with np.errstate(invalid="ignore"):
@@ -206,12 +201,11 @@ class ValueCoder(Coder):
         for first in range(0, num_devices, height):
             yield slice(first, min(first + height, num_devices))
 
-    def _columns(self, num_rows: int, *, within: slice | None = None) -> Iterator[slice]:
+    def _columns(self, num_rows: int) -> Iterator[slice]:
         step = _BLOCKS_AT_ONCE * self.code.block
         width = max(_VALUES_AT_ONCE // max(num_rows, 1) // step, 1) * step
-        start, stop = (within.start, within.stop) if within is not None else (0, self._num_values)
-        for first in range(start, stop, width):
-            yield slice(first, min(first + width, stop))
+        for first in range(0, self._num_values, width):
+            yield slice(first, min(first + width, self._num_values))
 
     def _stored(self, columns: slice) -> slice:
         """Bytes that hold the codes of some numbers."""

@@ -14,6 +14,7 @@ from fl.config.measured import Measured
 from fl.config.scheme import (
     SCHEME_KEYS,
     ChannelUse,
+    Confidence,
     EpsilonOrNone,
     Response,
     Scheme,
@@ -22,7 +23,7 @@ from fl.config.scheme import (
     response_claims,
     schemes,
 )
-from fl.schemes.coders.quantizers import Quantizer, build_quantizer
+from fl.schemes.coders.quantizers import Quantizer, RateBits, build_quantizer
 from fl.schemes.cpa.cpa_theory import Codebook, anonymity
 from phy.config.conflict import Conflict
 from privacy.events.claims import Claim
@@ -47,9 +48,7 @@ class CpaScheme(Scheme):
     measured: ClassVar[Measured] = Measured(per_trial=("k_anonymity", "anonymity", "anonymity_printed"))
 
     name: Literal["cpa"]
-    epsilon: EpsilonOrNone = Field(
-        default=0.5, description="of randomized response, per number and round; none: no randomized response"
-    )
+    epsilon: EpsilonOrNone = 0.5
     form: Literal["coded", "printed"] = Field(
         default="coded",
         description="coded: 2^R + 1 levels, codewords of (n-1)/2 entries -1; printed: 2^R levels, balanced codewords",
@@ -57,9 +56,7 @@ class CpaScheme(Scheme):
     decode: Literal["coded", "printed", "unbiased"] = Field(
         default="coded", description="as the authors coded it (no 1/(2p-1)), as printed, or exactly unbiased"
     )
-    rate_bits: Annotated[int, Field(ge=1, le=6, strict=True)] = Field(
-        default=1, description="R, bits per number of the quantiser"
-    )
+    rate_bits: RateBits = 1
     gamma: PositiveFloat = Field(default=0.05, description="radius of the quantiser")
     radius: Literal["fixed", "scaled", "decaying"] = Field(
         default="fixed",
@@ -79,13 +76,8 @@ class CpaScheme(Scheme):
     negative_bins: Literal["keep", "zero"] = Field(
         default="keep", description="of the histogram, kept or set to zero at the server"
     )
-    channel: ChannelUse = Field(
-        default="native",
-        description="measured bit errors: native counts them for privacy and undoes them, debias undoes them",
-    )
-    confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = Field(
-        default=0.99, description="of the lower limit of the measured bit error rate"
-    )
+    channel: ChannelUse = "native"
+    confidence: Confidence = 0.99
 
     @classmethod
     def variant(cls, settings: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:

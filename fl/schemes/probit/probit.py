@@ -6,27 +6,50 @@ for N_i ones among M devices. Here devices have shares w_k, and bits are flipped
 
     theta^_i = sum_k w_k b_k c_ki / f_k,    f_k = 1 - 2 p_k what flips leave of a bit's mean,
 
-which is unbiased for the weighted mean of |delta_i| <= b. `fl.schemes.probit.probit_bound` derives b.
+which is unbiased for the weighted mean of |delta_i| <= b.
+
+**The likelihood ratio.** A device with delta sends c = +1 with probability (b + delta) / (2 b). Flips of probability p,
+of whatever origin, leave
+
+    P(c = +1) = (1 - p) (b + delta) / (2 b) + p (b - delta) / (2 b) = (b' + delta) / (2 b'),   b' = b / (1 - 2 p),
+
+so that a bit that is flipped is, for an observer, a bit of the larger b': flips that are surely there let b be smaller
+by 1 - 2 p for the same promise. With updates in the ball ||delta||_1 <= C, |delta_i| <= D <= C, the loss of all M bits
+is sum_i ln (b' + c_i delta_i) / (b' + c_i delta~_i). ln is concave: the numerator is largest for an update spread
+evenly, the denominator smallest for one concentrated on n = floor(C / D) entries of size D and one of the rest r, so
+
+    eps(b') = M ln(1 + min(C / M, D) / b') - n ln(1 - D / b') - ln(1 - r / b')
+
+is the exact worst case (`privacy_loss`, our derivation), reached by two updates of the ball. The paper's proof bounds
+every term by the same b' - D instead; `dp_bound` gives b of either.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.checkpoints import State
 from fl.schemes.coders.coder import Coder, Known, Senders, checked_updates
 from fl.schemes.coders.stochastic_bits import SignSums, received_signs, stochastic_bits
-from fl.schemes.probit.probit_bound import adapted_bound
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
 
 if TYPE_CHECKING:
     from fl.schemes.probit.scheme import ProbitScheme
+
+BoundForm = Literal["printed", "exact"]
+
+NOISE_TO_SIGNAL = 4.0
+"""rho of the adaptive rule."""
+
+SMALLEST_SHARE = 2.0**-10
+"""How far below its largest value the adaptive b may come."""
 
 _VALUES_AT_ONCE = 1 << 20
 _SAFE = 1.0 - 2.0**-20
@@ -152,3 +175,91 @@ def _parts(count: int, num_values: int) -> Iterator[tuple[slice, slice]]:
     for top in range(0, count, height):
         for first in range(0, num_values, width):
             yield slice(top, top + height), slice(first, first + width)
+
+
+def dp_bound(
+    *,
+    epsilon: float,
+    l1_clip: float,
+    clip: float | None = None,
+    flip_rate: ArrayLike = 0.0,
+    form: BoundForm = "printed",
+    num_values: int | None = None,
+) -> NDArray[np.float64]:
+    """Smallest b that is (eps, 0)-DP for one device and round, where bits are flipped with `flip_rate` p at least.
+
+    - `printed`, Lan et al., Theorem 2: b' = max |delta_i| + (1 + 1/eps) Delta_1, Delta_1 = 2 `l1_clip`, where for the
+      private maximum stands its public bound D = min(`clip`, `l1_clip`): no entry exceeds the l1 norm;
+    - `exact`: the b' at which `privacy_loss` is epsilon; for `num_values` M, or for any number of them.
+
+    b = max(D, (1 - 2 p) b'), for below D a probability would leave [0, 1]. `flip_rate` in [0, 1/2], one or `[K]`, gives
+    the shape of the result.
+    """
+    largest = min(clip or l1_clip, l1_clip)
+    if form == "printed":
+        effective = largest + (1.0 + 1.0 / epsilon) * 2.0 * l1_clip
+    else:
+        effective = _exact_bound(epsilon, l1_clip=l1_clip, clip=clip, num_values=num_values)
+    return np.asarray(np.maximum(largest, (1.0 - 2.0 * np.asarray(flip_rate, np.float64)) * effective))
+
+
+def privacy_loss(b: float, *, l1_clip: float, clip: float | None = None, num_values: int | None = None) -> float:
+    """The exact eps of one device and round at b', see above; math.inf where b' does not exceed D.
+
+    `num_values` M; None: its limit for many, M ln(1 + C / (M b')) -> C / b'.
+    """
+    largest = min(clip or l1_clip, l1_clip)
+    if b <= largest:
+        return math.inf
+    whole = int(l1_clip / largest * (1.0 + 1e-12))
+    rest = max(l1_clip - whole * largest, 0.0)
+    if num_values is None:
+        spread = l1_clip / b
+    else:
+        spread = num_values * math.log1p(min(l1_clip / num_values, largest) / b)
+        if whole >= num_values:
+            whole, rest = num_values, 0.0
+    return spread - whole * math.log1p(-largest / b) - math.log1p(-rest / b)
+
+
+def adapted_bound(estimate: NDArray[np.floating[Any]], *, b: float, noise_power: float, largest: float) -> float:
+    """b of the next round from the update `estimate` `[M]` that the server has just made public; our own rule.
+
+        s^2 = max(mean_i theta^_i^2 - v, v sqrt(2 / M)),    b_{t+1} = b_t rho s / sqrt(v),
+        kept within b_t / 2 .. 2 b_t and within b_0 / 1024 .. b_0
+
+    v = `noise_power` is the variance of one entry of the estimate for delta = 0, which the server knows: b^2 / K with
+    equal shares. s^2 is then the power of the mean update, and b_{t+1} makes the noise of an entry rho = 4 times its
+    signal. Nothing private goes in: estimate and v follow from the bits, so that the bits keep their (eps, 0)-DP.
+
+    Why so. The noise b^2 / K does not shrink with the updates, so a b that stays ends in noise. A b below single
+    devices' updates does worse: their bits become bare signs, whose mean is biased, and no number of rounds averages a
+    bias away as it does noise. How large single updates are, the bits do not tell: their law depends on the mean alone.
+    Hence b is as large as noise allows, and follows the one size that is public. v is subtracted, else noise would feed
+    itself; the second term is what chance leaves of the difference, its standard error. Halving and doubling limit
+    what one strange round can do. b_0 = `largest` is what was asked for: the share beta of devices that lie moves every
+    entry by 2 beta b, s grows with it, and without the limit b would grow for ever once rho beta sqrt(K) > 1; so an
+    attack can switch the rule off, never make the influence larger than 2 beta b_0.
+    """
+    power = float(np.mean(np.square(estimate, dtype=np.float64)))
+    unclear = noise_power * math.sqrt(2.0 / estimate.size)
+    wanted = b * NOISE_TO_SIGNAL * math.sqrt(max(power - noise_power, unclear) / noise_power)
+    wanted = min(max(wanted, 0.5 * b), 2.0 * b)
+    return min(max(wanted, SMALLEST_SHARE * largest), largest)
+
+
+def _exact_bound(epsilon: float, *, l1_clip: float, clip: float | None, num_values: int | None) -> float:
+    """Bisection in b' - D on a logarithmic scale, from the side on which the promise holds."""
+    largest = min(clip or l1_clip, l1_clip)
+
+    def loss(excess: float) -> float:
+        return privacy_loss(largest + excess, l1_clip=l1_clip, clip=clip, num_values=num_values)
+
+    # C / b' + C / (b' - D) bounds the loss from above, so this is enough.
+    high = low = 2.0 * l1_clip / epsilon
+    while loss(low) <= epsilon and low > 1e-15 * largest:
+        low *= 0.5
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if loss(middle) <= epsilon else (middle, high)
+    return largest + high

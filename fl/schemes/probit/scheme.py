@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fl.config.base import PositiveFloat
 from fl.config.measured import Measured
-from fl.config.scheme import SCHEME_KEYS, ChannelUse, Epsilon, Response, Scheme, belongs, schemes
-from fl.schemes.probit.probit import Probit
-from fl.schemes.probit.probit_bound import SMALLEST_SHARE, dp_bound, privacy_loss
+from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, Epsilon, Response, Scheme, belongs, schemes
+from fl.schemes.probit.probit import SMALLEST_SHARE, Probit, dp_bound, privacy_loss
 from phy.config.conflict import Conflict
 from privacy.events.claims import Claim
 from privacy.events.events import Ledger
@@ -42,7 +41,7 @@ class ProbitScheme(Scheme):
     name: Literal["probit"]
     bound: Literal["fixed", "clip", "adaptive"] = Field(
         default="fixed",
-        description="fixed: b; clip: updates are clipped to clip, and b is that; adaptive: our rule, see probit_bound",
+        description="fixed: b; clip: updates are clipped to clip, and b is that; adaptive: our rule, see adapted_bound",
     )
     b: PositiveFloat = Field(default=0.05, description="bound b on every number")
     clip: PositiveFloat | None = Field(default=None, description="limit of every number of an update, for bound clip")
@@ -54,13 +53,8 @@ class ProbitScheme(Scheme):
         default="printed",
         description="bound that epsilon asks for: as printed, or the smaller one whose exact loss is epsilon",
     )
-    channel: ChannelUse = Field(
-        default="native",
-        description="measured bit errors: native counts them for privacy and undoes them, debias undoes them",
-    )
-    confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = Field(
-        default=0.99, description="of the lower limit of the measured bit error rate"
-    )
+    channel: ChannelUse = "native"
+    confidence: Confidence = 0.99
 
     @model_validator(mode="after")
     def _bounds_have_their_numbers(self) -> ProbitScheme:

@@ -14,7 +14,7 @@ from fl.accounting.flmc import renyi_limits
 from fl.learning.fedavg import FedAvgConfig
 from fl.results import TrialResult
 from fl.run import run_trials
-from fl.schemes.probit.probit_bound import dp_bound
+from fl.schemes.probit.probit import dp_bound
 from phy.config import LinkConfig
 from privacy.accounting import account, claims, spendings
 from privacy.config import (

@@ -17,7 +17,7 @@ from fl.models.federated import FederatedModel, Piece
 from fl.results import TrialResult
 from fl.run import run_trials
 from fl.schemes.coders.coder import Senders
-from fl.schemes.probit.probit_bound import privacy_loss
+from fl.schemes.probit.probit import privacy_loss
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext

@@ -15,7 +15,7 @@ from fl.audit.game import Game, weakest_rounds
 from fl.learning.fedavg import FedAvgConfig
 from fl.learning.flmc import FlmcConfig
 from fl.learning.reconstruction import ReconstructionConfig
-from fl.schemes.probit.probit_bound import privacy_loss
+from fl.schemes.probit.probit import privacy_loss
 from fl.tasks.base import LearningError
 from fl.uplink import protection
 from phy.config import LinkConfig

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from fl.codecs.binary32 import Binary32
-from fl.codecs.bits import parts
+from fl.codecs import partwise
 from fl.codecs.bits.one_bit import StochasticOneBit
 from fl.codecs.bits.packing import pack, unpack
-from fl.codecs.fixed_point import FixedPoint
-from fl.codecs.uniform import Uniform
+from fl.codecs.partwise import Binary32, FixedPoint, Uniform
 from fl.config.codec import Codec
 from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, round_keys, uniform_words
@@ -104,7 +102,7 @@ class TestAnyCodec:
         some = values(m=300)
         whole = codec.encode(some, keys=keys())
         decoded = codec.decode(whole.payload, num_values=300)
-        monkeypatch.setattr(parts, "_VALUES_AT_ONCE", 128 * 3 * len(ALL))
+        monkeypatch.setattr(partwise, "_VALUES_AT_ONCE", 128 * 3 * len(ALL))
         pieces = codec.encode(some, keys=keys())
         np.testing.assert_array_equal(pieces.payload, whole.payload)
         np.testing.assert_array_equal(pieces.clipped, whole.clipped)

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from fl.codecs.bits.packing import unpack
-from fl.codecs.fixed_point import FixedPoint
+from fl.codecs.partwise import FixedPoint
 from fl.uplink.bit_flips import flip_bits
 from phy.numerics.random import Purpose, round_keys
 

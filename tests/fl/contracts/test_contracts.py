@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from attack_setting import attack_of
 
-from fl.codecs.uniform import Uniform
+from fl.codecs.partwise import Uniform
 from fl.config.attack import Attack, HonestRound, Place, attacks
 from fl.config.codec import Codec, Encoded, codecs
 from fl.config.data import ImageFacts, data_sets

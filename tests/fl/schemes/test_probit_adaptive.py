@@ -9,8 +9,7 @@ import pytest
 from probit_setting import Array, equal, probit, some_updates
 
 from fl.schemes.coders.coder import Senders
-from fl.schemes.probit.probit import Probit
-from fl.schemes.probit.probit_bound import NOISE_TO_SIGNAL, SMALLEST_SHARE, dp_bound
+from fl.schemes.probit.probit import NOISE_TO_SIGNAL, SMALLEST_SHARE, Probit, dp_bound
 from phy.fading.block_taps import UplinkContext
 
 

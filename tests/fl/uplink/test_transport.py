@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from transport_setting import CONTEXT, link
 
 from fl.aggregation.estimates import weighted_mean
-from fl.codecs.binary32 import Binary32
-from fl.codecs.fixed_point import FixedPoint
+from fl.codecs.partwise import Binary32, FixedPoint
 from fl.uplink.protection import BitFlipping, FixedFlips, GaussianNoise, Protection
 from fl.uplink.transport import NumberTransport, Upload, believe
 from phy.config import LinkConfig

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from transport_setting import CONTEXT, link
 
 from fl.codecs.bits.packing import known_values
-from fl.codecs.fixed_point import FixedPoint
+from fl.codecs.partwise import FixedPoint
 from fl.learning.codec_studies import FlipMomentsConfig
 from fl.run import run_trials
 from fl.uplink.protection import BitFlipping, FixedFlips, Protection

@@ -13,7 +13,7 @@ from flower_app import ERROR_FREE, FADING, FIXED, NODES, MemoryGrid, adds, array
 from flwr.app import Message, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
-from fl.codecs.fixed_point import FixedPoint
+from fl.codecs.partwise import FixedPoint
 from fl.tasks.base import LearningError
 from phy.compile import compile_digital
 from phy.config import LinkConfig

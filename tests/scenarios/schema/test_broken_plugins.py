@@ -23,7 +23,7 @@ from scenarios.studies.folders import export, study_in
 CODEC = """\
 from typing import Literal
 
-from fl.codecs.uniform import Uniform
+from fl.codecs.partwise import Uniform
 from fl.config.codec import codecs
 
 
@@ -158,7 +158,7 @@ def test_an_error_in_a_module_of_a_package_is_placed_there(written: Path, monkey
         ("import Literal\n", "import Literal\nimport helper\n", "put modules of your own into one package"),
         ("Own(Uniform)", "Own", "Own is no codec; write class Own(Codec)."),
         ('["own"] = "own"', '["own"] = "own"\n    width: "flot" = 1', "name 'flot' is not defined"),
-        ('["own"] = "own"', '["uniform"] = "uniform"', "codec uniform is taken by Uniform of uniform.py; choose"),
+        ('["own"] = "own"', '["uniform"] = "uniform"', "codec uniform is taken by Uniform of partwise.py; choose"),
     ],
 )
 def test_a_mistake_at_import_has_its_remedy(written: Path, before: str, after: str, sentence: str) -> None:

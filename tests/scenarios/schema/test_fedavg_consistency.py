@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from fl.codecs.fixed_point import FixedPoint
-from fl.codecs.uniform import Uniform
+from fl.codecs.partwise import FixedPoint, Uniform
 from fl.learning.fedavg import FedAvgConfig
 from scenarios.schema.consistency.conflicts import find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sentences import sentence_about
 
-from fl.codecs.fixed_point import FixedPoint
+from fl.codecs.partwise import FixedPoint
 from fl.config import PartitionConfig
 from fl.learning.codec_studies import FlipMomentsConfig
 from fl.learning.fedavg import FedAvgConfig

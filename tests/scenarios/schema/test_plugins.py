@@ -28,7 +28,7 @@ from typing import Literal
 
 import numpy as np
 
-from fl.codecs.uniform import Uniform
+from fl.codecs.partwise import Uniform
 from fl.config.codec import codecs
 
 
