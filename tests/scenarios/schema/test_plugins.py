@@ -128,7 +128,7 @@ def test_a_scenario_without_the_plugin_does_not_know_its_words(written: Path) ->
         ("x = 1\n", "HERE/halved.py: the plug-in registers nothing; decorate a class with"),
         (
             PLUGIN.replace('"halved"', '"uniform"'),
-            "halved.py:9: codec uniform is taken by Uniform of uniform.py; choose",
+            "halved.py:9: codec uniform is taken by Uniform of partwise.py; choose",
         ),
         (
             "import nowhere\n",
