@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -12,7 +11,7 @@ from rich.markup import escape
 
 from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan
-from scenarios.report.claims import FlippingTable, PointClaims, claim_table, strongest
+from scenarios.report.claims import FlippingTable, PointClaims, claim_table, summary_table
 from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.table import Table, csv_row
 from scenarios.studies.accounts import Accounts, account
@@ -30,29 +29,30 @@ def account_run(
     """Print the claims on a run, and write them to `csv_file`."""
     accounts = account(folder, delta=delta, accountants=accountants, relation=relation)
     plan, found = accounts.plan, accounts.claims
-    _show(plan, found, everything=everything, asked=bool(accountants))
-    for one in accounts.flipping:
+    everything = everything or bool(accountants)
+    _show(plan, found, everything=everything)
+    for one in accounts.flipping if everything else ():
         _show_flipping(plan, one)
     if csv_file is not None:
         _write_csv(csv_file, accounts)
 
 
-def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool, asked: bool) -> None:
-    """`asked`: accountants were named, so that what one of them could not say is missed."""
-    shown = found if everything else [_shortened(one) for one in found]
-    table, footnotes = claim_table(plan, shown)
+def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None:
+    """A row per sweep point, or `everything`: each scope and accountant, and why one has no claim."""
+    table, footnotes = claim_table(plan, found) if everything else summary_table(plan, found)
     console = Console()
     most = max(one.trials for one in found)
     console.print(
-        f"[bold]{plan.points[0].scenario.name}[/bold]: what holds for the worst device of {most} "
-        f"trial{'s' if most != 1 else ''}, all rounds together where the scope is run",
+        f"[bold]{plan.points[0].scenario.name}[/bold]: "
+        + ("claims on" if everything else "epsilon of all rounds together of")
+        + f" the worst device of {most} trial{'s' if most != 1 else ''}",
         highlight=False,
     )
     table.print()
     for number, sentence in enumerate(footnotes, start=1):
         console.print(f"\\[{number}] {sentence}.", highlight=False)
-    if any(math.isinf(claim.epsilon) for one in shown for claim in one.claims):
-        console.print("ε none: ε = ∞, no guarantee at this δ.", highlight=False)
+    if any(math.isinf(claim.epsilon) for one in found for claim in one.claims):
+        console.print(f"{'none' if everything else '∞'}: no guarantee at this δ.", highlight=False)
     early = sum(one.ended_early for one in found)
     if early:
         console.print(
@@ -61,8 +61,10 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool, asked: 
             highlight=False,
         )
     for sentence in dict.fromkeys(sentence for one in found for sentence in one.left_out):
-        if everything or asked:
+        if everything:
             console.print(f"left out: {sentence}", highlight=False, markup=False)
+    if not everything:
+        console.print("--all shows single rounds and numbers, every accountant and its source.", highlight=False)
 
 
 def _show_flipping(plan: Plan, one: FlippingTable) -> None:
@@ -84,10 +86,6 @@ def _show_flipping(plan: Plan, one: FlippingTable) -> None:
     )
     heads = ("what is counted", "ε", "δ", "standing", "worth")
     Table(columns=heads, rows=rows, left=[head for head in heads if head not in "εδ"]).print()
-
-
-def _shortened(one: PointClaims) -> PointClaims:
-    return replace(one, claims=strongest(one.claims), left_out=())
 
 
 def _write_csv(path: Path, accounts: Accounts) -> None:

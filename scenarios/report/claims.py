@@ -22,7 +22,7 @@ from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS
 from privacy.mechanisms.sound_bit_flipping import AccountRow, StatedSensitivity, bit_flipping_rows
 from scenarios.plan.points import Plan, Point
 from scenarios.report.html import Part
-from scenarios.report.settings import point_table
+from scenarios.report.settings import point_table, setting_in_words
 from scenarios.report.tables.table import Table
 from scenarios.report.tables.tables import TaskIds
 from scenarios.store.store import Store
@@ -229,13 +229,50 @@ def claim_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tuple[
     return point_table(plan, HEADS, rows, left=(HEADS[0], *HEADS[4:])), tuple(notes)
 
 
-def claim_cells(claim: Claim, *, notes: list[str]) -> tuple[str, ...]:
-    """One claim in the columns of `HEADS`; assumptions not yet among `notes` are added there."""
-    marks = []
+def summary_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tuple[str, ...]]:
+    """Return the smallest proved and the published epsilon of every sweep point, and the footnotes."""
+    notes: list[str] = []
+    rows = []
+    for one in found:
+        published = [claim for claim in one.claims if claim.accountant == "paper"]
+        proved = [claim for claim in one.claims if claim.accountant != "paper" and claim.scope == "run"]
+        best = min(proved, key=_rank, default=None)
+        cells = ("", "", "", "")
+        if best is not None and math.isinf(best.epsilon):
+            cells = (best.unit, "∞", "", "none")
+        elif best is not None:
+            credited = ", channel counted" if best.channel_credited else ""
+            how = f"{best.accountant}{credited} {_marks(best, notes)}".strip()
+            cells = (best.unit, f"{best.epsilon:.4g}", f"{best.delta:.3g}", how)
+        printed = "; ".join(
+            f"{claim.epsilon:.4g} per {claim.scope}, "
+            + (f"δ = {claim.delta:.3g}" if claim.order is None else f"Rényi order {claim.order:g}")
+            + f" {_marks(claim, notes)}".rstrip()
+            for claim in published
+        )
+        rows.append((_short_setting(plan, one.point), *cells, printed))
+    heads = ("setting", "of one", "proved ε", "δ", "proof", "published ε")
+    left = ("setting", "of one", "proof", "published ε")
+    return Table(columns=heads, rows=tuple(rows), left=left, wrapped=("setting", "proof", "published ε")), tuple(notes)
+
+
+def _short_setting(plan: Plan, point: Point) -> str:
+    """The label of a sweep point where every point has one of its own, else all that the sweep set."""
+    labels = [one.scenario.label for one in plan.points]
+    return point.scenario.label if len({*labels, ""}) > len(labels) else setting_in_words(plan, point)
+
+
+def _marks(claim: Claim, notes: list[str]) -> str:
+    """The footnotes of a claim, `[1] [2]`; assumptions not yet among `notes` are added there."""
     for sentence in claim.assumptions:
         if sentence not in notes:
             notes.append(sentence)
-        marks.append(f"[{notes.index(sentence) + 1}]")
+    return " ".join(f"[{notes.index(sentence) + 1}]" for sentence in claim.assumptions)
+
+
+def claim_cells(claim: Claim, *, notes: list[str]) -> tuple[str, ...]:
+    """One claim in the columns of `HEADS`; assumptions not yet among `notes` are added there."""
+    marks = _marks(claim, notes)
     return (
         f"{claim.scope}, sampled" if claim.sampling_credited else claim.scope,
         "none" if math.isinf(claim.epsilon) else f"{claim.epsilon:.4g}",
@@ -244,7 +281,7 @@ def claim_cells(claim: Claim, *, notes: list[str]) -> tuple[str, ...]:
         claim.accountant,
         f"{claim.unit}, {claim.relation}",
         "credited" if claim.channel_credited else "not credited",
-        ", given ".join(filter(None, (claim.standing, " ".join(marks)))),
+        ", given ".join(filter(None, (claim.standing, marks))),
         claim.source,
     )
 
