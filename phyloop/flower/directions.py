@@ -14,7 +14,7 @@ from fl.tasks.base import LearningError
 from fl.uplink.protection import Protection
 from fl.uplink.transport import BitTransport
 from phy.fading.block_taps import UplinkContext
-from phyloop.flower.numbers import Layout, layout_of, pieces_of, vector, with_vector
+from phyloop.flower.numbers import Layout, Numbers, layout_of, pieces_of, vector, with_vector
 from phyloop.flower.path import CodecPath, Path, Radio, build_path
 from phyloop.flower.settings import Settings
 from scenarios.schema.errors import ScenarioError
@@ -80,7 +80,8 @@ class Uplink:
         if not layout:
             return dict(replies), None
         nodes, at = self._senders.at(replies)
-        updates = np.stack([vector(replies[node], layout) - vector(sent[node].by_client, layout) for node in nodes])
+        models = _vectors((content for node in nodes for content in sent[node][1:]), layout)
+        updates = np.stack([vector(replies[node], layout) - models[id(sent[node].by_client)] for node in nodes])
         if layout not in self._paths:
             config = self._settings.config(num_devices=self._senders.count, num_values=updates.shape[1])
             self._paths[layout] = build_path(self._settings, config=config, pieces=pieces_of(layout), updates=updates)
@@ -90,7 +91,7 @@ class Uplink:
         arrived = self._paths[layout].send(updates, at, context=context)
         values = arrived.values if arrived.known is None else np.where(arrived.known, arrived.values, 0)
         received = {
-            node: with_vector(replies[node], layout, vector(sent[node].by_server, layout) + row)
+            node: with_vector(replies[node], layout, models[id(sent[node].by_server)] + row)
             for node, row in zip(nodes, values, strict=True)
         }
         measured = RoundOfClients(
@@ -151,6 +152,11 @@ class Downlink:
             num_bits=num_values * codec.bits_per_value,
         )
         return CodecPath(codec, receiver_limit=config.receiver_limit, radio=Radio(bits=bits))
+
+
+def _vectors(contents: Iterable[RecordDict], layout: Layout) -> dict[int, Numbers]:
+    """Return the vector of each content by its `id`; clients may share one content."""
+    return {number: vector(content, layout) for number, content in {id(one): one for one in contents}.items()}
 
 
 def common_layout(contents: Contents) -> Layout:

@@ -63,6 +63,12 @@ class Settings:
 
     def config(self, *, num_devices: int, num_values: int) -> AppConfig:
         """Return the settings of learning for so many clients and values; ScenarioError where settings conflict."""
+        if isinstance(self.samples, Sequence) and len(self.samples) != num_devices:
+            raise ScenarioError(
+                key="samples",
+                problem=f"lists {len(self.samples)} clients, the link has {num_devices}",
+                remedy="list one number per client, or give one number for all",
+            )
         written = {name: getattr(self.scenario.learning, name) for name in FedAvgConfig.model_fields}
         config = AppConfig(**{**written, "num_devices": num_devices, "values_per_client": num_values}).resolved()
         check_consistency(self.scenario, where=lambda _: None, conflicts=self._conflicts(config))
