@@ -30,9 +30,7 @@ from phy.config import ChannelConfig, CsiEstimation, LinkConfig, OfdmConfig
 from phy.engines.fused.packets.chain import FusedPacketChain
 from phy.frontends.build import build_frontend
 from phy.links.packets.chain import ChainSpec, Departure
-from phy.numerics.random import threefry
-from phy.numerics.random_kernels import random_bits
-from phy.numerics.workers import available_threads
+from phy.numerics.random import random_bits, threefry
 from phy.stages import Launch
 
 PACKETS = 256
@@ -104,7 +102,7 @@ def fused_link(estimator: str, channel: ChannelConfig) -> Callable[[], Any]:
     def run() -> Any:
         call = np.uint32(next(calls))
         keys = np.stack(threefry((call, purposes), (row, row)), axis=-1)
-        payload = random_bits(keys[3], num_devices=1, num_bits=bits, threads=available_threads())
+        payload = random_bits(keys[3], num_devices=1, num_bits=bits)
         device_keys = (keys[0][:, None], keys[1][:, None], keys[1][:, None])
         start_s = np.zeros(PACKETS, np.float32)
         return chain.send(payload, Departure(ones, ones, *device_keys, keys[2], start_s, np.float32(NOISE_POWER)), None)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from phy.fading.block_taps import UplinkContext
-from phy.numerics.random import Purpose, threefry, uniform_words
+from phy.numerics.random import Purpose, uniform_words
 
 LANES = 64
 """Words come in groups of this many; parts of a vector begin at multiples of it."""
-
-_GROUPS_PER_CALL = 1 << 12
-_WIDEST = 1 << 9
 
 _SCALE = np.float32(2.0**-31)
 
@@ -28,44 +22,12 @@ def device_words(
     `key` `[2]` uint32 of `random.round_keys`; `devices` `[K]`. Threefry with counter (pair, device): the two words
     of a pair lie half a group apart.
     """
-    groups = -(-count // LANES)
-    out = np.empty((len(devices), groups * LANES), np.uint32)
-    # Powers of two, or a shape would be compiled for every model.
-    width = min(1 << (groups - 1).bit_length(), _WIDEST)
-    height = _GROUPS_PER_CALL // width
-    kernel = _kernel(height, width)
-    numbers = devices.astype(np.uint32)
-    for top in range(0, len(devices), height):
-        rows = numbers[top : top + height]
-        padded = np.pad(rows, (0, height - len(rows)))
-        for left in range(0, groups, width):
-            drawn = kernel(key, padded, np.uint32(first // LANES + left)).numpy()
-            part = out[top : top + height, left * LANES : (left + width) * LANES]
-            part[:] = drawn[: len(rows), : part.shape[1]]
-    return out[:, :count]
+    from phy.numerics.compiled import read_only
+    from phy.numerics.random_kernels import fill_groups
 
-
-@lru_cache(maxsize=8)
-def _kernel(height: int, width: int) -> Any:
-    import tensorflow as tf
-
-    @tf.function(
-        jit_compile=True,
-        autograph=False,
-        input_signature=[
-            tf.TensorSpec([2], tf.uint32),
-            tf.TensorSpec([height], tf.uint32),
-            tf.TensorSpec([], tf.uint32),
-        ],
-    )
-    def kernel(key: Any, devices: Any, first: Any) -> Any:
-        half = LANES // 2
-        pair = (tf.cast(tf.range(width * half), tf.uint32) + first * np.uint32(half))[None, :]
-        words = threefry((key[0], key[1]), (pair, devices[:, None]), tf.bitwise)
-        lanes = [tf.reshape(word, [height, width, half]) for word in words]
-        return tf.reshape(tf.stack(lanes, axis=2), [height, width * LANES])
-
-    return kernel
+    out = np.empty((len(devices), -(-count // LANES), LANES), np.uint32)
+    fill_groups(read_only(key), read_only(devices.astype(np.uint32)), first_group=first // LANES, words=out)
+    return out.reshape(len(devices), -1)[:, :count]
 
 
 def uniforms(words: NDArray[np.uint32]) -> NDArray[np.float32]:

@@ -113,7 +113,14 @@ class PacketConfig(Frozen):
         return None if self.crc == "none" else self.crc
 
 
-CRC_BITS = {"crc6": 6, "crc11": 11, "crc16": 16, "crc24a": 24}
+CRC_POLYNOMIALS = {
+    "crc6": (6, 5, 0),
+    "crc11": (11, 10, 9, 5, 0),
+    "crc16": (16, 12, 5, 0),
+    "crc24a": (24, 23, 18, 17, 14, 11, 10, 7, 6, 5, 4, 3, 1, 0),
+}
+"""Powers of x in the generator polynomials of TS 38.212 5.1."""
+CRC_BITS = {name: powers[0] for name, powers in CRC_POLYNOMIALS.items()}
 
 _MCS_TABLE_1: tuple[tuple[Modulation, float], ...] = (
     *(("qpsk", r / 1024) for r in (120, 157, 193, 251, 308, 379, 449, 526, 602, 679)),

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from phy.config import ChannelConfig
 from phy.config.fading import FadingLaw
+from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import Purpose, round_keys
 
 _TAILS = np.logspace(-20, np.log10(0.5), 200)
@@ -55,8 +56,6 @@ def drawn_powers_follow_the_law(law: FadingLaw) -> None:
 
 def _drawn(law: FadingLaw) -> NDArray[np.float64]:
     """Return power gains of single fades, `[_DRAWS]`."""
-    import tensorflow as tf
-
     from phy.fading.build import build_propagation
 
     own = law.model_dump(exclude={"name"})  # parameters of the known laws stand beside `fading`

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from phy.config.power import PowerPolicy
+from phy.numerics.lazy_tensorflow import tf
 
 _GAINS = np.logspace(-6, 3, 97)
 
@@ -21,8 +22,6 @@ def amplitudes_are_finite_and_not_negative(policy: PowerPolicy) -> None:
 
 def both_libraries_give_the_same_amplitudes(policy: PowerPolicy) -> None:
     """TensorFlow gives the amplitudes that NumPy gives, to 1e-6."""
-    import tensorflow as tf
-
     gains = _GAINS.astype(np.float32)
     ours = np.asarray(policy.amplitude(gains, np.ones_like(gains), np))
     theirs = np.asarray(policy.amplitude(tf.constant(gains), tf.ones_like(gains), tf))

@@ -22,6 +22,7 @@ from phy.config.fading import FadingLaw
 from phy.config.power import PowerPolicy
 from phy.fading.gains import BlockGains, check_gains, device_gains
 from phy.fading.quantile_table import quantile_table, table_taps
+from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import Purpose, complex_normal, round_keys, threefry
 from phy.numerics.streaming import pad_rows
 
@@ -96,8 +97,6 @@ RICIAN_K, CSI_STD, CUTOFF, NOISE_STD, TABLE = range(5)
 
 def draw_words(key: Any, device: Any, position: Any) -> tuple[Any, Any]:
     """Two words `[rows, columns]` for keys `[rows, 2]`, devices `[rows]` and positions `[columns]` (TensorFlow)."""
-    import tensorflow as tf
-
     return threefry((key[:, 0, None], key[:, 1, None]), (position[None, :], device[:, None]), tf.bitwise)
 
 
@@ -110,7 +109,6 @@ def draw_taps(
     spec: Fading, channel_key: Any, csi_key: Any, device: Any, gain: Any, start: Any, block: Any, numbers: Any
 ) -> tuple[Any, Any]:
     """(h, h^) `[rows, spec.columns]` complex64 from symbol `start` on (TensorFlow)."""
-    import tensorflow as tf
 
     def root(value: Any) -> Any:
         return tf.cast(tf.sqrt(value), tf.complex64)
@@ -136,8 +134,6 @@ def draw_taps(
 
 def precoding_weights(estimate: Any, gain: Any, cutoff: Any, policy: PowerPolicy) -> Any:
     """Weight w of `phy.links.power` for channel estimates `[rows, columns]` complex64, same shape (TensorFlow)."""
-    import tensorflow as tf
-
     power = tf.maximum(tf.math.real(estimate) ** 2 + tf.math.imag(estimate) ** 2, np.float32(1e-30))
     if policy.kernel is None:
         amplitude = policy.amplitude(tf.sqrt(power), gain[:, None], tf)
@@ -152,8 +148,6 @@ def precoding_weights(estimate: Any, gain: Any, cutoff: Any, policy: PowerPolicy
 
 @lru_cache(maxsize=64)
 def _gains_kernel(spec: Fading) -> Any:
-    import tensorflow as tf
-
     # Two compiled calls: in one call, XLA copies the drawing into every term of a sum over few columns,
     # and compiles for minutes.
     @tf.function(jit_compile=True, autograph=False)

@@ -15,11 +15,11 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.fading.waves import PlaneWaves
 from phy.numerics.generator_override import override_generator
+from phy.numerics.lazy_tensorflow import tf
 
 _ZENITH_NODES = 400
 """Gauss-Legendre nodes over the zenith of the velocity: exact to 1e-9 up to lags of some 100 turns."""

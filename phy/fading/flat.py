@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.config.fading import FadingLaw
 from phy.fading.quantile_table import quantile_table, table_taps
+from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import complex_normal, threefry
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config.fading import FadingLaw
+from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import phasor, uniform_turns
 
 PIECES = 256
@@ -55,8 +56,6 @@ def table_taps(words: tuple[Any, Any], table: Any) -> Any:
 
     `table` is a `quantile_table`.
     """
-    import tensorflow as tf
-
     upper = tf.cast(tf.bitwise.right_shift(words[0], np.uint32(31)), tf.int32)
     tail = tf.where(upper == 1, tf.bitwise.invert(words[0]), words[0])
     halves = (tf.cast(tail, tf.float32) + 0.5) * np.float32(2.0**-31)

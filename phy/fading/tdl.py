@@ -15,17 +15,19 @@ E, Rician fading) has one phase for all. Under the same keys the numbers equal t
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.fading.correlation import LOS_ANGLE_TURNS, clarke_correlation
 from phy.fading.waves import PlaneWaves
 from phy.numerics.generator_override import CounterGenerator
+from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import cosine_and_sine, phasor
 
 TDL_WAVES = 20
@@ -58,15 +60,14 @@ def flat_profile(rician_k: float) -> Profile:
 
 @lru_cache(maxsize=8)
 def tdl_profile(letter: str) -> Profile:
-    """Table 7.7.2-1 to 7.7.2-5 as Sionna's `TDL` holds it, the order of the table kept."""
-    from sionna.phy.channel.tr38901 import TDL
+    """Table 7.7.2-1 to 7.7.2-5, the order of the table kept.
 
-    with tf.init_scope():
-        table = TDL(letter, 1.0, 3.5e9)
-        powers = np.asarray(table.mean_powers, float)
-        direct = float(table.mean_power_los) if table.los else 0.0
-        delays = np.asarray(table.delays, float)
-    direct, powers = direct / powers.sum(), powers / powers.sum()
+    `tdl.json` holds the linear powers as Sionna's `TDL` normalises them, in single precision.
+    """
+    table = json.loads(files("phy.fading").joinpath("tdl.json").read_text())[letter]
+    delays, powers = (np.array(table[key], np.float32).astype(float) for key in ("delays", "powers"))
+    direct = float(np.float32(table["direct"])) / powers.sum()
+    powers /= powers.sum()
     powers[0] -= direct
     return Profile(delays=delays, scattered=powers, direct=direct)
 

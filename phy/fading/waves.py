@@ -17,9 +17,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
+from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import cosine_and_sine
 
 

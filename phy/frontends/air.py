@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-import tensorflow as tf
 
 from phy.config import ChannelConfig
+from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import complex_normal, threefry
 
 Motion = Literal["still", "symbol", "moving"]

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.frontends.resource_grid import Grid
+from phy.numerics.lazy_tensorflow import tf
 from phy.stages import Propagation
 
 _NEGLIGIBLE = 1e-9

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
 from phy.config import OfdmConfig
+from phy.numerics.lazy_tensorflow import tf
 
 _KNOWN_SEED = 0x0FD3
 

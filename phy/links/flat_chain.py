@@ -98,13 +98,6 @@ class FlatChain(Protocol):
         """Return the gains on which power control bases its decision for this round."""
         ...
 
-    def random_bits(self, context: UplinkContext, load: Load, *, num_devices: int) -> NDArray[np.uint8]:
-        """Packed bits of a probe `[num_trials, num_devices, ceil(num_bits / 8)]`, the same in every engine.
-
-        The devices are `num_devices` from `load.first_device` on.
-        """
-        ...
-
     def carry(
         self, payload: NDArray[np.uint8], load: Load, *, context: UplinkContext, decision: AmplitudeDecision
     ) -> Reception:

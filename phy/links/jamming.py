@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from phy.links.link import LinkError
 from phy.links.power import AmplitudeDecision
+from phy.numerics.lazy_tensorflow import tf
 
 _POWER_ROUNDING = 1e-5
 
@@ -50,8 +51,6 @@ def at_full_power(factor: Any, in_phase: Any, amplitude: Any) -> Any:
 
     `amplitude` `[trials, devices]` float32 as from `jamming_amplitude` (TensorFlow).
     """
-    import tensorflow as tf
-
     wide = tf.reshape(amplitude, [*amplitude.shape, *[1] * (len(in_phase.shape) - 2)])
     return tf.where(wide > 0.0, tf.cast(wide, tf.complex64) * in_phase, factor)
 

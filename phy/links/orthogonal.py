@@ -15,6 +15,7 @@ from phy.links.flat_chain import FlatChain, Load
 from phy.links.link import LinkError, Reception, check_part
 from phy.links.power import AmplitudeDecision, PowerControl
 from phy.measure.counts import LinkCounts, empty_counts
+from phy.numerics.random import Purpose, random_bits
 
 _Probed = tuple[int, int, tuple[int, ...], tuple[tuple[str, bytes], ...]]
 """Bits, seed, trials and caps of a probe."""
@@ -128,7 +129,12 @@ class OrthogonalLink:
         for first in range(0, self.num_devices, step):
             load = Load(channel=channel, num_bits=num_bits, known=True, first_device=first)
             decision = whole.of(slice(first, first + step))
-            bits = self._chain.random_bits(context, load, num_devices=decision.active.shape[1])
+            bits = random_bits(
+                context.keys(Purpose.PROBE_BITS),
+                num_devices=decision.active.shape[1],
+                num_bits=num_bits,
+                first_device=first,
+            )
             counts.append(self._chain.carry(bits, load, context=context, decision=decision).counts)
         return counts[0] if len(counts) == 1 else LinkCounts.join(counts)
 

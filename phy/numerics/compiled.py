@@ -142,6 +142,11 @@ def lean_kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, _KernelCompiler, cache=True, fastmath=_FASTMATH, _nrt=False)
 
 
+def contracted_kernel(function: Callable[..., Any]) -> Any:
+    """A kernel that rounds as XLA does: sums in the order they are written, products fused into them."""
+    return _compiled(function, _KernelCompiler, cache=True, fastmath={"contract"})
+
+
 def exact_kernel(function: Callable[..., Any]) -> Any:
     """A kernel that rounds as NumPy does: sums in the order they are written, divisions that stay divisions."""
     return _compiled(function, _KernelCompiler, cache=True)

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import complex_normal, threefry
 
 

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.numerics.lazy_tensorflow import tf
+
 RECEIVER = 0xFFFFFFFF
 """Device number of the server."""
 
-_WORDS_AT_ONCE = 1 << 21
 _ROUNDS_AT_ONCE = 32
 _KEYS_AT_ONCE = 1 << 15
 
@@ -154,8 +155,6 @@ def complex_normal(words: tuple[Any, Any]) -> Any:
     dimension (a tail of 2e-11); sine and cosine are Taylor polynomials on a quarter turn (error below
     2e-7), because XLA on a CPU calls the scalar library function for each element otherwise.
     """
-    import tensorflow as tf
-
     uniform = (tf.cast(words[0], tf.float32) + 0.5) * tf.constant(2.0**-32, tf.float32)
     radius = tf.sqrt(tf.maximum(-tf.math.log(uniform), 0.0))
     cosine, sine = cosine_and_sine(uniform_turns(words[1]))
@@ -164,22 +163,16 @@ def complex_normal(words: tuple[Any, Any]) -> Any:
 
 def uniform_turns(word: Any) -> Any:
     """Uniform on [-1/2, 1/2), float32, from uint32 words (TensorFlow)."""
-    import tensorflow as tf
-
     return tf.cast(tf.bitcast(word, tf.int32), tf.float32) * tf.constant(2.0**-32, tf.float32)
 
 
 def phasor(turns: Any) -> Any:
     """exp(j 2 pi t) for t in [-1/2, 1/2] float32, complex64 of the same shape, error below 2e-7."""
-    import tensorflow as tf
-
     return tf.complex(*cosine_and_sine(turns))
 
 
 def cosine_and_sine(turns: Any) -> tuple[Any, Any]:
     """cos(2 pi t) and sin(2 pi t) for t in [-1/2, 1/2], float32, error below 2e-7 (TensorFlow)."""
-    import tensorflow as tf
-
     distance = tf.abs(turns)
     sine = _sine_of_quarter_turns(0.25 - tf.abs(distance - 0.25))
     return _sine_of_quarter_turns(0.25 - distance), tf.where(turns < 0.0, -sine, sine)
@@ -195,27 +188,6 @@ def _sine_of_quarter_turns(turns: Any) -> Any:
     return angle * series
 
 
-@lru_cache(maxsize=32)
-def _words_kernel(devices: int, pairs: int) -> Any:
-    import tensorflow as tf
-
-    @tf.function(
-        jit_compile=True,
-        autograph=False,
-        input_signature=[
-            tf.TensorSpec([None, 2], tf.uint32),
-            tf.TensorSpec([], tf.uint32),
-            tf.TensorSpec([], tf.uint32),
-        ],
-    )
-    def kernel(key: Any, start: Any, first: Any) -> Any:
-        device = (tf.cast(tf.range(devices), tf.uint32) + first)[None, :, None]
-        position = (tf.cast(tf.range(pairs), tf.uint32) + start)[None, None, :]
-        return threefry((key[:, 0, None, None], key[:, 1, None, None]), (position, device), tf.bitwise)
-
-    return kernel
-
-
 def uniform_words(
     keys: NDArray[np.uint32], *, num_devices: int, num_words: int, first_pair: int = 0, first_device: int = 0
 ) -> NDArray[np.uint32]:
@@ -223,56 +195,31 @@ def uniform_words(
 
     `keys` is `round_keys(...)`; the words are those of the stream from number `2 first_pair` on, of devices from
     `first_device` on.
-    Integers are exact on every machine, so no padding is needed to make them independent of the batch.
     """
-    pairs = (num_words + 1) // 2
-    halves = _words_kernel(num_devices, pairs)(keys, np.uint32(first_pair), np.uint32(first_device))
-    words = np.stack([np.asarray(half) for half in halves], axis=-1)
-    return words.reshape(len(keys), num_devices, 2 * pairs)[:, :, :num_words]
+    from phy.numerics.random_kernels import fill_words
+
+    words = np.empty((len(keys) * num_devices, (num_words + 1) // 2 * 2), np.uint32)
+    devices = np.tile(np.arange(first_device, first_device + num_devices, dtype=np.uint32), len(keys))
+    fill_words(np.repeat(keys, num_devices, axis=0), devices, first_pair=first_pair, words=words)
+    return words.reshape(len(keys), num_devices, -1)[:, :, :num_words]
 
 
 def random_bits(
     keys: NDArray[np.uint32], *, num_devices: int, num_bits: int, first_device: int = 0
 ) -> NDArray[np.uint8]:
-    """Packed uniform bits `[num_trials, num_devices, ceil(num_bits / 8)]`, padding zero, drawn in slices."""
-    num_bytes = -(-num_bits // 8)
-    words = min(-(-num_bits // 32), max(_WORDS_AT_ONCE // num_devices, 2) // 2 * 2)
-    out = np.empty((len(keys), num_devices, num_bytes), np.uint8)
-    for first in range(0, -(-num_bits // 32), words):
-        drawn = uniform_words(
-            keys, num_devices=num_devices, num_words=words, first_pair=first // 2, first_device=first_device
-        )
-        part = out[..., 4 * first : 4 * (first + words)]
-        part[:] = np.ascontiguousarray(drawn).view(np.uint8)[..., : part.shape[-1]]
+    """Packed uniform bits `[num_trials, num_devices, ceil(num_bits / 8)]`, padding zero."""
+    words = uniform_words(keys, num_devices=num_devices, num_words=-(-num_bits // 64) * 2, first_device=first_device)
+    out = np.ascontiguousarray(words.view(np.uint8)[..., : -(-num_bits // 8)])
     if num_bits % 8:
         out[..., -1] &= np.uint8((0xFF << (8 - num_bits % 8)) & 0xFF)
     return out
 
 
-@lru_cache(maxsize=32)
-def _normal_kernel(columns: int) -> Any:
-    import tensorflow as tf
-
-    @tf.function(jit_compile=True, autograph=False)
-    def kernel(key: Any) -> Any:
-        position = tf.cast(tf.range(columns), tf.uint32)[None, :]
-        receiver = tf.constant(RECEIVER, tf.uint32)
-        return complex_normal(threefry((key[:, 0, None], key[:, 1, None]), (position, receiver), tf.bitwise))
-
-    return kernel
-
-
 def real_normals(keys: NDArray[np.uint32], *, num_values: int) -> NDArray[np.float64]:
-    """N(0, 1) draws `[num_trials, num_values]` at the server, on the host; `keys` is `round_keys(...)`.
+    """N(0, 1) draws `[num_trials, num_values]` at the server, on the host; `keys` is `round_keys(...)`."""
+    from phy.numerics.compiled import read_only
+    from phy.numerics.random_kernels import fill_real_normals
 
-    Rows are padded to a fixed shape, since compiled code may round a value differently at the ragged
-    end of an array.
-    """
-    rows = 256
-    out = np.empty((len(keys), num_values), np.float64)
-    kernel = _normal_kernel(num_values)
-    for start in range(0, len(keys), rows):
-        part = keys[start : start + rows]
-        drawn = np.asarray(kernel(np.pad(part, ((0, rows - len(part)), (0, 0)))))[: len(part)]
-        out[start : start + rows] = drawn.real * np.sqrt(2.0)
-    return out
+    out = np.empty((len(keys), num_values), np.float32)
+    fill_real_normals(read_only(keys), RECEIVER, out)
+    return np.asarray(out * np.sqrt(2.0))

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.compiled import inlined, lean_kernel, stage
-from phy.numerics.threefry import draw_lanes, threefry
-from phy.numerics.workers import run_tasks
+from phy.numerics.compiled import contracted_kernel, inlined, lean_kernel, stage
+from phy.numerics.threefry import draw_lanes, positions, threefry
+from phy.numerics.workers import available_threads, run_tasks
 
 _STEP = np.float32(2.0**-32)
 _SQRT_HALF = np.int32(0x3F3504F3)
@@ -27,6 +27,9 @@ _P0 = np.float32(3.3333331174e-1)
 _TURN = np.float32(2.0 * np.pi)
 _S3, _S5, _S7 = np.float32(-1.0 / 6.0), np.float32(1.0 / 120.0), np.float32(-1.0 / 5040.0)
 _S9, _S11 = np.float32(1.0 / 362880.0), np.float32(-1.0 / 39916800.0)
+_ROOT_HALF = np.float32(np.sqrt(0.5))
+_LN_2_HIGH, _LN_2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
+_FACTORS = tuple(np.float32(-1.0 / n) for n in (110, 72, 42, 20, 6))
 _HALF, _QUARTER, _ONE, _ZERO = np.float32(0.5), np.float32(0.25), np.float32(1.0), np.float32(0.0)
 
 _PAIRS_OF_A_TASK = 1 << 14
@@ -98,30 +101,78 @@ def draw_words(key: Any, device: Any, first: Any, words: Any, num_pairs: Any) ->
 
 
 @lean_kernel
-def _fill_words(keys: Any, devices: Any, words: Any, pairs_of_task: Any, first: Any, last: Any) -> None:
+def _fill_words(
+    keys: Any, devices: Any, first_pair: Any, words: Any, pairs_of_task: Any, first: Any, last: Any
+) -> None:
     """Tasks `first` to `last` of filling `words` `[rows, 2 pairs]` uint32; row r has `keys[r]` and `devices[r]`."""
     pairs = words.shape[1] // 2
     per_row = (pairs + pairs_of_task - 1) // pairs_of_task
     for task in range(first, last):
         row, start = task // per_row, (task % per_row) * pairs_of_task
         count = min(pairs_of_task, pairs - start)
-        draw_words(keys[row], devices[row], start, words[row, 2 * start :], count)
+        draw_words(keys[row], devices[row], first_pair + start, words[row, 2 * start :], count)
 
 
-def random_bits(
-    keys: NDArray[np.uint32], *, num_devices: int, num_bits: int, threads: int, first_device: int = 0
-) -> NDArray[np.uint8]:
-    """`random.random_bits`, bit for bit: packed uniform bits `[num_trials, num_devices, ceil(num_bits / 8)]`."""
-    rows, num_bytes, pairs = len(keys) * num_devices, -(-num_bits // 8), -(-num_bits // 64)
-    words = np.empty((rows, 2 * pairs), np.uint32)
-    row_keys = np.repeat(keys, num_devices, axis=0)
-    devices = np.tile(np.arange(first_device, first_device + num_devices, dtype=np.uint32), len(keys))
+def fill_words(
+    keys: NDArray[np.uint32], devices: NDArray[np.uint32], *, first_pair: int, words: NDArray[np.uint32]
+) -> None:
+    """Fill `words` `[rows, 2 pairs]` by `keys` `[rows, 2]` and `devices` `[rows]`, from pair `first_pair` on."""
     run_tasks(
-        lambda first, last: _fill_words(row_keys, devices, words, _PAIRS_OF_A_TASK, first, last),
-        num_tasks=rows * -(-pairs // _PAIRS_OF_A_TASK),
-        threads=threads,
+        lambda first, last: _fill_words(keys, devices, first_pair, words, _PAIRS_OF_A_TASK, first, last),
+        num_tasks=len(words) * -(-(words.shape[1] // 2) // _PAIRS_OF_A_TASK),
+        threads=available_threads(),
     )
-    out = np.ascontiguousarray(words.view(np.uint8)[:, :num_bytes]).reshape(len(keys), num_devices, num_bytes)
-    if num_bits % 8:
-        out[..., -1] &= np.uint8((0xFF << (8 - num_bits % 8)) & 0xFF)
-    return out
+
+
+@lean_kernel
+def _fill_groups(key: Any, devices: Any, first_group: Any, words: Any, first: Any, last: Any) -> None:
+    """Tasks `first` to `last`, a group of words of one device each; see `fill_groups`."""
+    groups, half, flat = words.shape[1], words.shape[2] // 2, words.reshape(-1)
+    for task in range(first, last):
+        counters = positions(devices[task // groups], (first_group + task % groups) * half, 1)
+        draw_lanes(key, counters, flat, 2 * half * task, 2 * half * task + half, half)
+
+
+def fill_groups(
+    key: NDArray[np.uint32], devices: NDArray[np.uint32], *, first_group: int, words: NDArray[np.uint32]
+) -> None:
+    """Fill `words` `[rows, groups, n]` under one `key` `[2]` for `devices` `[rows]`, from group `first_group` on.
+
+    Group g holds pairs g n / 2 to (g + 1) n / 2 - 1: all their first words, then all their second ones.
+    """
+    run_tasks(
+        lambda first, last: _fill_groups(key, devices, first_group, words, first, last),
+        num_tasks=len(words) * words.shape[1],
+        threads=available_threads(),
+    )
+
+
+@contracted_kernel
+def fill_real_normals(keys: Any, device: Any, out: Any) -> None:
+    """Real parts of CN(0, 1) into `out` `[rows, n]` float32, bit for bit those of `random.complex_normal` under XLA.
+
+    Row r has `keys[r]`, column i the counter (i, `device`). The logarithm is XLA's: Cephes `logf` in Estrin's order.
+    """
+    for row in range(len(out)):
+        for i in range(out.shape[1]):
+            word0, word1 = threefry(keys[row, 0], keys[row, 1], np.uint32(i), np.uint32(device))
+            bits = np.float32((np.float32(word0) + _HALF) * _STEP).view(np.int32)
+            x = np.int32((bits & np.int32(0x007FFFFF)) | np.int32(0x3F000000)).view(np.float32)
+            exponent = np.float32(np.int32(bits >> _MANTISSA_BITS) - np.int32(126))
+            if x < _ROOT_HALF:
+                exponent -= _ONE
+                x = (x - _ONE) + x
+            else:
+                x = x - _ONE
+            square = x * x
+            cube = square * x
+            high, middle, low = (_P8 * x + _P7) * x + _P6, (_P5 * x + _P4) * x + _P3, (_P2 * x + _P1) * x + _P0
+            series = ((high * cube + middle) * cube + low) * cube + _LN_2_LOW * exponent
+            log = (x - _HALF * square + series) + _LN_2_HIGH * exponent
+            radius = np.sqrt(-log) if log <= _ZERO else _ZERO
+            angle = (_QUARTER - abs(np.float32(np.int32(word1)) * _STEP)) * _TURN
+            square = angle * angle
+            cosine = _ONE
+            for factor in _FACTORS:
+                cosine = square * cosine * factor + _ONE
+            out[row, i] = radius * (angle * cosine)

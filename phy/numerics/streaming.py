@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.numerics.lazy_tensorflow import tf
+
 _CHUNKS_AT_ONCE = 2
 
 
@@ -104,7 +106,6 @@ def stream(program: Program) -> Any:
     Takes `(payload, block_of_chunk, start, valid, rows, block, numbers)`, with a leading chunk axis on the
     first four and a leading row-block axis on each of `rows`.
     """
-    import tensorflow as tf
 
     def many_of(shape: tuple[int, ...], dtype: Any) -> Any:
         return tf.TensorSpec([None, *shape], dtype)

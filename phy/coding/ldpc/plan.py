@@ -74,7 +74,7 @@ class LdpcPlan:
 def plan_ldpc(block_bits: int, coded_bits: int, *, bits_per_symbol: int) -> LdpcPlan:
     """The code that Sionna's `LDPC5GEncoder(block_bits, coded_bits, num_bits_per_symbol=bits_per_symbol)` has.
 
-    Tables are those that come with Sionna. Raises ValueError for sizes that no base graph has, and for a length that
+    Raises ValueError for sizes that no base graph has, and for a length that
     is no whole number of symbols.
     """
     if coded_bits % bits_per_symbol:
@@ -136,13 +136,10 @@ def base_matrix(graph: BaseGraph, set_index: int) -> NDArray[np.int32]:
 
     Read-only, since it is shared.
     """
-    table = files("sionna").joinpath(f"phy/fec/ldpc/codes/5G_bg{graph}.csv").read_text()
+    lines = files("phy.coding.ldpc").joinpath(f"base_graph_{graph}.csv").read_text().splitlines()
+    table = np.loadtxt(lines, np.int32, delimiter=",", skiprows=1)
     matrix = np.full(_SHAPE[graph], -1, np.int32)
-    row = 0
-    for line in table.splitlines()[2:]:
-        first, column, *shifts = line.split(";")
-        row = int(first) if first else row
-        matrix[row, int(column)] = int(shifts[set_index])
+    matrix[table[:, 0], table[:, 1]] = table[:, 2 + set_index]
     matrix.flags.writeable = False
     return matrix
 

@@ -114,10 +114,6 @@ class SionnaChain(FlatChain):
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
         return measure_gains(channel, context)
 
-    def random_bits(self, context: UplinkContext, load: Load, *, num_devices: int) -> NDArray[np.uint8]:
-        keys, first = context.keys(Purpose.PROBE_BITS), load.first_device
-        return random_bits(keys, num_devices=num_devices, num_bits=load.num_bits, first_device=first)
-
     def carry(
         self, payload: NDArray[np.uint8], load: Load, *, context: UplinkContext, decision: AmplitudeDecision
     ) -> Reception:

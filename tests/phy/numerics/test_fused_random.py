@@ -14,7 +14,7 @@ from phy.numerics import random_kernels as fused
 from phy.numerics.compiled import kernel, lean_kernel
 from phy.numerics.random import Purpose, round_keys
 from phy.numerics.threefry import devices, draw_lanes, draw_listed, positions
-from phy.numerics.workers import run_tasks
+from phy.numerics.workers import THREADS_VARIABLE, run_tasks
 
 KEYS = round_keys(2022, (0, 5), Purpose.NOISE, 3)
 NUM_NORMALS = 1 << 24
@@ -49,10 +49,14 @@ def complex_normals(
 
 
 @pytest.mark.parametrize("num_bits", [1, 63, 64, 100_003, 3_000_000])
-def test_bits_are_those_of_the_plain_generator(num_bits: int) -> None:
-    expected = plain.random_bits(KEYS, num_devices=3, num_bits=num_bits)
-    for threads in (1, 2):
-        assert np.array_equal(fused.random_bits(KEYS, num_devices=3, num_bits=num_bits, threads=threads), expected)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_bits_are_those_of_the_plain_generator(num_bits: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(THREADS_VARIABLE, str(threads))
+    pair, device = np.arange(-(-num_bits // 64), dtype=np.uint32), np.arange(4, 7, dtype=np.uint32)
+    words = np.stack(plain.threefry((KEYS[:, 0, None, None], KEYS[:, 1, None, None]), (pair, device[:, None])), axis=-1)
+    expected = np.unpackbits(words.reshape(2, 3, -1).view(np.uint8), axis=-1)[..., :num_bits]
+    drawn = plain.random_bits(KEYS, num_devices=3, num_bits=num_bits, first_device=4)
+    assert np.array_equal(drawn, np.packbits(expected, axis=-1))
 
 
 def test_normals_are_those_of_the_plain_generator_to_within_rounding() -> None:

@@ -12,6 +12,7 @@ from scipy import stats
 
 from phy.fading.block_taps import draw_normals
 from phy.numerics.random import (
+    RECEIVER,
     Purpose,
     complex_normal,
     generator,
@@ -192,6 +193,13 @@ def test_server_normals_are_the_same_alone_and_in_any_batch(num_values: int) -> 
     for trial in (0, 1, 7, 254, 255, 256, 299):
         assert np.array_equal(real_normals(keys[trial : trial + 1], num_values=num_values)[0], together[trial])
     assert np.array_equal(real_normals(keys[100:133], num_values=num_values), together[100:133])
+
+
+def test_server_normals_are_those_of_tensorflow_bit_for_bit() -> None:
+    keys = round_keys(12, range(512), Purpose.LANGEVIN_NOISE, 3)
+    words = threefry((keys[:, 0, None], keys[:, 1, None]), (np.arange(999, dtype=np.uint32)[None], RECEIVER))
+    expected = tf.function(complex_normal, jit_compile=True)([tf.constant(word) for word in words])
+    assert np.array_equal(real_normals(keys, num_values=999), np.asarray(expected).real * np.sqrt(2.0))
 
 
 def test_server_normals_are_standard() -> None:

@@ -18,7 +18,6 @@ from phy.links.link import Reception
 from phy.links.power import AmplitudeDecision
 from phy.numerics.compiled import read_only
 from phy.numerics.random import Purpose
-from phy.numerics.random_kernels import random_bits
 from phy.numerics.workers import available_threads
 
 
@@ -34,13 +33,6 @@ class FusedChain(FlatChain):
 
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
         return measure_gains(channel, context, threads=self._threads)
-
-    def random_bits(self, context: UplinkContext, load: Load, *, num_devices: int) -> NDArray[np.uint8]:
-        keys = context.keys(Purpose.PROBE_BITS)
-        first = load.first_device
-        return random_bits(
-            keys, num_devices=num_devices, num_bits=load.num_bits, threads=self._threads, first_device=first
-        )
 
     def carry(
         self, payload: NDArray[np.uint8], load: Load, *, context: UplinkContext, decision: AmplitudeDecision

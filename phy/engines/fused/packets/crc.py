@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.config.coding import CRC_POLYNOMIALS
 from phy.numerics.compiled import lean_kernel, read_only
 
 _TOP = np.uint32(1 << 31)
@@ -46,11 +47,8 @@ class PackedCrc:
     @lru_cache(maxsize=8)
     def named(cls, name: str) -> PackedCrc:
         """The CRC of a name in `phy.config.CRC_BITS`."""
-        from sionna.phy.fec.crc import CRCEncoder
-
-        taps = np.asarray(CRCEncoder(name.upper()).crc_pol, np.int64)[1:]
-        degree = len(taps)
-        polynomial = int("".join(str(tap) for tap in taps), 2) << (32 - degree)
+        degree, *powers = CRC_POLYNOMIALS[name]
+        polynomial = sum(1 << power for power in powers) << (32 - degree)
         table = np.empty(257, np.uint32)
         for byte in range(256):
             register = byte << 24
