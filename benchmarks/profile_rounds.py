@@ -44,7 +44,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from timing import print_table
 
-from scenarios.engine.batch import Job, batch_size, compute, start_tensorflow
+from scenarios.engine.batch import Job, batch_size, compute
+from scenarios.engine.start import prepare_tensorflow
 from scenarios.engine.study import Progress
 from scenarios.plan.identity import physics, physics_json, task_ids
 from scenarios.plan.plan import expand
@@ -358,7 +359,7 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     if unknown := [job for job in asked.jobs if job not in JOBS]:
         parser.error(f"no job {', '.join(unknown)}; use {', '.join(JOBS)}")
-    start_tensorflow()
+    prepare_tensorflow()
     wanted = asked.jobs or JOBS
     rows = [row for job in wanted for row in profiled(job, turns=asked.turns, functions=asked.functions)]
     print_table(("percent of", "seconds", *STAGES, "kernels and TensorFlow"), rows)

@@ -10,10 +10,7 @@ import tensorflow as tf
 
 from phy.coding.codes import block_code
 from phy.coding.crc import PacketCrc
-from phy.coding.plan import Coding, PacketPlan, plan_packet
-
-INTERLEAVER_SEED = 38212
-"""Key of the Philox generator that draws the permutation of a packet's coded bits, the same for every packet."""
+from phy.coding.plan import INTERLEAVER_SEED, Coding, PacketPlan, plan_packet
 
 
 @lru_cache(maxsize=64)

@@ -1,43 +1,50 @@
-"""Normalised delays and powers of the 3GPP models, read from Sionna's tables without importing Sionna.
+"""Normalised delays and powers of the 3GPP models: TR 38.901 Tables 7.7.1-1 to 7.7.2-5.
 
-TR 38.901 Tables 7.7.1-1 to 7.7.2-5. `check` needs them to warn of a short prefix.
+`tr38901.json` keeps the order of the tables. Where a model has a direct path, the direct path is the first entry.
 """
 
 from __future__ import annotations
 
 import json
 from functools import lru_cache
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
+from importlib.resources import files
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 
+class DelayTable(NamedTuple):
+    """Delays in units of the RMS delay spread and powers [dB], each `[n]`; `los`: the first entry is a direct path."""
+
+    los: bool
+    delays: NDArray[np.float64]
+    powers_db: NDArray[np.float64]
+
+
+@lru_cache(maxsize=1)
+def delay_tables() -> dict[str, DelayTable]:
+    """Return the tables of `tdl-a` to `cdl-e`."""
+    kept = json.loads(files("phy.config").joinpath("tr38901.json").read_text())
+    return {
+        model: DelayTable(table["los"], np.array(table["delays"], float), np.array(table["powers_db"], float))
+        for model, table in kept.items()
+    }
+
+
 def power_delay_profile(model: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(delays in units of the RMS delay spread, mean powers of sum 1) of `tdl-a` to `cdl-e`, each `[num_paths]`."""
-    table = _table(model)
-    powers = 10.0 ** (np.asarray(table["powers"], float) / 10.0)
-    return np.asarray(table["delays"], float), powers / powers.sum()
+    table = delay_tables()[model]
+    powers = 10.0 ** (table.powers_db / 10.0)
+    return table.delays, powers / powers.sum()
 
 
 def line_of_sight_k(model: str) -> float:
     """Rician K (linear) of `tdl-a` to `cdl-e` at one carrier: power of the fixed path over all others, or 0."""
-    if not _table(model)["los"]:
+    if not delay_tables()[model].los:
         return 0.0
     _, powers = power_delay_profile(model)
     return float(powers[0] / (1.0 - powers[0]))
-
-
-@lru_cache(maxsize=16)
-def _table(model: str) -> dict[str, Any]:
-    spec = find_spec("sionna")
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("sionna is not installed; install sionna-no-rt==1.2.2")
-    name = f"{model[:3].upper()}-{model[-1].upper()}.json"
-    folder = Path(spec.submodule_search_locations[0]) / "phy" / "channel" / "tr38901" / "models"
-    return dict(json.loads((folder / name).read_text()))
 
 
 def interference_share(

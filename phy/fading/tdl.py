@@ -15,15 +15,14 @@ E, Rician fading) has one phase for all. Under the same keys the numbers equal t
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.config.delays import delay_tables
 from phy.fading.correlation import LOS_ANGLE_TURNS, clarke_correlation
 from phy.fading.waves import PlaneWaves
 from phy.numerics.generator_override import CounterGenerator
@@ -60,16 +59,23 @@ def flat_profile(rician_k: float) -> Profile:
 
 @lru_cache(maxsize=8)
 def tdl_profile(letter: str) -> Profile:
-    """Table 7.7.2-1 to 7.7.2-5, the order of the table kept.
-
-    `tdl.json` holds the linear powers as Sionna's `TDL` normalises them, in single precision.
-    """
-    table = json.loads(files("phy.fading").joinpath("tdl.json").read_text())[letter]
-    delays, powers = (np.array(table[key], np.float32).astype(float) for key in ("delays", "powers"))
-    direct = float(np.float32(table["direct"])) / powers.sum()
-    powers /= powers.sum()
-    powers[0] -= direct
-    return Profile(delays=delays, scattered=powers, direct=direct)
+    """Table 7.7.2-1 to 7.7.2-5, the order of the table kept, normalised in single precision as Sionna's `TDL` does."""
+    table = delay_tables()[f"tdl-{letter.lower()}"]
+    delays = table.delays.astype(np.float32).astype(float)
+    powers = (10.0 ** (table.powers_db / 10.0)).astype(np.float32)
+    direct = np.float32(0.0)
+    if table.los:
+        direct, powers, delays = powers[0], powers[1:], delays[1:]
+    # TensorFlow adds four sums side by side, then the rest: in another order the last bit differs.
+    fours = powers[: len(powers) // 4 * 4].reshape(-1, 4).sum(axis=0)
+    total = fours[0] + fours[2] + (fours[1] + fours[3]) + powers[len(powers) // 4 * 4 :].sum() + direct
+    powers, direct = powers / total, direct / total
+    powers[0] += direct
+    mean = powers.astype(float)
+    direct_power = float(direct) / mean.sum()
+    scattered = mean / mean.sum()
+    scattered[0] -= direct_power
+    return Profile(delays=delays, scattered=scattered, direct=direct_power)
 
 
 def tapped_delay_line(

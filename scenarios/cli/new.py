@@ -53,13 +53,13 @@ def print_new(name: str, *, kind: str) -> None:
 def print_checks(path: Path) -> bool:
     """`phyloop check-plugin`: print every check; return True if all are kept."""
     from scenarios.contracts import checks_of
-    from scenarios.engine.batch import start_tensorflow
+    from scenarios.engine.start import prepare_tensorflow
 
     if not path.exists():
         raise ScenarioError(
             file=path, problem="there is no such file", remedy="name the file or package of the plug-in"
         )
-    start_tensorflow()
+    prepare_tensorflow()
     console, kept, last = Console(highlight=False), True, None
     for check in checks_of(path):
         if (check.kind, check.word) != last:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import tempfile
 import time
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from fl.results import TrialResult
 from scenarios.engine.failures import Incident, results_or_failures
 from scenarios.engine.interruption import stop_if_asked
+from scenarios.engine.start import prepare_tensorflow
 from scenarios.engine.study import Progress
-from scenarios.engine.threads import limit_threads
 from scenarios.plan.identity import physics_json
 from scenarios.plan.points import Point
 from scenarios.schema.schema import Scenario
@@ -86,7 +82,7 @@ class InProcess:
 
     def run(self, jobs: Iterable[Job], *, progress: Progress) -> Generator[Finished, None, None]:
         """See `Engine.run`."""
-        start_tensorflow()
+        prepare_tensorflow()
         for job in jobs:
             left: Job | None = job
             while left is not None:
@@ -98,7 +94,7 @@ class InProcess:
 def compute(
     job: Job, *, progress: Progress, checkpoints: CheckpointPolicy | None = None, latest_s: float | None = None
 ) -> Finished:
-    """Compute one job in this process, whichever engine asks for it. TensorFlow must have been started.
+    """Compute one job in this process, whichever engine asks for it. Call `prepare_tensorflow` before.
 
     - an exception inside a trial fails that trial: see `results_or_failures`; one of `progress` stops the job;
     - `checkpoints`: where and when states are kept, and looked for; None: nowhere;
@@ -167,38 +163,3 @@ class _Counted:
         del rounds_done
         stop_if_asked()
         self._progress.advance(0)
-
-
-def start_tensorflow() -> None:
-    """Import TensorFlow, with the threads of `threads`, and let it find its devices, without any chatter."""
-    # Before the import, which is when native code reads it: its errors (oneDNN's, XLA's) come at any later moment.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    limit_threads()
-    with quiet_standard_error():
-        import tensorflow
-
-        # Another program may have started it already, with any number of threads.
-        with suppress(RuntimeError):
-            tensorflow.config.threading.set_intra_op_parallelism_threads(1)
-        # Finding devices is what makes TensorFlow chatter about absent GPUs.
-        tensorflow.config.list_logical_devices()
-    # Several links in one process share a function's name, which TensorFlow takes for retracing.
-    tensorflow.get_logger().setLevel("ERROR")
-
-
-@contextmanager
-def quiet_standard_error() -> Iterator[None]:
-    """Hold back what native code writes to standard error; show it only if the block raises."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as aside:
-        os.dup2(aside.fileno(), 2)
-        try:
-            yield
-        except Exception:
-            aside.seek(0)
-            os.write(kept, aside.read())
-            raise
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)

@@ -18,9 +18,10 @@ from distributed import Worker, get_worker
 
 from fl.results import TrialResult
 from phy.numerics.workers import THREADS_VARIABLE
-from scenarios.engine.batch import Job, compute, start_tensorflow
+from scenarios.engine.batch import Job, compute
 from scenarios.engine.cluster.compatibility import refuse_other_versions, versions
 from scenarios.engine.failures import Incident
+from scenarios.engine.start import prepare_tensorflow
 from scenarios.engine.study import Progress
 from scenarios.files.log import our_logger
 from scenarios.files.provenance import find_cpu_model
@@ -192,4 +193,4 @@ def refuse_threads(threads: int, *, address: str) -> None:
 def _start() -> None:
     # Whoever started this worker for one thread meant one core, unless they say more.
     os.environ.setdefault(THREADS_VARIABLE, "1")
-    start_tensorflow()
+    prepare_tensorflow()

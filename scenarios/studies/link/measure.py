@@ -14,7 +14,7 @@ from pydantic import PlainValidator
 from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts
 from phy.measure.monte_carlo import ClusteredCounts, LinkTally
-from scenarios.engine.batch import start_tensorflow
+from scenarios.engine.start import prepare_tensorflow
 from scenarios.schema.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class PointRadio:
     """
 
     def __init__(self, curve: Curve, point: LinkPoint) -> None:
-        start_tensorflow()
+        prepare_tensorflow()
         from phy.compile import compile_digital
         from phy.links.link import LinkError
 

@@ -259,9 +259,9 @@ def test_a_finished_job_says_which_exceptions_failed_what(monkeypatch: pytest.Mo
 LIMITED = """
 import resource
 from scenarios.cli.app import main
-from scenarios.engine.batch import start_tensorflow
+from scenarios.engine.start import prepare_tensorflow
 
-start_tensorflow()
+prepare_tensorflow()
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (1500 << 20),) * 2)

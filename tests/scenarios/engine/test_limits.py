@@ -168,12 +168,13 @@ def test_check_shows_memory_and_disk_of_one_task_and_the_source_of_the_time(caps
 
 PEAK = """
 import resource, sys
-from scenarios.engine.batch import Job, batch_size, compute, start_tensorflow
+from scenarios.engine.batch import Job, batch_size, compute
+from scenarios.engine.start import prepare_tensorflow
 from scenarios.engine.study import Progress
 from scenarios.schema.loader import load_scenario
 from scenarios.plan.plan import expand
 plan = expand(load_scenario(sys.argv[1], overrides=sys.argv[3:], trials=int(sys.argv[2])))
-start_tensorflow()
+prepare_tensorflow()
 point = plan.points[-1]
 compute(Job(point=point, trials=tuple(range(min(batch_size(point.scenario), plan.trials)))), progress=Progress())
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

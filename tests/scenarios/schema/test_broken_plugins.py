@@ -198,7 +198,7 @@ def test_a_plugin_that_is_no_utf_8_reaches_workers(written: Path) -> None:
 def test_a_package_can_be_checked(
     written: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenarios.engine.batch.start_tensorflow", lambda: None)  # it sets variables of the process
+    monkeypatch.setattr("scenarios.engine.start.prepare_tensorflow", lambda: None)  # it sets variables of the process
     (written.parent / "pkg").mkdir()
     (written.parent / "pkg" / "__init__.py").write_text(CODEC)
     assert print_checks(written.parent / "pkg")

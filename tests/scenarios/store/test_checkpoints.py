@@ -19,7 +19,8 @@ from learning_run import run_plan
 
 from fl.checkpoints import Saved
 from fl.results import TrialResult
-from scenarios.engine.batch import Finished, InProcess, Job, compute, start_tensorflow
+from scenarios.engine.batch import Finished, InProcess, Job, compute
+from scenarios.engine.start import prepare_tensorflow
 from scenarios.engine.study import Progress
 from scenarios.plan.identity import task_id
 from scenarios.plan.plan import expand
@@ -301,7 +302,7 @@ def test_a_state_of_other_shapes_is_refused_and_the_task_begins_anew(
 
 
 def test_a_batch_that_takes_longer_than_foreseen_is_cut_short_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
-    start_tensorflow()
+    prepare_tensorflow()
     _, plan = planned(tmp_path, LEARNT.replace("trials: 2", "trials: 3").replace("rounds: 8", "rounds: 1"))
     job = Job(point=plan.points[0], trials=(0, 1, 2))
     whole = compute(job, progress=Progress())

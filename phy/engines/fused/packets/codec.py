@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from phy.coding.ldpc.decoder import LdpcDecoder
 from phy.coding.ldpc.encoder import LdpcEncoder
 from phy.coding.ldpc.plan import plan_ldpc
-from phy.coding.plan import Coding, PacketPlan, ldpc_mother_bits, plan_packet
+from phy.coding.plan import INTERLEAVER_SEED, Coding, PacketPlan, ldpc_mother_bits, plan_packet
 from phy.config import CodingConfig
 from phy.engines.fused.packets.crc import PackedCrc
 
@@ -97,8 +97,6 @@ def packet_codec(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc
     check = PackedCrc.named(crc) if crc else None
     if not isinstance(coding, CodingConfig):
         return HostCodec(plan=plan, check=check)
-    from phy.coding.packet import INTERLEAVER_SEED
-
     order = None
     if coding.interleaver == "random":
         generator = np.random.Generator(np.random.Philox(key=INTERLEAVER_SEED))

@@ -104,9 +104,9 @@ class _Taps:
     """Realisations of the paths to one antenna, a new lot at every call."""
 
     def __init__(self, channel: ChannelConfig, *, seed: int) -> None:
-        from scenarios.engine.batch import start_tensorflow
+        from scenarios.engine.start import prepare_tensorflow
 
-        start_tensorflow()
+        prepare_tensorflow()
         from phy.fading.build import build_propagation
 
         self._propagation = build_propagation(channel, num_antennas=1)

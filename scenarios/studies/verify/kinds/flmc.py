@@ -61,9 +61,9 @@ def _errors(scenario: Scenario, num_symbols: int, *, first_trial: int) -> NDArra
     Where the channel fades, A is the least |h_k| of the trial times sqrt(P0) over the magnitude, which only the
     receiver's own account of it can tell.
     """
-    from scenarios.engine.batch import start_tensorflow
+    from scenarios.engine.start import prepare_tensorflow
 
-    start_tensorflow()
+    prepare_tensorflow()
     from phy.compile import compile_air
     from phy.fading.block_taps import UplinkContext
 
@@ -100,7 +100,7 @@ class AmplitudeCaps(Expected):
 
     def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
         """See `Expected`: the caps as `phyloop check` prints them, and the amplitude at which a few rounds send."""
-        from scenarios.engine.batch import start_tensorflow
+        from scenarios.engine.start import prepare_tensorflow
 
         known = {"power": self.power, "lmc": self.lmc, "privacy": self.privacy}
         scenario = resolve_auto(expand(loaded).points[0].scenario)
@@ -109,7 +109,7 @@ class AmplitudeCaps(Expected):
             raise ValueError("caps of this scenario are known only as it runs")
         for name, cap in {"power": caps.power, "lmc": caps.lmc, "privacy": caps.privacy}.items():
             yield exact(f"{name} cap", cap, known[name][0], tolerance=known[name][1])
-        start_tensorflow()
+        prepare_tensorflow()
         from fl.results import CAP_NAMES
         from fl.run import run_trials
 
