@@ -138,7 +138,7 @@ def _compiled(model: FederatedModel) -> tuple[Any, int]:
             found = tf.map_fn(
                 lambda one: logits(one[0][None], one[1]), (weights, images), fn_output_signature=tf.float32
             )
-        found = tf.reshape(found, [devices * rows, model.network.output_shape[-1]])
+        found = tf.reshape(found, [devices * rows, model.outputs])
         flat = tf.reshape(labels, [-1])
         hits = tf.argmax(found, axis=1, output_type=tf.int32) == flat
         return tuple(tf.reshape(values, [devices, rows]) for values in (cross_entropy(flat, found), hits))

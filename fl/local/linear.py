@@ -15,9 +15,9 @@ from phy.engines.choice import sees_gpu
 @lru_cache(maxsize=2)
 def linear_classes(model: FederatedModel) -> int | None:
     """Logits of softmax regression on plain pixels, where kernels do it; None for what TensorFlow does."""
-    if sees_gpu() or not _is_linear(model.network):
+    if sees_gpu() or not (model.is_softmax or _is_linear(model.network)):
         return None
-    return int(model.network.output_shape[-1])
+    return model.outputs
 
 
 def _is_linear(network: Any) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,15 +33,29 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FederatedModel:
-    """A Keras network of logits and the flat order of its M trainable numbers.
+    """A network of logits and the flat order of its M trainable numbers.
 
     The order is that of `network.trainable_variables`, each flattened row by row.
+
+    - `initial`: the weights it was built with, `[M]`, made read-only;
+    - `outputs`: its number of logits;
+    - `make_network` returns the Keras network, with the same weights at every call;
+    - `is_softmax`: the network is one dense layer on plain pixels, and kernels train it without Keras.
     """
 
-    network: Any
     pieces: tuple[Piece, ...]
     initial: NDArray[np.float32] = field(repr=False)
-    """The weights it was built with, `[M]`, read-only."""
+    outputs: int
+    make_network: Callable[[], Any]
+    is_softmax: bool = False
+
+    def __post_init__(self) -> None:
+        self.initial.setflags(write=False)
+
+    @cached_property
+    def network(self) -> Any:
+        """The Keras network, built when something needs it."""
+        return self.make_network()
 
     @property
     def num_parameters(self) -> int:
@@ -62,13 +78,21 @@ class FederatedModel:
 
 def federated(network: Any) -> FederatedModel:
     """The flat view of a built network with the weights that it has now."""
+    variables = network.trainable_variables
+    initial = np.concatenate([np.asarray(variable).reshape(-1) for variable in variables]).astype(np.float32)
+    return FederatedModel(
+        pieces=pieces_of([(str(variable.path), tuple(variable.shape)) for variable in variables]),
+        initial=initial,
+        outputs=int(network.output_shape[-1]),
+        make_network=lambda: network,
+    )
+
+
+def pieces_of(variables: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[Piece, ...]:
+    """The pieces of variables, given as (name, shape), one behind the other."""
     pieces: list[Piece] = []
     offset = 0
-    for variable in network.trainable_variables:
-        piece = Piece(name=str(variable.path), shape=tuple(variable.shape), offset=offset)
-        pieces.append(piece)
-        offset += piece.size
-    initial = np.concatenate([np.asarray(variable).reshape(-1) for variable in network.trainable_variables])
-    initial = initial.astype(np.float32)
-    initial.setflags(write=False)
-    return FederatedModel(network=network, pieces=tuple(pieces), initial=initial)
+    for name, shape in variables:
+        pieces.append(Piece(name=name, shape=shape, offset=offset))
+        offset += pieces[-1].size
+    return tuple(pieces)

@@ -14,6 +14,9 @@ from phy.config.coding import CRC_BITS, CodingConfig
 
 Coding = Literal["none"] | CodingConfig
 
+INTERLEAVER_SEED = 38212
+"""Key of the Philox generator that draws the permutation of a packet's coded bits, the same for every packet."""
+
 LDPC_MAX_RATE = Fraction(948, 1024)
 """Largest code rate of TS 38.212 5.4.2.1."""
 LDPC_SHORT_RATE = Fraction(8, 9)

@@ -86,13 +86,14 @@ def tapped_delay_line(
         num_antennas=num_antennas,
         delays_s=profile.delays * delay_spread_s,
         powers=profile.powers,
-        draw=_draw(profile, doppler_hz=doppler_hz, num_waves=num_waves, num_antennas=num_antennas),
+        draw=lambda key: _kernel(profile, doppler_hz, num_waves, num_antennas)(key),
         correlation=partial(clarke_correlation, doppler_hz=doppler_hz, los_power=profile.direct),
         moves=doppler_hz > 0.0,
     )
 
 
-def _draw(profile: Profile, *, doppler_hz: float, num_waves: int, num_antennas: int) -> Any:
+@lru_cache(maxsize=64)
+def _kernel(profile: Profile, doppler_hz: float, num_waves: int, num_antennas: int) -> Any:
     num_paths = len(profile.delays)
     amplitude = np.sqrt(profile.scattered / num_waves).astype(np.complex64)[None, None, :, None]
 
