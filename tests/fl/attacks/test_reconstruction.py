@@ -235,7 +235,12 @@ def test_every_upload_is_a_device_of_one_round_in_the_ledger(
 
 # --- one device's bits ------------------------------------------------------------------------------
 
-MODEL = FederatedModel(network=None, pieces=(Piece(name="w", shape=(37,), offset=0),), initial=np.zeros(37, np.float32))
+MODEL = FederatedModel(
+    pieces=(Piece(name="w", shape=(37,), offset=0),),
+    initial=np.zeros(37, np.float32),
+    outputs=1,
+    make_network=lambda: None,
+)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import pytest
 
 from fl.models.build import build_model
-from fl.models.federated import FederatedModel
+from fl.models.federated import FederatedModel, federated
 from fl.models.kinds.networks import ModelConfig
 from fl.models.network import keras_on_tensorflow
 from fl.tasks.base import LearningError
@@ -59,6 +60,22 @@ def test_another_process_starts_from_the_same_weights_whatever_its_keras_file_sa
         env=environment | {"KERAS_HOME": str(tmp_path)},
     )
     assert said.stdout == built("mcmahan-cnn").initial_weights().tobytes().hex()[:4000]
+
+
+@pytest.mark.parametrize("initial", ["keras", "pytorch"])
+@pytest.mark.parametrize(
+    ("image_shape", "classes", "seed"), [((8, 8, 1), 10, 0), ((32, 32, 3), 100, 7), ((3, 3, 1), 2, 2**40)]
+)
+def test_softmax_regression_is_keras_bit_for_bit_without_keras(
+    initial: Any, image_shape: tuple[int, ...], classes: int, seed: int
+) -> None:
+    model = build_model(
+        ModelConfig(name="linear", initial=initial), image_shape=image_shape, num_classes=classes, seed=seed, trial=3
+    )
+    assert model.is_softmax
+    theirs = federated(model.network)
+    assert np.array_equal(model.initial_weights(), theirs.initial_weights())
+    assert (model.pieces, model.outputs) == (theirs.pieces, theirs.outputs)
 
 
 def test_kernels_follow_glorot() -> None:
