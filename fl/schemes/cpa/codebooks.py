@@ -8,6 +8,7 @@ device drew. It is kept as a mask, the bit l of which says whether v_l = +1, and
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from math import comb
@@ -38,113 +39,141 @@ UNHEARD = 2
 """Stands for a bit that did not arrive."""
 
 _LARGEST_TABLE = 1 << 16
-_DITHER = np.uint32(1 << 31)
+_DITHER = 1 << 31
 
 Key = NDArray[np.uint32]
-Devices = NDArray[np.int64]
 
 
-def codeword_bits(
-    codebook: Codebook, levels: NDArray[np.unsignedinteger[Any]], *, key: Key, devices: Devices, stage: int
-) -> NDArray[np.uint8]:
-    """Which entries of the codewords are +1 at `levels` `[K, num_blocks]`: 0 or 1, uint8 `[K, num_blocks]`.
+@dataclass(frozen=True, kw_only=True)
+class Codewords:
+    """Codewords of one stage of some devices `[K]`, under the round's `key` `[2]`."""
 
-    `key` `[2]` is the round's key, `devices` `[K]` the devices' numbers. This is Lang et al. 2023 (10).
-    """
-    law, wanted, numbers = (
-        codeword_law(codebook, key=key, stage=stage),
-        read_only(levels.astype(np.uint16)),
-        _numbers(devices),
-    )
-    out = np.empty(levels.shape, np.uint8)
-    _spread(lambda first, last: fill_bits(law, wanted, numbers, out, first, last), len(numbers))
+    codebook: Codebook
+    key: Key
+    devices: NDArray[np.int64]
+    stage: int = 0
+
+    def bits(self, levels: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.uint8]:
+        """Which entries are +1 at `levels` `[K, num_blocks]`: 0 or 1, uint8; Lang et al. 2023 (10)."""
+        law, wanted, numbers = self._law(), read_only(levels.astype(np.uint16, copy=False)), self._numbers()
+        out = np.empty(levels.shape, np.uint8)
+        _spread(lambda first, last: fill_bits(law, wanted, numbers, out, first, last), len(numbers))
+        return out
+
+    def payload(
+        self, updates: NDArray[np.float32], *, quantizer: ScalarQuantizer, radius: NDArray[np.float32]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Packed `bits` `[K, ceil(M / 8)]` at the levels of updates `[K, M]` over `radius` `[M]`.
+
+        And whether all numbers of a device are finite, `[K]`: bits of others mean nothing.
+        """
+        law, values, radii, numbers = self._law(), read_only(updates), read_only(radius), self._numbers()
+        half, most = np.float32(law.num_points // 2), np.float32(law.num_points - 1)
+        grid = (np.float32(quantizer.spacing), half, most, quantizer.form == "coded")
+        out = np.empty((len(numbers), -(-updates.shape[1] // 8)), np.uint8)
+        beyond = np.empty(len(numbers), np.int64)
+        _spread(
+            lambda first, last: fill_payload(law, grid, values, radii, numbers, out, beyond, first, last), len(numbers)
+        )
+        return out, beyond == 0
+
+    def histogram(self, received: NDArray[np.uint8], *, worth: NDArray[np.float32]) -> NDArray[np.float64]:
+        """sum_k a_k b_ki v_ki over devices, `[n, num_blocks]` float64: the histogram of Lang et al. 2023 (13).
+
+        `received` `[K, num_blocks]` is 1 for b = +1, 0 for b = -1, `UNHEARD` for b = 0; `worth` `[K]` is a. Equal
+        worths are counted in whole numbers; others are added in single precision over the devices of one call: hand in
+        some hundred at once.
+        """
+        heard = received != UNHEARD
+        everybody = bool(heard.all())
+        less = np.array([worth.sum(dtype=np.float64) if everybody else 0.0])
+        out = np.zeros((self.codebook.num_points, received.shape[1]))
+        self._add_agreement((read_only(received), False), worth, step=len(worth), less=less, out=out)
+        if not everybody:
+            out -= _weighed(heard, worth)
+        return out
+
+    def add_histograms(
+        self, payload: NDArray[np.uint8], *, worth: NDArray[np.float32], step: int, out: NDArray[np.float64]
+    ) -> None:
+        """Add the `histogram` of every `step` devices to `out` `[n, num_blocks]`, bit for bit.
+
+        `payload` `[K, ceil(num_blocks / 8)]` holds packed bits, all of which arrived.
+        """
+        less = np.array([worth[at : at + step].sum(dtype=np.float64) for at in range(0, len(worth), step)])
+        self._add_agreement((read_only(payload), True), worth, step=step, less=less, out=out)
+
+    def entries(self, num_blocks: int) -> NDArray[np.int8]:
+        """The codewords themselves, +-1 `[K, num_blocks, n]`."""
+        masks = self._masks(num_blocks)
+        out = np.empty((*masks.shape[1:], self.codebook.num_points), np.int8)
+        for point in range(self.codebook.num_points):
+            word, place = divmod(point, MASK_BITS)
+            out[..., point] = 2 * ((masks[word] >> np.uint32(place)) & np.uint32(1)).astype(np.int8) - 1
+        return out
+
+    def _add_agreement(
+        self,
+        heard: tuple[NDArray[np.uint8], bool],
+        worth: NDArray[np.float32],
+        *,
+        step: int,
+        less: NDArray[np.float64],
+        out: NDArray[np.float64],
+    ) -> None:
+        """Add 2 sum_k a_k, over the devices whose bit arrived and equals entry l, less `less`, of every `step`."""
+        starts = np.arange(0, len(worth), step)
+        counted = np.minimum.reduceat(worth, starts) == np.maximum.reduceat(worth, starts)
+        groups = (read_only(worth), read_only(counted), read_only(less), step)
+        law, numbers = self._law(), self._numbers()
+        _spread(lambda first, last: agree(law, heard, groups, numbers, out, first, last), -(-out.shape[1] // SPAN))
+
+    def _masks(self, num_blocks: int) -> NDArray[np.uint32]:
+        """Masks `[num_words, K, num_blocks]`, entry l the bit l mod 32 of word l / 32."""
+        law, numbers = self._law(), self._numbers()
+        out = np.empty((-(-law.num_points // MASK_BITS), len(numbers), num_blocks), np.uint32)
+        _spread(lambda first, last: fill_masks(law, numbers, out, first, last), len(numbers))
+        return out
+
+    def _numbers(self) -> NDArray[np.uint32]:
+        return read_only(self.devices.astype(np.uint32))
+
+    def _law(self) -> Law:
+        """How the masks of one stage are drawn: by Threefry with counter (pair of blocks, device), 64 blocks apart.
+
+        The key is folded with (stage, draw).
+
+        - Balanced words that can be listed: draw 0 picks one of C by floor(word C / 2^32), uniform to within C 2^-32.
+        - Other balanced words: draw j decides entry j, +1 with probability (+1 left) / (entries left).
+        - Independent entries: draw i is the mask's word i.
+        """
+        n, balanced = self.codebook.num_points, self.codebook.balanced
+        listed = _listed(self.codebook) if balanced else None
+        if not balanced:
+            kind, draws = COINS, -(-n // MASK_BITS)
+        elif listed is not None:
+            kind, draws = LISTED, 1
+        else:
+            kind, draws = IN_TURN, n
+        numbers = np.arange(draws, dtype=np.uint32)
+        folded = np.stack(threefry((self.key[0], self.key[1]), (np.full_like(numbers, self.stage), numbers)), axis=1)
+        return Law(
+            kind=kind,
+            num_points=n,
+            num_plus=self.codebook.num_plus,
+            folded=read_only(folded),
+            listed=read_only(np.zeros(1, np.uint32) if listed is None else listed),
+        )
+
+
+def shared_uniforms(*, key: Key, devices: NDArray[np.int64], num_blocks: int, dimension: int) -> NDArray[np.float32]:
+    """Multiples of 2^-24 uniform on [0, 1), `[K, num_blocks, dimension]`, from the same seed, for the dither."""
+    out = np.empty((len(devices), num_blocks, dimension), np.float32)
+    coins = Codebook(num_points=MASK_BITS, balanced=False)
+    for axis in range(dimension):
+        words = Codewords(codebook=coins, key=key, devices=devices, stage=_DITHER + axis)._masks(num_blocks)[0]
+        out[..., axis] = (words >> np.uint32(8)) * np.float32(2.0**-24)
     return out
-
-
-def encode_scalar(
-    quantizer: ScalarQuantizer,
-    codebook: Codebook,
-    updates: NDArray[np.float32],
-    *,
-    radius: NDArray[np.float32],
-    key: Key,
-    devices: Devices,
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Packed `codeword_bits` `[K, ceil(M / 8)]` of stage 0 at the levels of updates `[K, M]` over `radius` `[M]`.
-
-    And whether all numbers of a device are finite, `[K]`: bits of others mean nothing.
-    """
-    law = codeword_law(codebook, key=key, stage=0)
-    values, radii, numbers = read_only(updates), read_only(radius), _numbers(devices)
-    half, most = np.float32(law.num_points // 2), np.float32(law.num_points - 1)
-    grid = (np.float32(quantizer.spacing), half, most, quantizer.form == "coded")
-    out = np.empty((len(numbers), -(-updates.shape[1] // 8)), np.uint8)
-    beyond = np.empty(len(numbers), np.int64)
-    _spread(lambda first, last: fill_payload(law, grid, values, radii, numbers, out, beyond, first, last), len(numbers))
-    return out, beyond == 0
-
-
-def signed_histogram(
-    codebook: Codebook,
-    received: NDArray[np.uint8],
-    *,
-    worth: NDArray[np.float32],
-    key: Key,
-    devices: Devices,
-    stage: int,
-) -> NDArray[np.float64]:
-    """sum_k a_k b_ki v_ki over devices, `[n, num_blocks]` float64: the histogram of Lang et al. 2023 (13).
-
-    `received` `[K, num_blocks]` is 1 for b = +1, 0 for b = -1, `UNHEARD` for b = 0; `worth` `[K]` is a. Equal worths
-    are counted in whole numbers; others are added in single precision over the devices of one call: hand in some
-    hundred at once.
-    """
-    law, heard = codeword_law(codebook, key=key, stage=stage), received != UNHEARD
-    everybody = bool(heard.all())
-    less = np.array([worth.sum(dtype=np.float64) if everybody else 0.0])
-    out = np.zeros((codebook.num_points, received.shape[1]))
-    _add_agreement(law, received, packed=False, worth=worth, step=len(worth), less=less, devices=devices, out=out)
-    if not everybody:
-        out -= _weighed(heard, worth)
-    return out
-
-
-def add_signed_histograms(
-    codebook: Codebook,
-    payload: NDArray[np.uint8],
-    *,
-    worth: NDArray[np.float32],
-    key: Key,
-    devices: Devices,
-    step: int,
-    out: NDArray[np.float64],
-) -> None:
-    """Add the `signed_histogram` of every `step` devices, stage 0, to `out` `[n, num_blocks]`, bit for bit.
-
-    `payload` `[K, ceil(num_blocks / 8)]` holds packed bits, all of which arrived.
-    """
-    law = codeword_law(codebook, key=key, stage=0)
-    less = np.array([worth[at : at + step].sum(dtype=np.float64) for at in range(0, len(worth), step)])
-    _add_agreement(law, payload, packed=True, worth=worth, step=step, less=less, devices=devices, out=out)
-
-
-def _add_agreement(
-    law: Law,
-    received: NDArray[np.uint8],
-    *,
-    packed: bool,
-    worth: NDArray[np.float32],
-    step: int,
-    less: NDArray[np.float64],
-    devices: Devices,
-    out: NDArray[np.float64],
-) -> None:
-    """Add 2 sum_k a_k, over the devices whose bit arrived and equals entry l, less `less`, of every `step` devices."""
-    starts = np.arange(0, len(worth), step)
-    counted = np.minimum.reduceat(worth, starts) == np.maximum.reduceat(worth, starts)
-    heard, groups = (read_only(received), packed), (read_only(worth), read_only(counted), read_only(less), step)
-    numbers = _numbers(devices)
-    _spread(lambda first, last: agree(law, heard, groups, numbers, out, first, last), -(-out.shape[1] // SPAN))
 
 
 def _weighed(chosen: NDArray[np.bool_], worth: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -156,63 +185,6 @@ def _weighed(chosen: NDArray[np.bool_], worth: NDArray[np.float32]) -> NDArray[n
     return np.asarray((chosen * worth[:, None]).sum(axis=0, dtype=np.float32), np.float64)
 
 
-def codewords(codebook: Codebook, *, key: Key, devices: Devices, num_blocks: int, stage: int) -> NDArray[np.int8]:
-    """The codewords themselves, +-1 `[K, num_blocks, n]`."""
-    masks = _draw_masks(codeword_law(codebook, key=key, stage=stage), devices=devices, num_blocks=num_blocks)
-    out = np.empty((len(devices), num_blocks, codebook.num_points), np.int8)
-    for point in range(codebook.num_points):
-        word, place = divmod(point, MASK_BITS)
-        out[..., point] = 2 * ((masks[word] >> np.uint32(place)) & np.uint32(1)).astype(np.int8) - 1
-    return out
-
-
-def shared_uniforms(*, key: Key, devices: Devices, num_blocks: int, dimension: int) -> NDArray[np.float32]:
-    """Multiples of 2^-24 uniform on [0, 1), `[K, num_blocks, dimension]`, from the same seed, for the dither."""
-    out = np.empty((len(devices), num_blocks, dimension), np.float32)
-    coins = Codebook(num_points=MASK_BITS, balanced=False)
-    for axis in range(dimension):
-        law = codeword_law(coins, key=key, stage=int(_DITHER) + axis)
-        words = _draw_masks(law, devices=devices, num_blocks=num_blocks)[0]
-        out[..., axis] = (words >> np.uint32(8)) * np.float32(2.0**-24)
-    return out
-
-
-def _draw_masks(law: Law, *, devices: Devices, num_blocks: int) -> NDArray[np.uint32]:
-    """Masks `[num_words, K, num_blocks]`, entry l the bit l mod 32 of word l / 32."""
-    numbers = _numbers(devices)
-    out = np.empty((-(-law.num_points // MASK_BITS), len(numbers), num_blocks), np.uint32)
-    _spread(lambda first, last: fill_masks(law, numbers, out, first, last), len(numbers))
-    return out
-
-
-def codeword_law(codebook: Codebook, *, key: Key, stage: int) -> Law:
-    """How the masks of one stage are drawn: by Threefry with counter (pair of blocks, device), 64 blocks apart.
-
-    The key is folded with (stage, draw).
-
-    - Balanced words that can be listed: draw 0 picks one of C by floor(word C / 2^32), uniform to within C 2^-32.
-    - Other balanced words: draw j decides entry j, +1 with probability (+1 left) / (entries left).
-    - Independent entries: draw i is the mask's word i.
-    """
-    n = codebook.num_points
-    listed = _listed(codebook) if codebook.balanced else None
-    if not codebook.balanced:
-        kind, draws = COINS, -(-n // MASK_BITS)
-    elif listed is not None:
-        kind, draws = LISTED, 1
-    else:
-        kind, draws = IN_TURN, n
-    numbers = np.arange(draws, dtype=np.uint32)
-    folded = np.stack(threefry((key[0], key[1]), (np.full_like(numbers, stage), numbers)), axis=1)
-    return Law(
-        kind=kind,
-        num_points=n,
-        num_plus=codebook.num_plus,
-        folded=read_only(folded),
-        listed=read_only(np.zeros(1, np.uint32) if listed is None else listed),
-    )
-
-
 @lru_cache(maxsize=8)
 def _listed(codebook: Codebook) -> NDArray[np.uint32] | None:
     """Masks of all balanced words, or None if they are too many to list."""
@@ -220,10 +192,6 @@ def _listed(codebook: Codebook) -> NDArray[np.uint32] | None:
     if n > MASK_BITS or comb(n, plus) >= _LARGEST_TABLE:
         return None
     return np.array([sum(1 << point for point in word) for word in combinations(range(n), plus)], np.uint32)
-
-
-def _numbers(devices: Devices) -> NDArray[np.uint32]:
-    return read_only(devices.astype(np.uint32))
 
 
 def _spread(run: Callable[[int, int], None], num_tasks: int) -> None:

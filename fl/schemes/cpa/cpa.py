@@ -15,15 +15,7 @@ from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Gathering, Known, Senders, checked_updates, joined_parts, refuse_infinite
 from fl.schemes.coders.quantizers import Quantizer, ScalarQuantizer, Vectors
 from fl.schemes.coders.stochastic_bits import received_signs
-from fl.schemes.cpa.codebooks import (
-    UNHEARD,
-    add_signed_histograms,
-    codeword_bits,
-    codewords,
-    encode_scalar,
-    shared_uniforms,
-    signed_histogram,
-)
+from fl.schemes.cpa.codebooks import UNHEARD, Codewords, shared_uniforms
 from fl.schemes.cpa.cpa_theory import Codebook, anonymity, decode_scale, gain
 from fl.schemes.cpa.radius import FIRST_SCALE, next_scales
 from phy.fading.block_taps import UplinkContext
@@ -94,7 +86,8 @@ class Cpa(Coder):
     ) -> NDArray[np.uint8]:
         key, first = context.keys(Purpose.CODEBOOK)[0], self.quantizers[0]
         if isinstance(first, ScalarQuantizer) and len(self.quantizers) == 1 and not self.config.dither:
-            packed, finite = encode_scalar(first, self.codebook, updates, radius=self.radius, key=key, devices=devices)
+            words = self.codewords(key=key, devices=devices)
+            packed, finite = words.payload(updates, quantizer=first, radius=self.radius)
             refuse_infinite(finite, devices=devices)
             return packed[None]
         updates = checked_updates(updates, devices=devices, num_values=self.num_values)
@@ -103,7 +96,7 @@ class Cpa(Coder):
             rows = slice(at, at + self.rows_at_once)
             levels = self.levels(updates[rows], key=key, devices=devices[rows])
             bits = [
-                codeword_bits(self.codebook, one, key=key, devices=devices[rows], stage=stage)
+                self.codewords(key=key, devices=devices[rows], stage=stage).bits(one)
                 for stage, one in enumerate(levels)
             ]
             payload[0, rows] = np.packbits(np.concatenate(bits, axis=1), axis=1)
@@ -123,6 +116,10 @@ class Cpa(Coder):
             yield levels
             if quantizer is not self.quantizers[-1]:
                 rest -= np.take(quantizer.points.astype(np.float32), levels, axis=0)
+
+    def codewords(self, *, key: NDArray[np.uint32], devices: NDArray[np.int64], stage: int = 0) -> Codewords:
+        """Codewords of some devices in one stage."""
+        return Codewords(codebook=self.codebook, key=key, devices=devices, stage=stage)
 
     def dither(self, *, key: NDArray[np.uint32], devices: NDArray[np.int64]) -> Vectors:
         """Dither of some devices, `[K, num_blocks, L]`."""
@@ -144,7 +141,7 @@ class Cpa(Coder):
         total = np.zeros((len(devices), blocks, self.dimension))
         for stage, quantizer in enumerate(self.quantizers):
             mine = slice(stage * blocks, (stage + 1) * blocks)
-            words = codewords(self.codebook, key=key, devices=devices, num_blocks=blocks, stage=stage)
+            words = self.codewords(key=key, devices=devices, stage=stage).entries(blocks)
             bins = self.decode_scale * signs[:, mine, None] * words
             if self.config.decode == "unbiased":
                 bins -= self.decode_scale * self.codebook.correlation
@@ -258,15 +255,8 @@ class CpaGathering(Gathering):
         known = None if known is None or known.all() else known
         together = known is None and len(cpa.quantizers) == 1 and not cpa.config.dither
         if together:
-            add_signed_histograms(
-                cpa.codebook,
-                payload,
-                worth=self._worth[first:last],
-                key=self._key,
-                devices=self._senders.devices[first:last],
-                step=step,
-                out=self._bins[0],
-            )
+            words = cpa.codewords(key=self._key, devices=self._senders.devices[first:last])
+            words.add_histograms(payload, worth=self._worth[first:last], step=step, out=self._bins[0])
         for at in range(0, len(payload), step):
             rows, mine = slice(at, at + step), slice(first + at, min(first + at + step, last))
             if together:
@@ -287,9 +277,8 @@ class CpaGathering(Gathering):
             self._heard += (share @ known).reshape(stages, blocks)
         for stage in range(stages):
             received = bits[:, stage * blocks : (stage + 1) * blocks]
-            self._bins[stage] += signed_histogram(
-                cpa.codebook, received, worth=self._worth[mine], key=self._key, devices=devices, stage=stage
-            )
+            words = cpa.codewords(key=self._key, devices=devices, stage=stage)
+            self._bins[stage] += words.histogram(received, worth=self._worth[mine])
         if cpa.config.dither:
             drawn = cpa.dither(key=self._key, devices=devices)
             here = np.broadcast_to(share[:, None], drawn.shape[:2])

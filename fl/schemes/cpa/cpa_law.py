@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fl.audit.law import Law, Received, Scores, claim
 from fl.config.scheme import flip_target
-from fl.schemes.cpa.codebooks import codewords
 from phy.numerics.random import Purpose
 from privacy.config import BudgetConfig
 from privacy.events.claims import Claim
@@ -42,7 +41,7 @@ class CpaLaw(Law):
         rate = max(flip_target(self.epsilon) or 0.0, _LEAST_RATE)
         parts = []
         for stage in range(len(cpa.quantizers)):
-            words = codewords(cpa.codebook, key=key, devices=devices, num_blocks=cpa.num_blocks, stage=stage)
+            words = cpa.codewords(key=key, devices=devices, stage=stage).entries(cpa.num_blocks)
             null, other = (
                 np.take_along_axis(words, levels[world][stage][..., None].astype(np.int64), axis=2)[..., 0]
                 for world in (0, 1)

@@ -10,15 +10,7 @@ from oracles import loop_cpa
 
 from fl.schemes.coders.quantizers import ScalarQuantizer
 from fl.schemes.cpa import codebooks
-from fl.schemes.cpa.codebooks import (
-    UNHEARD,
-    add_signed_histograms,
-    codeword_bits,
-    codewords,
-    encode_scalar,
-    shared_uniforms,
-    signed_histogram,
-)
+from fl.schemes.cpa.codebooks import UNHEARD, Codewords, shared_uniforms
 from fl.schemes.cpa.cpa_theory import Codebook
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
@@ -34,12 +26,15 @@ def key(*, round_index: int = 0, seed: int = 5) -> np.ndarray:
     return UplinkContext(seed=seed, trials=(1,), round_index=round_index).keys(Purpose.CODEBOOK)[0]
 
 
+def words_of(codebook: Codebook, *, devices: np.ndarray = DEVICES, stage: int = 0) -> Codewords:
+    return Codewords(codebook=codebook, key=key(), devices=devices, stage=stage)
+
+
 def draw(
     codebook: Codebook, *, num_blocks: int = 2000, round_index: int = 0, stage: int = 0, seed: int = 5
 ) -> np.ndarray:
-    return codewords(
-        codebook, key=key(round_index=round_index, seed=seed), devices=DEVICES, num_blocks=num_blocks, stage=stage
-    )
+    drawn = Codewords(codebook=codebook, key=key(round_index=round_index, seed=seed), devices=DEVICES, stage=stage)
+    return drawn.entries(num_blocks)
 
 
 @pytest.mark.parametrize("codebook", EVERY, ids=str)
@@ -88,11 +83,11 @@ def test_device_and_server_draw_the_same_words_whoever_else_is_in_the_list() -> 
     codebook = Codebook(num_points=3)
     rng = np.random.default_rng(0)
     levels = rng.integers(0, 3, (3, 500)).astype(np.uint16)
-    sent = codeword_bits(codebook, levels, key=key(), devices=DEVICES, stage=1)
+    sent = words_of(codebook, stage=1).bits(levels)
     for row in range(3):
-        alone = codewords(codebook, key=key(), devices=DEVICES[row : row + 1], num_blocks=2000, stage=1)[0, :500]
+        alone = words_of(codebook, devices=DEVICES[row : row + 1], stage=1).entries(2000)[0, :500]
         np.testing.assert_array_equal(2 * sent[row].astype(int) - 1, alone[np.arange(500), levels[row]])
-    shuffled = codeword_bits(codebook, levels[::-1], key=key(), devices=DEVICES[::-1], stage=1)
+    shuffled = words_of(codebook, devices=DEVICES[::-1], stage=1).bits(levels[::-1])
     np.testing.assert_array_equal(shuffled, sent[::-1])
 
 
@@ -119,7 +114,7 @@ def test_the_histogram_is_the_sum_over_written_out_words(codebook: Codebook) -> 
     rng = np.random.default_rng(4)
     received = rng.integers(0, 3, (3, 2000)).astype(np.uint8)
     worth = rng.normal(size=3).astype(np.float32)
-    found = signed_histogram(codebook, received, worth=worth, key=key(), devices=DEVICES, stage=2)
+    found = words_of(codebook, stage=2).histogram(received, worth=worth)
     sign = np.select([received == 1, received == 0], [1.0, -1.0], 0.0)
     assert np.any(received == UNHEARD)
     expected = np.einsum("k,kb,kbn->nb", worth.astype(float), sign, draw(codebook, stage=2).astype(float))
@@ -131,13 +126,11 @@ def test_the_histogram_is_the_sum_over_written_out_words(codebook: Codebook) -> 
 def test_devices_of_equal_worth_are_counted_however_many_there_are(num_points: int, unheard: bool) -> None:
     codebook, devices = Codebook(num_points=num_points), np.arange(600)
     received = np.random.default_rng(6).integers(0, 2 + unheard, (600, 130)).astype(np.uint8)
-    found = signed_histogram(
-        codebook, received, worth=np.full(600, 0.25, np.float32), key=key(), devices=devices, stage=0
-    )
-    words = codewords(codebook, key=key(), devices=devices, num_blocks=130, stage=0).astype(int)
+    drawn = words_of(codebook, devices=devices)
+    found = drawn.histogram(received, worth=np.full(600, 0.25, np.float32))
     sign = np.select([received == 1, received == 0], [1, -1], 0)
     # Quarters of whole numbers: no rounding anywhere.
-    np.testing.assert_array_equal(found, 0.25 * np.einsum("kb,kbn->nb", sign, words))
+    np.testing.assert_array_equal(found, 0.25 * np.einsum("kb,kbn->nb", sign, drawn.entries(130).astype(int)))
 
 
 @pytest.mark.parametrize("num_points", [3, 65])
@@ -148,8 +141,7 @@ def test_words_and_sums_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch
     worth = rng.normal(size=3).astype(np.float32)
 
     def both() -> tuple[np.ndarray, np.ndarray]:
-        given = {"key": key(), "devices": DEVICES, "stage": 0}
-        return codeword_bits(codebook, levels, **given), signed_histogram(codebook, received, worth=worth, **given)
+        return words_of(codebook).bits(levels), words_of(codebook).histogram(received, worth=worth)
 
     found = {}
     for threads in (1, 2, 3):
@@ -170,8 +162,8 @@ def test_one_pass_from_updates_to_payload_is_quantising_drawing_and_packing() ->
         # Where levels meet: halves of a spacing, to the last bit on either side.
         updates[1, 4:900] = np.nextafter(radius[4:900] * np.float32(quantizer.spacing / 2), rng.choice([-1, 1], 896))
         levels = quantizer.indices((updates / radius)[..., None])
-        bits = codeword_bits(codebook, levels, key=key(), devices=DEVICES, stage=0)
-        found, finite = encode_scalar(quantizer, codebook, updates, radius=radius, key=key(), devices=DEVICES)
+        bits = words_of(codebook).bits(levels)
+        found, finite = words_of(codebook).payload(updates, quantizer=quantizer, radius=radius)
         np.testing.assert_array_equal(found, np.packbits(bits, axis=1))
         assert finite.all()
 
@@ -180,8 +172,8 @@ def test_one_pass_from_updates_to_payload_is_quantising_drawing_and_packing() ->
 def test_one_pass_tells_whose_numbers_are_not_finite(number: float) -> None:
     quantizer, updates = ScalarQuantizer(gamma=1.0, rate_bits=1, form="coded"), np.zeros((3, 1301), np.float32)
     updates[1, 1300] = number
-    given = {"radius": np.ones(1301, np.float32), "key": key(), "devices": DEVICES}
-    assert encode_scalar(quantizer, Codebook(num_points=3), updates, **given)[1].tolist() == [True, False, True]
+    _, finite = words_of(Codebook(num_points=3)).payload(updates, quantizer=quantizer, radius=np.ones(1301, np.float32))
+    assert finite.tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize("num_points", [3, 9, 33])
@@ -193,9 +185,9 @@ def test_sums_over_packed_bits_are_those_over_bytes_group_by_group(num_points: i
     expected, found = (np.full((num_points, 1301), 0.5) for _ in range(2))
     for first in range(0, 300, 128):
         some = slice(first, first + 128)
-        expected += signed_histogram(codebook, bits[some], worth=worth[some], key=key(), devices=devices[some], stage=0)
+        expected += words_of(codebook, devices=devices[some]).histogram(bits[some], worth=worth[some])
     packed = np.packbits(bits, axis=1)
-    add_signed_histograms(codebook, packed, worth=worth, key=key(), devices=devices, step=128, out=found)
+    words_of(codebook, devices=devices).add_histograms(packed, worth=worth, step=128, out=found)
     np.testing.assert_array_equal(found, expected)
 
 
