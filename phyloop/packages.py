@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,14 +12,20 @@ _MARK = b"phyloop"
 
 
 def refuse_overwritten() -> None:
-    """Raise ImportError unless each of our packages lies beside this one and has our `__init__.py`; imports none."""
+    """Raise ImportError unless each of our packages lies beside this one and has our `__init__.py`; imports none.
+
+    The command ends with the sentence instead.
+    """
     beside = Path(__file__).resolve().parents[1]
     for name in OURS:
         spec = find_spec(name)
         found = Path(spec.origin).resolve() if spec is not None and spec.origin else None
         if found is None or found.parents[1] != beside or _MARK not in found.read_bytes():
             where = f"belongs to another distribution ({found.parent})" if found is not None else "is missing"
-            raise ImportError(
+            sentence = (
                 f"phyloop cannot start: its package {name!r} {where}; uninstall that distribution, then reinstall "
                 "phyloop, or install phyloop into an environment of its own."
             )
+            if Path(sys.argv[0]).name in ("phyloop", "-m"):
+                sys.exit(sentence)  # the command shows no traceback
+            raise ImportError(sentence)

@@ -167,18 +167,24 @@ class Run:
     def _frame(self, table: str) -> pd.DataFrame:
         """One table of all stored trials, in the order of the plan."""
         paths, keys = self.study.plan.swept_paths, KEYS[table]
-        settings = self._settings
-        parts = []
+        parts: list[dict[str, NDArray[Any]]] = []
+        points: list[int] = []
         with Store.open_existing(self.folder) as store:
             for point, ids in enumerate(self.study.task_ids):
                 for trials, arrays in _batches(store, ids, table):
                     shape = next(iter(arrays.values())).shape
                     index = np.indices(shape[: len(keys)]).reshape(len(keys), -1)
-                    columns: dict[str, Any] = {path: settings[path][point] for path in paths}
-                    columns |= {"trial": np.asarray(trials)[index[0]]} | dict(zip(keys[1:], index[1:], strict=True))
-                    columns |= {name: array.reshape(-1) for name, array in arrays.items()}
-                    parts.append(pd.DataFrame(columns))
-        frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*paths, *keys])
+                    places = {"trial": np.asarray(trials)[index[0]]} | dict(zip(keys[1:], index[1:], strict=True))
+                    parts.append(places | {name: array.reshape(-1) for name, array in arrays.items()})
+                    points.append(point)
+        rows = [len(part["trial"]) for part in parts]
+        of_row = np.repeat(np.array(points, int), rows)
+        columns: dict[str, Any] = {path: pd.Series(self._settings[path]).take(of_row).array for path in paths}
+        for name in dict.fromkeys([*keys, *(name for part in parts for name in part)]):
+            missing = (np.full(count, np.nan) for count in rows)
+            found = [part.get(name, empty) for part, empty in zip(parts, missing, strict=True)]
+            columns[name] = np.concatenate(found) if found else []
+        frame = pd.DataFrame(columns)
         for name in CODED.keys() & set(frame.columns):
             codes = frame[name].fillna(-1).astype(int)
             frame[name] = pd.Categorical.from_codes(codes.to_list(), categories=list(CODED[name]))
@@ -272,6 +278,7 @@ class Run:
         """
         from matplotlib import pyplot
 
+        pyplot.draw_if_interactive()  # loads the backend outside of the style, which restores settings at its end
         return draw(self._drawing_of(y, x=x, series=series, where=where, **style), new=pyplot.figure).axes[0]
 
     def figures(self) -> list[Figure]:

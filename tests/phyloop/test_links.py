@@ -1,0 +1,102 @@
+"""Bits and amplitudes over a link from Python are those of the link that learning compiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import phyloop
+from phy.compile import compile_air, compile_digital
+from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
+
+SETTINGS = {"channel": {"fading": "rayleigh", "coherence": "packet"}, "power": {"policy": "fixed", "snr_max_db": 8}}
+BITS = np.random.default_rng(3).integers(0, 2, (4, 1003), dtype=np.uint8)
+
+
+def test_bits_are_those_of_the_compiled_link() -> None:
+    link = phyloop.Link(modulation="16qam", packet_size_bytes=25, num_devices=4, num_bits=1003, **SETTINGS)
+    received = link.send(BITS, seed=5, round=2, trial=7)
+    compiled = compile_digital(link.config, num_devices=4, num_bits=1003)
+    payload = np.packbits(BITS, axis=1)
+    expected = compiled.send(payload[None], context=UplinkContext(seed=5, trials=(7,), round_index=2), caps={})
+    assert np.array_equal(np.packbits(received.bits, axis=1), expected.payload[0])
+    assert np.array_equal(received.bit_errors, (received.bits != BITS).sum(axis=1))
+    assert received.ber is not None
+    assert received.ber.errors == received.bit_errors.sum() > 0
+    assert np.array_equal(received.airtime_s, expected.counts.airtime_s[0])
+    assert np.array_equal(link.send(payload, seed=5, round=2, trial=7).bits, expected.payload[0])
+
+
+def test_a_single_device_needs_no_first_axis() -> None:
+    link = phyloop.Link(num_bits=1003, **SETTINGS)
+    assert link.send(BITS[0].astype(bool)).bits.shape == (1003,)
+    assert link.send(np.packbits(BITS[0])).bits.shape == (126,)
+
+
+@pytest.mark.parametrize(
+    "bits", [BITS[:2], BITS[:, :1000], 2 * BITS, np.packbits(BITS, axis=1).astype(int), BITS[0]], ids=range(5)
+)
+def test_other_arrays_are_refused(bits: np.ndarray) -> None:
+    link = phyloop.Link(num_devices=4, num_bits=1003)
+    with pytest.raises(phyloop.LinkError, match=r"send 0 and 1 of shape \(4, 1003\)"):
+        link.send(bits)
+
+
+def test_lost_packets_are_told() -> None:
+    settings = {**SETTINGS, "packets": {"policy": "drop"}, "packet_size_bytes": 10, "engine": "fused"}
+    received = phyloop.Link(modulation="64qam", num_devices=4, num_bits=1003, **settings).send(BITS, seed=1)
+    assert received.delivered is not None
+    assert received.delivered.shape == (4, 13)
+    assert not received.delivered.all()
+    lost = np.repeat(~received.delivered, 80, axis=1)[:, :1003]
+    assert not received.bits[lost].any()
+
+
+def test_an_error_free_link_has_no_error_rate() -> None:
+    received = phyloop.Link(error_model="error_free", num_devices=4, num_bits=1003).send(BITS)
+    assert np.array_equal(received.bits, BITS)
+    assert received.ber is None
+
+
+def test_all_wrong_settings_are_told_at_once() -> None:
+    with pytest.raises(phyloop.ScenarioError) as wrong:
+        phyloop.Link(modulation="17qam", packet_size_bytes=0, num_bits=8)
+    assert [error.key for error in wrong.value.errors] == ["link.modulation", "link.packet_size_bytes"]
+
+
+def test_settings_that_exclude_each_other_are_refused() -> None:
+    with pytest.raises(phyloop.ScenarioError, match="spreads every symbol over several delays"):
+        phyloop.Link(channel={"model": "tdl-a"}, num_bits=8)
+
+
+def test_a_link_comes_from_a_file_a_configuration_or_keys(tmp_path: Path) -> None:
+    file = tmp_path / "link.yaml"
+    file.write_text("name: mine\nlink: {modulation: 64qam, power: {snr_max_db: 3}}\n")
+    keys = {"modulation": "64qam", "power": {"snr_max_db": 3}}
+    made = [phyloop.Link(one, num_bits=60).config for one in (file, keys, LinkConfig.model_validate(keys))]
+    assert made[0] == made[1] == made[2]
+    assert phyloop.Link(file, modulation="bpsk", num_bits=60).config.modulation == "bpsk"
+    assert phyloop.Link({"mcs": 5}, num_bits=60).config.modulation == "qpsk"
+
+
+def test_amplitudes_are_those_of_the_compiled_air() -> None:
+    amplitudes = np.random.default_rng(1).uniform(-2, 2, (4, 50)) * 1j
+    air = phyloop.Air(num_devices=4, num_symbols=50, max_amplitude=2.0, channel={"fading": "rayleigh"})
+    result = air.superpose(amplitudes, seed=4, round=1)
+    compiled = compile_air(air.config, num_devices=4, num_symbols=50, payload_bound=2.0)
+    expected = compiled.superpose(amplitudes[None], context=UplinkContext(seed=4, trials=(0,), round_index=1), caps={})
+    assert np.array_equal(result.received, expected.received[0])
+    assert np.allclose(result.sum * result.amplitude, result.received)
+    assert result.airtime_s is not None
+    assert result.airtime_s.shape == (4,)
+    noiseless = phyloop.Air(num_devices=4, num_symbols=50, max_amplitude=2.0, error_model="error_free")
+    assert np.allclose(noiseless.superpose(amplitudes).sum, amplitudes.sum(axis=0))
+
+
+def test_an_amplitude_above_the_bound_is_refused() -> None:
+    air = phyloop.Air(num_devices=2, num_symbols=3)
+    with pytest.raises(phyloop.LinkError, match=r"magnitude 1\.5, max_amplitude is 1"):
+        air.superpose(np.full((2, 3), 1.5))

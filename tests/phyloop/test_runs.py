@@ -1,0 +1,194 @@
+"""Runs from Python: the same folders and numbers as those of the command."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from learning_run import export_run, run_scenario
+
+import phyloop
+from phyloop.progress import shown
+from scenarios.engine.study import Progress
+from scenarios.files.plain_files import RESOLVED
+
+ROOT = Path(__file__).parents[2]
+SMALL = {
+    "name": "small",
+    "seed": 7,
+    "trials": 2,
+    "link": {"channel": {"gain": 0.04}},
+    "learning": {
+        "task": {"name": "gaussian-linear", "num_samples": 60, "dimension": 3},
+        "num_devices": 4,
+        "rounds": 20,
+        "burn_in": 10,
+        "step_size": 1e-3,
+        "lmc_cap": "none",
+    },
+    "privacy": {"epsilon": 5, "delta": 0.01},
+    "sweep": {"learning.scheme": ["analog", "digital-orthogonal"], "link.power.snr_max_db": np.array([0, 10])},
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> phyloop.Run:
+    return phyloop.run(SMALL, out=tmp_path_factory.mktemp("runs") / "small", progress=False)
+
+
+def test_tables_are_those_of_the_csv_files(run: phyloop.Run, tmp_path: Path) -> None:
+    export_run(run.folder, tmp_path)
+    loaded = phyloop.load(run.folder)
+    assert not list(run.folder.glob("**/*.csv"))
+    for name in ("metrics", "rounds", "devices", "privacy"):
+        long = pd.read_csv(tmp_path / f"{name}.csv")
+        keys = [*run.study.plan.swept_paths, *("trial", "round", "device")]
+        keys = [key for key in keys if key in long]
+        wide = getattr(loaded, name)
+        for metric, values in long.groupby("metric"):
+            expected = values["text"] if metric == "active_cap" else values["value"]
+            both = values[keys].assign(expected=expected).merge(wide[[*keys, metric]], on=keys, validate="one_to_one")
+            assert len(both) == len(values)
+            assert (both["expected"] == both[metric]).all() or np.allclose(
+                both["expected"].astype(float), both[metric].astype(float), rtol=0, atol=0, equal_nan=True
+            )
+    link = pd.read_csv(tmp_path / "link.csv").dropna(axis="columns", how="all")
+    pd.testing.assert_frame_equal(loaded.link[link.columns], link, check_dtype=False)
+
+
+def test_the_command_goes_on_with_the_folder(run: phyloop.Run, tmp_path: Path) -> None:
+    scenario = tmp_path / "small.yaml"
+    scenario.write_text((run.folder / RESOLVED).read_text())
+    before = run.metrics
+    assert run_scenario(str(scenario), out=run.folder, trials=3) == 0
+    more = phyloop.load(run.folder)
+    assert (run.planned, more.planned, more.done) == (8, 12, 12)
+    again = more.metrics[more.metrics["trial"] < 2].reset_index(drop=True)
+    pd.testing.assert_frame_equal(again, before)
+
+
+def test_a_curve_is_that_of_the_figure(run: phyloop.Run) -> None:
+    axes = run.plot("mse", x="link.power.snr_max_db", series="learning.scheme")
+    curve = run.curve("mse", x="link.power.snr_max_db", series="learning.scheme")
+    drawn = np.concatenate([line.get_ydata() for line in axes.get_lines() if len(line.get_xdata()) > 1])
+    assert np.array_equal(np.sort(drawn), np.sort(curve["mean"].to_numpy()))
+    means = run.metrics.groupby(["learning.scheme", "link.power.snr_max_db"], sort=False)["mse"].mean()
+    assert np.allclose(curve["mean"], means)
+    assert "<table" in run._repr_html_()
+
+
+@pytest.mark.parametrize("wrong", [{"y": "msee"}, {"x": "link.powre"}, {"series": "colour"}, {"y_scale": "cubic"}])
+def test_a_wrong_curve_is_refused(run: phyloop.Run, wrong: dict[str, str]) -> None:
+    with pytest.raises(phyloop.ScenarioError, match=f"report.figures\\[0\\].{next(iter(wrong))}"):
+        run.plot(**{"y": "mse", "x": "link.power.snr_max_db", **wrong})
+
+
+def test_privacy_of_a_run_is_that_of_its_ledgers(run: phyloop.Run) -> None:
+    claims = phyloop.epsilon(run, accountants=["basic"], everything=True)
+    of_round = claims[(claims["scope"] == "round") & claims["channel_credited"] & (claims["accountant"] == "paper")]
+    assert of_round["epsilon"].between(0, 5.0 + 1e-9).all()
+    with pytest.raises(phyloop.ScenarioError, match="--accountant mine is not known"):
+        phyloop.epsilon(run, accountants=["mine"])
+
+
+def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
+    study = {"name": "ber", "link": {"modulation": "bpsk"}, "measure": {"values": [0], "stop": {"max_bits": 1000}}}
+    table = phyloop.link_study(study, out=tmp_path / "ber", progress=False)
+    assert table["bit_errors"].tolist() == phyloop.link_study(study, out=tmp_path / "ber")["bit_errors"].tolist()
+    with pytest.raises(phyloop.ScenarioError, match="holds results of phyloop link"):
+        phyloop.load(tmp_path / "ber")
+    with pytest.raises(phyloop.ScenarioError, match="holds no results"):
+        phyloop.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "problem"),
+    [
+        ({"learning": {"rounds": {1, 2}}}, "must be a whole number"),
+        ({"learning": {"rounds": object()}}, "no plain data"),
+        ({"learning": {"rounds": None}}, "the key has no value"),
+        ({"base": "nothing"}, "neither a file beside this one nor a scenario of the library"),
+        ("nothing", "no scenario of the library"),
+    ],
+)
+def test_a_wrong_scenario_is_an_error_of_the_check_and_of_the_run(scenario: object, problem: str) -> None:
+    checked = phyloop.check(scenario)
+    assert not checked.ok
+    assert problem in str(checked)
+    with pytest.raises(phyloop.ScenarioError, match=problem):
+        phyloop.run(scenario)
+
+
+def test_errors_of_all_parts_of_a_scenario_are_told_at_once() -> None:
+    figures = [{"x": "round", "y": "nothing"}, {"x": "nowhere", "y": "mse"}]
+    sweep = {"learning.scheme": ["analog"], "link.power.snr_max_db": [0, 999]}
+    checked = phyloop.check(SMALL, set={"report": {"figures": figures}, "sweep": sweep}, memory_limit="1MB")
+    keys = [error.key for error in checked.errors]
+    assert keys == ["report.figures[0].y", "report.figures[1].x", "link.power.snr_max_db"]
+    assert "needs about" in str(phyloop.check(SMALL, memory_limit="1MB"))
+
+
+def test_a_bar_in_a_notebook_shows_the_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    handle = SimpleNamespace(update=lambda html: drawn.append(html.data))
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    monkeypatch.setattr("IPython.display.display", lambda html, **_: drawn.append(html.data) or handle)
+    with shown(SimpleNamespace(ids=range(4), done_words="tasks stored"), quiet=False) as progress:  # type: ignore[arg-type]
+        assert isinstance(progress, Progress)
+        progress.start(10)
+        progress.stored(4)
+    assert drawn[0].endswith("0 of 4 tasks stored")
+    assert drawn[-1] == "<progress max=1 value=1.000></progress> 4 of 4 tasks stored"
+
+
+INTERRUPTED = """
+import phyloop, signal
+before = signal.getsignal(signal.SIGINT)
+try:
+    phyloop.run("flmc-snr", trials=30, out={out!r})
+except KeyboardInterrupt as stop:
+    assert signal.getsignal(signal.SIGINT) is before
+    print("stopped:", *stop.__notes__)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command = [sys.executable, "-c", INTERRUPTED.format(out=str(out))]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not stored(out) and process.poll() is None:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    told, errors = process.communicate(timeout=120)
+    assert f"stopped: Everything finished is kept in {out}: the same call goes on." in told, errors
+    left = phyloop.load(out)
+    assert 0 < left.done < left.planned
+    settings = {"learning.scheme": ["analog"], "learning.step_size": [1.28e-4]}
+    done = left.metrics
+    some = phyloop.run("flmc-snr", trials=1, set={"sweep": settings}, out=out)
+    assert some.done == 1
+    assert len(done) == left.done
+
+
+def stored(folder: Path) -> int:
+    try:
+        return phyloop.load(folder).done
+    except phyloop.ScenarioError:
+        return 0
+
+
+def test_a_run_tells_its_progress_only_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", told := io.StringIO())
+    phyloop.run(SMALL, trials=1, set={"sweep": {}}, out=tmp_path / "quiet", progress=False)
+    assert told.getvalue() == ""
