@@ -128,8 +128,11 @@ def _label(config: FigureConfig, paths: Sequence[str], point: Point, part: str, 
     if alone and applies(config.x, point):  # a line beside a curve of the same series
         parts.append(_said(config.x, point))
     label = ", ".join(dict.fromkeys(filter(None, (*parts, part))))
+    if label or applies(config.x, point):
+        return label
     # Without this no series tells what such a line is.
-    return label or ("" if applies(config.x, point) else _what_is_learnt(point))
+    key = point.scenario.learning.named_by
+    return setting_label(f"learning.{key}", getattr(point.scenario.learning, key))
 
 
 def is_shown(config: FigureConfig, point: Point) -> bool:
@@ -145,11 +148,6 @@ def _said(path: str, point: Point) -> str:
     if value is None and path.startswith("privacy.") and point.scenario.privacy != "none":
         return ""
     return said(point, path)
-
-
-def _what_is_learnt(point: Point) -> str:
-    key = point.scenario.learning.named_by
-    return setting_label(f"learning.{key}", getattr(point.scenario.learning, key))
 
 
 def _panel(config: FigureConfig, point: Point) -> tuple[str, str]:
@@ -182,7 +180,9 @@ def applies(path: str, point: Point) -> bool:
 
 def _spot(config: FigureConfig, plan: Plan, summary: PointSummary) -> Spot | None:
     """What this point shows of `y`, None if nothing was measured."""
-    x = None if _is_reference(config.x, plan, summary.point) else value_of(summary.point, config.x)
+    x = value_of(summary.point, config.x)
+    if any(related(config.x, other) for other in plan.swept_paths) and not applies(config.x, summary.point):
+        x = None  # no radio, and no part in the sweep
     if type(x) in (dict, list):
         x = setting_label(config.x, x)
     if (rate := summary.rates.get(config.y)) is not None:
@@ -207,13 +207,6 @@ def band(quantity: str, mean: Mean, *, values: NDArray[np.float64] | None = None
     if quantity == "power_db" and values is not None:
         low, high = max(low, float(values.min())), min(high, float(values.max()))
     return low, high
-
-
-def _is_reference(path: str, plan: Plan, point: Point) -> bool:
-    """Whether the point has no place on the x axis: no such setting, or no radio and no part in the sweep."""
-    if value_of(point, path) is None:
-        return True
-    return any(related(path, other) for other in plan.swept_paths) and not applies(path, point)
 
 
 def related(path: str, other: str) -> bool:

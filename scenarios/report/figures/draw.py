@@ -67,7 +67,10 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None) -> Figur
         grid = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
         for axes, title, (_, some) in zip(grid, titles, panels, strict=False):
             for curve in some:
-                _draw_theory(axes, curve, over=config.beside is not None)
+                drawn = [(s.x, s.y) for s in curve.theory if s.x is not None and s.y is not None]
+                if drawn:  # a thin line, over a measured line that may hide it, or behind markers
+                    colour = "#333333" if config.beside else style.COLOURS[curve.series % len(style.COLOURS)]
+                    axes.plot(*zip(*drawn, strict=True), color=colour, zorder=3 if config.beside else 1.8, **THEORY)
                 _draw_curve(axes, curve, words=words, abreast=abreast, bars=bool(words) or config.x in APART)
             axes.set_title(title)
         for axes in grid[count:]:
@@ -101,14 +104,6 @@ def _categories(curves: Sequence[Curve]) -> list[str]:
     """Words along x in the order of the plan; empty if x is a number."""
     values = [s.x for c in curves for s in c.spots if s.x is not None]
     return [] if all(map(is_number, values)) else list(dict.fromkeys(map(str, values)))
-
-
-def _draw_theory(axes: Axes, curve: Curve, *, over: bool) -> None:
-    """A thin line: `over` a measured line that may hide it, or behind markers."""
-    drawn = [(s.x, s.y) for s in curve.theory if s.x is not None and s.y is not None]
-    if drawn:
-        colour = "#333333" if over else style.COLOURS[curve.series % len(style.COLOURS)]
-        axes.plot(*zip(*drawn, strict=True), color=colour, zorder=3 if over else 1.8, **THEORY)
 
 
 def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str], abreast: int, bars: bool) -> None:

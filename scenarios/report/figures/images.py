@@ -18,7 +18,6 @@ from scenarios.report.figures.style import COLOURS, STYLE, FigureFiles, put_titl
 from scenarios.schema.labels.labels import setting_cell, setting_label
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
 
     from scenarios.report.tables.tables import TaskIds
@@ -106,7 +105,7 @@ def partition_figure(counts: NDArray[np.int64], *, title: str) -> Figure:
     where they differ by more than a tenth, the samples of each device.
     """
     from matplotlib import colormaps, rc_context
-    from matplotlib.colors import ListedColormap, LogNorm
+    from matplotlib.colors import ListedColormap, LogNorm, Normalize
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -132,13 +131,16 @@ def partition_figure(counts: NDArray[np.int64], *, title: str) -> Figure:
         # Beyond a pixel per device colours of neighbours mix, rather than one be left out; a row in eight copies keeps
         # them from mixing with other labels as well.
         mixed = num_devices > 1000
+        held = counts[counts > 0]
+        low, high = int(held.min()), int(held.max())
+        norm = LogNorm(low, high) if high > WIDE_RANGE * np.median(held) else Normalize(min(1, high - 1), high)
         image = cells.imshow(
             np.ma.masked_equal(np.repeat(counts.T, 8 if mixed else 1, axis=0), 0),
             extent=(-0.5, num_devices - 0.5, -0.5, num_classes - 0.5),
             aspect="auto",
             origin="lower",
             cmap=colours,
-            norm=_norm(counts),
+            norm=norm,
             interpolation="antialiased" if mixed else "nearest",
             interpolation_stage="rgba",
         )
@@ -152,21 +154,13 @@ def partition_figure(counts: NDArray[np.int64], *, title: str) -> Figure:
         else:
             cells.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         bar = figure.colorbar(image, ax=cells, label="samples", fraction=0.05, pad=0.02)
-        if counts.max() == counts[counts > 0].min():  # one colour, one number
-            bar.set_ticks([int(counts.max())])
-        elif type(image.norm) is not LogNorm:  # nobody holds half a sample
+        if low == high:  # one colour, one number
+            bar.set_ticks([high])
+        elif type(norm) is not LogNorm:  # nobody holds half a sample
             bar.ax.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         if title:
             put_title(figure, title)
     return figure
-
-
-def _norm(counts: NDArray[np.int64]) -> Normalize:
-    from matplotlib.colors import LogNorm, Normalize
-
-    held = counts[counts > 0]
-    low, high = int(held.min()), int(held.max())
-    return LogNorm(low, high) if high > WIDE_RANGE * np.median(held) else Normalize(min(1, high - 1), high)
 
 
 # --- what an attacker made of uploads -------------------------------------------------------------

@@ -39,7 +39,9 @@ def over_rounds(store: Store, plan: Plan, task_ids: TaskIds, config: FigureConfi
             rounds = store.read_series(some, "rounds")
             found = rounds if table is None else store.read_series(some, table)
             for task_id in some:
-                at, values = _axis(config.x, rounds[task_id]), _values(config, found.get(task_id, {}), table)
+                values, at = _values(config, found.get(task_id, {}), table), rounds[task_id].get(config.x)
+                if config.x == "round":
+                    at = np.arange(1.0, len(next(iter(rounds[task_id].values()), ())) + 1.0)
                 if at is not None and values is not None:
                     x.append(at)
                     y = [y[0] + values] if rate and y else [*y, values]
@@ -57,12 +59,6 @@ def _table_of(quantity: str, plan: Plan) -> SeriesTable | None:
     return "devices" if any(quantity in p.scenario.learning.measured().per_device for p in plan.points) else None
 
 
-def _axis(name: str, rounds: Series) -> NDArray[Any] | None:
-    if name == "round":
-        return np.arange(1.0, len(next(iter(rounds.values()), ())) + 1.0)
-    return rounds.get(name)
-
-
 def _values(config: FigureConfig, series: Series, table: SeriesTable | None) -> NDArray[Any] | None:
     """One trial, `[curves, num_rounds]`; of rates errors and total, `[2, curves, num_rounds]`. None: not measured."""
     by_device = "device" in config.series_paths
@@ -74,9 +70,10 @@ def _values(config: FigureConfig, series: Series, table: SeriesTable | None) -> 
     if config.y not in series:
         return None
     values = series[config.y].astype(float)
-    if table is None:
-        return values[None]
-    return values.T if by_device else _mean_over_devices(values)
+    if table is None or by_device:
+        return values[None] if table is None else values.T
+    with np.errstate(invalid="ignore"):  # NaN where no device measured anything
+        return np.asarray(np.nansum(values, axis=1) / (~np.isnan(values)).sum(axis=1))[None]
 
 
 def _drawn(measured: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -107,10 +104,3 @@ def _means(quantity: str, x: Sequence[NDArray[Any]], y: NDArray[np.float64]) -> 
             if values.size and np.isfinite((mean := mean_interval(values)).mean):
                 low, high = band(quantity, mean, values=values)
                 yield curve, Spot(x=float(at[index]), y=mean.mean, low=low, high=high, n=mean.trials)
-
-
-def _mean_over_devices(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over the devices that measured something, `[1, num_rounds]`; NaN where none did."""
-    measured = ~np.isnan(values)
-    total, count = np.where(measured, values, 0.0).sum(axis=1), measured.sum(axis=1)
-    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))[None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from math import exp, log, log1p, log2, sqrt
 from typing import Annotated, Any, Literal
 
@@ -133,15 +133,12 @@ class Cancellation(_OfLink):
             raise ValueError("the exact rates of cancellation are those of two users over AWGN, detected by sic")
         shares = np.array(link.noma.power_shares)
 
-        def rate_of(device: int) -> Callable[[float], float]:
-            def rate(shift_db: float) -> float:
-                energies = _linear(point.esno_db + shift_db) * shares
-                return float(sic_bit_error_rates(*energies, bits_per_symbol=link.bits_per_symbol)[device])
-
-            return rate
+        def rate(device: int, shift_db: float) -> float:
+            energies = _linear(point.esno_db + shift_db) * shares
+            return float(sic_bit_error_rates(*energies, bits_per_symbol=link.bits_per_symbol)[device])
 
         return [
-            Reference(what=f"BER of device {device + 1}", packets=False, rate=rate_of(device), device=device)
+            Reference(what=f"BER of device {device + 1}", packets=False, rate=partial(rate, device), device=device)
             for device in range(2)
         ]
 
@@ -227,11 +224,8 @@ class FiniteLength(_Bound):
         plan, payload_bits = packet_plan(curve.link), 8 * curve.link.packet_size_bytes
 
         def rate(shift_db: float) -> float:
-            return best_packet_error_rate(
-                self.snr(curve, point.esno_db + shift_db),
-                coded_bits=plan.coded_bits,
-                information_bits=payload_bits + plan.crc_bits,
-            )
+            snr, information_bits = self.snr(curve, point.esno_db + shift_db), payload_bits + plan.crc_bits
+            return best_packet_error_rate(snr, coded_bits=plan.coded_bits, information_bits=information_bits)
 
         return _reference("packet_error_rate", rate, worse_db=self.within_db, of=", best code")
 
