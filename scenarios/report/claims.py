@@ -72,13 +72,8 @@ def gather_claims(
     for point, ids in zip(plan.points, task_ids, strict=True):
         accounts = store.read_accounts(ids)
         if accounts:
-            found = claims_of(
-                point,
-                list(accounts.values()),
-                delta=delta if delta is not None else scenario_delta(point),
-                accountants=accountants,
-                relation=relation,
-            )
+            ledgers, wanted = list(accounts.values()), scenario_delta(point) if delta is None else delta
+            found = claims_of(point, ledgers, delta=wanted, accountants=accountants, relation=relation)
             records = store.read_tasks(list(accounts))
             yield replace(found, ended_early=sum(one.failure is not None for one in records.values()))
 
@@ -91,8 +86,7 @@ def claims_of(
     accountants: Sequence[Accountant],
     relation: Relation | None = None,
 ) -> PointClaims:
-    """What holds for every device of every trial of a point: published claims first, then one accountant's after the
-    other."""
+    """What holds for every device of every trial: published claims, then those of one accountant after the other."""
     from privacy.accounting import account_claims, refusals
     from privacy.accounting.claiming import SCOPES
 
@@ -118,10 +112,8 @@ def claims_of(
 
 def scenario_delta(point: Point) -> float:
     """delta as the scenario's own privacy part says it, else 1e-5."""
-    privacy = point.scenario.privacy
-    if privacy == "none":
-        return DEFAULT_DELTA
-    delta = getattr(privacy, "delta", None) if privacy.budget is None else privacy.budget.delta
+    privacy, budget = point.scenario.mechanism, point.scenario.budget
+    delta = getattr(privacy, "delta", None) if budget is None else budget.delta
     return DEFAULT_DELTA if delta is None else delta
 
 
@@ -191,30 +183,23 @@ def flipping_tables(
         rate = float(np.nanmin(ledger.parameter if credited or ledger.uncredited is None else ledger.uncredited))
         if rate <= 0.0:
             continue
-        bits, value_range = codec.fraction_bits, codec.value_range
-        yield FlippingTable(
-            point=point,
+        bits, sensitivity = codec.fraction_bits, max(one["sensitivity"] for one in known)
+        rows = bit_flipping_rows(
             flip_probability=rate,
-            rows=bit_flipping_rows(
-                flip_probability=rate,
-                order=privacy.order,
-                num_rounds=rounds,
-                kappa=max(one["kappa"] for one in known),
-                num_numbers=size,
-                bits=bits,
-                sensitivity=StatedSensitivity.of(
-                    max(one["sensitivity"] for one in known),
-                    value_range=value_range,
-                    bits=bits,
-                    norm="l2",
-                    on_grid=False,
-                ),
-                delta=wanted,
-                delta_evidence=evidence if credited else 0.0,
-                channel_credited=credited,
-                block_bits=AES_BLOCK_BITS if privacy.cipher == "aes" else 1,
+            order=privacy.order,
+            num_rounds=rounds,
+            kappa=max(one["kappa"] for one in known),
+            num_numbers=size,
+            bits=bits,
+            sensitivity=StatedSensitivity.of(
+                sensitivity, value_range=codec.value_range, bits=bits, norm="l2", on_grid=False
             ),
+            delta=wanted,
+            delta_evidence=evidence if credited else 0.0,
+            channel_credited=credited,
+            block_bits=AES_BLOCK_BITS if privacy.cipher == "aes" else 1,
         )
+        yield FlippingTable(point=point, flip_probability=rate, rows=rows)
 
 
 # --- rows and page --------------------------------------------------------------------------------
@@ -296,7 +281,7 @@ LEAD = (
 
 def claim_parts(store: Store, plan: Plan, *, task_ids: TaskIds, folder: Path) -> list[Part]:
     """Claims of every point of which something protected was released, with their footnotes; nothing without one."""
-    if not _protected(store, plan, task_ids):
+    if not _protected(store, task_ids):
         return []
     lead = Part(soft=f"{LEAD}`phyloop privacy {shlex.quote(str(folder))}`.")
     if len(plan.points) > MOST_POINTS:
@@ -313,10 +298,7 @@ def claim_parts(store: Store, plan: Plan, *, task_ids: TaskIds, folder: Path) ->
     return [lead, Part(table=table, fold=fold), Part(items=[("", note) for note in footnotes], numbered=True)]
 
 
-def _protected(store: Store, plan: Plan, task_ids: TaskIds) -> bool:
+def _protected(store: Store, task_ids: TaskIds) -> bool:
     """Whether any point has noise or a claim; one trial of each tells."""
-    for point, ids in zip(plan.points, task_ids, strict=True):
-        for account in store.read_accounts(ids[:1]).values():
-            if account.published or (point.scenario.privacy is not None and account.ledger.kind != "unprotected"):
-                return True
-    return False
+    first = (account for ids in task_ids for account in store.read_accounts(ids[:1]).values())
+    return any(account.published or account.ledger.kind != "unprotected" for account in first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,16 +27,8 @@ COMMIT_EVERY_S = 1.0
 _log = logger("link")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PointBatch:
-    """Work on one point from what is measured `so_far`; `warm_up`: compile first, which is no time of the point."""
-
-    so_far: PointResult
-    warm_up: bool
-
-
 class LinkStudy(Study):
-    """One link study; see `scenarios.engine.study.Study`. A batch is a `PointBatch`, its results a `PointResult`."""
+    """One link study; see `scenarios.engine.study.Study`. Batches and their results are points as measured so far."""
 
     store = LinkStore
     units = "points"
@@ -72,18 +64,17 @@ class LinkStudy(Study):
         root = scenario.model_dump(mode="json", exclude_none=True, exclude=unused)
         return as_yaml(root), root
 
-    def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[PointBatch], int]:
+    def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[PointResult], int]:
         del done  # the rule says what is missing of a point
         return self._batches(store, progress), len(self.ids)
 
-    def _batches(self, store: Store, progress: Progress) -> Iterator[PointBatch]:
+    def _batches(self, store: Store, progress: Progress) -> Iterator[PointResult]:
         """Work on each curve from low values to high; values above a silent one may not be needed."""
         for curve in self.plan.curves:
             for text in tables.curve_rows(self.plan, curve):
                 progress.row(text)
             silent: LinkPoint | None = None
             skipped: list[LinkPoint] = []
-            warm_up = True
             for point in curve.points:
                 found = read_point(store, curve, point)
                 before = found.measured.tally.batches
@@ -92,8 +83,7 @@ class LinkStudy(Study):
                     continue
                 reason = why_stop(found.measured.tally, rule=self.rule, elapsed_s=found.measured.seconds)
                 if reason is None:
-                    yield PointBatch(so_far=found, warm_up=warm_up)
-                    warm_up = False
+                    yield found
                     assert self._latest is not None  # computed before the next batch is asked for
                     found = self._latest
                 elif found.stop is None or (
@@ -108,13 +98,15 @@ class LinkStudy(Study):
             if skipped and silent is not None:
                 self._skip(curve, skipped, silent, progress)
 
-    def compute(self, batches: Iterable[PointBatch], *, progress: Progress) -> Generator[PointResult, None, None]:
+    def compute(self, batches: Iterable[PointResult], *, progress: Progress) -> Generator[PointResult, None, None]:
         """See `Study`: yields everything measured at a point about every second, and when the rule stops it."""
-        for batch in batches:
-            latest = kept = replace(batch.so_far, stop=None)
+        compiled: Curve | None = None
+        for so_far in batches:
+            latest = kept = replace(so_far, stop=None)
             radio = PointRadio(latest.curve, latest.point)
-            if batch.warm_up:
+            if latest.curve is not compiled:  # compiling is no time of the point
                 radio.batch(latest.measured.tally.batches)
+                compiled = latest.curve
             committed = time.monotonic()
             try:
                 while latest.stop is None:
@@ -126,9 +118,7 @@ class LinkStudy(Study):
                     if latest.stop is None and time.monotonic() - committed >= COMMIT_EVERY_S:
                         kept, committed = latest, time.monotonic()
                         yield kept
-            except GeneratorExit:
-                raise
-            except BaseException:
+            except (Exception, KeyboardInterrupt):
                 if latest is not kept:  # an interrupted point keeps its batches
                     yield replace(latest, stop=None)
                 raise
