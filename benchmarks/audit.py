@@ -18,8 +18,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from timing import print_table
 
-from fl.audit.attack import audit
 from fl.audit.flmc_game import FlmcGame
+from fl.audit.game import audit
 from fl.learning.flmc import FlmcConfig
 from phy.config import LinkConfig
 from privacy.config import PrivacyConfig

@@ -70,7 +70,7 @@ class Recorder:
             dimensions, series = len(self._shapes[table]), self._tables[table]
             for name, values in columns.items():
                 if name not in series:
-                    series[name] = RoundSeries(self.num_rounds, unmeasured=self._unmeasured)
+                    series[name] = RoundSeries(unmeasured=self._unmeasured)
                 series[name].note(index, values if values.ndim == dimensions else values[None])
 
     def note_bursts(self, bursts: Burstiness | None) -> None:
@@ -101,16 +101,13 @@ class Recorder:
         }
 
     def restore(self, state: State, *, num_senders: int | None = None) -> None:
-        """Go on from there; `num_senders`: those of the link, if it has others than there are devices.
-
-        Raises LearningError, LinkError for the state of other trials.
-        """
+        """Go on from there; `num_senders`: those of the link, if it has others than there are devices."""
         self.rounds_done = kept_number(state, "rounds_done", most=self.num_rounds)
         self._noted = self.rounds_done - 1
         for table, shape in self._shapes.items():
-            kept = kept_rows(state[table], num_rounds=self.num_rounds, shape=shape, unmeasured=self._unmeasured)
+            kept = kept_rows(state[table], num_rounds=self.num_rounds, shape=shape)
             self._tables[table] = {
-                name: RoundSeries(self.num_rounds, unmeasured=self._unmeasured, rows=rows)
+                name: RoundSeries(unmeasured=self._unmeasured, rows=rows[: self.rounds_done])
                 for name, rows in kept.items()
             }
         bursts, (num_trials, num_devices) = state["bursts"], self._shapes["link"]
@@ -182,41 +179,29 @@ def link_columns(counts: LinkCounts, *, power_db: NDArray[np.float64] | None = N
 
 
 class RoundSeries:
-    """One column: an array a round, `[num_trials, ...]` each; rounds that were not noted hold `unmeasured`, or 0.
+    """One column: an array a round, `[num_trials, ...]` each, which may not be changed in place after it was noted."""
 
-    While the very same array is noted again and again it is kept once, and may not be changed in place.
-    """
-
-    def __init__(self, num_rounds: int, *, unmeasured: float = 0.0, rows: NDArray[Any] | None = None) -> None:
-        self._num_rounds, self._unmeasured = num_rounds, unmeasured
-        self._rows = rows
-        self._same: NDArray[Any] | None = None
-        self._count = 0
+    def __init__(self, *, unmeasured: float = 0.0, rows: NDArray[Any] | None = None) -> None:
+        self._unmeasured = unmeasured
+        self._noted: dict[int, NDArray[Any]] = {} if rows is None else dict(enumerate(rows))
 
     def note(self, index: int, values: NDArray[Any]) -> None:
         """Keep the values of round `index`."""
-        if self._rows is None:
-            if index == self._count and (self._same is None or values is self._same):
-                self._same, self._count = values, index + 1
-                return
-            self._rows = self._written(values)
-        self._rows[index] = values
+        self._noted[index] = values
 
     def first(self, rounds: int) -> NDArray[Any]:
-        """Return those up to a round, `[rounds, num_trials, ...]`, which may be a view that cannot be written to."""
-        if self._rows is None and self._same is not None and rounds <= self._count:
-            return np.broadcast_to(self._same, (rounds, *self._same.shape))
-        if self._rows is None:
-            assert self._same is not None  # of a name that was never noted there is no series
-            self._rows = self._written(self._same)
-        return self._rows[:rounds]
+        """Return rounds up to one, `[rounds, num_trials, ...]`; `unmeasured`, or 0 for counts, where none was noted.
 
-    def _written(self, like: NDArray[Any]) -> NDArray[Any]:
-        unmeasured = self._unmeasured if like.dtype.kind == "f" else 0
-        rows = np.full((self._num_rounds, *like.shape), unmeasured, like.dtype)
-        if self._same is not None:
-            rows[: self._count] = self._same
-        return rows
+        Read-only, and in the memory of one round, where the very same array was noted in all of them.
+        """
+        one = next(iter(self._noted.values()))
+        if all(self._noted.get(index) is one for index in range(rounds)):
+            return np.broadcast_to(one, (rounds, *one.shape))
+        found = np.full((rounds, *one.shape), self._unmeasured if one.dtype.kind == "f" else 0, one.dtype)
+        for index, values in self._noted.items():
+            if index < rounds:
+                found[index] = values
+        return found
 
 
 def with_totals(rounds: Columns) -> dict[str, NDArray[Any]]:

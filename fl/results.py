@@ -42,14 +42,13 @@ class PrivacyAccount:
 class OnAir:
     """Facts on what a trial sent that its ledger needs and the rest of its result lacks; not stored.
 
-    - `num_values`, `num_bits`: numbers and bits of one upload, 0 where not known;
+    - `num_values`: numbers of one upload, 0 where not known;
     - `bursts`: as in `TrialResult`, which then keeps none: of all uploads by sender index, whichever device sent;
     - `rounds`, `link`, `devices`: the round in which the trial failed, if it failed after sending: a number, or
       `[num_devices]`, per name of `TrialResult`. No other table counts that round, but the server has its uploads.
     """
 
     num_values: int = 0
-    num_bits: int = 0
     bursts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     rounds: Mapping[str, float] = field(default_factory=dict)
     link: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)

@@ -84,10 +84,7 @@ def _fails_alone(learning: Learning, error: Exception) -> bool:
 def accounts_of(
     learning: Learning, *, link: LinkConfig, privacy: AnyPrivacyConfig | None, results: Sequence[TrialResult]
 ) -> list[PrivacyAccount | None]:
-    """Return what every trial released; trials side by side that released the same share one account.
-
-    Failed trials have an account too, of the round as well in which they failed, if they had sent by then.
-    """
+    """Return what every trial released; trials side by side that released the same share one account."""
     accounts: list[PrivacyAccount | None] = []
     for before, result in zip((None, *results), results, strict=False):
         if before is not None and learning.side_by_side and _same_amplitudes(result, before):

@@ -58,10 +58,7 @@ def _parameter(config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) 
 
 
 def amplitude_caps(config: FlmcConfig, *, budget: BudgetConfig, noise_power: float) -> Floats:
-    """Return the largest received amplitude A of every round, `[num_rounds]`; math.inf where any keeps the budget.
-
-    Raises PrivacyError for a budget that holds nothing.
-    """
+    """Return the largest received amplitude A of every round, `[num_rounds]`; math.inf where any keeps the budget."""
     found = budget.parameters(flmc_release(config, relative_amplitude=None), num_rounds=config.rounds)
     if config.scheme == "analog":  # the multiplier at amplitude 1 over that at A
         found = float(_parameter(config, 1.0, noise_power=1.0)) / found

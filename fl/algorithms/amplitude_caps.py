@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.config import LmcCap
 from fl.tasks import PosteriorTask
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
@@ -36,16 +35,7 @@ def step_size(
     return np.asarray(_SHARE_OF_STABLE_STEP * stable * (2.0 / config.quantizer_slope if config.one_bit else 1.0))
 
 
-def lmc_amplitude_cap(
-    kind: LmcCap,
-    eta: ArrayLike,
-    *,
-    noise_power: float,
-    one_bit: bool,
-    quantizer_slope: float,
-    gradient_bound: float,
-    num_devices: int,
-) -> NDArray[np.float64]:
+def lmc_amplitude_cap(config: FlmcConfig, eta: ArrayLike, *, noise_power: float) -> NDArray[np.float64]:
     """Largest receive amplitude A that leaves enough noise in the update, elementwise over `eta`; inf: none.
 
     - `printed`, Zhang et al. 2022 (19): eta^2 N0 / A^2 >= 2 eta, so A <= sqrt(eta N0 / 2);
@@ -54,27 +44,14 @@ def lmc_amplitude_cap(
       bit with |g| <= l: only noise that is surely there is credited. Same as printed for amplitudes;
     - `none`.
     """
-    step = np.asarray(eta, float)
+    step, kind = np.asarray(eta, float), config.resolved_lmc_cap
     if kind == "none":
         return np.full(step.shape, np.inf)
-    if kind == "printed" or not one_bit:
+    if kind == "printed" or not config.one_bit:
         return np.sqrt(step * noise_power / 2.0)
-    variance = 1.0 - np.tanh(quantizer_slope * gradient_bound / 2.0) ** 2
-    missing = quantizer_slope / step - num_devices * variance
+    variance = 1.0 - np.tanh(config.quantizer_slope * config.gradient_bound / 2.0) ** 2
+    missing = config.quantizer_slope / step - config.num_devices * variance
     return np.where(missing > 0, np.sqrt(noise_power / np.maximum(missing, 1e-300)), np.inf)
-
-
-def _lmc_cap(config: FlmcConfig, eta: ArrayLike, *, link: LinkConfig) -> NDArray[np.float64]:
-    """The LMC cap in force, `[num_trials]`."""
-    return lmc_amplitude_cap(
-        config.resolved_lmc_cap,
-        eta,
-        noise_power=link.channel.noise_power,
-        one_bit=config.one_bit,
-        quantizer_slope=config.quantizer_slope,
-        gradient_bound=config.gradient_bound,
-        num_devices=config.num_devices,
-    )
 
 
 def round_privacy(config: FlmcConfig, *, link: LinkConfig, privacy: PrivacyConfig | None) -> AmplitudePrivacy:
@@ -114,7 +91,9 @@ def sampling_of(
     """Return how the trials of `task` sample over `link`."""
     eta = step_size(config, strong_convexity=task.strong_convexity, smoothness=task.smoothness)
     return Sampling(
-        eta=eta, lmc=_lmc_cap(config, eta, link=link), privacy=round_privacy(config, link=link, privacy=privacy)
+        eta=eta,
+        lmc=lmc_amplitude_cap(config, eta, noise_power=link.channel.noise_power),
+        privacy=round_privacy(config, link=link, privacy=privacy),
     )
 
 
@@ -144,7 +123,8 @@ def caps_of(learning: FlmcConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig
         weakest = float(np.mean(gains)) if control.constant else min(gains)
         power = float(weakest * link.max_power**0.5 / learning.payload_bound)
     if learning.step_size != "auto" or learning.resolved_lmc_cap == "none":
-        lmc = float(_lmc_cap(learning, 1.0 if learning.step_size == "auto" else learning.step_size, link=link))
+        eta = 1.0 if learning.step_size == "auto" else learning.step_size
+        lmc = float(lmc_amplitude_cap(learning, eta, noise_power=link.channel.noise_power))
     bound = round_privacy(learning, link=link, privacy=privacy if isinstance(privacy, PrivacyConfig) else None)
     private = bound.amplitude_cap()
     if power is None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.checkpoints import State
-from fl.codecs.partwise import FixedPoint
 from fl.recorder import Recorder, link_columns
 from fl.results import TrialResult
 from fl.theory.bounds import recovered_moments
@@ -58,9 +57,18 @@ class FlipMoments:
         )
         errors, bits = (float(observed[name].sum()) for name in ("end_errors", "end_bits"))
         arrived = values[np.broadcast_to(True if known is None else known, values.shape)]
-        found = {"value": float(value), **_moments(arrived)}
+        found = {"value": float(value), "recovered_mean": np.nan, "recovered_variance": np.nan}
+        if arrived.size > 1:
+            found["recovered_mean"] = float(np.mean(arrived, dtype=np.float64))
+            found["recovered_variance"] = float(np.var(arrived.astype(np.float64), ddof=1))
         if (codec := learning.codec.as_fractions()) and bits:
-            found |= _lemma1(value, errors / bits, codec)
+            mean, variance = recovered_moments(
+                value,
+                flip_probability=errors / bits,
+                value_range=codec.value_range,
+                fraction_bits=codec.fraction_bits,
+            )
+            found |= {"lemma1_mean": float(mean), "lemma1_variance": float(variance)}
         found |= self._transport.bits.spent(reception, self._devices)
         self._record.note(index, rounds=found, link=link_columns(reception.counts), devices=observed)
         self._record.finish(index)
@@ -76,22 +84,6 @@ class FlipMoments:
     def restore(self, state: State) -> None:
         self._record.restore(state["record"])
         self._transport.bits.link.restore(state["link"])
-
-
-def _lemma1(value: float, flip_probability: float, codec: FixedPoint) -> dict[str, float]:
-    mean, variance = recovered_moments(
-        value, flip_probability=flip_probability, value_range=codec.value_range, fraction_bits=codec.fraction_bits
-    )
-    return {"lemma1_mean": float(mean), "lemma1_variance": float(variance)}
-
-
-def _moments(values: NDArray[Any]) -> dict[str, float]:
-    if values.size < 2:
-        return {"recovered_mean": np.nan, "recovered_variance": np.nan}
-    return {
-        "recovered_mean": float(np.mean(values, dtype=np.float64)),
-        "recovered_variance": float(np.var(values.astype(np.float64), ddof=1)),
-    }
 
 
 def _gap(arrays: Mapping[str, NDArray[np.float64]], moment: str) -> float:

@@ -197,7 +197,7 @@ class Federation:
         """Run one round and record it.
 
         Raises LearningError for a device's model that is not finite or lies too far beyond the codec: then nobody has
-        sent. A server's model that is not finite in the end raises it, too; what was sent is noted by then.
+        sent; and for a server's model that is not finite in the end.
         """
         config = self._config
         who = self.allowance.admit(self._drawn(index))

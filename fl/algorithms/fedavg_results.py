@@ -67,7 +67,7 @@ def fedavg_result(federation: Federation, *, failure: str | None) -> TrialResult
         bound = convergence.bound(rounds, series=series)
         if bound is not None:
             more["bound"] = bound[:, None]
-    num_values, num_bits = federation.model.num_parameters, federation.uplink.upload_bits
+    num_values = federation.model.num_parameters
     if failure is None:
         accuracy = rounds["test_accuracy"]
         metrics = {
@@ -76,7 +76,7 @@ def fedavg_result(federation: Federation, *, failure: str | None) -> TrialResult
             "test_loss": float(rounds["test_loss"][-1]),
             "train_loss": float(rounds["train_loss"][-1]),
             "num_parameters": float(num_values),
-            "upload_bits": float(num_bits),
+            "upload_bits": float(federation.uplink.upload_bits),
             "empty_rounds": float((rounds["num_active"] == 0).sum()),
             **_at_best_validation(rounds),
             **{name: float(rounds[name][-1]) for name in AT_HOME if name in rounds},
@@ -92,7 +92,7 @@ def fedavg_result(federation: Federation, *, failure: str | None) -> TrialResult
         metrics=(metrics,),
         failures=(failure,),
         more_rounds=more,
-        on_air=OnAir(num_values=num_values, num_bits=num_bits),
+        on_air=OnAir(num_values=num_values),
     )
     return result
 

@@ -83,10 +83,7 @@ def observed(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
 def spent(
     round_airtime_s: NDArray[np.float64] | None, energy_j: NDArray[np.float64] | None
 ) -> dict[str, NDArray[np.float64]]:
-    """Latency [s] and energy of all devices [J] of one round, `[num_trials]` each; empty without a radio.
-
-    `energy_j` `[num_trials, num_devices]`. Known bits of a probe are not part of it.
-    """
+    """Latency [s] and energy of all devices [J] of one round, `[num_trials]` each; empty without a radio."""
     if round_airtime_s is None or energy_j is None:
         return {}
     return {"airtime_s": round_airtime_s, "energy_j": row_sums(energy_j)}

@@ -112,10 +112,7 @@ def clipped(values: NDArray[np.float64], bound: float) -> tuple[NDArray[np.float
 def distances(
     values: NDArray[np.float64], targets: NDArray[np.float64], *, limit: float
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], bool]:
-    """||v - t||^2 of the rows of `[num_rows, n]`, and whether all of a row of `values` are below `limit` in magnitude.
-
-    `[num_rows]` both, and whether that is so of all rows; NaN is not below anything.
-    """
+    """||v - t||^2 of rows of `[num_rows, n]`; whether each row of `values`, and all, are below `limit` in magnitude."""
     squares, below = np.empty(len(values)), np.empty(len(values), np.bool_)
     everywhere = bool(_distances(read_only(values), read_only(targets), float(limit), squares, below))
     if values.shape[1] >= _NUMPY_ADDS_EIGHT:
@@ -133,8 +130,5 @@ def add_moments(
     sums: NDArray[np.float64],
     outer: NDArray[np.float64],
 ) -> None:
-    """Add 1 to `count` of the `counted` `[num_rows]` rows, v - t to `sums` `[num_rows, n]`, its square to `outer`.
-
-    The square is the outer product, `[num_rows, n, n]`.
-    """
+    """Add 1 to `count` of the `counted` rows, v - t to `sums` `[num_rows, n]`, its outer product to `outer`."""
     _add_moments(read_only(values), read_only(targets), read_only(counted), count, sums, outer)

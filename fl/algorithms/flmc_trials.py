@@ -34,9 +34,8 @@ _ZERO_IF_SILENT = ("amplitude", "peak_amplitude", "num_active", "airtime_s", "en
 class FlmcTrials:
     """Trials of federated Langevin Monte Carlo side by side, see `fl.checkpoints.Trials`.
 
-    `link` names access and modulation explicitly. A trial that meets a value that is not finite ends as failed at that
-    round and keeps the rounds before it; the others go on. So does one that a budget stops, which ends as done. Raises
-    PrivacyError for a budget that holds nothing.
+    `link` names access and modulation explicitly. A trial that meets a value that is not finite fails at that round and
+    keeps the rounds before it; one that a budget stops ends as done. The others go on.
     """
 
     def __init__(

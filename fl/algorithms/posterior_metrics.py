@@ -16,24 +16,19 @@ class SampleMoments:
     def __init__(self, posterior: Posterior) -> None:
         num_trials, m = posterior.mean.shape
         self._posterior = posterior
-        self._count = np.zeros(num_trials)
-        self._sum = np.zeros((num_trials, m))
-        self._outer = np.zeros((num_trials, m, m))
+        sums = {"count": np.zeros(num_trials), "sums": np.zeros((num_trials, m)), "outer": np.zeros((num_trials, m, m))}
+        self._sums: dict[str, NDArray[np.float64]] = sums
 
     def add(self, theta: NDArray[np.float64], *, counted: NDArray[np.bool_]) -> None:
         """One more sample `[num_trials, m]` of the trials that are `counted` `[num_trials]`."""
-        target = self._posterior.mean
-        add_moments(theta, target, counted=counted, count=self._count, sums=self._sum, outer=self._outer)
+        add_moments(theta, self._posterior.mean, counted=counted, **self._sums)
 
     def state(self) -> State:
         """The sums: of samples counted `[num_trials]`, of their deviations `[num_trials, m]`, of the outer products."""
-        return {"count": self._count, "sum": self._sum, "outer": self._outer}
+        return self._sums
 
     def restore(self, state: State) -> None:
-        """Go on from there. Raises LearningError for the sums of other trials."""
-        self._count = kept_array(state, "count", like=self._count)
-        self._sum = kept_array(state, "sum", like=self._sum)
-        self._outer = kept_array(state, "outer", like=self._outer)
+        self._sums = {name: kept_array(state, name, like=one) for name, one in self._sums.items()}
 
     def summary(self) -> dict[str, NDArray[np.float64]]:
         """The metrics of a trial, each `[num_trials]`.
@@ -45,9 +40,8 @@ class SampleMoments:
 
         NaN for a trial without a sample.
         """
-        count = np.maximum(self._count, 1.0)[:, None]
-        mean = self._sum / count
-        second = self._outer / count[:, :, None]
+        count = np.maximum(self._sums["count"], 1.0)[:, None]
+        mean, second = self._sums["sums"] / count, self._sums["outer"] / count[:, :, None]
         spread = (second - mean[:, :, None] * mean[:, None, :]) * count[:, :, None]
         spread = spread / np.maximum(count - 1.0, 1.0)[:, :, None]
         target = self._posterior.covariance
@@ -57,7 +51,7 @@ class SampleMoments:
             "wasserstein2": gaussian_wasserstein2(mean, spread, target),
             "variance_ratio": np.trace(spread, axis1=1, axis2=2) / total,
         }
-        return {name: np.where(self._count > 0.0, values, np.nan) for name, values in found.items()}
+        return {name: np.where(self._sums["count"] > 0.0, values, np.nan) for name, values in found.items()}
 
 
 def gaussian_wasserstein2(

@@ -28,9 +28,8 @@ def build_game(
 ) -> Game:
     """Return the game of one sweep point; batches are as large as `num_games` asks for.
 
-    `link` names access and modulation explicitly. A budget for the run is turned into what rounds release first. Raises
-    LearningError where there is nothing to play against, PrivacyError for a budget that holds nothing, and as the
-    scheme's own parts do.
+    `link` names access and modulation explicitly. Raises LearningError where there is nothing to play against,
+    PrivacyError for a budget that holds nothing.
     """
     problem = learning.why_not_audited(privacy)
     if problem is not None:

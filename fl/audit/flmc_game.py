@@ -60,11 +60,8 @@ class FlmcGame:
     """A `fl.audit.game.Game`; the step size, on which the LMC cap depends, is that of trial 0.
 
     A game is a trial (of every device, where they are detected one by one), the same in whatever batch it is played;
-    `trials_at_once`: how many a batch has, left out: as many as are worth their memory.
-
-    A budget that was calibrated gives every round its cap, and the games last for the rounds with the largest; one that
-    only watches lets the first rounds send until it is spent up. Raises PrivacyError as the run does, and LearningError
-    for more `rounds` than it has.
+    `trials_at_once`: how many a batch has, left out: as many as are worth their memory. A budget that was calibrated
+    gives every round its cap; one that only watches lets the first rounds send until it is spent up.
     """
 
     def __init__(
@@ -164,10 +161,7 @@ class FlmcGame:
         return Batch(alternative=worlds[kept].ravel(), score=total[kept].ravel(), observed=np.concatenate(seen, axis=1))
 
     def _audited(self, context: UplinkContext) -> NDArray[np.bool_]:
-        """Whose gradients a game is about, `[trials, K]`: the first honest device of a trial, or of those err together.
-
-        Detected one by one without sharing resources, every honest device.
-        """
+        """Whose gradients a game is about, `[trials, K]`: the first honest device of those that err together."""
         honest = ~self._attackers.who(context)
         step = self._config.num_devices if self._air is not None else self._step
         places = np.arange(self._config.num_devices) // step
@@ -310,10 +304,7 @@ class FlmcGame:
 
 
 def smallest_epsilon(spent: Callable[[float], Any], *, delta: float) -> float:
-    """The epsilon > 0 from which on `spent(epsilon)` <= `delta`, to a relative 1e-9; math.inf where there is none.
-
-    `spent` falls as epsilon grows.
-    """
+    """The epsilon > 0 from which on the falling `spent(epsilon)` <= `delta`, to a relative 1e-9; else math.inf."""
     low, high = 1e-9, 1e-3
     while spent(high) > delta:
         low, high = high, 4.0 * high

@@ -1,7 +1,4 @@
-"""The distinguishing game against one upload: two neighbouring inputs, and the likelihood ratio of what is received.
-
-A scheme returns its `Law` from `Scheme.law`. `fl.audit.upload_game` plays the game over the link.
-"""
+"""Laws of uploads: two neighbouring inputs, the likelihood ratio of what is received, and the claims."""
 
 from __future__ import annotations
 

@@ -222,10 +222,7 @@ class FlippingLaw(CodecLaw):
 def codec_law(
     config: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivacy | None, seed: int, rounds: int
 ) -> CodecLaw:
-    """Return the law of numbers through the codec, for trial 0. Raises LearningError and PrivacyError as the run does.
-
-    Numbers are apart by the sensitivity of a mechanism on numbers, and by one step of the grid for bit flipping.
-    """
+    """Return the law of numbers through the codec, of trial 0. Raises LearningError, PrivacyError as the run does."""
     codec, facts, protection, kind = config.codec, dict[str, float](), Protection(), CodecLaw
     apart, parameter = np.array([0.25 if codec.value_range is None else codec.value_range / 2.0]), 1.0
     if privacy is not None:

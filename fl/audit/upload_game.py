@@ -1,7 +1,4 @@
-"""The distinguishing game against uploads: encode one of two neighbouring inputs, protect it, send it, score it.
-
-Encoder, protection and transport are those of learning; `fl.audit.law` says which inputs, and scores what is received.
-"""
+"""The distinguishing game against uploads, with encoder, protection and transport of learning."""
 
 from __future__ import annotations
 
@@ -12,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.audit.attack import Audited, audit
-from fl.audit.game import Batch, GameFacts, Listener, draw_worlds, weakest_rounds
+from fl.audit.game import Audited, Batch, GameFacts, Listener, audit, draw_worlds, weakest_rounds
 from fl.audit.law import Law, LearntLaw, Places, Received
 from fl.config.scheme import Scheme
 from fl.models.federated import Piece
@@ -135,10 +131,7 @@ class UploadGame:
 def scheme_game(
     scheme: Scheme, *, num_values: int | None, link: LinkConfig, rounds: int, listener: Listener = "server", **run: Any
 ) -> UploadGame:
-    """Return the game against a scheme with bits of its own, in models of `num_values` numbers (None: any).
-
-    `run`: the other arguments of `UploadGame`. Raises LearningError as the scheme does.
-    """
+    """Return the game against a scheme with bits of its own; `run` holds the other arguments of `UploadGame`."""
     law = scheme.law(num_values=num_values) or LearntLaw(
         epsilon=scheme.own_epsilon, per_number=scheme.epsilon_per == "number", upload=min(num_values or 16, 16)
     )

@@ -47,7 +47,7 @@ class Convergence:
 
     def distance_sq(self, weights: NDArray[np.float32]) -> float:
         """||w - w*||^2 of a model `[M]`."""
-        return float(((weights.astype(np.float64) - self._task.optimum.weights) ** 2).sum())
+        return float(((weights.astype(np.float64) - self._task.optimum) ** 2).sum())
 
     def bound(
         self, rounds: Mapping[str, NDArray[np.float64]], *, series: Mapping[str, Mapping[str, NDArray[Any]]]
@@ -63,7 +63,7 @@ class Convergence:
         noise = bit_flipping_noise(
             shares=self._shares,
             flip_probability=flips,
-            num_parameters=self._task.optimum.weights.size,
+            num_parameters=self._task.optimum.size,
             value_range=codec.value_range,
             norm_bound=float(np.max(rounds["model_norm"])),
             fraction_bits=codec.fraction_bits,
@@ -71,7 +71,7 @@ class Convergence:
         ) + gaussian_noise(
             shares=self._shares,
             noise_std=np.full(len(self._shares), self._noise_std),
-            num_parameters=self._task.optimum.weights.size,
+            num_parameters=self._task.optimum.size,
         )
         local = self._config.local
         outcome = theorem2_bound(

@@ -24,23 +24,10 @@ _WANTED_GAP, _WORST_GAP = 1e-13, 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftmaxOptimum:
-    """The minimum of a regularised softmax regression.
-
-    `weights` `[(d + 1) * outputs]`; `value` F(w); by strong convexity it is no more than `gap` = ||grad F||^2 / (2 mu)
-    above the true minimum, and w no farther than ||grad F|| / mu = `distance` from its place.
-    """
-
-    weights: Floats = field(repr=False)
-    value: float
-    distance: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class ConvexTask:
-    """What Theorem 2 asks of a task: its optimum, mu, L, and Gamma = F* - sum_n q_n F_n*."""
+    """What Theorem 2 asks of a task: its `optimum` `[(d + 1) * outputs]`, mu, L, and Gamma = F* - sum_n q_n F_n*."""
 
-    optimum: SoftmaxOptimum
+    optimum: Floats = field(repr=False)
     strong_convexity: float
     smoothness: float
     heterogeneity: float
@@ -71,8 +58,8 @@ def _apart(weights: Floats, num_features: int) -> tuple[Floats, Floats]:
 
 def softmax_optimum(
     x: Floats, y: NDArray[np.int64], *, num_outputs: int, l2: float, sample_weights: Floats | None = None
-) -> SoftmaxOptimum:
-    """Minimum of `softmax_loss` by L-BFGS in float64; every sample weighs the same unless told.
+) -> tuple[Floats, float]:
+    """Weights and value of the minimum of `softmax_loss` by L-BFGS; every sample weighs the same unless told.
 
     Raises `LearningError` where it comes no closer to the minimum than 1e-8 of the loss at zero.
     """
@@ -99,8 +86,7 @@ def softmax_optimum(
         },
     )
     value, gradient = softmax_loss(found.x, x, y, sample_weights=weights, l2=l2)
-    steepness = float(np.linalg.norm(gradient))
-    gap = steepness**2 / (2.0 * l2)
+    gap = float(np.linalg.norm(gradient)) ** 2 / (2.0 * l2)  # by strong convexity
     if not gap <= _WORST_GAP * np.log(max(num_outputs, 2)):
         raise LearningError(
             f"the optimum of softmax regression is only known to {gap:.2g} of the loss after {found.nit} steps "
@@ -109,7 +95,7 @@ def softmax_optimum(
     kernel, bias = _apart(found.x, x.shape[1])
     if basis is not None:
         kernel = basis @ kernel
-    return SoftmaxOptimum(weights=np.concatenate([kernel.ravel(), bias]), value=value, distance=steepness / l2)
+    return np.concatenate([kernel.ravel(), bias]), value
 
 
 def smoothness_bound(x: Floats, *, l2: float) -> float:
@@ -140,11 +126,13 @@ def convex_task(
     for indices, share in zip(devices, shares, strict=True):
         np.add.at(sample_weights, indices, share / len(indices))
     held = np.flatnonzero(sample_weights)
-    optimum = softmax_optimum(x[held], y[held], num_outputs=num_outputs, l2=l2, sample_weights=sample_weights[held])
-    alone = [softmax_optimum(x[indices], y[indices], num_outputs=num_outputs, l2=l2).value for indices in devices]
+    optimum, value = softmax_optimum(
+        x[held], y[held], num_outputs=num_outputs, l2=l2, sample_weights=sample_weights[held]
+    )
+    alone = [softmax_optimum(x[indices], y[indices], num_outputs=num_outputs, l2=l2)[1] for indices in devices]
     return ConvexTask(
         optimum=optimum,
         strong_convexity=l2,
         smoothness=max(smoothness_bound(x[indices], l2=l2) for indices in devices),
-        heterogeneity=max(optimum.value - float(np.dot(shares, alone)), 0.0),
+        heterogeneity=max(value - float(np.dot(shares, alone)), 0.0),
     )

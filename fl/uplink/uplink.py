@@ -140,10 +140,7 @@ class SchemeUplink:
         context: UplinkContext,
         record: Recorder,
     ) -> NDArray[np.float32]:
-        """See `NumberUplink.send`: every block goes on the air as it comes, where the link takes parts.
-
-        Raises LearningError for NaN or infinity among the numbers.
-        """
+        """See `NumberUplink.send`: every block goes on the air as it comes, where the link takes parts."""
         coder, index, transport = self._coder, self._index, self.transport
         plan, at = transport.begin(context), index.of(senders)
         coder.begin(context, devices=senders, flip_rate=plan.observed.get("probed_low", np.zeros(index.count))[at])

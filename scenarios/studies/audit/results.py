@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 from rich.console import Console
 
-from fl.audit.attack import Audited
+from fl.audit.game import Audited
 from privacy.events.claims import Claim
 from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.points import Plan, Point, value_of

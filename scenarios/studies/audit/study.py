@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from fl.audit.attack import Audited
+from fl.audit.game import Audited
 from fl.tasks.base import LearningError
 from privacy.errors import PrivacyError
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
@@ -141,8 +141,8 @@ class AuditStudy(Study):
     # --- one point --------------------------------------------------------------------------------
 
     def _audit(self, point: Point, progress: Progress) -> Audited:
-        from fl.audit.attack import audit
         from fl.audit.build import build_game
+        from fl.audit.game import audit
 
         scenario, options = point.scenario, self.options
         try:

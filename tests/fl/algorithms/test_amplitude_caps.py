@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,16 +16,22 @@ PAPER = {"noise_power": 1.0, "quantizer_slope": 0.05, "gradient_bound": 30.0, "n
 positive = st.floats(1e-6, 1e3)
 
 
+def cap_of(kind: str, eta: Any, *, one_bit: bool, noise_power: float, **settings: Any) -> Any:
+    scheme = "digital" if one_bit else "analog"
+    config = FlmcConfig.model_validate({"scheme": scheme, "lmc_cap": kind, **settings})
+    return lmc_amplitude_cap(config, eta, noise_power=noise_power)
+
+
 @pytest.mark.parametrize(("one_bit", "eta", "cap"), [(False, 1.28e-4, 0.0080), (True, 8.28e-3, 0.0643)])
 def test_the_printed_cap_is_that_of_the_digest(one_bit: bool, eta: float, cap: float) -> None:
-    found = lmc_amplitude_cap("printed", eta, one_bit=one_bit, **PAPER)
+    found = cap_of("printed", eta, one_bit=one_bit, **PAPER)
     assert found == pytest.approx(np.sqrt(eta / 2.0), rel=1e-12)
     assert found == pytest.approx(cap, abs=5e-5)
 
 
 @given(eta=positive, noise_power=positive)
 def test_at_the_printed_cap_the_update_has_exactly_the_langevin_noise(eta: float, noise_power: float) -> None:
-    cap = lmc_amplitude_cap("printed", eta, one_bit=True, **(PAPER | {"noise_power": noise_power}))
+    cap = cap_of("printed", eta, one_bit=True, **(PAPER | {"noise_power": noise_power}))
     assert eta**2 * noise_power / cap**2 == pytest.approx(2.0 * eta, rel=1e-9)
 
 
@@ -37,7 +45,7 @@ def test_at_the_printed_cap_the_update_has_exactly_the_langevin_noise(eta: float
 def test_the_quantization_aware_cap_leaves_just_enough_noise(
     eta: float, noise_power: float, slope: float, bound: float, num_devices: int
 ) -> None:
-    cap = lmc_amplitude_cap(
+    cap = cap_of(
         "quantization-aware",
         eta,
         noise_power=noise_power,
@@ -61,38 +69,38 @@ def test_where_a_bit_carries_less_than_the_gradient_the_aware_cap_is_never_stric
 ) -> None:
     # a / eta - K V <= a / eta <= 2 / eta for a <= 2: less noise is asked for, and some is credited.
     settings = PAPER | {"quantizer_slope": slope, "gradient_bound": bound}
-    aware = lmc_amplitude_cap("quantization-aware", eta, one_bit=True, **settings)
-    assert aware >= lmc_amplitude_cap("printed", eta, one_bit=True, **settings) * (1 - 1e-12)
+    aware = cap_of("quantization-aware", eta, one_bit=True, **settings)
+    assert aware >= cap_of("printed", eta, one_bit=True, **settings) * (1 - 1e-12)
 
 
 def test_a_steep_quantiser_needs_more_noise_than_printed() -> None:
     # a = 3 > 2 amplifies small gradients, and at a l / 2 = 45 a bit has no noise to credit.
     settings = PAPER | {"quantizer_slope": 3.0}
-    aware = lmc_amplitude_cap("quantization-aware", 1e-3, one_bit=True, **settings)
+    aware = cap_of("quantization-aware", 1e-3, one_bit=True, **settings)
     assert aware == pytest.approx(np.sqrt(1e-3 / 3.0), rel=1e-9)
-    assert aware < lmc_amplitude_cap("printed", 1e-3, one_bit=True, **settings)
+    assert aware < cap_of("printed", 1e-3, one_bit=True, **settings)
 
 
 def test_in_the_papers_setting_the_bits_bring_enough_noise_of_their_own() -> None:
     # K V eta = 20 * 0.597 * 8.28e-3 = 0.099 >= a = 0.05.
-    assert lmc_amplitude_cap("quantization-aware", 8.28e-3, one_bit=True, **PAPER) == np.inf
+    assert cap_of("quantization-aware", 8.28e-3, one_bit=True, **PAPER) == np.inf
 
 
 def test_for_amplitudes_the_aware_cap_is_the_printed_one() -> None:
     eta = np.geomspace(1e-5, 1.0, 7)
     np.testing.assert_array_equal(
-        lmc_amplitude_cap("quantization-aware", eta, one_bit=False, **PAPER),
-        lmc_amplitude_cap("printed", eta, one_bit=False, **PAPER),
+        cap_of("quantization-aware", eta, one_bit=False, **PAPER),
+        cap_of("printed", eta, one_bit=False, **PAPER),
     )
 
 
 @pytest.mark.parametrize("one_bit", [True, False])
 def test_none_is_no_cap_and_every_cap_has_the_shape_of_the_step(one_bit: bool) -> None:
     eta = np.geomspace(1e-5, 1.0, 6)
-    np.testing.assert_array_equal(lmc_amplitude_cap("none", eta, one_bit=one_bit, **PAPER), np.full(6, np.inf))
+    np.testing.assert_array_equal(cap_of("none", eta, one_bit=one_bit, **PAPER), np.full(6, np.inf))
     for kind in ("printed", "quantization-aware", "none"):
-        found = lmc_amplitude_cap(kind, eta, one_bit=one_bit, **PAPER)
-        alone = [float(lmc_amplitude_cap(kind, value, one_bit=one_bit, **PAPER)) for value in eta]
+        found = cap_of(kind, eta, one_bit=one_bit, **PAPER)
+        alone = [float(cap_of(kind, value, one_bit=one_bit, **PAPER)) for value in eta]
         np.testing.assert_array_equal(found, alone)
 
 

@@ -26,7 +26,7 @@ ONE, OTHER = np.arange(4.0), np.arange(4.0)[::-1].copy()
 def test_a_series_holds_what_was_noted_and_zeros_elsewhere(
     noted: dict[int, np.ndarray], looked_at: tuple[int, ...]
 ) -> None:
-    series, expected = RoundSeries(4), np.zeros((4, 4))
+    series, expected = RoundSeries(), np.zeros((4, 4))
     for index, values in noted.items():
         series.note(index, values)
         expected[index] = values
@@ -36,7 +36,7 @@ def test_a_series_holds_what_was_noted_and_zeros_elsewhere(
 
 
 def test_what_never_changes_takes_the_memory_of_one_round() -> None:
-    series = RoundSeries(1000)
+    series = RoundSeries()
     for index in range(1000):
         series.note(index, ONE)
     assert np.shares_memory(series.first(1000), ONE)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fl.audit.attack import Audited, audit
 from fl.audit.build import build_game
 from fl.audit.flmc_game import FlmcGame
-from fl.audit.game import Listener
+from fl.audit.game import Audited, Listener, audit
 from fl.learning.fedavg import FedAvgConfig
 from fl.learning.flmc import FlmcConfig
 from fl.tasks.base import LearningError

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from attack_setting import attack_of
 
-from fl.audit.attack import Audited, audit
 from fl.audit.build import build_game
 from fl.audit.flmc_game import FlmcGame
-from fl.audit.game import Game, weakest_rounds
+from fl.audit.game import Audited, Game, audit, weakest_rounds
 from fl.learning.fedavg import FedAvgConfig
 from fl.learning.flmc import FlmcConfig
 from fl.learning.reconstruction import ReconstructionConfig

@@ -119,7 +119,7 @@ def fedavg_distances(
     paths, steepest, longest = [], 0.0, 0.0
     for _ in range(runs):
         w = np.full(21, 0.8)
-        path = [((w - task.optimum.weights) ** 2).sum()]
+        path = [((w - task.optimum) ** 2).sum()]
         for _ in range(15):
             local = np.tile(w, (len(devices), 1))
             for device, part in enumerate(devices):
@@ -131,7 +131,7 @@ def fedavg_distances(
             longest = max(longest, float(np.linalg.norm(local, axis=1).max()))
             assert np.abs(local).max() < 2.0
             w = shares @ recovered(local, p=p, value_range=2.0, rng=rng)
-            path.append(((w - task.optimum.weights) ** 2).sum())
+            path.append(((w - task.optimum) ** 2).sum())
         paths.append(path)
     return np.mean(paths, axis=0), steepest, longest
 
