@@ -31,11 +31,10 @@ from fl.recorder import Recorder
 from fl.results import TrialResult
 from fl.schemes.cpa.cpa_theory import aggregation_snr_db, coded_snr_db
 from fl.theory.convergence import Convergence
-from fl.uplink.build import build_protection, build_uplink
+from fl.uplink.build import Uplink, build_protection, build_uplink, check_range
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
 from fl.uplink.transport import NumberTransport
-from fl.uplink.uplink import Uplink, check_range
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import device_gains

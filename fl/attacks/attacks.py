@@ -162,7 +162,7 @@ class Attackers:
     ) -> NDArray[np.uint8]:
         """Return what is sent in place of packed bits `[1, K, num_bytes]` of `devices`, after privacy.
 
-        A `fl.uplink.uplink.DeviceAttack`. Coins are drawn by device number.
+        A `fl.uplink.build.DeviceAttack`. Coins are drawn by device number.
         """
         lying = np.flatnonzero(self.who[devices])
         if self.config is None or self.config.acts_on != "bits" or not len(lying):

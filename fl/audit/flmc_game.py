@@ -251,16 +251,8 @@ class FlmcGame:
             source = "asked for, Zhang et al. 2022 (11)"
             found.append(published(epsilon=asked.epsilon, delta=asked.delta, source=source))
         if privacy is not None and privacy.budget is not None:
-            assumptions = (privacy.listener,)
-            found.append(
-                of_the_budget(
-                    privacy.budget,
-                    num_rounds=config.rounds,
-                    unit="device",
-                    assumptions=assumptions,
-                    channel_credited=True,
-                )
-            )
+            credited = {"assumptions": (privacy.listener,), "channel_credited": True}
+            found.append(of_the_budget(privacy.budget, num_rounds=config.rounds, **labels, **credited))
         if rounds == 1 and delta > 0.0 and sent:
             setting: dict[str, Any] = {
                 "amplitude": sent[0],
@@ -275,16 +267,8 @@ class FlmcGame:
             found.append(published(epsilon=epsilon, delta=delta, source=source))
         if not analog:
             largest = digital_loss_bound(dimension=config.num_values(), gradient_bound=bound, quantizer_slope=slope)
-            found.append(
-                claim(
-                    epsilon=rounds * largest,
-                    delta=0.0,
-                    accountant="basic",
-                    standing="proved",
-                    source="m a l, whatever the noise",
-                    **labels,
-                )
-            )
+            proved = partial(claim, accountant="basic", standing="proved", **labels)
+            found.append(proved(epsilon=rounds * largest, delta=0.0, source="m a l, whatever the noise"))
         if sent:
 
             def event(amplitude: float) -> Event:
@@ -295,11 +279,8 @@ class FlmcGame:
 
             spent = [Spending(event=event(one), count=config.num_values() * n) for one, n in Counter(sent).items()]
             source = "receiver noise as a Gaussian mechanism" if analog else "two mixtures of Gaussians in every entry"
-            found.append(
-                accounted(
-                    spent, delta=delta, source=source, assumptions=(NOISE_IS_THERE,), channel_credited=True, **labels
-                )
-            )
+            credited = {"assumptions": (NOISE_IS_THERE,), "channel_credited": True}
+            found.append(accounted(spent, delta=delta, source=source, **labels, **credited))
         return tuple(found)
 
 

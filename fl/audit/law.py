@@ -141,6 +141,7 @@ class Law:
             return (nothing_promised(scope=self.scope, unit=self.unit),)
         labels: dict[str, Any] = {
             "unit": self.unit,
+            "scope": self.scope,
             "assumptions": CREDITED if self.channel_credited else self.assumptions,
             "channel_credited": self.channel_credited,
         }
@@ -152,7 +153,6 @@ class Law:
                 accountant="basic" if count > 1 else "paper",
                 standing="proved" if self.proved else "as published",
                 source=self.source,
-                scope=self.scope,
                 **labels,
             )
         ]
@@ -162,7 +162,7 @@ class Law:
         if exact is not None and not (self.proved and delta == 0.0):
             spent = (Spending(event=PureEpsilon(epsilon=exact), count=count),)
             source = "the worst of such responses" if self.proved else "worst case in closed form"
-            found.append(accounted(spent, delta=delta, source=source, scope=self.scope, **labels))
+            found.append(accounted(spent, delta=delta, source=source, **labels))
         return tuple(found)
 
 
@@ -220,12 +220,6 @@ def accounted(spent: Sequence[Spending], *, delta: float, **labels: Any) -> Clai
 
 def of_the_budget(budget: BudgetConfig, *, num_rounds: int, **labels: Any) -> Claim:
     """Return what a budget promises of the whole run, and so of any of its rounds and numbers."""
-    return claim(
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        accountant=budget.accountant,
-        standing="proved",
-        scope="run",
-        source=f"budget for all {num_rounds:,} rounds",
-        **labels,
-    )
+    source = f"budget for all {num_rounds:,} rounds"
+    promised = {"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant}
+    return claim(**labels | {"scope": "run", "standing": "proved", "source": source} | promised)

@@ -142,8 +142,3 @@ class BitDistanceConfig(Learning):
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
         return self.dimension * _BYTES_PER_VALUE + 8 * _SERIES_PER_DEVICE
-
-    @property
-    def superposes(self) -> bool:
-        """Nothing is transmitted."""
-        return False

@@ -59,7 +59,11 @@ class Convergence:
         codec = self._codec.as_fractions()
         if codec is None or not series["devices"]:
             return None
-        flips = flip_rates(series)
+        devices, link = series["devices"], series["link"]
+        # Wrong bits per bit, end to end where that was counted, else on the air.
+        ends = "end_bits" in devices
+        errors, bits = (devices["end_errors"], devices["end_bits"]) if ends else (link["bit_errors"], link["bits"])
+        flips = np.asarray(errors / np.maximum(bits, 1))
         noise = bit_flipping_noise(
             shares=self._shares,
             flip_probability=flips,
@@ -120,11 +124,3 @@ class Convergence:
         if self._outcome is not None:
             found |= {"bound_valid": float(self._outcome.valid), "bound_contraction": self._outcome.contraction}
         return found
-
-
-def flip_rates(series: Mapping[str, Mapping[str, NDArray[Any]]]) -> NDArray[np.float64]:
-    """Wrong bits per bit of every round and device, end to end where that was counted, else on the air."""
-    devices, link = series["devices"], series["link"]
-    ends = "end_bits" in devices
-    errors, bits = (devices["end_errors"], devices["end_bits"]) if ends else (link["bit_errors"], link["bits"])
-    return np.asarray(errors / np.maximum(bits, 1))

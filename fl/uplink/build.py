@@ -1,28 +1,268 @@
-"""From the `aggregation:` and `privacy:` of a scenario to the uplink and to what protects uploads."""
+"""Uplinks of federated averaging, and their way from the `aggregation:` and `privacy:` of a scenario."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.accounting.fedavg import training_of, upload_parameters
+from fl.checkpoints import State
+from fl.config.codec import Codec
 from fl.config.scheme import Scheme
 from fl.models.federated import FederatedModel
+from fl.recorder import Recorder
+from fl.schemes.coders.coder import Coder, Senders
 from fl.tasks.base import LearningError
 from fl.uplink.protection import BitFlipping, GaussianNoise, Protection, RandomizedResponse
 from fl.uplink.senders import SenderIndex
 from fl.uplink.transport import BitTransport, NumberTransport
-from fl.uplink.uplink import DeviceAttack, NumberUplink, SchemeUplink, Uplink
 from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
+from phy.links.link import Reception
 from phy.numerics.random import Purpose, generator
 from privacy.config import FlippedBits, Mechanism, NoisyNumbers
 from privacy.mechanisms.bit_distance import measure_kappa
 
 if TYPE_CHECKING:
     from fl.learning.fedavg import FedAvgConfig
+
+_TINY = np.finfo(np.float64).tiny
+
+Received = tuple[NDArray[np.float32], Reception, Mapping[str, NDArray[Any]]]
+"""Updates `[K, M]`, finite, 0 where nothing arrived; what the link measured; numbers `[K]` that the round reports."""
+
+
+class DeviceAttack(Protocol):
+    """What attackers make of bits on the air."""
+
+    def __call__(
+        self, payload: NDArray[np.uint8], *, devices: NDArray[np.int64], context: UplinkContext
+    ) -> NDArray[np.uint8]:
+        """Return what is sent in place of packed bits `[1, K, num_bytes]` of `devices` `[K]`."""
+        ...
+
+
+class NumberUplink:
+    """Numbers through the codec; sum_n q_n w_n over what arrived, Li et al. 2025 (4), or a robust aggregator.
+
+    - `in_blocks`: blocks of senders of any size give the same; where not, `send` needs all of them in one block;
+    - `upload_bits` that each device sends per round, before channel coding;
+    - `facts`: numbers of the uplink that hold for every round;
+    - `attack`: what attackers make of the bits, after privacy.
+    """
+
+    def __init__(
+        self, numbers: NumberTransport, *, index: SenderIndex, codec: Codec, scheme: Scheme, attack: DeviceAttack
+    ) -> None:
+        self._numbers, self._index, self._codec = numbers, index, codec
+        self._scheme, self._attack = scheme, attack
+        self.transport, self.upload_bits = numbers.bits, numbers.bits.air_bits
+
+    in_blocks = False
+    facts: Mapping[str, float] = {}
+
+    def send(
+        self,
+        blocks: Iterable[NDArray[np.float32]],
+        *,
+        senders: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        otherwise: NDArray[np.float32],
+        context: UplinkContext,
+        record: Recorder,
+    ) -> NDArray[np.float32]:
+        """Send the vectors of one round, and return what the server takes for their mean, float32 `[M]`.
+
+        - `blocks`: vectors `[D, M]` of the `senders` `[S]`, block after block; each is asked for when it is needed;
+        - `weights` `[S]`: weights q of the senders;
+        - `otherwise` `[M]`: the result where nothing arrives;
+        - `record`: receives the number of devices of which anything arrived, what the radio spent and counted, and
+          what protection and scheme report, once all have sent.
+
+        Raises LearningError for numbers that cannot be sent, and where too many of them lie beyond the codec.
+        """
+        (numbers,) = blocks
+        at, owners = self._index.of(senders), self._index.owners(senders)
+        values, known, reception, observed = self._numbers.send(
+            self._index.spread(numbers, at),
+            devices=owners,
+            context=context,
+            attack=partial(self._attack, devices=owners, context=context),
+            admit=lambda clipped: check_range(clipped[at] / numbers.shape[1], senders, codec=self._codec, key="codec"),
+        )
+        if known is not None:
+            known = np.broadcast_to(known, values.shape)[at]
+        num_active = len(senders) if known is None else int(known.any(axis=1).sum())
+        self._index.report(
+            record,
+            reception,
+            round_index=context.round_index,
+            senders=senders,
+            numbers={"num_active": float(num_active), **self.transport.spent(reception, at)},
+            observed=observed,
+        )
+        return self._scheme.aggregate(values[at], weights=weights, known=known, otherwise=otherwise)
+
+    def receive(self, updates: NDArray[np.float32], *, context: UplinkContext) -> Received:
+        """Send `updates` `[K, M]` of all devices, and return what arrives of each. Raises LearningError as `send`."""
+        devices = np.arange(len(updates))
+        values, known, reception, observed = self._numbers.send(updates, devices=devices, context=context)
+        check_range(observed["clipped_values"] / updates.shape[1], devices, codec=self._codec, key="codec")
+        return _finite(values if known is None else np.where(known, values, 0.0)), reception, observed
+
+    def state(self) -> State:
+        return self.transport.link.state()
+
+    def restore(self, state: State) -> None:
+        self.transport.link.restore(state)
+
+
+class SchemeUplink:
+    """The uplink of schemes with bits of their own, with the attributes of `NumberUplink`.
+
+    The protection of `transport` is the randomized response that the scheme asks for; what it leaves of the mean of a
+    bit, `RoundPlan.factor`, is handed to the scheme to divide by.
+    """
+
+    def __init__(
+        self, coder: Coder, *, transport: BitTransport, index: SenderIndex, scheme: Scheme, attack: DeviceAttack
+    ) -> None:
+        self._coder, self.transport, self._index, self._attack = coder, transport, index, attack
+        self._name, self.upload_bits, self.in_blocks = scheme.name, transport.air_bits, scheme.in_blocks
+
+    @property
+    def facts(self) -> Mapping[str, float]:
+        """Numbers of the scheme that hold for every round."""
+        return self._coder.facts
+
+    def send(
+        self,
+        blocks: Iterable[NDArray[np.float32]],
+        *,
+        senders: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        otherwise: NDArray[np.float32],
+        context: UplinkContext,
+        record: Recorder,
+    ) -> NDArray[np.float32]:
+        """See `NumberUplink.send`: every block goes on the air as it comes, where the link takes parts."""
+        coder, index, transport = self._coder, self._index, self.transport
+        plan, at = transport.begin(context), index.of(senders)
+        coder.begin(context, devices=senders, flip_rate=plan.observed.get("probed_low", np.zeros(index.count))[at])
+        factor = np.ones(index.count) if plan.factor is None else plan.factor
+        gathering = coder.gather(
+            Senders(devices=senders, context=context, weights=weights / max(weights.sum(), _TINY), factor=factor[at])
+        )
+        owners, receptions, num_active = index.owners(senders), list[Reception](), 0
+        for first, place, payload in self._parts(blocks, senders=senders, context=context):
+            of_part = owners[first : first + payload.shape[1]]
+            received, reception = transport.send(
+                payload,
+                plan=plan,
+                context=context,
+                attack=partial(self._attack, devices=of_part, context=context),
+                first_device=first if transport.parted else None,
+            )
+            known = transport.known(reception, bits_per_value=1)
+            own = None if known is None else np.broadcast_to(known, (len(known), transport.num_bits))[place]
+            num_active += len(place) if own is None else int(own.any(axis=1).sum())
+            gathering.add(received[:, place], known=own)
+            receptions.append(replace(reception, payload=reception.payload[:, :0]))
+        update, reception = gathering.update() if num_active else otherwise, transport.joined(receptions)
+        index.report(
+            record,
+            reception,
+            round_index=context.round_index,
+            senders=senders,
+            numbers={"num_active": float(num_active), **transport.spent(reception, at), **coder.metrics()},
+            observed=plan.observed,
+        )
+        return update
+
+    def _parts(
+        self, blocks: Iterable[NDArray[np.float32]], *, senders: NDArray[np.int64], context: UplinkContext
+    ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uint8]]]:
+        """Yield what goes on the air at a time: its first index, the places of senders behind that, and packed bits.
+
+        Bits are `[1, indices, num_bytes]`, zero for an index without a sender.
+        """
+        coder, transport, at = self._coder, self.transport, self._index.of(senders)
+        first = sent = encoded = 0
+        waiting: list[NDArray[np.uint8]] = []
+
+        def part(last: int) -> tuple[int, NDArray[np.int64], NDArray[np.uint8]]:
+            place = at[sent:encoded] - first
+            payload = np.zeros((1, last - first, -(-transport.num_bits // 8)), np.uint8)
+            if waiting:
+                payload[:, place] = waiting[0] if len(waiting) == 1 else np.concatenate(waiting, axis=1)
+            return first, place, payload
+
+        for numbers in blocks:
+            if not len(numbers):
+                continue
+            rows = slice(encoded, encoded + len(numbers))
+            waiting.append(coder.encode(numbers, devices=senders[rows], context=context))
+            encoded = rows.stop
+            if transport.parted and encoded < len(senders):
+                yield part(at[encoded])
+                first, sent, waiting = at[encoded], encoded, []
+        yield part(self._index.count)
+
+    def receive(self, updates: NDArray[np.float32], *, context: UplinkContext) -> Received:
+        """See `NumberUplink.receive`; of the first round. Raises LearningError where single uploads tell no update."""
+        coder, transport, count = self._coder, self.transport, len(updates)
+        devices, plan = np.arange(count), transport.begin(context)
+        coder.begin(context, devices=devices, flip_rate=plan.observed.get("probed_low", np.zeros(count)))
+        payload = coder.encode(updates, devices=devices, context=context)
+        received, reception = transport.send(payload, plan=plan, context=context)
+        known = transport.known(reception, bits_per_value=1)
+        values = coder.read(
+            received,
+            Senders(
+                devices=devices,
+                context=context,
+                weights=np.full(count, 1.0 / count),
+                factor=np.ones(count) if plan.factor is None else plan.factor,
+                known=None if known is None else np.broadcast_to(known, (count, transport.num_bits)),
+            ),
+        )
+        if values is None:
+            raise LearningError(f"the updates behind single uploads of scheme {self._name} cannot be read")
+        return _finite(values), reception, plan.observed
+
+    def state(self) -> State:
+        return {"scheme": self._coder.state(), "link": self.transport.link.state()}
+
+    def restore(self, state: State) -> None:
+        self._coder.restore(state["scheme"])
+        self.transport.link.restore(state["link"])
+
+
+Uplink = NumberUplink | SchemeUplink
+
+
+def _finite(values: NDArray[Any]) -> NDArray[np.float32]:
+    return np.asarray(np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0), np.float32)
+
+
+def check_range(share: NDArray[np.float64], devices: NDArray[np.int64] | None, *, codec: Codec, key: str) -> None:
+    """Raise LearningError where the share of values that `devices`, or the server, had clipped exceeds the limit."""
+    limit = codec.clipped_limit
+    if limit is None or not len(share):
+        return
+    worst = int(np.argmax(share))
+    if share[worst] > limit:
+        bound = getattr(codec, "bound", codec.value_range)
+        whose = "the server's model" if devices is None else f"device {devices[worst]}"
+        raise LearningError(
+            f"{share[worst]:.1%} of the values of {whose} lie beyond the codec's bound "
+            f"{bound:g}, more than learning.{key}.max_clipped = {limit:g}; raise the bound, or the limit"
+        )
 
 
 def build_uplink(

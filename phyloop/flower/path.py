@@ -13,10 +13,9 @@ from fl.config.codec import Codec
 from fl.models.federated import Piece
 from fl.recorder import link_columns
 from fl.schemes.coders.coder import Coder, Senders
-from fl.uplink.build import build_protection, build_response
+from fl.uplink.build import build_protection, build_response, check_range
 from fl.uplink.protection import Protection, RoundPlan
 from fl.uplink.transport import BitTransport, believe
-from fl.uplink.uplink import check_range
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import Reception
 from phy.numerics.random import Purpose
