@@ -227,7 +227,7 @@ def reconstruction_account(
         link=_side_by_side(result.link),
         devices=_side_by_side(result.devices),
     )
-    found = fedavg_account(config.one_round, link=link, privacy=privacy, result=uploads)
+    found = fedavg_account(config.played, link=link, privacy=privacy, result=uploads)
     if found is None:
         return None
     ledger = replace(found.ledger, assumptions=(*found.ledger.assumptions, ONE_UPLOAD))

@@ -120,7 +120,7 @@ class Reconstruction:
         )
         protection, self._budget = build_protection(
             privacy,
-            config=config.one_round,
+            config=config.played,
             sizes=np.full(config.num_devices, float(config.samples_per_device)),
             link=link.resolve_digital(),
             local_models=lambda: self._updates(np.arange(min(config.num_devices, 4))),
@@ -128,10 +128,10 @@ class Reconstruction:
             trial=trial,
         )
         self._uplink = build_uplink(
-            config.one_round,
+            config.played,
             link=link,
             model=self._model,
-            index=SenderIndex(config.one_round, link=link),
+            index=SenderIndex(config.played, link=link),
             protection=protection,
         )
         # What pixels are to the server: from 0 to 1.

@@ -91,7 +91,7 @@ class ReconstructionConfig(Learning):
         )
 
     @property
-    def one_round(self) -> FedAvgConfig:
+    def played(self) -> FedAvgConfig:
         """The round of federated averaging that is attacked."""
         return FedAvgConfig(
             data=self.data,
@@ -105,10 +105,6 @@ class ReconstructionConfig(Learning):
             weighting="equal",
             receiver_limit=self.receiver_limit,
         )
-
-    @property
-    def played(self) -> FedAvgConfig:
-        return self.one_round
 
     @property
     def upload_scheme(self) -> Scheme:
@@ -129,7 +125,7 @@ class ReconstructionConfig(Learning):
         yield from super().conflicts(link=link, privacy=privacy)
         if (conflict := self.privacy_conflict(privacy)) is not None:
             yield conflict
-        yield from self.one_round.conflicts(link=link, privacy=privacy)
+        yield from self.played.conflicts(link=link, privacy=privacy)
 
     def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:
         if privacy is None or (privacy.for_uploads is not None and not privacy.calibrated):
@@ -158,17 +154,17 @@ class ReconstructionConfig(Learning):
             f"{self.data.name}, {find_data(self.data.name).sentence}",
             f"an attack on {games:,} uploads per trial, {each} image{'s' if each > 1 else ''} behind each: images are "
             "rebuilt from the received updates, and a test decides if a target image is among them",
-            f"softmax regression, {self.num_values():,} parameters, one step, {self.one_round.sent(label)}",
+            f"softmax regression, {self.num_values():,} parameters, one step, {self.played.sent(label)}",
         ]
 
     def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
-        return self.one_round.why_not_audited(privacy)
+        return self.played.why_not_audited(privacy)
 
     def num_values(self) -> int | None:
-        return self.one_round.num_values()
+        return self.played.num_values()
 
     def payload_bits(self) -> int | None:
-        return self.one_round.payload_bits()
+        return self.played.payload_bits()
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
         """Return the memory of one round, of images as numbers, and of every upload beside every image [B]."""
@@ -179,7 +175,7 @@ class ReconstructionConfig(Learning):
         pixels = prod(facts.image_shape)
         matches = training_samples(self.data) * (8 * 2 * pixels + self.num_devices * _BYTES_PER_MATCH)
         records = 8 * self.rounds * self.num_devices * _SERIES_PER_DEVICE
-        return self.one_round.bytes_per_trial(link) + matches + records
+        return self.played.bytes_per_trial(link) + matches + records
 
     def bytes_compiled(self, link: LinkConfig) -> int:
         return super().bytes_compiled(link) + _COMPILED_BYTES

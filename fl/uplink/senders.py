@@ -62,22 +62,11 @@ class SenderIndex:
         out[at] = values
         return out
 
-    def place(
-        self,
-        values: NDArray[Any],
-        at: NDArray[np.int64],
-        devices: NDArray[np.int64],
-        *,
-        elsewhere: float | None = None,
-    ) -> NDArray[Any]:
-        """Return numbers by index `[count]` as numbers of devices `[num_devices]`.
-
-        Others have `elsewhere`; if that is left out NaN, or 0 for counts.
-        """
-        if elsewhere is None:
-            elsewhere = np.nan if values.dtype.kind == "f" else 0
+    def place(self, name: str, values: NDArray[Any], devices: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the numbers `name` by index `[count]` as those of `devices`, `[num_devices]`; of others NaN, or 0."""
+        elsewhere = _SILENT.get(name, np.nan if values.dtype.kind == "f" else 0)
         out = np.full(self._num_devices, elsewhere, values.dtype)
-        out[devices] = values[at]
+        out[devices] = values[self.of(devices)]
         return out
 
     def report(
@@ -91,16 +80,12 @@ class SenderIndex:
         observed: Mapping[str, NDArray[Any]],
     ) -> None:
         """Note a round: its `numbers`, `observed` numbers by index `[count]`, and the counts of the link."""
-        at = self.of(senders)
         columns = link_columns(reception.counts, power_db=reception.power_db)
         record.note(
             round_index,
             rounds=numbers,
-            link={
-                name: self.place(values[0], at, senders, elsewhere=_SILENT.get(name))
-                for name, values in columns.items()
-            },
-            devices={name: self.place(values, at, senders) for name, values in observed.items()},
+            link={name: self.place(name, values[0], senders) for name, values in columns.items()},
+            devices={name: self.place(name, values, senders) for name, values in observed.items()},
         )
         record.note_bursts(reception.bursts)
 

@@ -259,7 +259,7 @@ MODEL = FederatedModel(
 )
 @pytest.mark.parametrize("gaps", [False, True])
 def test_every_update_is_read_as_the_server_would_aggregate_it_alone(scheme: dict[str, Any], gaps: bool) -> None:
-    settings = config(aggregation=scheme).one_round
+    settings = config(aggregation=scheme).played
     rng = np.random.default_rng(8)
     updates = (0.1 * rng.standard_normal((3, 37))).astype(np.float32)
     context, devices = UplinkContext(seed=1, trials=(0,), round_index=0), np.arange(3)

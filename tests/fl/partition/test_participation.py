@@ -99,6 +99,6 @@ def test_what_was_measured_at_an_index_is_that_of_its_device(link: dict[str, obj
     rows = index.spread(np.array([[1.0], [2.0]], np.float32), at)
     assert rows.shape == (index.count, 1)
     assert index.owners(devices)[at].tolist() == [2, 7]
-    told = index.place(rows[:, 0], at, devices)
+    told = index.place("snr_db", rows[:, 0], devices)
     assert np.flatnonzero(~np.isnan(told)).tolist() == [2, 7]
     assert told[[2, 7]].tolist() == [1.0, 2.0]
