@@ -98,7 +98,7 @@ class Uplink:
             index=self._round,
             nodes=tuple(nodes),
             columns={"sender": at, "lost": arrived.lost.astype(np.int64), **arrived.link, **arrived.devices},
-            spent=dict(arrived.spent),
+            numbers=dict(arrived.numbers),
         )
         self._round += 1
         return received, measured

@@ -30,7 +30,8 @@ class Arrived(NamedTuple):
     - `values` `[S, M]`, of any value where not known; `known` `[S, M]` or `[S, 1]` bool: those that arrived and are
       believed; None: all;
     - `lost` `[S]` bool: a packet of the client is missing, or the client was silent;
-    - `link`, `devices`: measured numbers `[S]` by name; `spent`: latency [s] and energy [J] of the transmission.
+    - `link`, `devices`: measured numbers `[S]` by name;
+    - `numbers` of the transmission: latency `airtime_s` [s], `energy_j` [J], and those of the privacy mechanism.
     """
 
     values: Numbers
@@ -38,7 +39,7 @@ class Arrived(NamedTuple):
     lost: NDArray[np.bool_]
     link: Mapping[str, NDArray[Any]]
     devices: Mapping[str, NDArray[Any]]
-    spent: Mapping[str, float]
+    numbers: Mapping[str, float]
 
 
 class _Received(NamedTuple):
@@ -89,8 +90,10 @@ class Radio:
 class CodecPath:
     """The way of numbers `[S, M]` through a codec, a protection and the radio."""
 
-    def __init__(self, codec: Codec, *, receiver_limit: float | None, radio: Radio) -> None:
-        self._codec, self._limit, self._radio = codec, receiver_limit, radio
+    def __init__(
+        self, codec: Codec, *, receiver_limit: float | None, radio: Radio, privacy: Mapping[str, float] | None = None
+    ) -> None:
+        self._codec, self._limit, self._radio, self._privacy = codec, receiver_limit, radio, privacy or {}
 
     def send(self, updates: Numbers, at: NDArray[np.int64], *, context: UplinkContext) -> Arrived:
         """Send updates of the senders with index `at`. Raises LearningError for NaN or infinity among them."""
@@ -107,7 +110,7 @@ class CodecPath:
         decoded, known = believe(decoded, known, self._limit)
         values = bits.protection.recover(decoded, plan=_of(plan, at))
         devices = {**{name: column[at] for name, column in plan.observed.items()}, "clipped_values": encoded.clipped[0]}
-        return Arrived(values, known, lost, link, devices, spent)
+        return Arrived(values, known, lost, link, devices, {**spent, **self._privacy})
 
 
 class SchemePath:
@@ -156,7 +159,7 @@ def build_path(settings: Settings, *, config: AppConfig, pieces: tuple[Piece, ..
     """
     link, scheme = settings.link, config.aggregation
     if scheme.uses_codec:
-        protection, _ = build_protection(
+        protection, numbers = build_protection(
             settings.privacy,
             config=config,
             sizes=np.broadcast_to(np.asarray(settings.samples or 1, np.float64), config.num_devices),
@@ -166,7 +169,7 @@ def build_path(settings: Settings, *, config: AppConfig, pieces: tuple[Piece, ..
             trial=0,
         )
         radio = Radio(bits=_transport(config, settings, protection))
-        return CodecPath(config.codec, receiver_limit=config.receiver_limit, radio=radio)
+        return CodecPath(config.codec, receiver_limit=config.receiver_limit, radio=radio, privacy=numbers)
     transport = _transport(config, settings, build_response(scheme, link=link))
     coder = scheme.build(pieces=pieces, receiver_limit=config.receiver_limit)
     return SchemePath(coder, radio=Radio(bits=transport))

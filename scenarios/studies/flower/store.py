@@ -23,13 +23,14 @@ class RoundOfClients:
 
     - `index` of the transmission, from 0; `nodes`: ids of the S clients that sent;
     - `columns` `[S]` by name: sender index, `lost`, counts of the link, and what the protection reports;
-    - `spent`: latency `airtime_s` [s] and energy of all `energy_j` [J]; empty without a radio.
+    - `numbers` of the transmission: latency `airtime_s` [s] and energy of all `energy_j` [J], neither without a radio,
+      and those of the privacy mechanism.
     """
 
     index: int
     nodes: tuple[int, ...]
     columns: Mapping[str, NDArray[Any]]
-    spent: Mapping[str, float]
+    numbers: Mapping[str, float]
 
     @property
     def lost(self) -> list[int]:
@@ -79,7 +80,7 @@ class FlowerStore(Store):
             ids=[f"flower-{measured.index:08d}"],
             numbers=[measured.index],
             seconds=0.0,
-            extras=[{"nodes": [str(node) for node in measured.nodes], "spent": dict(measured.spent)}],
+            extras=[{"nodes": [str(node) for node in measured.nodes], "numbers": dict(measured.numbers)}],
             arrays=columns,
         )
         self.add([batch])
@@ -91,4 +92,4 @@ class FlowerStore(Store):
         for task_id, columns in self.read_series(ids, "link").items():
             task = self.tasks[task_id]
             nodes = tuple(int(node) for node in task.extra["nodes"])
-            yield RoundOfClients(index=task.trial, nodes=nodes, columns=columns, spent=task.extra["spent"])
+            yield RoundOfClients(index=task.trial, nodes=nodes, columns=columns, numbers=task.extra["numbers"])

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from fl.config.measured import PRIVACY
 from scenarios.engine.study import ReportPaths
 from scenarios.report.figures.curves import Curve, Drawing, Spot
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
 from scenarios.report.tables.quantities import RATES, rate_interval
 from scenarios.report.tables.table import Table, csv_row
+from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
 from scenarios.studies.flower.store import FlowerStore
@@ -61,7 +63,11 @@ class FlowerStudy:
                 f"**{uploads}** uploads, **{lost}** of them with a lost packet",
                 f"seed **{self.scenario.seed}**",
             ),
-            sections={"Figures": pictures(figures, numbered=True), "Client by client": self._clients()},
+            sections={
+                "Figures": pictures(figures, numbered=True),
+                "Client by client": self._clients(),
+                "What privacy asked for": self._privacy(),
+            },
             command="",
             same="",
             links=[self.scenario.link.resolve_digital()],
@@ -82,7 +88,8 @@ class FlowerStudy:
             ("airtime_s", "Latency of all uploads of a round."),
             ("energy_j", "All clients that sent."),
         ):
-            yield _drawing(name, [Spot(x=one.index, y=one.spent[name]) for one in self.rounds if one.spent], words)
+            spots = [Spot(x=one.index, y=one.numbers[name]) for one in self.rounds if name in one.numbers]
+            yield _drawing(name, spots, words)
 
     def _clients(self) -> list[Part]:
         of_node: dict[int, list[dict[str, Any]]] = {}
@@ -94,6 +101,15 @@ class FlowerStudy:
         cells = tuple((str(node), str(own[0]["sender"]), *_numbers(own)) for node, own in rows)
         soft = "Rate [95 % Clopper-Pearson interval, which takes errors as independent]."
         return [Part(soft=soft, table=Table(columns=(*heads, "energy [J]"), rows=cells))]
+
+    def _privacy(self) -> list[Part]:
+        mechanism = self.scenario.mechanism
+        found = {name: value for one in self.rounds for name, value in one.numbers.items() if name in PRIVACY}
+        if mechanism is None:
+            return []
+        rows = [("ε asked for", mechanism.asked), *((plain_label(name), f"{found[name]:.4g}") for name in found)]
+        soft = "It holds if the clients train as the settings say, which phyloop cannot see."
+        return [Part(soft=soft, table=Table(columns=("", " "), rows=tuple(rows), left=("", " ")))]
 
 
 def _numbers(rows: Sequence[Mapping[str, Any]]) -> Iterator[str | None]:

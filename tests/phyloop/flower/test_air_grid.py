@@ -232,3 +232,9 @@ def test_a_folder_holds_one_run(tmp_path: Path) -> None:
     air.close()
     with pytest.raises(ScenarioError, match="holds 1 rounds of an earlier run"):
         AirGrid(MemoryGrid(adds(UPDATES)), link=FADING, codec=FIXED, out=tmp_path)
+
+
+def test_a_client_trains_once_at_a_time() -> None:
+    air = AirGrid(MemoryGrid(adds(UPDATES)), link=FADING, codec=FIXED)
+    with pytest.raises(LearningError, match="two messages of training at once"):
+        air.send_and_receive(instructions(arrays(w=START), (11, 42, 11)))

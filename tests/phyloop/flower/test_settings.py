@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from phy.engines.choice import with_engine
 from phy.fading.block_taps import UplinkContext
 from phyloop.flower import AirGrid
 from scenarios.schema.errors import ScenarioError
+from scenarios.studies.folders import study_in, write_report_of
 
 SIZE = 600
 UPDATES = {
@@ -83,15 +85,24 @@ def test_laplace_over_an_error_free_link_adds_its_noise() -> None:
     np.testing.assert_allclose(own, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_gaussian_noise_has_the_variance_of_the_mechanism() -> None:
-    privacy = {"mechanism": "gaussian", "epsilon": 10.0}
+def test_gaussian_noise_has_the_variance_of_the_mechanism(tmp_path: Path) -> None:
     air = AirGrid(
-        MemoryGrid(adds(UPDATES)), link=ERROR_FREE, privacy=privacy, learning=LEARNING, samples=[100, 200, 400, 800]
+        MemoryGrid(adds(UPDATES)),
+        link=ERROR_FREE,
+        privacy={"mechanism": "gaussian", "epsilon": 10.0},
+        learning=LEARNING,
+        samples=[100, 200, 400, 800],
+        out=tmp_path,
     )
     noise = received(air) - np.stack([UPDATES[node] for node in ORDER])
     spread = noise.std(axis=1)
     # Sensitivity 2 eta G / |D_n|: twice the samples, half the noise.
     np.testing.assert_allclose(spread[:-1] / spread[1:], 2.0, rtol=0.15)
+    sigma = air.rounds[0].numbers["sigma"]
+    np.testing.assert_allclose(spread[0], sigma, rtol=0.1)
+    page = write_report_of(study_in(tmp_path), tmp_path).html.read_text()
+    assert f"{sigma:.4g}" in page
+    assert "10 (as printed)" in page
 
 
 def test_bits_flip_at_the_rate_of_the_mechanism() -> None:
