@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -105,13 +106,8 @@ def run(
         memory_limit=memory_limit,
     )
     changes = {"overrides": overrides or (), "trials": trials, "seed": seed}
-    with code_allowed(allow_code):
-        code = carry_out(
-            lambda: prepare.learning(scenario, out=out, options=options, **changes),
-            log_level=log_level,
-            debug=debug,
-            retry_failed=retry_failed,
-        )
+    make = partial(prepare.learning, scenario, out=out, options=options, **changes)
+    code = carry_out(make, log_level=log_level, debug=debug, retry_failed=retry_failed, allow_code=allow_code)
     raise typer.Exit(code)
 
 
@@ -134,12 +130,8 @@ def link(
     from scenarios.studies import prepare
 
     changes = {"overrides": overrides or (), "seed": seed}
-    with code_allowed(allow_code):
-        code = carry_out(
-            lambda: prepare.link(scenario, out=out, max_seconds=max_seconds, **changes),
-            log_level=log_level,
-            debug=debug,
-        )
+    make = partial(prepare.link, scenario, out=out, max_seconds=max_seconds, **changes)
+    code = carry_out(make, log_level=log_level, debug=debug, allow_code=allow_code)
     raise typer.Exit(code)
 
 
@@ -177,12 +169,8 @@ def audit(
     # Other words for an attack are refused there.
     options = AuditOptions(games=games, delta=delta, confidence=confidence, attack=attack, rounds=rounds)  # type: ignore[arg-type]
     changes = {"overrides": overrides or (), "seed": seed}
-    with code_allowed(allow_code):
-        code = carry_out(
-            lambda: prepare.audit(scenario, out=out, options=options, **changes),
-            debug=debug,
-            retry_failed=True,
-        )
+    make = partial(prepare.audit, scenario, out=out, options=options, **changes)
+    code = carry_out(make, debug=debug, retry_failed=True, allow_code=allow_code)
     raise typer.Exit(code)
 
 
@@ -209,11 +197,8 @@ def verify(
     if listed:
         list_cards()
         return
-    code = carry_out(
-        lambda: prepare.verify(only=only or (), fast=fast, seed=seed, out=out, debug=debug),
-        debug=debug,
-        retry_failed=True,
-    )
+    make = partial(prepare.verify, only=only or (), fast=fast, seed=seed, out=out, debug=debug)
+    code = carry_out(make, debug=debug, retry_failed=True)
     raise typer.Exit(code)
 
 

@@ -16,6 +16,7 @@ from scenarios.engine.options import ClusterLostError
 from scenarios.engine.run import run_study
 from scenarios.engine.study import ReportPaths, Study
 from scenarios.files.log import LEVELS, USUAL, telling
+from scenarios.schema.permission import code_allowed, is_code_allowed
 
 FAILED, INTERRUPTED = 1, 130
 NOTICES_SHOWN = 20
@@ -27,12 +28,13 @@ def carry_out(
     log_level: str = USUAL,
     debug: bool = False,
     retry_failed: bool = False,
+    allow_code: bool = False,
 ) -> int:
     """Run the study that `make` returns in its folder, print what came of it; returns the exit code.
 
     Without a folder nothing is kept.
     """
-    with telling(level=log_level, traces=debug):
+    with code_allowed(allow_code or is_code_allowed()), telling(level=log_level, traces=debug):
         study, named = make()
         started = time.perf_counter()
         quiet = LEVELS[log_level] > LEVELS["info"]
