@@ -22,6 +22,7 @@ from scenarios.cli.options import (
     SeedOption,
     SetOption,
     TrialsOption,
+    VersionOption,
     named,
 )
 from scenarios.engine.interruption import interruptible, listen
@@ -41,20 +42,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
-        from importlib.metadata import version
-
-        print(f"phyloop {version('phyloop')}")
-        raise typer.Exit
-
-
 @app.callback()
-def options(
-    show_version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
+def options(version: VersionOption = False) -> None:
     """Wireless PHY-in-the-loop simulator for federated learning: every bit is carried, every rate measured."""
 
 
