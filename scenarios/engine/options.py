@@ -42,27 +42,17 @@ class ClusterLostError(Exception):
 
 def refuse_impossible(options: RunOptions) -> None:
     """Raise ScenarioError for an impossible number of workers or address."""
-    if options.workers is not None and options.scheduler is not None:
-        raise ScenarioError(
-            key=f"{WORKERS} and {SCHEDULER}",
-            problem="phyloop starts workers here, or uses those of a running scheduler",
-            remedy="give one of the two",
-        )
+    workers, address = options.workers, options.scheduler
+    if workers is not None and address is not None:
+        problem = "phyloop starts workers here, or uses those of a running scheduler"
+        raise ScenarioError(key=f"{WORKERS} and {SCHEDULER}", problem=problem, remedy="give one of the two")
     most = _PER_CORE * count_cpus()
-    if options.workers is not None and not 1 <= options.workers <= most:
-        raise ScenarioError(
-            key=WORKERS,
-            value=options.workers,
-            problem=f"must lie between 1 and {most}, {_PER_CORE} per core of this machine",
-            remedy=f"write {WORKERS} {min(max(options.workers, 1), count_cpus())}, or use a cluster with {SCHEDULER}",
-        )
-    if options.scheduler is None:
-        return
-    address = _ADDRESS.fullmatch(options.scheduler)
-    if address is None or not 1 <= int(address[1]) <= _LAST_PORT:
-        raise ScenarioError(
-            key=SCHEDULER,
-            value=options.scheduler,
-            problem="is no address of a dask scheduler",
-            remedy="write tcp://HOST:PORT as dask scheduler says it when it starts",
-        )
+    if workers is not None and not 1 <= workers <= most:
+        problem = f"must lie between 1 and {most}, {_PER_CORE} per core of this machine"
+        fewer = min(max(workers, 1), count_cpus())
+        remedy = f"write {WORKERS} {fewer}, or use a cluster with {SCHEDULER}"
+        raise ScenarioError(key=WORKERS, value=workers, problem=problem, remedy=remedy)
+    match = None if address is None else _ADDRESS.fullmatch(address)
+    if address is not None and (match is None or not 1 <= int(match[1]) <= _LAST_PORT):
+        problem, remedy = "is no address of a dask scheduler", "write tcp://HOST:PORT as dask scheduler says it"
+        raise ScenarioError(key=SCHEDULER, value=address, problem=problem, remedy=remedy)

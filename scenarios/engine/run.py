@@ -99,19 +99,9 @@ def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed
     provenance, missing = collect_provenance(), len(study.ids) - len(done)
     planned = _planned(study, store, done=done)
     run = store.record_run(provenance, planned)
-    begun = event(
-        "run-started",
-        run=run,
-        command=provenance.command,
-        pid=os.getpid(),
-        versions=provenance.versions,
-        commit=provenance.commit,
-        platform=provenance.platform,
-        planned=planned.tasks,
-        found=planned.found,
-        missing=missing,
-        retry_failed=retry_failed,
-    )
+    about = {key: getattr(provenance, key) for key in ("command", "versions", "commit", "platform")}
+    counts = {"planned": planned.tasks, "found": planned.found, "missing": missing, "retry_failed": retry_failed}
+    begun = event("run-started", run=run, pid=os.getpid(), **about, **counts)
     _log.info("%d of %d tasks to compute", missing, planned.tasks, extra=begun)
     record = _Record(run=run, planned=planned, heart=Heartbeat(store.folder, run=run, unit=study.units))
     started, why = time.monotonic(), None

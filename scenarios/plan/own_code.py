@@ -30,30 +30,24 @@ def with_own_code(loaded: LoadedScenario, plan: Plan) -> tuple[LoadedScenario, P
     if not functions:
         return loaded, plan
     file, line = mark_of(("learning", "model"), loaded.marks)
+    file = file or loaded.source
     if not is_code_allowed():
-        raise ScenarioError(
-            problem=f"the scenario names {listing(functions, last='and')}, Python code that runs with your rights",
-            remedy=f"read it, and if you trust it and all that it imports, add {ALLOW}",
-            file=file or loaded.source,
-            line=line,
-            key="learning.model",
-        )
+        problem = f"the scenario names {listing(functions, last='and')}, Python code that runs with your rights"
+        remedy = f"read it, and if you trust it and all that it imports, add {ALLOW}"
+        raise ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key="learning.model")
     digests: dict[str, str] = {}
     for function in functions:
         module = function.partition(":")[0]
         try:
-            digests[module] = code_digest(function)
+            new = digests[module] = code_digest(function)
         except LearningError as error:
             problem, remedy = problem_and_remedy(error)
-            raise ScenarioError(problem=problem, remedy=remedy, file=file or loaded.source, line=line) from error
-        known = loaded.scenario.code.get(module)
-        if known is not None and known != digests[module]:
-            raise ScenarioError(
-                problem=f"its file now has SHA-256 {digests[module][:12]}..., when this was written {known[:12]}...",
-                remedy="put the file back, or leave code: out to compute every trial anew",
-                file=file or loaded.source,
-                key=f"code.{module}",
-            )
+            raise ScenarioError(problem=problem, remedy=remedy, file=file, line=line) from error
+        known = loaded.scenario.code.get(module, new)
+        if known != new:
+            problem = f"its file now has SHA-256 {new[:12]}..., when this was written {known[:12]}..."
+            remedy = "put the file back, or leave code: out to compute every trial anew"
+            raise ScenarioError(problem=problem, remedy=remedy, file=file, key=f"code.{module}")
     document = {**loaded.document, "code": {**loaded.scenario.code, **digests}}
     pinned = replace(loaded, document=document, scenario=validate(document, marks=loaded.marks))
     return pinned, expand(pinned)

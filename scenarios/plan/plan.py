@@ -76,12 +76,10 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     scenarios, and for two points that would compute the same numbers.
     """
     sweep = loaded.document.get("sweep", {})
-    blocks: list[tuple[KeyPath, dict[str, Any]]] = (
-        [(("sweep", number), block) for number, block in enumerate(sweep)]
-        if isinstance(sweep, list)
-        else [(("sweep",), sweep)]
-    )
-    axes = [_axes(loaded, block, at) for at, block in blocks] or [[]]
+    if isinstance(sweep, list):
+        axes = [_axes(loaded, block, ("sweep", number)) for number, block in enumerate(sweep)] or [[]]
+    else:
+        axes = [_axes(loaded, sweep, ("sweep",))]
     total = sum(prod(len(axis) for axis in block) for block in axes)
     if total > MAX_POINTS:
         raise _error(loaded, ("sweep",), f"{total} points, more than {MAX_POINTS}", "shorten the lists, or zip them")
@@ -133,17 +131,10 @@ def learning_warnings(plan: Plan) -> list[str]:
 
 
 def _error(
-    loaded: LoadedScenario,
-    at: KeyPath,
-    problem: str,
-    remedy: str,
-    *,
-    key: str | None = None,
-    value: Any = None,
+    loaded: LoadedScenario, at: KeyPath, problem: str, remedy: str, *, key: str | None = None, value: Any = None
 ) -> ScenarioError:
     file, line = mark_of(at, loaded.marks)
-    key = key or names_of(at)
-    return ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key=key, value=value)
+    return ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key=key or names_of(at), value=value)
 
 
 def _axes(loaded: LoadedScenario, block: dict[str, Any], at: KeyPath) -> list[_Axis]:
@@ -183,14 +174,10 @@ def _walk(loaded: LoadedScenario, group: dict[str, Any], at: KeyPath, seen: dict
         row = tuple(_Setting(path, value, (*at, path, number)) for path, value in zip(group, values, strict=True))
         same = first.setdefault(_text(values), number)
         if same != number:
-            raise _error(
-                loaded,
-                row[0].origin,
-                f"value {number + 1} of the list repeats value {same + 1}",
-                "write each value once",
-                key=" and ".join(group),
-                value=values[0] if len(values) == 1 else list(values),
-            )
+            problem, value = f"value {number + 1} of the list repeats value {same + 1}", list(values)
+            value = value[0] if len(value) == 1 else value
+            key = " and ".join(group)
+            raise _error(loaded, row[0].origin, problem, "write each value once", key=key, value=value)
         axis.append(row)
     return axis
 
@@ -217,12 +204,9 @@ def _check_path(loaded: LoadedScenario, path: str, at: KeyPath, seen: dict[str, 
     for other, place in seen.items():
         if path == other or path.startswith(other + ".") or other.startswith(path + "."):
             line = mark_of(place, loaded.marks)[1]
-            raise refuse(
-                "the path is swept twice in one block"
-                if path == other
-                else f"swept beside {other}, one inside the other",
-                f"keep one of them (the other is on line {line})" if line else "keep one of them",
-            )
+            problem = f"swept beside {other}, one inside the other"
+            problem = "the path is swept twice in one block" if path == other else problem
+            raise refuse(problem, f"keep one of them (the other is on line {line})" if line else "keep one of them")
     seen[path] = at
 
 
@@ -288,11 +272,11 @@ def _with_settings(error: ScenarioError, settings: list[_Setting]) -> ScenarioEr
 
 def _refuse_twin(loaded: LoadedScenario, twin: Point, point: Point) -> None:
     """ScenarioError unless two points of one physics are the same point."""
+
+    def words(one: Point) -> str:
+        settings = ", ".join(f"{path} = {shorten(value, 30)}" for path, value in one.settings.items())
+        return f"point {one.index + 1} ({settings or 'nothing set'})"
+
     if twin is not point:
-        problem = f"the same task twice, {_words(twin)} and {_words(point)} compute the same numbers"
+        problem = f"the same task twice, {words(twin)} and {words(point)} compute the same numbers"
         raise _error(loaded, ("sweep",), problem, "remove one, or change more than its label")
-
-
-def _words(point: Point) -> str:
-    settings = ", ".join(f"{path} = {shorten(value, 30)}" for path, value in point.settings.items())
-    return f"point {point.index + 1} ({settings or 'nothing set'})"

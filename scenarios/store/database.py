@@ -69,11 +69,8 @@ def telling_damage(path: Path) -> Iterator[None]:
 
 def unwritable(path: Path, error: Exception) -> ScenarioError:
     """Return the error for a disk that refuses results."""
-    return ScenarioError(
-        file=path,
-        problem=f"results cannot be written ({error})",
-        remedy="free or change the disk and run again, finished tasks are kept",
-    )
+    remedy = "free or change the disk and run again, finished tasks are kept"
+    return ScenarioError(file=path, problem=f"results cannot be written ({error})", remedy=remedy)
 
 
 def create(path: Path, identity: Mapping[str, Any]) -> None:
@@ -113,11 +110,8 @@ def open_checked(path: Path, *, write: bool) -> sqlite3.Connection:
         if not found >= ours:
             raise damaged(path, "its tables are not those that phyloop writes")
         if found > ours:
-            raise ScenarioError(
-                file=path,
-                problem="holds tables, views or triggers that phyloop did not write",
-                remedy="ask for the folder again, or run the scenario into a new folder",
-            )
+            problem = "holds tables, views or triggers that phyloop did not write"
+            raise ScenarioError(file=path, problem=problem, remedy="ask for the folder again, or run into a new one")
         if not write:
             connection.execute("PRAGMA query_only = ON")
     except BaseException as error:
@@ -150,11 +144,9 @@ def _check_header(path: Path) -> None:
             raise damaged(path, "it does not begin as a store")
         raise ScenarioError(file=path, problem="is not a phyloop result store", remedy="choose another folder")
     if version != STORE_VERSION:
-        raise ScenarioError(
-            file=path,
-            problem=f"was written by another phyloop (store version {version}, not {STORE_VERSION})",
-            remedy="run the scenario into a new folder, or read this one with the phyloop that wrote it",
-        )
+        problem = f"was written by another phyloop (store version {version}, not {STORE_VERSION})"
+        remedy = "run the scenario into a new folder, or read this one with the phyloop that wrote it"
+        raise ScenarioError(file=path, problem=problem, remedy=remedy)
     if front[18:20] != b"\1\1":
         raise damaged(path, "its header names a journal that phyloop does not use")
 

@@ -99,6 +99,7 @@ def _status(store: Store, *, now: datetime) -> Status:
         since = (now - timedelta(seconds=window)).isoformat(timespec="seconds")
         rate = 60.0 / window * sum(task.status != "part" and task.finished_at >= since for task in store.history)
     done, failed, left = _count(store, planned, since=last.started_at if held and last is not None else None)
+    plan = Planned(tasks=0, found=0) if planned is None else planned
     return Status(
         folder=str(folder),
         scenario=store.scenario_name,
@@ -111,17 +112,17 @@ def _status(store: Store, *, now: datetime) -> Status:
         done=done,
         failed=failed,
         left=left,
-        skipped=0 if planned is None else planned.skipped,
-        elsewhere=0 if planned is None else planned.others,
+        skipped=plan.skipped,
+        elsewhere=plan.others,
         num_in_hand=0 if live is None else live["num_in_hand"],
         in_hand=() if live is None else tuple(live["in_hand"]),
         rate_per_minute=rate,
         left_s=_time_left(live, left, rate),
         last_error=_last_error(store),
         runs=len(runs),
-        started_at=None if last is None else last.started_at,
-        finished_at=None if last is None else last.finished_at,
-        command=None if last is None else last.command,
+        started_at=getattr(last, "started_at", None),
+        finished_at=getattr(last, "finished_at", None),
+        command=getattr(last, "command", None),
         attempts=len(store.failed_before()),
         bytes=_sizes(folder),
     )

@@ -63,10 +63,9 @@ class Store:
     def open(cls, folder: Path, *, scenario_name: str) -> Self:
         """Open `folder` for writing, alone; makes folder and database where missing.
 
-        A damaged store is repaired first: batches that verify are kept, and the log gets a warning. Runs that never
-        ended are noted as killed. ScenarioError if the folder is a file, cannot be written, holds a database that is
-        not ours, is from another version or belongs to another scenario or study (found before anything on disk
-        changes), or if another process is writing to it.
+        A damaged store is repaired first, and the log gets a warning. Runs that never ended are noted as killed.
+        ScenarioError, before anything changes, for a file, a folder of another scenario, study or version, one that
+        cannot be written, and one that another process is writing to.
         """
         path, identity = folder / DATABASE, {"scenario": scenario_name, "study": cls.study}
         if path.exists():
@@ -83,16 +82,15 @@ class Store:
                 except DamagedStoreError as error:
                     aside = file.repair(path, identity)
                     store = cls._verified(folder, lock)
-                    logger("store").warning(
-                        f"{path} {error.problem}; {len(store.tasks)} tasks that verify are kept, the rest is computed "
-                        f"again, and the damaged file is kept as {aside.name}"
-                    )
+                    kept = f"{len(store.tasks)} tasks that verify are kept, the rest is computed again"
+                    says = "%s %s; %s, and the damaged file is kept as %s"
+                    logger("store").warning(says, path, error.problem, kept, aside.name)
             except (OSError, sqlite3.Error) as error:
                 raise file.unwritable(path, error) from error
             undo.callback(store.close)
             # We hold the lock: a run that is still called running was killed.
             runs = {key: run for key, run in store._records.items() if key.startswith(_RUN)}
-            if killed := {key: {**run, "status": "killed"} for key, run in runs.items() if run["status"] == "running"}:
+            if killed := {k: {**run, "status": "killed"} for k, run in runs.items() if run["status"] == "running"}:
                 store.add(records=killed)
             undo.pop_all()
             return store
@@ -233,13 +231,8 @@ class Store:
 
     def record_run(self, provenance: Provenance, planned: Planned | None = None) -> int:
         """Note that an invocation begins, and its plan; returns its number for `finish_run`."""
-        number = len(self.read_runs()) + 1
-        run = RunRecord(
-            command=provenance.command,
-            provenance=asdict(provenance),
-            started_at=provenance.date_utc,
-            planned=planned,
-        )
+        number, about = len(self.read_runs()) + 1, asdict(provenance)
+        run = RunRecord(command=about["command"], provenance=about, started_at=about["date_utc"], planned=planned)
         self.add(records={f"{_RUN}{number:06d}": asdict(run)})
         return number
 
@@ -284,8 +277,7 @@ class Store:
 
         `physics` is everything that determined the numbers; `seconds` is the wall time of the whole batch. With
         `replace_failed` a task that is stored as failed becomes one of `failed_before`. ValueError if a task is
-        already stored otherwise (results are never overwritten) or an array is neither int64 nor float64;
-        ScenarioError if the disk refuses.
+        already stored otherwise, or an array is neither int64 nor float64; ScenarioError if the disk refuses.
         """
         known = self.statuses(results)
         if kept := [one for one, status in known.items() if not (replace_failed and status == "failed")]:
@@ -293,13 +285,13 @@ class Store:
         ids = {id(result): task_id for task_id, result in results.items()}
         batches = []
         for group in alike(results.values()):
-            about, arrays = arrays_of(group)
+            texts, arrays = arrays_of(group)
             batch = NewBatch(
                 ids=[ids[id(one)] for one in group],
                 numbers=[one.trial for one in group],
                 failures={row: one.failure for row, one in enumerate(group) if one.failure is not None},
                 seconds=seconds / len(results),
-                about={**about, "physics": dict(physics)},
+                about={"accounts": texts, "physics": dict(physics)},
                 arrays=arrays,
             )
             batches.append(batch)

@@ -43,7 +43,7 @@ def alike(results: Iterable[TrialResult]) -> list[list[TrialResult]]:
     return pieces
 
 
-def arrays_of(results: Sequence[TrialResult]) -> tuple[dict[str, Any], Arrays]:
+def arrays_of(results: Sequence[TrialResult]) -> tuple[list[str], Arrays]:
     """Return the texts of accounts and the arrays of trials that are alike, for `scenarios.store.blobs.pack`.
 
     Raises ValueError for an array that is neither int64 nor float64, or a metric that is not a number.
@@ -63,7 +63,7 @@ def arrays_of(results: Sequence[TrialResult]) -> tuple[dict[str, Any], Arrays]:
     lines = list(dict.fromkeys(texts.values()))
     if lines:
         arrays["account"] = np.array([lines.index(texts[id(one.account)]) for one in results])
-    return {"accounts": lines}, arrays
+    return lines, arrays
 
 
 def table_of(blob: Blob, table: str, *, rows: int) -> dict[str, NDArray[Any]]:

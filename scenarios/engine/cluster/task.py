@@ -9,8 +9,8 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypedDict
 
@@ -83,13 +83,17 @@ def run_order(order: Order) -> Answer:
     refuse_threads(worker.state.nthreads, address=worker.address)
     told = Told(order)
     _start()
-    with _logged_at_client(told, level=order["log_level"]):
+    our_logger().setLevel(order["log_level"])
+    our_logger().addHandler(told)  # a worker has no run folder to write to
+    try:
         finished = compute(
             Job(point=Point(index=0, settings={}, scenario=scenario), trials=tuple(order["trials"])),
-            progress=Progress(advance=told.advance, restored=told.restore),
+            progress=Progress(advance=told.advance, restored=lambda rounds: told.advance(restored=rounds)),
             checkpoints=order["checkpoints"],
             latest_s=order["latest_s"],
         )
+    finally:
+        our_logger().removeHandler(told)
     return {
         "results": finished.results,
         "seconds": finished.seconds,
@@ -114,27 +118,20 @@ class Told(logging.Handler):
         self._key = self._worker.get_current_task()
         self._say(begun=True)
 
-    def advance(self, rounds: int) -> None:
-        """Hear of `rounds` more that were computed. Raises NobodyWaitsError."""
+    def advance(self, rounds: int = 0, *, restored: int = 0) -> None:
+        """Hear of rounds that were computed, or restored from checkpoints. Raises NobodyWaitsError."""
         self.computed += rounds
-        self._tell()
-
-    def restore(self, rounds: int) -> None:
-        """Hear of `rounds` more that were restored from checkpoints. Raises NobodyWaitsError."""
-        self.restored += rounds
-        self._tell()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Send a record; a message that is not JSON is no reason to fail a trial."""
-        with suppress(TypeError, ValueError):
-            self._worker.log_event(self._order["topic"], {"record": plain_record(record)})
-
-    def _tell(self) -> None:
+        self.restored += restored
         task = self._worker.state.tasks.get(self._key)
         if task is None or task.state != "executing":
             raise NobodyWaitsError(self._key)
         if time.monotonic() - self._spoken >= self._order["every_s"]:
             self._say(begun=False)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send a record; a message that is not JSON is no reason to fail a trial."""
+        with suppress(TypeError, ValueError):
+            self._worker.log_event(self._order["topic"], {"record": plain_record(record)})
 
     def _say(self, *, begun: bool) -> None:
         self._spoken = time.monotonic()
@@ -147,20 +144,6 @@ def plain_record(record: logging.LogRecord) -> dict[str, Any]:
     plain = {**vars(record), "msg": record.getMessage(), "args": None, "exc_info": None}
     found: dict[str, Any] = json.loads(json.dumps(plain, default=str))
     return found
-
-
-@contextmanager
-def _logged_at_client(handler: logging.Handler, *, level: int) -> Iterator[None]:
-    """Send what phyloop logs in the block, from `level` on: a worker has no run folder to write to."""
-    ours = our_logger()
-    before = ours.level
-    ours.setLevel(level)
-    ours.addHandler(handler)
-    try:
-        yield
-    finally:
-        ours.removeHandler(handler)
-        ours.setLevel(before)
 
 
 def written(scenario: Scenario) -> str:
