@@ -114,8 +114,10 @@ def test_a_second_process_on_one_folder_is_told_who_holds_it_and_the_first_goes_
     row = tally("second process on one folder")
     first = Running(["run", learning.scenario, "--out", run], logs=run.with_suffix(".log"))
     assert wait_for(lambda: bool(stored(run)), of=first)
+    first.send(signal.SIGSTOP)  # or it may be done before the second begins
     second = obey("run", learning.scenario, "--out", run, logs=run.with_suffix(".second"))
     row.injected += first.is_alive
+    first.send(signal.SIGCONT)
     assert second.code == 2
     assert f"another process (PID {first.pid}) is writing here" in second.said
     assert len(second.said.strip().splitlines()) == 1
