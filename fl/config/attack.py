@@ -6,15 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from fl.config.base import Frozen, Probability
 from phy.config.registry import Registry, defines
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from phy.fading.block_taps import UplinkContext
 
 Place = Literal["labels", "updates", "bits", "air"]
@@ -72,7 +71,6 @@ class Attack(Frozen):
 
     def of_labels(self, labels: NDArray[np.int64], *, num_classes: int) -> NDArray[np.int64]:
         """Return the labels that an attacker trains on, `[samples]`."""
-        del num_classes
         return labels
 
     def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
@@ -86,8 +84,6 @@ class Attack(Frozen):
 
         `attackers` `[num_trials, num_devices]`; rows of honest devices are not read.
         """
-        import numpy as np
-
         out = gradients.copy()
         for row, (trial, attacks) in enumerate(zip(context.trials, attackers, strict=True)):
             who, alone = np.flatnonzero(attacks), replace(context, trials=(trial,))
@@ -105,7 +101,6 @@ class Attack(Frozen):
 
         `meant` `[num_bytes]` has a one for every bit that is not padding; `coins()` returns fair bits like `payload`.
         """
-        del meant, coins
         return payload
 
     def of_air(
@@ -115,7 +110,6 @@ class Attack(Frozen):
 
         `words()` returns uniform 32-bit words and `normals()` standard normal numbers of that shape.
         """
-        del words, normals
         return amplitudes
 
 

@@ -6,15 +6,14 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fl.config.base import Frozen, Probability
 from phy.config.registry import Registry
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from fl.codecs.partwise import FixedPoint
 
 Bound = Annotated[float, Field(ge=1e-30, le=1e30, allow_inf_nan=False)]

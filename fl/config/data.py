@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from fl.config.base import Count, Frozen, Probability
 from phy.config.registry import Registry, defines
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Pair = tuple[NDArray[Any], NDArray[Any]]
+Pair = tuple[NDArray[Any], NDArray[Any]]
 
 DataName = str
 

@@ -97,7 +97,6 @@ class Learning(Frozen):
 
     def depends_on(self, path: str) -> bool:
         """Return whether results depend on a setting of the scenario that the sweep leaves alone."""
-        del path
         return self.uses_radio
 
     @abstractmethod
@@ -128,7 +127,6 @@ class Learning(Frozen):
 
         Here: links on which the server cannot detect the bits of every device.
         """
-        del privacy
         for path, one in {"link": link, **self.links()}.items() if self.uses_radio else ():
             if one.access == "superposition":
                 yield Conflict(
@@ -167,7 +165,6 @@ class Learning(Frozen):
 
         Raises PrivacyError for a budget that holds nothing.
         """
-        del link, privacy
         yield from ()
 
     def settled(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Self:
@@ -175,7 +172,6 @@ class Learning(Frozen):
 
         `link` names its modulation. Raises PrivacyError for a budget that holds nothing.
         """
-        del link, privacy
         return self
 
     @abstractmethod
@@ -192,17 +188,14 @@ class Learning(Frozen):
         self, result: TrialResult, *, link: LinkConfig, privacy: AnyPrivacyConfig | None
     ) -> PrivacyAccount | None:
         """Return what a trial released, from what was recorded of it; None: nothing was sent."""
-        del result, link, privacy
         return None
 
     def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
         """Return why no game can be played against an honest device; None where one can."""
-        del privacy
         return f"algorithm {self.algorithm} studies bits, and no device's data are uploaded"
 
     def caps(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Caps | None:
         """Return the caps on the receive amplitude that are known before a run; None if no amplitude is sent."""
-        del link, privacy
         return None
 
     def rounds_within(self, *, link: LinkConfig, privacy: AnyPrivacyConfig) -> int | None:
@@ -210,7 +203,6 @@ class Learning(Frozen):
 
         Raises PrivacyError if no account can be made.
         """
-        del link, privacy
         return None
 
     @abstractmethod

@@ -34,7 +34,7 @@ class Model(Frozen):
         """`module:function` of the user that builds the network; None without one."""
         return None
 
-    def layers(self, *, image_shape: tuple[int, ...], num_classes: int) -> tuple[Layer, ...] | None:  # noqa: ARG002
+    def layers(self, *, image_shape: tuple[int, ...], num_classes: int) -> tuple[Layer, ...] | None:
         """Return the layers from the image to the logits; None where only the network itself knows them."""
         return None
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from fl.config.base import Frozen
@@ -14,9 +16,6 @@ from phy.config.conflict import Conflict
 from phy.config.registry import Registry, defines
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from fl.audit.law import Law
     from fl.learning.fedavg import FedAvgConfig
     from fl.models.federated import Piece
@@ -176,7 +175,6 @@ class Scheme(Frozen):
 
         None: an attacker learns it from games, see `fl.audit.law.LearntLaw`.
         """
-        del num_values
         return None
 
     @property

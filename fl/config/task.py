@@ -51,7 +51,6 @@ class LogisticConfig(Frozen):
 
     def bytes_per_trial(self, num_devices: int) -> int:
         """Return the memory of the data of one trial [B]."""
-        del num_devices  # the devices share one copy
         return 2 * 8 * self.num_samples * (self.dimension + 2)
 
 
