@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from baseline_setting import NUM_VALUES, PIECES, round_of, updates
 
-from fl import draws
 from fl.aggregation.estimates import weighted_mean
 from fl.draws import device_words, laplace, normals, uniforms
 from fl.schemes.coders import value_coder
@@ -65,7 +64,6 @@ def test_what_a_device_sends_depends_on_its_number_and_round_alone(
     np.testing.assert_array_equal(alone, whole[:, some])
     np.testing.assert_array_equal(made.decode(alone, devices=DEVICES[some], context=round_of()), read[some])
     monkeypatch.setattr(value_coder, "_VALUES_AT_ONCE", 64)
-    monkeypatch.setattr(draws, "_WIDEST", 1)
     np.testing.assert_array_equal(made.encode(values, devices=DEVICES, context=round_of()), whole)
     np.testing.assert_array_equal(made.decode(whole, devices=DEVICES, context=round_of()), read)
     parts = made.aggregate(whole, Senders(devices=DEVICES, context=round_of(), weights=EQUAL, factor=np.ones(K)))
