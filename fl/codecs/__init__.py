@@ -1,1 +1,1 @@
-"""Codecs: numbers to bits and back. Every module here is one codec, which `fl.config.codec.codecs` finds."""
+"""Codecs: numbers to bits and back. `fl.config.codec.codecs` finds the classes of every module here."""
