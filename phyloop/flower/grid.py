@@ -25,7 +25,7 @@ class AirGrid(Grid):
     """A Flower `Grid` over which the updates of clients travel through phyloop's link, measured bit by bit.
 
     Hand it to any strategy in place of the grid of the ServerApp. Replies to messages of type `train` travel over the
-    uplink: their floating-point arrays less those that the server sent. Their other arrays, other records, and
+    uplink: their floating-point arrays less those that the client received. Their other arrays, other records, and
     messages of other types stay as they are. A client is the sender with index `senders[node_id]`, in every round.
 
     Args:
@@ -49,7 +49,8 @@ class AirGrid(Grid):
         out: run folder for the measured numbers, which `phyloop report` draws and `phyloop export` writes as CSV.
 
     Raises:
-        ScenarioError: a setting is wrong, or settings exclude each other.
+        ScenarioError: a setting is wrong, or settings exclude each other; where this depends on the number of clients
+            or values, at the first upload.
 
     Example:
         >>> from flwr.serverapp.strategy import FedAvg
