@@ -22,7 +22,7 @@ from fl.data import ImageData, load_images
 from fl.footprint import devices_in_a_block
 from fl.local import LocalTrainer, evaluate
 from fl.local.divergence import check_finite, checked_updates_from
-from fl.local.personal import PersonalModels, hold_out, personal_local_config
+from fl.local.personal import PersonalModels, hold_out
 from fl.models.build import build_model
 from fl.models.federated import FederatedModel
 from fl.partition.participation import Participants, draw_participants
@@ -165,7 +165,7 @@ class Federation:
             test_share=config.personal.test_share,
             generator=generator(self._seed, self.trial, Purpose.PARTITION).spawn(1)[0],
         )
-        local = personal_local_config(config.local, personal=config.personal)
+        local = config.local.model_copy(update={"proximal": config.personal.lam})
         return local, train, PersonalModels(self.model, data=self.data, test=test)
 
     def _first_uploads(self) -> NDArray[np.float32]:

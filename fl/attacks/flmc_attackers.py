@@ -13,6 +13,7 @@ send is no noise that honest devices may count on: their privacy is that without
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,7 +72,6 @@ class AttackersOfTrials:
 
     def __init__(self, config: Attack | None, *, num_devices: int, gradient_bound: float) -> None:
         self._config, self._num_devices, self._bound = config, num_devices, gradient_bound
-        self._chosen: tuple[tuple[object, ...], NDArray[np.bool_]] | None = None
         self._acts_on = None if config is None or number_of(config, num_devices) == 0 else config.acts_on
 
     @property
@@ -81,16 +81,9 @@ class AttackersOfTrials:
 
     def who(self, context: UplinkContext) -> NDArray[np.bool_]:
         """Who attacks, `[num_trials, num_devices]`."""
-        which = (context.seed, context.trials)
         if self._config is None:
             return np.zeros((len(context.trials), self._num_devices), bool)
-        if self._chosen is None or self._chosen[0] != which:
-            rows = [
-                choose_attackers(self._config, num_devices=self._num_devices, seed=context.seed, trial=trial)
-                for trial in context.trials
-            ]
-            self._chosen = (which, np.array(rows))
-        return self._chosen[1]
+        return _chosen(self._config, self._num_devices, context.seed, context.trials)
 
     def gradients(self, gradients: NDArray[np.float64], *, context: UplinkContext) -> NDArray[np.float64]:
         """What is encoded in place of clipped `gradients` `[num_trials, num_devices, m]`, see `Attackers.updates`.
@@ -133,3 +126,11 @@ class AttackersOfTrials:
     def told(self, context: UplinkContext) -> dict[str, NDArray[np.float64]]:
         """How many attack, `[num_trials]`; nothing where nobody was asked to."""
         return {} if self._config is None else {"num_attackers": self.who(context).sum(axis=1).astype(float)}
+
+
+@lru_cache(maxsize=4)
+def _chosen(config: Attack, num_devices: int, seed: int, trials: tuple[int, ...]) -> NDArray[np.bool_]:
+    rows = [choose_attackers(config, num_devices=num_devices, seed=seed, trial=trial) for trial in trials]
+    chosen = np.array(rows)
+    chosen.setflags(write=False)
+    return chosen

@@ -2,10 +2,18 @@
 
 Every device of a round is a game. A fair coin says whether its target image is among those it holds; it computes the
 update of one step, and sends it by the functions and over the link that learning itself uses. The server
-- inverts what it received, `fl.attacks.image_inversion`;
+- inverts what it received, `invert_linear`;
 - scores the target by <received update, update of the target alone> over the length of the latter, and ranks the games
   by that: a member stands out where the update is still there, Dwork et al. 2015.
 An attack that fails proves nothing: a better one may not.
+
+Of one image x the gradient of any loss of the logits W x + b is g_b = dL/db and g_W,c = g_b,c x for every class c: a
+layer with bias gives its input away (Geiping et al. 2020, Proposition 3.1; without a closed form, by optimisation, Zhu,
+Liu and Han 2019). What arrives is noisy; the x that minimises sum_c ||g_W,c - g_b,c x||^2 is
+
+    x = sum_c g_b,c g_W,c / sum_c g_b,c^2,
+
+whatever factor the update has. Of several images it is a mean of them, image i weighted by <g_b, g_b,i>.
 """
 
 from __future__ import annotations
@@ -16,10 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.attacks.image_inversion import invert_linear, likeness, psnr_db
 from fl.checkpoints import State
-from fl.data import ImageData, load_images
-from fl.data.facts import image_facts
+from fl.data import ImageData, image_facts, load_images
 from fl.local.trainer import LocalTrainer
 from fl.models.build import build_model
 from fl.models.kinds.networks import ModelConfig
@@ -42,6 +48,8 @@ PICTURES = 10
 """Images of a trial that are kept beside their reconstructions, one of each label as far as there are any."""
 
 _GREYS = 255
+_ROUNDING = 2.0**-24
+"""Of single precision: squared errors below its square are not told apart."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,13 +211,11 @@ class Reconstruction:
         }
 
     def restore(self, state: State) -> None:
-        """See `fl.checkpoints.Resumable`."""
         self._record.restore(state["record"])
         self._pictures = {name: np.array(pictures, np.int64) for name, pictures in state["pictures"].items()}
         self._uplink.transport.link.restore(state["link"])
 
     def results(self, failure: str | None) -> list[TrialResult]:
-        """See `fl.run.Trials.results`."""
         metrics = {} if failure else self._metrics(self._record.of_trial("devices"))
         (result,) = self._record.results((self._trial,), metrics=(metrics,), failures=(failure,))
         return [replace(result, pictures=self._pictures)]
@@ -229,3 +235,58 @@ class Reconstruction:
             ):
                 found |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
         return found | self._budget
+
+
+def invert_linear(kernel: NDArray[Any], bias: NDArray[Any]) -> NDArray[np.float64]:
+    """Inputs x `[K, D]` float64 from gradients, or updates, `kernel` `[K, D, C]` and `bias` `[K, C]`.
+
+    Zeros where the bias has no gradient at all.
+    """
+    along = np.einsum("kdc,kc->kd", kernel, bias, dtype=np.float64)
+    power = np.einsum("kc,kc->k", bias, bias, dtype=np.float64)[:, None]
+    return np.asarray(np.divide(along, power, out=np.zeros_like(along), where=power > 0.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Likeness:
+    """How like its original each of K reconstructions is, `[K]`.
+
+    - `best`: which of the device's n images it is most like, which the others refer to;
+    - `correlation`: Pearson's, over pixels; 0 where an image has one grey alone;
+    - `squared_error`: mean over pixels in [0, 1];
+    - `recognised`: of all images of the set one of the device's is the most correlated one.
+    """
+
+    best: NDArray[np.int64]
+    correlation: NDArray[np.float64]
+    squared_error: NDArray[np.float64]
+    recognised: NDArray[np.bool_]
+
+
+def likeness(rebuilt: NDArray[Any], *, held: NDArray[np.int64], images: NDArray[Any]) -> Likeness:
+    """Compare `rebuilt` `[K, D]` with the images `held` `[K, n]` of the whole set `images` `[N, D]`, all in [0, 1]."""
+    matches = _standardised(rebuilt) @ _standardised(images).T
+    own = np.take_along_axis(matches, held, axis=1)
+    best = own.argmax(axis=1)
+    correlation = own.max(axis=1)
+    # Of equal images, and of nothing at all, none is recognised by its place in the set.
+    recognised = (correlation >= matches.max(axis=1)) & (correlation > 0.0)
+    original = images[np.take_along_axis(held, best[:, None], axis=1)[:, 0]]
+    return Likeness(
+        best=best,
+        correlation=correlation,
+        squared_error=((rebuilt - original) ** 2).mean(axis=1),
+        recognised=recognised,
+    )
+
+
+def psnr_db(squared_error: NDArray[Any]) -> float:
+    """-10 log10 of the mean squared error of pixels in [0, 1]; at most 144.5 dB, where single precision ends."""
+    return float(-10.0 * np.log10(max(float(np.mean(squared_error)), _ROUNDING**2)))
+
+
+def _standardised(images: NDArray[Any]) -> NDArray[np.float64]:
+    """Mean 0 and length 1; an image of one grey becomes zeros."""
+    centred = images - images.mean(axis=1, keepdims=True, dtype=np.float64)
+    length = np.linalg.norm(centred, axis=1, keepdims=True)
+    return np.asarray(np.divide(centred, length, out=np.zeros_like(centred), where=length > 1e-12))

@@ -1,7 +1,6 @@
 """Labelled images: where they are found, how they are read and checked."""
 
-from fl.data.arrays import ImageData
-from fl.data.facts import image_facts
+from fl.data.arrays import ImageData, image_facts
 from fl.data.images import available_images, load_images
 from fl.data.whereabouts import Whereabouts, find_data, missing_data
 

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.data import DataName
-from fl.data.arrays import AGAIN, Pair, damaged
-from fl.data.facts import image_facts
+from fl.data.arrays import AGAIN, Pair, damaged, image_facts
 from fl.tasks.base import LearningError
 
 FOLDERS: dict[DataName, str] = {"cifar10": "cifar-10-batches-py", "cifar100": "cifar-100-python"}

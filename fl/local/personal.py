@@ -13,22 +13,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.local import LocalConfig, PersonalConfig
 from fl.data.arrays import ImageData
 from fl.local.evaluation import evaluate_stacked
 from fl.models.federated import FederatedModel
 from fl.partition.split import Partition
 from fl.tasks.base import LearningError
-
-
-def personal_local_config(local: LocalConfig, *, personal: PersonalConfig) -> LocalConfig:
-    """`local` with the proximal term lam/2 ||w - w_t||^2. Raises LearningError if it has another one."""
-    if local.proximal not in (0.0, personal.lam):
-        raise LearningError(
-            f"local.proximal is {local.proximal:g} and personal.lam {personal.lam:g}, and both weigh "
-            "||w - w_global||^2 / 2; leave local.proximal out"
-        )
-    return LocalConfig.model_validate({**local.model_dump(), "proximal": personal.lam})
 
 
 def hold_out(partition: Partition, *, test_share: float, generator: np.random.Generator) -> tuple[Partition, Partition]:

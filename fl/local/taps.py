@@ -165,21 +165,18 @@ class ScaleTap:
 
     @property
     def linear_part(self) -> Any:
-        """See `LinearTap`."""
         return self.output if self.scale is not None else self.output - self.normalised
 
     @property
     def variables(self) -> list[Any]:
-        """See `LinearTap`."""
         return [variable for variable in (self.scale, self.offset) if variable is not None]
 
     @property
     def entries(self) -> int:
-        """See `LinearTap`: numbers that normalising leaves behind."""
+        """Numbers that normalising leaves behind, per sample."""
         return int(4 * math.prod(self.output.shape[1:]))
 
     def squared_norms(self, back: Any) -> Norms:
-        """See `LinearTap`."""
         import tensorflow as tf
 
         inner = list(range(1, len(back.shape) - 1))

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 from fl.config import GaussianLinearConfig, TaskConfig
 from fl.tasks.base import Posterior, PosteriorTask
-from fl.tasks.gaussian_linear import GaussianLinear
 
 __all__ = ["Posterior", "PosteriorTask", "build_task"]
 
@@ -14,9 +13,11 @@ __all__ = ["Posterior", "PosteriorTask", "build_task"]
 @lru_cache(maxsize=4)
 def build_task(config: TaskConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]) -> PosteriorTask:
     """The task of these trials; kept, because the points of a sweep share their data (paired comparison)."""
+    # Here, because numba, scikit-learn and SciPy take a while to import.
     if isinstance(config, GaussianLinearConfig):
+        from fl.tasks.gaussian_linear import GaussianLinear
+
         return GaussianLinear(config, num_devices=num_devices, seed=seed, trials=trials)
-    # Only this task needs scikit-learn and SciPy.
     from fl.tasks.logistic import Logistic
 
     return Logistic(config, num_devices=num_devices, seed=seed, trials=trials)

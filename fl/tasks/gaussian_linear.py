@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.config import GaussianLinearConfig
 from fl.tasks.base import Posterior, split_evenly
+from phy.numerics.compiled import kernel, read_only
 from phy.numerics.random import Purpose, generator
 
 PAPER_PARAMETER = np.array([0.418, -0.289, 0.3982, 0.8231, 0.5251])
@@ -51,10 +54,6 @@ class GaussianLinear:
             array.setflags(write=False)
 
     def gradients(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """See `PosteriorTask.gradients`."""
-        # Here, because numba takes a while to import.
-        from fl.tasks.linear_kernel import quadratic_gradients
-
         return quadratic_gradients(self._curvature, self._offset, theta).reshape(self._shape)
 
     def exact_samples(self, num_samples: int) -> NDArray[np.float64]:
@@ -67,3 +66,25 @@ class GaussianLinear:
             ]
         )
         return self.posterior.mean[:, None, :] + normals @ factor.transpose(0, 2, 1)
+
+
+@kernel
+def _subtract_products(curvature: Any, offset: Any, theta: Any, out: Any) -> None:
+    num_trials, rows, size = curvature.shape
+    for trial in range(num_trials):
+        for row in range(rows):
+            total = 0.0
+            for column in range(size):
+                total += curvature[trial, row, column] * theta[trial, column]
+            out[trial, row] = total - offset[trial, row]
+
+
+def quadratic_gradients(
+    curvature: NDArray[np.float64], offset: NDArray[np.float64], theta: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """A theta - b, `[num_trials, rows]` float64, of A `[num_trials, rows, m]`, b `[num_trials, rows]`, theta
+    `[num_trials, m]`; a trial's numbers do not depend on the others.
+    """
+    out = np.empty(offset.shape)
+    _subtract_products(read_only(curvature), read_only(offset), read_only(theta), out)
+    return out

@@ -55,7 +55,6 @@ class Logistic:
         self.smoothness = np.full(len(trials), largest / 4.0 + 1.0 / config.prior_variance)
 
     def gradients(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """See `PosteriorTask.gradients`."""
         logits = (self._inputs @ theta[:, None, :, None])[..., 0]
         # Rows that fill up a device have x = 0 and so add nothing, whatever their residual.
         residual = expit(logits) - self._labels

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fl.config.attack import Attack, HonestRound, Place, attacks
 from fl.config.base import PositiveFloat
+from fl.draws import LANES, device_words, normals, round_normals
+from phy.fading.block_taps import UplinkContext
+from phy.numerics.random import Purpose
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from phy.fading.block_taps import UplinkContext
-
-    Bits = NDArray[np.uint8]
-    Floats = NDArray[np.float64]
+Bits = NDArray[np.uint8]
+Floats = NDArray[np.float64]
 
 _NUMBERS_AT_ONCE = 1 << 18
 
@@ -44,12 +43,7 @@ class Gaussian(_OnUpdates):
     reads: ClassVar[tuple[str, ...]] = ("std",)
 
     def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
-        """See `Attack.of_updates`; drawn by device number."""
-        import numpy as np
-
-        from fl.draws import LANES, device_words, normals
-        from phy.numerics.random import Purpose
-
+        """Noise is drawn by device number."""
         who, width = honest.devices[honest.attackers], honest.updates.shape[1]
         key, out = honest.context.keys(Purpose.ATTACK)[0], np.empty((len(who), width), np.float32)
         for part in _chunks(len(who), width):
@@ -59,8 +53,6 @@ class Gaussian(_OnUpdates):
 
     def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
         """See `Attack.of_gradients`."""
-        from fl.draws import round_normals
-
         return round_normals(context, shape=gradients.shape) * self.std
 
 
@@ -69,8 +61,6 @@ class _Scaled(_OnUpdates):
 
     def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
         """See `Attack.of_updates`."""
-        import numpy as np
-
         return np.asarray(honest.updates[honest.attackers] * np.float32(self.factor))
 
     def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
@@ -85,7 +75,6 @@ class SignFlip(_Scaled):
     kind: Literal["sign-flip"]
 
     def problem(self) -> str | None:
-        """See `Attack.problem`."""
         if self.factor < 0.0:
             return None
         return f"attack.factor {self.factor:g} leaves signs as they are; make it negative, or the kind scale"
@@ -106,9 +95,7 @@ class ZeroGradient(_OnUpdates):
     uses_honest_updates: ClassVar[bool] = True
 
     def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
-        """See `Attack.of_updates`; zeros in a round without honest devices."""
-        import numpy as np
-
+        """Zeros in a round without honest devices."""
         updates, count = honest.updates, len(honest.attackers)
         others, total = np.delete(np.arange(len(updates)), honest.attackers), np.zeros(updates.shape[1])
         for part in _chunks(len(others), len(total)):
@@ -117,8 +104,6 @@ class ZeroGradient(_OnUpdates):
 
     def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
         """See `Attack.of_gradients`."""
-        import numpy as np
-
         who = attackers[..., None]
         total = np.where(who, 0.0, gradients).sum(axis=1, keepdims=True)
         return np.asarray(-total / np.maximum(who.sum(axis=1, keepdims=True), 1))
@@ -132,9 +117,7 @@ class Duplicate(_OnUpdates):
     uses_honest_updates: ClassVar[bool] = True
 
     def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
-        """See `Attack.of_updates`; their own updates in a round without honest devices."""
-        import numpy as np
-
+        """Their own updates in a round without honest devices."""
         updates, attackers = honest.updates, honest.attackers
         others = np.delete(np.arange(len(updates)), attackers)
         first = updates[others[0]] if len(others) else updates[attackers]
@@ -142,8 +125,6 @@ class Duplicate(_OnUpdates):
 
     def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
         """See `Attack.of_gradients`."""
-        import numpy as np
-
         first = np.argmin(attackers[..., None], axis=1)[:, None]
         return np.asarray(np.take_along_axis(gradients, first, axis=1))
 
@@ -207,8 +188,6 @@ class Jam(Known):
 
     def of_air(self, amplitudes: Floats, *, words: Callable[[], Any], normals: Callable[[], Floats]) -> Floats:
         """See `Attack.of_air`."""
-        import numpy as np
-
         if self.signal == "random":
             return np.where(words() >> np.uint32(31), -1.0, 1.0)
         if self.signal == "noise":

@@ -10,8 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from fl.attacks.image_inversion import invert_linear, likeness, psnr_db
-from fl.attacks.reconstruction import deal
+from fl.attacks.reconstruction import deal, invert_linear, likeness, psnr_db
 from fl.learning.reconstruction import ReconstructionConfig
 from fl.models.federated import FederatedModel, Piece
 from fl.results import TrialResult

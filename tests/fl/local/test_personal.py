@@ -9,11 +9,11 @@ import pytest
 from local_setting import CLASSES, SCALE, SEED, TRIAL, images, network
 
 import fl.local.evaluation as evaluation
-from fl.config.local import LocalConfig, PersonalConfig
+from fl.config.local import LocalConfig
 from fl.data import ImageData
 from fl.local import LocalTrainer, evaluate
 from fl.local.evaluation import evaluate_stacked
-from fl.local.personal import PersonalModels, hold_out, personal_local_config
+from fl.local.personal import PersonalModels, hold_out
 from fl.partition.split import Partition
 from fl.tasks.base import LearningError
 
@@ -116,9 +116,7 @@ def test_personal_models_do_better_at_home_than_the_global_one_where_devices_dis
     start = np.zeros(model.num_parameters, np.float32)
     moved, scores = {}, {}
     for lam in (0.01, 5.0):
-        config = personal_local_config(
-            LocalConfig(learning_rate=0.1, steps=60), personal=PersonalConfig(lam=lam, test_share=0.25)
-        )
+        config = LocalConfig(learning_rate=0.1, steps=60, proximal=lam)
         learner = LocalTrainer(model, config=config, data=data, partition=train, seed=SEED, trial=TRIAL)
         models = PersonalModels(model, data=data, test=test)
         shared = start
@@ -132,12 +130,3 @@ def test_personal_models_do_better_at_home_than_the_global_one_where_devices_dis
     assert scores[0.01][1] < 0.25 + 4.0 * np.sqrt(0.25 * 0.75 / 40)
     assert scores[0.01][0] > 0.95
     assert moved[5.0] < 0.5 * moved[0.01]
-
-
-def test_the_proximal_weight_is_lam_and_only_one_is_given() -> None:
-    personal = PersonalConfig(lam=0.3)
-    local = LocalConfig(learning_rate=0.05, steps=7)
-    assert personal_local_config(local, personal=personal) == local.model_copy(update={"proximal": 0.3})
-    assert personal_local_config(local.model_copy(update={"proximal": 0.3}), personal=personal).proximal == 0.3
-    with pytest.raises(LearningError, match=r"proximal is 0\.2 and personal\.lam 0\.3"):
-        personal_local_config(local.model_copy(update={"proximal": 0.2}), personal=personal)
