@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,16 @@ from phy.engines.choice import with_engine
 from phy.fading.block_taps import UplinkContext
 from phy.links.conflicts import link_conflicts
 from phy.links.link import LinkError, Reception, Superposition
+from scenarios.engine.start import quiet_standard_error
 from scenarios.report.tables.quantities import Rate, rate_interval
 from scenarios.schema.consistency.conflicts import check_consistency
 from scenarios.schema.loader import Source, load_scenario
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 LinkSource = LinkConfig | Source
 """A link, the keys of one, or the file or library name of a scenario, of which the `link:` section counts."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Received:
     """Result of `Link.send`; K devices.
 
@@ -50,8 +50,11 @@ class Received:
     delivered: NDArray[np.bool_] | None
     reception: Reception
 
+    def __repr__(self) -> str:
+        return f"<Received of {len(self.bit_errors)} devices, BER {self.ber}, SNR {_span(self.snr_db)} dB>"
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Superposed:
     """Result of `Air.superpose`; K devices, S symbols.
 
@@ -70,6 +73,11 @@ class Superposed:
     airtime_s: NDArray[np.float64] | None
     energy_j: NDArray[np.float64] | None
     superposition: Superposition
+
+    def __repr__(self) -> str:
+        return (
+            f"<Superposed of {len(self.sum)} symbols, amplitude {self.amplitude:.4g}, {_span(self.num_active)} active>"
+        )
 
 
 class Link:
@@ -109,6 +117,7 @@ class Link:
         self.num_devices, self.num_bits = num_devices, num_bits
         read = _read(link, {"access": "orthogonal", "modulation": "qpsk"}, settings)
         self.config = _checked(read, num_devices=num_devices, payload_bits=num_bits)
+        _load_quietly(self.config)
         self._link = compile_digital(self.config, num_devices=num_devices, num_bits=num_bits)
 
     def send(
@@ -215,6 +224,7 @@ class Air:
         self.num_devices, self.num_symbols, self.max_amplitude = num_devices, num_symbols, max_amplitude
         read = _read(link, {"access": "superposition", "modulation": "analog"}, settings)
         self.config = _checked(read, num_devices=num_devices, payload_bits=num_symbols)
+        _load_quietly(self.config)
         self._link = compile_air(
             self.config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=max_amplitude
         )
@@ -269,6 +279,24 @@ class Air:
             energy_j=None if found.energy_j is None else found.energy_j[0],
             superposition=found,
         )
+
+
+def _span(values: NDArray[Any]) -> str:
+    """Smallest and largest value, `1.52 to 1.71`."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return "unknown"
+    low, high = f"{known.min():.4g}", f"{known.max():.4g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _load_quietly(config: LinkConfig) -> None:
+    """Import TensorFlow, if the link needs it, without its messages."""
+    fused = config.engine == "fused" and (config.plain or config.fusible_packets or config.access == "superposition")
+    if not fused:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # native code reads it when TensorFlow is imported
+        with quiet_standard_error():
+            import_module("tensorflow").config.list_logical_devices()
 
 
 def _read(link: LinkSource | None, missing: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, Any]:
