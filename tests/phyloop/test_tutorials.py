@@ -19,8 +19,7 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all(not cell.get("outputs") for cell in notebook.cells), "store notebooks without outputs"
     client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()  # raises the error of a cell
-    shown = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    assert any("image/png" in output.get("data", {}) for output in shown)
+    assert any(cell.get("outputs") for cell in notebook.cells)
 
 
 def test_there_is_a_notebook() -> None:
