@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sqlite3
 import time
@@ -12,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.engine.failures import short_trace
-from scenarios.engine.study import Outcome, Progress, Study
+from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.heartbeat import Heartbeat
 from scenarios.files.log import USUAL, event, logged, logger
 from scenarios.files.plain_files import DATABASE, RESOLVED, refuse_replaced
-from scenarios.files.provenance import collect_provenance
+from scenarios.files.provenance import PACKAGES, collect_provenance, find_version
 from scenarios.files.replacement import replace_text
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.plugins import keep_plugins
-from scenarios.store.rows import Planned
+from scenarios.store.database import STORE_VERSION, DamagedStoreError
+from scenarios.store.rows import REPORT, Planned
 from scenarios.store.store import Store
 
 _log = logger("run")
@@ -47,6 +50,9 @@ def run_study(
     if not (folder / DATABASE).exists():  # make nothing where nothing can run
         study.refuse_too_large(folder, done=())
     text, root = study.document()
+    if study.fixed and (complete := _found_complete(study, folder, text=text, retry_failed=retry_failed)):
+        progress.stored(complete.planned)
+        return complete
     with study.store.open(folder, scenario_name=study.name) as store, logged(folder, level=log_level):
         statuses = store.statuses(study.ids)
         done = {one for one, is_ in statuses.items() if is_ == "done" or (is_ == "failed" and not retry_failed)}
@@ -70,6 +76,8 @@ def run_study(
             record.note_skipped(store, study.skipped)
         failed = sum(status == "failed" for status in store.statuses(study.ids).values())
         report = study.write_report(folder, store)
+        files = [file.relative_to(folder).as_posix() for file in report.files]
+        store.add(records={REPORT: {"made_from": _digest(study, store, text), "files": files}})
         counts = event("report-written", figures=len(report.figures), tables=len(report.tables))
         _log.info("report written", extra=counts)
         notices = study.notices(store)
@@ -153,3 +161,43 @@ def _both(progress: Progress, heart: Heartbeat) -> Progress:
         return call
 
     return Progress(**{one.name: each(one.name) for one in fields(Progress)})
+
+
+def _digest(study: Study, store: Store, text: str) -> str:
+    """Digest of all that a report shows: scenario, tasks of the study, what is stored of them; and of its version."""
+    failed = sum(task.status == "failed" for task in store.tasks.values())
+    stored = len(store.tasks), failed, len(store.history)
+    parts = (find_version(PACKAGES["phyloop"]), STORE_VERSION, text, stored, *study.ids)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool) -> Outcome | None:
+    """Outcome of a study whose tasks are all stored and whose report shows them; None if anything is left to do."""
+    if not (folder / DATABASE).is_file():
+        return None
+    try:
+        with study.store.open_existing(folder) as store:
+            note, statuses = store.record(REPORT), [*store.statuses(study.ids).values()]
+            failed = statuses.count("failed")
+            if (
+                note is None
+                or store.scenario_name != study.name
+                or statuses.count("done") + failed < len(study.ids)
+                or (failed and retry_failed)
+                or note["made_from"] != _digest(study, store, text)
+                or not all((folder / name).is_file() for name in note["files"])
+            ):
+                return None
+            # Reads the metrics of every task, and so verifies the arrays of each batch.
+            planned, notices = len(study.ids), study.notices(store)
+    except DamagedStoreError:
+        return None  # the run repairs it
+
+    def files(*kinds: str) -> tuple[Path, ...]:
+        return tuple(folder / name for name in note["files"] if name.endswith(kinds))
+
+    html = next(iter(files(".html")), None)
+    report = ReportPaths(html=html, figures=files(".png", ".svg"), tables=files(".md", ".csv", ".json"))
+    return Outcome(
+        planned=planned, computed=0, found=planned, failed=failed, report=report, notices=notices, complete=True
+    )

@@ -53,7 +53,8 @@ class ReportPaths:
 class Outcome:
     """Result of a study: tasks planned, computed now, found done, failed; and the report.
 
-    `notices`: sentences, without their full stop, on single tasks for the reader of a log.
+    - `notices`: sentences, without their full stop, on single tasks for the reader of a log;
+    - `complete`: everything was there already, report included, and nothing was written.
     """
 
     planned: int
@@ -62,6 +63,7 @@ class Outcome:
     failed: int
     report: ReportPaths
     notices: tuple[str, ...] = ()
+    complete: bool = False
 
 
 class Study(ABC):
@@ -76,6 +78,8 @@ class Study(ABC):
     """What `Progress.start` counts."""
     done_words: ClassVar[str]
     """Words behind the number of finished tasks."""
+    fixed: ClassVar[bool] = False
+    """Tells that a study whose tasks are all stored has nothing to do or to show again."""
     name: str
     """Name of the scenario."""
     ids: Sequence[str]

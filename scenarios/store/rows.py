@@ -12,6 +12,8 @@ from scenarios.store.blobs import Arrays
 
 Status = Literal["done", "failed", "part"]
 
+REPORT = "report"
+"""Record of the files that the last report wrote, below the folder, and a digest of all that it was `made_from`."""
 _BATCH = {
     "ids": [str],
     "numbers": [int],
@@ -24,6 +26,7 @@ _BATCH = {
 _RECORDS: Mapping[str, Any] = {
     "store": dict.fromkeys(("scenario", "study"), str),
     "scenario": {"yaml": str},
+    REPORT: {"made_from": str, "files": [str]},
     "run": dict.fromkeys(("command", "started_at", "status"), str)
     | dict.fromkeys(("finished_at", "failure"), (str, None))
     | {"provenance": {}, "planned": ({str: int}, None)},

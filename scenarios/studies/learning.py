@@ -41,6 +41,7 @@ class LearningStudy(Study):
     store = Store
     units = "trial-rounds"
     done_words = "tasks stored"
+    fixed = True
 
     def __init__(
         self, loaded: LoadedScenario, plan: Plan, *, engine: Engine | None = None, room: Room | None = None
@@ -110,7 +111,10 @@ class LearningStudy(Study):
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         found = f", {outcome.found} found done" if outcome.found else ""
-        print(f"{outcome.planned} tasks: {outcome.computed} computed{found} in {seconds:.0f} s")
+        if outcome.complete:
+            print(f"all {outcome.planned} tasks are finished: 0 computed{found}; phyloop report draws figures again")
+        else:
+            print(f"{outcome.planned} tasks: {outcome.computed} computed{found} in {seconds:.0f} s")
         if outcome.failed:
             print(
                 f"phyloop: {outcome.failed} of {outcome.planned} tasks failed; the report names them and why, and "

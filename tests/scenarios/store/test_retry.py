@@ -10,7 +10,7 @@ import pytest
 from command import SMALL, write_scenario
 from known_engine import Known
 from learning_run import run_plan, run_scenario
-from tampered import flip_arrays
+from tampered import change_record, flip_arrays
 
 from fl.results import TrialResult
 from scenarios.engine.study import Outcome, Progress
@@ -124,6 +124,25 @@ def test_a_task_that_is_done_is_never_replaced(tmp_path: Path) -> None:
 # --- a finished run ---------------------------------------------------------------------------------
 
 
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_finished_run_touches_nothing(small: tuple[LoadedScenario, Plan], tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    first = run(small, folder, Known())
+    assert not first.complete
+    before = contents(folder)
+    second = run(small, folder, Known())
+    assert second.complete
+    assert second.report == first.report
+    assert contents(folder) == before
+
+
 def test_a_finished_run_with_a_damaged_batch_computes_that_batch_again(
     small: tuple[LoadedScenario, Plan], tmp_path: Path
 ) -> None:
@@ -131,28 +150,43 @@ def test_a_finished_run_with_a_damaged_batch_computes_that_batch_again(
     run(small, folder, Known())
     flip_arrays(folder)
     outcome = run(small, folder, again)
-    assert (outcome.computed, outcome.found) == (TRIALS, TRIALS)
+    assert (outcome.computed, outcome.found, outcome.complete) == (TRIALS, TRIALS, False)
     assert statuses(small, folder) == [["done"] * TRIALS] * 2
+    assert run(small, folder, Known()).complete
 
 
-def test_a_finished_run_computes_nothing_and_writes_its_report_again(
-    small: tuple[LoadedScenario, Plan], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(
+    "change",
+    ["the page is gone", "a figure is gone", "other figures are asked for", "the report of another version"],
+)
+def test_a_report_that_does_not_show_what_is_asked_for_is_written(change: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    scenario = write_scenario(tmp_path, SMALL.replace("trials: 6", f"trials: {TRIALS}"), name="two.yaml")
+    loaded = load_scenario(str(scenario))
+    first = run((loaded, expand(loaded)), folder, Known())
+    assert len(first.report.figures) == 4
+    if change == "the page is gone":
+        first.report.html.unlink()
+    elif change == "a figure is gone":
+        first.report.figures[1].unlink()
+    elif change == "other figures are asked for":
+        loaded = load_scenario(str(scenario), overrides=("report.figures=[{x: link.power.snr_max_db, y: mse}]",))
+    else:
+        change_record(folder, "report", {"made_from": "another version", "files": []})
     engine = Known()
-    first = run(small, tmp_path / "run", Known())
-    assert first.report.html is not None
-    first.report.html.unlink()
-    second = run(small, tmp_path / "run", engine)
+    second = run((loaded, expand(loaded)), folder, engine)
+    assert not second.complete
     assert engine.computed == []
-    assert second.report == first.report
-    assert all(path.is_file() for path in second.report.files)
+    assert all(path.is_file() for path in (second.report.html, *second.report.figures))
+    assert run((loaded, expand(loaded)), folder, engine).complete
 
 
 def test_fewer_trials_are_another_report_and_more_are_computed(tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path, SMALL.replace("trials: 6", "trials: 3"))
-    for trials, computed in ((3, 24), (2, 0), (4, 8)):
+    for trials, computed, whole in ((3, 24, False), (2, 0, False), (2, 0, True), (4, 8, False)):
         loaded = load_scenario(str(scenario), trials=trials)
-        assert run((loaded, expand(loaded)), tmp_path / "run", Known()).computed == computed
+        outcome = run((loaded, expand(loaded)), tmp_path / "run", Known())
+        assert (outcome.computed, outcome.complete) == (computed, whole)
 
 
 def test_the_command_says_that_all_is_finished_and_still_exits_with_1_for_failures(
@@ -164,7 +198,7 @@ def test_the_command_says_that_all_is_finished_and_still_exits_with_1_for_failur
     code = run_scenario(source, out=folder, overrides=(), trials=None, seed=None)
     said = capsys.readouterr()
     assert code == 1
-    assert "8 tasks: 0 computed, 8 found done in " in said.out
+    assert "all 8 tasks are finished: 0 computed, 8 found done" in said.out
     assert f"report  {folder / 'report.html'}" in said.out
     assert "2 of 8 tasks failed" in said.err
     assert "--retry-failed" in said.err
