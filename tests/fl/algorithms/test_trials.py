@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_link, standard_error, trajectory
 
-import phy.engines.fused.flat.link
 import phy.engines.sionna.flat
 import phy.fading.block_taps
+import phy.links.orthogonal
 from fl.codecs.bits import one_bit
 from fl.results import TrialResult
 from fl.run import run_trials
@@ -175,7 +175,7 @@ class TestRenaming:
         monkeypatch.setattr(GaussianLinear, "gradients", lambda task, theta: gradients(task, theta)[:, order])
         signs, as_before = one_bit.stochastic_signs, np.argsort(order)
         monkeypatch.setattr(one_bit, "stochastic_signs", lambda values, **k: signs(values[:, as_before], **k)[:, order])
-        for module in (phy.engines.sionna.flat, phy.engines.fused.flat.link):
+        for module in (phy.engines.sionna.flat, phy.links.orthogonal):
             draw = module.random_bits
             monkeypatch.setattr(module, "random_bits", lambda *a, draw=draw, **k: draw(*a, **k)[:, order])
         return tuple(np.array(self.GAINS)[order])
