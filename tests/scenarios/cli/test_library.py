@@ -43,6 +43,7 @@ def test_a_shown_scenario_has_the_plan_of_the_original(capsys: pytest.CaptureFix
     assert not is_scenario("cpa")
 
 
+@pytest.mark.installed
 @pytest.mark.parametrize("name", [name for name, _ in library_names()])
 def test_a_check_fits_a_screen_of_80_by_24(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
