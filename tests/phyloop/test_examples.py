@@ -14,7 +14,6 @@ import phyloop
 MODULES = ("phyloop.comparison", "phyloop.links", "phyloop.results", "phyloop.studies")
 
 
-@pytest.mark.installed
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_of_docstrings_run(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
