@@ -153,7 +153,7 @@ def test_help_and_check_cost_little_more_than_the_libraries_they_read(tmp_path: 
 
 def test_check_names_the_cap_that_binds(tmp_path: Path) -> None:
     text = SMALL.replace("lmc_cap: none", "lmc_cap: printed")
-    result = phyloop("check", write_scenario(tmp_path, text))
+    result = phyloop("check", write_scenario(tmp_path, text), "--all")
     assert result.returncode == 0, result.stderr
     assert "8 points x 6 trials = 48 tasks" in result.stdout
     # sqrt(eta N0 / 2) = sqrt(1e-3 / 2) = 0.02236 binds digital at 10 dB, where power admits 0.1265.
