@@ -6,6 +6,7 @@ words lie far from their threshold; for the few that do not it is computed as Nu
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ _WORDS = 2.0**32
 _LANES = 256
 _MARGIN = np.float32(8192.0)
 """Of 2^32 words. Thresholds err by 5e-7 at most in single precision, words and thresholds are rounded to 2^8: 2600."""
-_PER_LN_2 = np.log2(np.e)
+_PER_LN_2 = math.log2(math.e)
 _LARGEST_POWER = 126.0
 _LARGEST = np.finfo(np.float64).max
 _ONE = np.float32(1.0)
