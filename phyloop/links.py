@@ -34,7 +34,7 @@ class Received:
     - `bits`: received bits in the form in which they were sent. Bits of lost packets and of silent devices are 0;
     - `bit_errors` `[K]` int64: wrong bits of each device among those that the receiver holds;
     - `ber`: bit error rate over all devices, with `value`, `low` and `high` of its 95 % Clopper-Pearson interval, which
-      takes errors as independent. None if no bit met a radio;
+      takes errors as independent. None if no bit met a radio, or none was kept;
     - `snr_db` `[K]`: received signal energy over noise energy [dB], NaN for a silent device;
     - `airtime_s` `[K]` [s], `energy_j` `[K]` [J]: time on the air and transmit energy of each device;
     - `delivered` `[K, num_packets]` bool: packets that the receiver keeps; None: all packets of active devices;
@@ -51,7 +51,8 @@ class Received:
     reception: Reception
 
     def __repr__(self) -> str:
-        return f"<Received of {len(self.bit_errors)} devices, BER {self.ber}, SNR {_span(self.snr_db)} dB>"
+        rate = "no bits received" if self.ber is None else f"BER {self.ber}"
+        return f"<Received of {len(self.bit_errors)} devices, {rate}, SNR {_span(self.snr_db)} dB>"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

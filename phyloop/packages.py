@@ -19,13 +19,22 @@ def refuse_overwritten() -> None:
     beside = Path(__file__).resolve().parents[1]
     for name in OURS:
         spec = find_spec(name)
+        if (spec is None or spec.origin is None) and (beside / name / "__init__.py").is_file():
+            # A folder without code, such as one of scenarios, comes before packages of an editable installation.
+            sys.path.insert(0, str(beside))
+            spec = find_spec(name)
         found = Path(spec.origin).resolve() if spec is not None and spec.origin else None
-        if found is None or found.parents[1] != beside or _MARK not in found.read_bytes():
-            where = f"belongs to another distribution ({found.parent})" if found is not None else "is missing"
-            sentence = (
-                f"phyloop cannot start: its package {name!r} {where}; uninstall that distribution, then reinstall "
-                "phyloop, or install phyloop into an environment of its own."
-            )
+        ours = beside / name / "__init__.py"
+        if found is None or found != ours or _MARK not in found.read_bytes():
+            if found is not None and found != ours:
+                hiding = found.parent if found.name == "__init__.py" else found
+                sentence = f"phyloop cannot start: {hiding} hides its package {name!r}; rename or uninstall it."
+            else:
+                where = "is missing" if found is None else f"belongs to another distribution ({found.parent})"
+                sentence = (
+                    f"phyloop cannot start: its package {name!r} {where}; uninstall that distribution, then reinstall "
+                    "phyloop, or install phyloop into an environment of its own."
+                )
             if Path(sys.argv[0]).name in ("phyloop", "-m"):
                 sys.exit(sentence)  # the command shows no traceback
             raise ImportError(sentence)

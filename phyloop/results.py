@@ -18,9 +18,10 @@ from scenarios.report.figures.curves import Drawing, arrange
 from scenarios.report.figures.draw import draw
 from scenarios.report.figures.round_curves import over_rounds
 from scenarios.report.rows import metrics_rows
+from scenarios.report.settings import settings_by_words, words_of
 from scenarios.report.tables.quantities import CODED
 from scenarios.report.tables.tables import KEYS, PointSummary, summarise
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing
 from scenarios.schema.labels.labels import plain_label, setting_cell
 from scenarios.schema.loader import validate
 from scenarios.schema.schema import Axis, FigureConfig, Scenario
@@ -304,12 +305,19 @@ class Run:
 
     def _drawing_of(self, y: str, *, where: Mapping[str, Any] | None, **settings: str | Sequence[str]) -> Drawing:
         """The curves of a figure; ScenarioError unless a scenario may have it."""
-        loaded = self.study.loaded
-        document = {**loaded.document, "report": {"figures": [{"y": y, "where": dict(where or {}), **settings}]}}
+        loaded, kept = self.study.loaded, settings_by_words(self.study.plan, where or {})
+        document = {**loaded.document, "report": {"figures": [{"y": y, "where": kept, **settings}]}}
         marks: dict[KeyPath, Mark] = {(): Mark("figure", None)}
         scenario = validate(document, marks=marks)
         check_figures(replace(loaded, document=document, scenario=scenario, marks=marks))
-        return self._drawing(scenario.report.figures[0])
+        drawing = self._drawing(scenario.report.figures[0])
+        if not any(curves for _, curves in drawing.panels):
+            problem = f"no sweep point {'of these settings ' if where else ''}has measured {y}"
+            known = "; ".join(f"{path}: {listing(words_of(self.study.plan, path))}" for path in where or ())
+            raise ScenarioError(
+                file=self.folder, problem=problem, remedy=f"choose from {known or 'the columns of metrics and rounds'}"
+            )
+        return drawing
 
     # --- pages ------------------------------------------------------------------------------------
 

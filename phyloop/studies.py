@@ -18,7 +18,7 @@ from scenarios.engine.run import run_study
 from scenarios.files.log import telling
 from scenarios.report.claims import strongest
 from scenarios.schema.labels.labels import plain_label
-from scenarios.schema.loader import Source
+from scenarios.schema.loader import Source, plain
 from scenarios.schema.permission import code_allowed
 from scenarios.studies import prepare
 from scenarios.studies.accounts import account
@@ -282,7 +282,7 @@ def _compute(
 
 def _overrides(settings: Mapping[str, Any] | None) -> tuple[str, ...]:
     """Settings as `--set` takes them: JSON is YAML."""
-    return tuple(f"{path}={json.dumps(value)}" for path, value in (settings or {}).items())
+    return tuple(f"{path}={json.dumps(value, default=plain)}" for path, value in (settings or {}).items())
 
 
 def _path(out: str | Path | None) -> Path | None:

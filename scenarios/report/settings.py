@@ -30,6 +30,24 @@ def setting_in_words(plan: Plan, point: Point) -> str:
     return plain(", ".join(filter(None, words)))
 
 
+def words_of(plan: Plan, path: str) -> tuple[str, ...]:
+    """The values of a setting over all sweep points, once each, in the words of tables."""
+    return tuple(dict.fromkeys(setting_cell(path, value_of(point, path)) for point in plan.points))
+
+
+def settings_by_words(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings, path: value or list of values, with values in place of the words that tables have for them."""
+
+    def value(path: str, given: Any) -> Any:
+        values = (value_of(point, path) for point in plan.points)
+        return next((one for one in values if isinstance(given, str) and setting_cell(path, one) == given), given)
+
+    return {
+        path: [value(path, one) for one in given] if isinstance(given, list | tuple) else value(path, given)
+        for path, given in settings.items()
+    }
+
+
 def settings_cells(plan: Plan, point: Point) -> tuple[str | None, ...]:
     """What the sweep set at a point, a cell per swept path."""
     return tuple(setting_cell(path, value_of(point, path)) or None for path in plan.swept_paths)

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing, value_at
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing, together, value_at
 from scenarios.schema.explain import explain
 from scenarios.schema.overrides import OVERRIDE, override, parse_override, unsweep
 from scenarios.schema.plugins import pin_plugins
@@ -59,12 +59,19 @@ def load_scenario(
     else:
         path = find_source(source)
         document, marks = _load_merged(path, ())
+    errors = []
     for text in overrides:
-        dotted_path, value, lines = parse_override(text)
-        override(document, marks, path=dotted_path, value=value, name=OVERRIDE, lines=lines)
+        try:
+            dotted_path, value, lines = parse_override(text)
+            override(document, marks, path=dotted_path, value=value, name=OVERRIDE, lines=lines)
+        except ScenarioError as error:
+            errors.append(error)
+    if errors:
+        raise together(errors)
     for name, number in (("trials", trials), ("seed", seed)):
         if number is not None:
-            override(document, marks, path=name, value=number, name=f"--{name}", lines=((),))
+            plain_number = plain(number) if hasattr(number, "tolist") else number
+            override(document, marks, path=name, value=plain_number, name=f"--{name}", lines=((),))
     normalise(document)
     pin_plugins(document, marks, folder=path.parent)
     scenario = validate(document, marks=marks)
@@ -185,7 +192,7 @@ def _from_python(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], dict[KeyPa
     """The data of a mapping as a file with the same keys would give them, and marks without lines."""
     unnamed = {} if "base" in mapping else {"name": IN_PYTHON}
     try:
-        text = json.dumps({**unnamed, **mapping}, ensure_ascii=False, default=_plain)
+        text = json.dumps({**unnamed, **mapping}, ensure_ascii=False, default=plain)
     except (TypeError, ValueError, RecursionError) as error:
         problem = f"a value is no plain data ({error})"
         raise ScenarioError(problem=problem, remedy="use numbers, text, lists and dictionaries") from None
@@ -194,7 +201,7 @@ def _from_python(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], dict[KeyPa
     return marked.data, {key: Mark(IN_PYTHON, None) for key in marked.lines}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A path, a mapping, or an array or number of NumPy as plain data."""
     if isinstance(value, Path):
         return str(value)

@@ -53,7 +53,20 @@ def test_a_package_of_the_same_name_before_ours_is_refused(installed: Path, tmp_
     (tmp_path / "before" / "phy").mkdir(parents=True)
     shutil.copy(ROOT / "phy" / "__init__.py", tmp_path / "before" / "phy")
     done = python(installed, "import phyloop", path=str(tmp_path / "before"))
-    assert "its package 'phy' belongs to another distribution" in done.stderr
+    assert f"{tmp_path / 'before' / 'phy'} hides its package 'phy'; rename or uninstall it." in done.stderr
+
+
+def test_a_script_with_the_name_of_a_package_is_named(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "before").mkdir()
+    (tmp_path / "before" / "fl.py").write_text("import phyloop\n")
+    done = python(installed, "import phyloop", path=str(tmp_path / "before"))
+    assert f"{tmp_path / 'before' / 'fl.py'} hides its package 'fl'; rename or uninstall it." in done.stderr
+
+
+def test_a_folder_of_scenarios_hides_nothing(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "before" / "scenarios").mkdir(parents=True)
+    (tmp_path / "before" / "scenarios" / "mine.yaml").write_text("name: mine\n")
+    assert python(installed, "import phyloop", path=str(tmp_path / "before")).returncode == 0
 
 
 def test_a_missing_package_is_refused(installed: Path) -> None:

@@ -192,3 +192,26 @@ def test_a_run_tells_its_progress_only_if_asked(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(sys, "stderr", told := io.StringIO())
     phyloop.run(SMALL, trials=1, set={"sweep": {}}, out=tmp_path / "quiet", progress=False)
     assert told.getvalue() == ""
+
+
+def test_numbers_of_numpy_are_settings() -> None:
+    found = phyloop.check(SMALL, set={"learning.rounds": np.int64(30)}, trials=np.int64(3), seed=np.int64(1))
+    assert found.ok, found
+    assert found.loaded is not None
+    assert (found.loaded.scenario.learning.rounds, found.loaded.scenario.trials) == (30, 3)
+
+
+def test_all_wrong_overrides_are_told_at_once() -> None:
+    found = phyloop.check(SMALL, set={"learning.roundss": 3, "link.bogus": 1})
+    assert [error.key for error in found.errors] == ["learning.roundss", "link.bogus"]
+
+
+def test_settings_may_be_given_in_the_words_of_the_tables(run: phyloop.Run) -> None:
+    analog = run.curve("mse", x="link.power.snr_max_db", where={"learning.scheme": "analog"})
+    assert len(analog) == 2
+    assert len(run.curve("mse", x="learning.scheme", where={"link.power.snr_max_db": "10"})) == 2
+
+
+def test_a_curve_without_a_point_is_an_error_that_lists_the_settings(run: phyloop.Run) -> None:
+    with pytest.raises(phyloop.ScenarioError, match=r"link\.power\.snr_max_db: 0 or 10"):
+        run.curve("mse", x="learning.scheme", where={"link.power.snr_max_db": 99})
