@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from phy.config.conflict import problem_and_remedy
 from phyloop.progress import shown
 from phyloop.results import Run
 from scenarios.engine.interruption import listening
@@ -17,7 +18,8 @@ from scenarios.engine.options import RunOptions
 from scenarios.engine.run import run_study
 from scenarios.files.log import telling
 from scenarios.report.claims import strongest
-from scenarios.schema.labels.labels import plain_label
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.labels.labels import plain_label, setting_cell
 from scenarios.schema.loader import Source, plain
 from scenarios.schema.permission import code_allowed
 from scenarios.studies import prepare
@@ -262,7 +264,12 @@ def epsilon(
     if not everything:
         claims = tuple(replace(one, claims=strongest(one.claims)) for one in accounts.claims)
         accounts = replace(accounts, claims=claims)
-    return pd.DataFrame(list(accounts.rows()), columns=list(accounts.columns))
+    frame = pd.DataFrame(list(accounts.rows()), columns=list(accounts.columns))
+    for path in accounts.plan.swept_paths:
+        words = (setting_cell(path, value) if isinstance(value, dict | list) else value for value in frame[path])
+        frame[path] = pd.Series(list(words), index=frame.index, dtype=object)
+    frame.attrs["labels"] = {name: plain_label(name) for name in frame}
+    return frame
 
 
 def _compute(
@@ -277,6 +284,12 @@ def _compute(
         except KeyboardInterrupt as stop:
             stop.add_note(f"Everything finished is kept in {folder}: the same call goes on.")
             raise
+        except Exception as error:
+            # As the command, which prints such a sentence: data that are missing, a link that cannot be simulated.
+            if type(error).__module__.split(".")[0] not in ("phy", "fl", "privacy"):
+                raise
+            problem, remedy = problem_and_remedy(error, usual="change the scenario")
+            raise ScenarioError(problem=problem, remedy=remedy, file=folder) from error
     return study, folder
 
 

@@ -215,3 +215,17 @@ def test_settings_may_be_given_in_the_words_of_the_tables(run: phyloop.Run) -> N
 def test_a_curve_without_a_point_is_an_error_that_lists_the_settings(run: phyloop.Run) -> None:
     with pytest.raises(phyloop.ScenarioError, match=r"link\.power\.snr_max_db: 0 or 10"):
         run.curve("mse", x="learning.scheme", where={"link.power.snr_max_db": 99})
+
+
+def test_what_a_lower_layer_refuses_is_a_scenario_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHYLOOP_DATA", str(tmp_path / "nothing"))
+    with pytest.raises(phyloop.ScenarioError, match="PHYLOOP_DATA names") as caught:
+        phyloop.run("cpa-table2", trials=1, out=tmp_path / "run", progress=False)
+    assert caught.value.errors[0].remedy
+
+
+def test_claims_have_settings_in_words(run: phyloop.Run) -> None:
+    claims = phyloop.epsilon(run)
+    assert set(claims["learning.scheme"]) == {"analog", "digital-orthogonal"}
+    assert claims["link.power.snr_max_db"].map(type).isin([int, float]).all()
+    assert claims.attrs["labels"]["epsilon"]
