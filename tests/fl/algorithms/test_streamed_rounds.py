@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fl import footprint
 from fl.algorithms import fedavg as federation
 from fl.algorithms.fedavg import Federation
-from fl.footprint import blocks
 from fl.learning.fedavg import FedAvgConfig
 from fl.local.divergence import DivergedError
 from fl.partition.choices import choose_for_each
@@ -80,8 +80,8 @@ def two_rounds(learning: dict[str, Any], link: dict[str, Any]) -> tuple[np.ndarr
 def test_blocks_change_no_bit_of_a_round(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     whole, expected = two_rounds(*ROUNDS[name])
     for rows in (64, 16):
-        monkeypatch.setattr(blocks, "_BLOCK_BYTES", 4 * 650 * rows)
-        monkeypatch.setattr(blocks, "_FEWEST_IN_A_BLOCK", 1)
+        monkeypatch.setattr(footprint, "_BLOCK_BYTES", 4 * 650 * rows)
+        monkeypatch.setattr(footprint, "_FEWEST_IN_A_BLOCK", 1)
         trial = build(*ROUNDS[name])
         heights = [block.stop - block.start for block in trial._blocks(DEVICES)]
         assert len(heights) == -(-DEVICES // rows)
@@ -102,8 +102,8 @@ def test_blocks_change_no_bit_of_a_round(monkeypatch: pytest.MonkeyPatch, name: 
 
 
 def test_all_come_at_once_where_updates_have_to_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 4 * 650 * 16)
-    monkeypatch.setattr(blocks, "_FEWEST_IN_A_BLOCK", 1)
+    monkeypatch.setattr(footprint, "_BLOCK_BYTES", 4 * 650 * 16)
+    monkeypatch.setattr(footprint, "_FEWEST_IN_A_BLOCK", 1)
     for learning in (
         {"aggregation": {"name": "median"}},
         {"aggregation": {"name": "jopeq"}},
@@ -113,7 +113,7 @@ def test_all_come_at_once_where_updates_have_to_meet(monkeypatch: pytest.MonkeyP
 
 
 def test_a_round_holds_no_more_updates_than_a_block_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 4 * 650 * 64)
+    monkeypatch.setattr(footprint, "_BLOCK_BYTES", 4 * 650 * 64)
     tallest, train = [], federation.LocalTrainer.train
 
     def watched(self: Any, weights: np.ndarray, **told: Any) -> Any:
@@ -127,7 +127,7 @@ def test_a_round_holds_no_more_updates_than_a_block_of_them(monkeypatch: pytest.
 
 
 def test_a_device_that_diverges_in_a_later_block_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 4 * 650 * 64)
+    monkeypatch.setattr(footprint, "_BLOCK_BYTES", 4 * 650 * 64)
     trial, train = build(*ROUNDS["cpa"]), federation.LocalTrainer.train
 
     def diverging(self: Any, weights: np.ndarray, **told: Any) -> Any:
