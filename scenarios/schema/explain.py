@@ -117,8 +117,13 @@ def explain(
     for item in error.errors(include_url=False):
         found.setdefault(_without_union_tags(item["loc"], document, item["type"]), {**item})
     around = {path[:length] for path in found for length in range(len(path))}
-    # The error of the intended member of a union says more than that of the union.
-    paths = [path for path in found if not (path in around and names_of(path) in _FORMS)]
+    # The error of the intended member of a union says more than that of the union, and a list of which every item is
+    # wrong is not too short.
+    paths = [
+        path
+        for path in found
+        if not (path in around and (names_of(path) in _FORMS or found[path]["type"] == "too_short"))
+    ]
     paths.sort(key=lambda path: mark_of(path, marks)[1] or 0)
     # Each sentence takes milliseconds to find the nearest key.
     errors = [_as_error(path, found[path], document=document, marks=marks, prefer=prefer) for path in paths[:MAX_SHOWN]]

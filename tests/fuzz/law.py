@@ -24,7 +24,7 @@ SECONDS_PER_POINT = 5e-3
 
 
 def outcome(read: Callable[[], int]) -> str:
-    """The sentence that `read` ends in, empty if all is well; it returns the points that it made.
+    """The sentences that `read` ends in, empty if all is well; it returns the points that it made.
 
     Any other exception passes through. AssertionError for more than a second of computing, or 500 MB more than before.
     """
@@ -35,8 +35,9 @@ def outcome(read: Callable[[], int]) -> str:
             points = read()
     except ScenarioError as error:
         said = str(error)
-        assert said.isprintable() or "\n" not in said, said
-        assert len(said) < 5000, f"{len(said)} characters: {said[:200]}"
+        for one in error.errors:
+            assert "\n" not in str(one), one
+            assert len(str(one)) < 5000, f"{len(str(one))} characters: {str(one)[:200]}"
     assert own.seconds < SECONDS + SECONDS_PER_POINT * points, f"{own.seconds:.1f} s for {points} points; {said[:200]}"
     assert _peak_bytes() - memory < BYTES
     return said
