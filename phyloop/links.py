@@ -21,6 +21,7 @@ from phy.links.link import LinkError, Reception, Superposition
 from scenarios.engine.start import quiet_standard_error
 from scenarios.report.tables.quantities import Rate, rate_interval
 from scenarios.schema.consistency.conflicts import check_consistency
+from scenarios.schema.errors import ScenarioError, together
 from scenarios.schema.loader import Source, load_scenario
 
 LinkSource = LinkConfig | Source
@@ -115,6 +116,7 @@ class Link:
     def __init__(
         self, link: LinkSource | None = None, /, *, num_devices: int = 1, num_bits: int, **settings: Any
     ) -> None:
+        _at_least_one(num_devices=num_devices, num_bits=num_bits)
         self.num_devices, self.num_bits = num_devices, num_bits
         read = _read(link, {"access": "orthogonal", "modulation": "qpsk"}, settings)
         self.config = _checked(read, num_devices=num_devices, payload_bits=num_bits)
@@ -222,6 +224,7 @@ class Air:
         max_amplitude: float = 1.0,
         **settings: Any,
     ) -> None:
+        _at_least_one(num_devices=num_devices, num_symbols=num_symbols)
         self.num_devices, self.num_symbols, self.max_amplitude = num_devices, num_symbols, max_amplitude
         read = _read(link, {"access": "superposition", "modulation": "analog"}, settings)
         self.config = _checked(read, num_devices=num_devices, payload_bits=num_symbols)
@@ -262,7 +265,7 @@ class Air:
         """
         array = np.asarray(amplitudes)
         array = array if array.dtype.kind == "c" else array.astype(np.float64)
-        if (largest := float(np.abs(array).max(initial=0.0))) > self.max_amplitude:
+        if not (largest := float(np.abs(array).max(initial=0.0))) <= self.max_amplitude:  # NaN is refused, too
             raise LinkError(
                 f"an amplitude has magnitude {largest:.4g}, max_amplitude is {self.max_amplitude:g}; scale the "
                 "amplitudes, or raise max_amplitude"
@@ -280,6 +283,17 @@ class Air:
             energy_j=None if found.energy_j is None else found.energy_j[0],
             superposition=found,
         )
+
+
+def _at_least_one(**counts: int) -> None:
+    """Raise ScenarioError for a count below 1."""
+    errors = [
+        ScenarioError(problem="must be at least 1", remedy="write a larger value", key=name, value=count)
+        for name, count in counts.items()
+        if count < 1
+    ]
+    if errors:
+        raise together(errors)
 
 
 def _span(values: NDArray[Any]) -> str:

@@ -67,6 +67,18 @@ def test_all_wrong_settings_are_told_at_once() -> None:
     assert [error.key for error in wrong.value.errors] == ["link.modulation", "link.packet_size_bytes"]
 
 
+def test_counts_below_one_are_told_at_once() -> None:
+    with pytest.raises(phyloop.ScenarioError) as wrong:
+        phyloop.Link(num_devices=-1, num_bits=0)
+    assert [error.key for error in wrong.value.errors] == ["num_devices", "num_bits"]
+
+
+def test_an_amplitude_that_is_no_number_is_refused() -> None:
+    air = phyloop.Air(num_devices=2, num_symbols=2)
+    with pytest.raises(phyloop.LinkError, match="magnitude nan"):
+        air.superpose([[1.0, np.nan], [0.0, 0.0]])
+
+
 def test_settings_that_exclude_each_other_are_refused() -> None:
     with pytest.raises(phyloop.ScenarioError, match="spreads every symbol over several delays"):
         phyloop.Link(channel={"model": "tdl-a"}, num_bits=8)
