@@ -23,7 +23,7 @@ def cap_of(kind: str, eta: Any, *, one_bit: bool, noise_power: float, **settings
 
 
 @pytest.mark.parametrize(("one_bit", "eta", "cap"), [(False, 1.28e-4, 0.0080), (True, 8.28e-3, 0.0643)])
-def test_the_printed_cap_is_that_of_the_digest(one_bit: bool, eta: float, cap: float) -> None:
+def test_the_printed_cap_is_that_of_the_closed_form(one_bit: bool, eta: float, cap: float) -> None:
     found = cap_of("printed", eta, one_bit=one_bit, **PAPER)
     assert found == pytest.approx(np.sqrt(eta / 2.0), rel=1e-12)
     assert found == pytest.approx(cap, abs=5e-5)

@@ -1,4 +1,4 @@
-"""FLMC in the setting of Zhang et al. 2022 gives what the digest says its printed parameters give."""
+"""FLMC in the setting of Zhang et al. 2022 gives the errors and amplitudes that follow from its printed parameters."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TRIALS = range(240)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
-    """A mean MSE at epsilon = 5, and half a unit of its last digit (5 % where the issue says so)."""
+class Reference:
+    """A mean MSE at epsilon = 5 from the printed parameters, and half a unit of its last digit, or 5 %."""
 
     scheme: str
     snr_max_db: float
@@ -32,44 +32,44 @@ class Published:
 
 
 POINTS = (
-    Published(scheme="analog", snr_max_db=0, mse=0.17, rounding=0.005),
-    Published(scheme="analog", snr_max_db=5, mse=0.052, rounding=0.0005),
-    Published(scheme="analog", snr_max_db=10, mse=0.0163, rounding=0.00005),
-    Published(scheme="analog", snr_max_db=15, mse=0.0052, rounding=0.00005),
-    Published(scheme="analog", snr_max_db=20, mse=0.0045, rounding=0.05 * 0.0045),
-    Published(scheme="analog", snr_max_db=30, mse=0.0045, rounding=0.05 * 0.0045),
-    Published(scheme="digital", snr_max_db=0, mse=0.78, rounding=0.005),
-    Published(scheme="digital", snr_max_db=20, mse=0.24, rounding=0.005),
-    Published(scheme="digital", snr_max_db=30, mse=0.24, rounding=0.005),
-    Published(scheme="digital", snr_max_db=20, mse=0.038, rounding=0.0005, lmc_cap="none"),
-    Published(scheme="digital", snr_max_db=30, mse=0.038, rounding=0.0005, lmc_cap="none"),
+    Reference(scheme="analog", snr_max_db=0, mse=0.17, rounding=0.005),
+    Reference(scheme="analog", snr_max_db=5, mse=0.052, rounding=0.0005),
+    Reference(scheme="analog", snr_max_db=10, mse=0.0163, rounding=0.00005),
+    Reference(scheme="analog", snr_max_db=15, mse=0.0052, rounding=0.00005),
+    Reference(scheme="analog", snr_max_db=20, mse=0.0045, rounding=0.05 * 0.0045),
+    Reference(scheme="analog", snr_max_db=30, mse=0.0045, rounding=0.05 * 0.0045),
+    Reference(scheme="digital", snr_max_db=0, mse=0.78, rounding=0.005),
+    Reference(scheme="digital", snr_max_db=20, mse=0.24, rounding=0.005),
+    Reference(scheme="digital", snr_max_db=30, mse=0.24, rounding=0.005),
+    Reference(scheme="digital", snr_max_db=20, mse=0.038, rounding=0.0005, lmc_cap="none"),
+    Reference(scheme="digital", snr_max_db=30, mse=0.038, rounding=0.0005, lmc_cap="none"),
 )
 
 
-def assert_mse_is_the_published(point: Published) -> None:
+def assert_mse_is_the_reference(point: Reference) -> None:
     results = run_paper(point.scheme, trials=TRIALS, snr_max_db=point.snr_max_db, lmc_cap=point.lmc_cap)
     mse = metric(results, "mse")
     assert len(mse) == len(TRIALS)
     tolerance = max(point.rounding, 4 * standard_error(mse))
     if point.mse == 0.0045:
-        tolerance = point.rounding  # the issue asks for 5 %, and 4 standard errors are within that
+        tolerance = point.rounding  # 5 %, and 4 standard errors are within that
         assert 4 * standard_error(mse) < tolerance
     assert mse.mean() == pytest.approx(point.mse, abs=tolerance)
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
-def test_the_mse_is_what_the_digest_says(point: Published) -> None:
-    assert_mse_is_the_published(point)
+def test_the_mse_is_that_of_the_reference(point: Reference) -> None:
+    assert_mse_is_the_reference(point)
 
 
 @pytest.mark.parametrize("error_db", [-0.5, 0.5])
 @pytest.mark.parametrize("point", [POINTS[i] for i in (0, 4, 6, 9)], ids=str)
 def test_an_amplitude_off_by_half_a_db_is_caught(
-    point: Published, error_db: float, monkeypatch: pytest.MonkeyPatch
+    point: Reference, error_db: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(phy.links.power, "decide_amplitude", off_by(error_db, phy.links.power.decide_amplitude))
     with pytest.raises(AssertionError, match="comparison failed"):
-        assert_mse_is_the_published(point)
+        assert_mse_is_the_reference(point)
 
 
 def off_by(error_db: float, decide: Callable) -> Callable:
@@ -93,14 +93,14 @@ def off_by(error_db: float, decide: Callable) -> Callable:
         ("digital", {}, "lmc", 0.0643, 5e-5),
         ("digital", {"lmc_cap": "none", "epsilon": None}, "power", 0.711, 5e-4),
         ("digital", {"lmc_cap": "none", "epsilon": 7.5}, "power", 0.711, 5e-4),
-        # The digest's digital values come from Monte Carlo: a unit of their last digit, not half.
+        # Digital values come from Monte Carlo: a unit of their last digit, not half.
         ("digital", {"lmc_cap": "none"}, "privacy", 0.19, 1e-2),
         ("digital", {"lmc_cap": "none", "epsilon": 2.0}, "privacy", 0.103, 1e-3),
         ("digital", {"lmc_cap": "none", "epsilon": 1.0}, "privacy", 0.066, 1e-3),
         ("digital", {"snr_max_db": 0.0}, "power", 0.04, 1e-9),
     ],
 )
-def test_the_amplitude_is_held_down_by_the_cap_of_the_digest(
+def test_the_amplitude_is_held_down_by_the_cap_of_the_reference(
     scheme: str, options: dict, cap: str, amplitude: float, digits: float
 ) -> None:
     (result,) = run_paper(scheme, trials=(3,), rounds=4, burn_in=1, **options)
