@@ -16,6 +16,7 @@ from scenarios.engine.options import ClusterLostError
 from scenarios.engine.run import run_study
 from scenarios.engine.study import ReportPaths, Study
 from scenarios.files.log import LEVELS, USUAL, telling
+from scenarios.report.library import difference
 from scenarios.schema.permission import code_allowed, is_code_allowed
 
 FAILED, INTERRUPTED = 1, 130
@@ -52,6 +53,8 @@ def carry_out(
             print(f"\nphyloop: {_how_to_go_on(end, named)}", file=sys.stderr)
             return code
     study.show(outcome, seconds=time.perf_counter() - started)
+    if differs := difference(study.document()[1]):
+        print(f"This run {differs}.")
     if named is not None:
         print_paths(outcome.report)
     for sentence in outcome.notices[:NOTICES_SHOWN]:

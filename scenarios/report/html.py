@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import replace_text, writing
+from scenarios.report.library import difference, own_notes
 from scenarios.report.settings import computed_by
 from scenarios.report.tables.table import Table
 
@@ -85,7 +86,10 @@ def counted(number: int, noun: str) -> str:
 
 
 def write_page(folder: Path, page: Page, *, store: Store, figures: Sequence[FigureFiles]) -> ReportPaths:
-    """Write `report.html` whole or not; ScenarioError if it cannot be written."""
+    """Write `report.html` whole or not; ScenarioError if it cannot be written.
+
+    A scenario that differs from the library scenario of its name says so, and has no notes of the library.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     # All text put into the page is escaped, and what the template names must be given.
@@ -94,8 +98,14 @@ def write_page(folder: Path, page: Page, *, store: Store, figures: Sequence[Figu
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(marked=marked, reflow=reflow)
-    sections = {**page.sections, **_closing(folder, page, store)}
-    html = environment.get_template("page.html.j2").render(page=page, scenario=page.scenario, sections=sections)
+    scenario, differs = page.scenario, difference(store.read_scenario().root)
+    html = environment.get_template("page.html.j2").render(
+        page=page,
+        scenario=scenario,
+        differs=differs,
+        notes=own_notes(scenario) if differs else scenario.report.notes,
+        sections={**page.sections, **_closing(folder, page, store)},
+    )
     with writing(folder, "the report"):
         path = replace_text(folder / PAGE, html)
     return ReportPaths(html=path, figures=tuple(p for f in figures for p in (f.png, f.svg)))

@@ -19,6 +19,7 @@ from scenarios.report.figures.images import draw_attacks, draw_partitions
 from scenarios.report.figures.round_curves import over_rounds
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
 from scenarios.report.published import read_published, write_published
+from scenarios.report.reference import agreeing
 from scenarios.report.settings import links_on_air, setting_in_words, settings_cells
 from scenarios.report.tables.table import Table
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
@@ -48,7 +49,9 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
     with writing(folder / FIGURES, "figures"):
         partitions = draw_partitions(folder / FIGURES, plan)
         attacks = draw_attacks(folder / FIGURES, plan, task_ids=task_ids, store=store)
-    published = read_published(plan, summaries)
+    same = agreeing(plan)
+    compared = summaries if same is None else [one for one in summaries if one.point.index in same]
+    published = () if same == {} else read_published(plan, compared)
     tables = write_published(folder / TABLES, published)
     planned = len(plan.points) * plan.trials
     done, failed = sum(s.done for s in summaries), sum(s.failed for s in summaries)

@@ -242,6 +242,9 @@ def _merged(
     if len(chain) > MAX_BASES:
         raise refuse(f"more than {MAX_BASES} files, each the base of another", "merge some of them")
     merged, merged_marks = _load_merged(target, chain)
+    if isinstance(report := merged.get("report"), dict):
+        for key in ("notes", "tables"):  # these hold for the settings of their own file
+            report.pop(key, None)
     _merge(merged, data, path=(), into=merged_marks, marks=marks)
     return merged, merged_marks
 

@@ -109,6 +109,12 @@ def test_the_file_wins_over_its_base_and_marks_name_the_source(tmp_path: Path) -
     assert "base" not in loaded.document
 
 
+def test_notes_and_published_numbers_of_a_base_are_left_out(tmp_path: Path) -> None:
+    report = load(tmp_path, "name: mine\nbase: cpa-table4\ntrials: 5\n").scenario.report
+    assert report == load_scenario("cpa-table4").scenario.report.model_copy(update={"notes": "", "tables": ()})
+    assert report.figures
+
+
 @pytest.mark.parametrize(
     ("below", "above", "task"),
     [
