@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from phyloop.arguments import checked
 from phyloop.results import Run, curve_table
 from scenarios.report.figures.curves import Curve
 from scenarios.report.figures.draw import draw
 from scenarios.report.figures.style import render
+from scenarios.schema.errors import ScenarioError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,6 +37,7 @@ class Comparison:
         return f'<img src="data:image/png;base64,{picture}" width="640">{shown}'
 
 
+@checked
 def compare(
     runs: Mapping[str, Run],
     *,
@@ -58,8 +61,7 @@ def compare(
         The curves as a table and as a figure. A notebook shows both.
 
     Raises:
-        ScenarioError: a run has no such x, y or series.
-        ValueError: there is no run.
+        ScenarioError: there is no run, or a run has no such x, y or series.
 
     Example:
         >>> import phyloop
@@ -77,7 +79,7 @@ def compare(
         'rounds'
     """
     if not runs:
-        raise ValueError("there is no run to compare; give at least one, as {name: run}")
+        raise ScenarioError(key="runs", problem="is empty", remedy="give at least one run, as {name: run}")
     drawings = {name: run._drawing_of(y, x=x, series=series, where=where, **style) for name, run in runs.items()}
     table = pd.concat([curve_table(one).assign(run=name) for name, one in drawings.items()], ignore_index=True)
     table.insert(0, "run", table.pop("run"))

@@ -18,6 +18,7 @@ from phy.engines.choice import with_engine
 from phy.fading.block_taps import UplinkContext
 from phy.links.conflicts import link_conflicts
 from phy.links.link import LinkError, Reception, Superposition
+from phyloop.arguments import checked
 from scenarios.engine.start import quiet_standard_error
 from scenarios.report.tables.quantities import Rate, rate_interval
 from scenarios.schema.consistency.conflicts import check_consistency
@@ -87,10 +88,12 @@ class Link:
 
     Args:
         link: the link: a `LinkConfig`, a dictionary with the keys of a `link:` section, or the file or library name of
-            a scenario. The default is QPSK without a code over a channel that never fades, at 20 dB.
+            a scenario. The default is QPSK without a code over a channel that never fades; power policy `inversion`,
+            maximum SNR 20 dB.
         num_devices: number of devices K.
         num_bits: bits that each device sends in one call.
-        settings: further keys of the `link:` section; they replace those of `link`.
+        settings: further keys of the `link:` section. Each replaces the value of `link` as a whole: write all of a
+            section, as in `power={"policy": "fixed", "snr_max_db": 3}`.
 
     Raises:
         ScenarioError: a setting is wrong, or two settings exclude each other; `errors` has all of them.
@@ -113,16 +116,18 @@ class Link:
         0
     """
 
+    @checked
     def __init__(
         self, link: LinkSource | None = None, /, *, num_devices: int = 1, num_bits: int, **settings: Any
     ) -> None:
         _at_least_one(num_devices=num_devices, num_bits=num_bits)
-        self.num_devices, self.num_bits = num_devices, num_bits
+        self.num_devices, self.num_bits = int(num_devices), int(num_bits)
         read = _read(link, {"access": "orthogonal", "modulation": "qpsk"}, settings)
-        self.config = _checked(read, num_devices=num_devices, payload_bits=num_bits)
+        self.config = _checked(read, num_devices=self.num_devices, payload_bits=self.num_bits)
         _load_quietly(self.config)
-        self._link = compile_digital(self.config, num_devices=num_devices, num_bits=num_bits)
+        self._link = compile_digital(self.config, num_devices=self.num_devices, num_bits=self.num_bits)
 
+    @checked
     def send(
         self,
         bits: ArrayLike,
@@ -180,6 +185,9 @@ class Link:
             reception=reception,
         )
 
+    def __repr__(self) -> str:
+        return f"<Link of {self.num_devices} devices, {self.num_bits} bits each: {in_words(self.config)}>"
+
     def _packed(self, bits: NDArray[Any]) -> NDArray[np.uint8]:
         array = bits[None] if bits.ndim == 1 else bits
         num_bytes = -(-self.num_bits // 8)
@@ -202,7 +210,7 @@ class Air:
         num_symbols: amplitudes S that each device sends in one call.
         max_amplitude: largest magnitude of an amplitude. Devices scale by it, so that even a block of such amplitudes
             keeps the power limit P0.
-        settings: further keys of the `link:` section; they replace those of `link`.
+        settings: as in `Link`.
 
     Raises:
         ScenarioError: a setting is wrong, or two settings exclude each other; `errors` has all of them.
@@ -214,6 +222,7 @@ class Air:
         ('superposition', 'analog')
     """
 
+    @checked
     def __init__(
         self,
         link: LinkSource | None = None,
@@ -225,14 +234,19 @@ class Air:
         **settings: Any,
     ) -> None:
         _at_least_one(num_devices=num_devices, num_symbols=num_symbols)
-        self.num_devices, self.num_symbols, self.max_amplitude = num_devices, num_symbols, max_amplitude
+        self.num_devices, self.num_symbols = int(num_devices), int(num_symbols)
+        self.max_amplitude = float(max_amplitude)
         read = _read(link, {"access": "superposition", "modulation": "analog"}, settings)
-        self.config = _checked(read, num_devices=num_devices, payload_bits=num_symbols)
+        self.config = _checked(read, num_devices=self.num_devices, payload_bits=self.num_symbols)
         _load_quietly(self.config)
         self._link = compile_air(
-            self.config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=max_amplitude
+            self.config,
+            num_devices=self.num_devices,
+            num_symbols=self.num_symbols,
+            payload_bound=self.max_amplitude,
         )
 
+    @checked
     def superpose(
         self,
         amplitudes: ArrayLike,
@@ -264,6 +278,8 @@ class Air:
             ((1000,), 0.031)
         """
         array = np.asarray(amplitudes)
+        if array.dtype.kind not in "biufc":
+            raise LinkError(f"amplitudes are {array.dtype}; send real or complex numbers")
         array = array if array.dtype.kind == "c" else array.astype(np.float64)
         if not (largest := float(np.abs(array).max(initial=0.0))) <= self.max_amplitude:  # NaN is refused, too
             raise LinkError(
@@ -283,6 +299,16 @@ class Air:
             energy_j=None if found.energy_j is None else found.energy_j[0],
             superposition=found,
         )
+
+    def __repr__(self) -> str:
+        return f"<Air of {self.num_devices} devices, {self.num_symbols} symbols each: {in_words(self.config)}>"
+
+
+def in_words(config: LinkConfig) -> str:
+    """Modulation, channel and power of a link, `16qam, channel rayleigh, power fixed, 12 dB`."""
+    channel, power = config.channel, config.power
+    model = channel.law.name if channel.model in ("awgn", "flat") else channel.model
+    return f"{config.modulation}, channel {model}, power {power.control.name}, {power.snr_max_db:g} dB"
 
 
 def _at_least_one(**counts: int) -> None:

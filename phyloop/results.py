@@ -2,51 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, overload
+from typing import TYPE_CHECKING, Any, cast, get_args, overload
 
-import numpy as np
 import pandas as pd
 
-from scenarios.plan.identity import canonical_json
-from scenarios.plan.points import value_of
+from phyloop.arguments import checked
+from phyloop.tables import READERS, read_table
 from scenarios.report.check import check_figures
 from scenarios.report.figures.curves import Drawing, arrange
 from scenarios.report.figures.draw import draw
 from scenarios.report.figures.round_curves import over_rounds
 from scenarios.report.rows import metrics_rows
 from scenarios.report.settings import settings_by_words, words_of
-from scenarios.report.tables.quantities import CODED
-from scenarios.report.tables.tables import KEYS, PointSummary, summarise
+from scenarios.report.tables.tables import PointSummary, summarise
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing
-from scenarios.schema.labels.labels import plain_label, setting_cell
+from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.loader import validate
 from scenarios.schema.schema import Axis, FigureConfig, Scenario
 from scenarios.store.store import Store
-from scenarios.store.trials import table_of
-from scenarios.studies.folders import write_report_of
+from scenarios.studies.folders import study_in, write_report_of
 from scenarios.studies.learning import LearningStudy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
+
+    from phyloop.tables import AnyStudy
 
 Folders = list[str] | list[Path] | tuple[str | Path, ...]
 
 ROWS_SHOWN = 20
-"""Sweep points in the representation of a run in a notebook."""
+"""Rows in the representation of a run in a notebook."""
+_UNITS = {"run": "trials", "link": "points", "audit": "points", "flower": "rounds"}
+"""What is counted of each kind of study."""
 
 
 @overload
 def load(folder: str | Path) -> Run: ...
 @overload
 def load(folder: Folders) -> list[Run]: ...
+@checked
 def load(folder: str | Path | Folders) -> Run | list[Run]:
-    """Open the folder of a learning run; nothing is computed, and no file is written.
+    """Open the folder of a learning run, a link study, an audit or a Flower app; nothing is computed or written.
 
     Args:
         folder: the folder, or several folders. A run may still be writing to it.
@@ -55,7 +56,7 @@ def load(folder: str | Path | Folders) -> Run | list[Run]:
         The run, or a list of runs.
 
     Raises:
-        ScenarioError: the folder holds no results, or those of another study.
+        ScenarioError: the folder holds no results, or those of reference checks.
 
     Example:
         >>> import phyloop
@@ -67,19 +68,20 @@ def load(folder: str | Path | Folders) -> Run | list[Run]:
     """
     if not isinstance(folder, str | Path):
         return [load(one) for one in folder]
-    path = Path(folder)
-    with Store.open_existing(path) as store:
-        if (kind := store.identity["study"]) != Store.study:
-            problem, remedy = f"holds results of phyloop {kind}", "name the folder of a learning run"
-            raise ScenarioError(file=path, problem=problem, remedy=remedy)
-        return Run(folder=path, study=LearningStudy.reload(store))
+    study: Any = study_in(Path(folder))
+    if (kind := study.store.study) not in READERS:
+        remedy = "name the folder of a learning run, a link study, an audit or a Flower app"
+        raise ScenarioError(file=folder, problem=f"holds results of phyloop {kind}", remedy=remedy)
+    return Run(folder=Path(folder), study=study)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Run:
-    """One learning run: a scenario, its sweep points and the trials that are stored of them.
+    """A run folder: a scenario, its sweep points and the trials that are stored of them.
 
-    Tables are read when they are first used, and show what was stored then; `load` reads a folder anew.
+    Tables are read when they are first used, and show what was stored then; `load` reads a folder anew. A learning run
+    has all tables. A link study has `link`: the rows of `link_study`. An audit has `privacy`: the rows of `audit`. A
+    Flower app has `link`, a row per round and client, and `rounds`. Curves and figures are those of a learning run.
 
     Attributes:
         folder: the folder of the run.
@@ -101,7 +103,7 @@ class Run:
     """
 
     folder: Path
-    study: LearningStudy
+    study: AnyStudy
 
     @property
     def name(self) -> str:
@@ -114,8 +116,17 @@ class Run:
         return self.study.loaded.scenario
 
     @property
+    def _learning(self) -> LearningStudy:
+        """The study of a learning run. ScenarioError for another study."""
+        if not isinstance(self.study, LearningStudy):
+            kind = self.study.store.study
+            problem, remedy = f"results of phyloop {kind} have no curves here", "draw them with report()"
+            raise ScenarioError(file=self.folder, problem=problem, remedy=remedy)
+        return self.study
+
+    @property
     def planned(self) -> int:
-        """Number of trials of all sweep points."""
+        """Number of trials of all sweep points; of a link study or an audit of points, of a Flower app of rounds."""
         return len(self.study.ids)
 
     @property
@@ -136,7 +147,7 @@ class Run:
 
         `attrs["labels"]` has the name and unit of each column, here and in the other tables.
         """
-        return self._frame("metrics")
+        return read_table(self.study, self.folder, "metrics")
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -145,7 +156,7 @@ class Run:
         With a radio `airtime_s` [s] and `energy_j` [J] are those of the round, `elapsed_s` and `spent_j` their sums so
         far. Rounds of failed trials count, here and in the other tables.
         """
-        return self._frame("rounds")
+        return read_table(self.study, self.folder, "rounds")
 
     @cached_property
     def link(self) -> pd.DataFrame:
@@ -153,56 +164,17 @@ class Run:
 
         Empty where no device is detected on its own.
         """
-        return self._frame("link")
+        return read_table(self.study, self.folder, "link")
 
     @cached_property
     def devices(self) -> pd.DataFrame:
         """A row per trial, round and device: what learning and privacy report of each device."""
-        return self._frame("devices")
+        return read_table(self.study, self.folder, "devices")
 
     @cached_property
     def privacy(self) -> pd.DataFrame:
         """A row per trial and round: privacy loss of the round; empty without a bound per round. See `epsilon`."""
-        return self._frame("privacy")
-
-    def _frame(self, table: str) -> pd.DataFrame:
-        """One table of all stored trials, in the order of the plan."""
-        paths, keys = self.study.plan.swept_paths, KEYS[table]
-        parts: list[dict[str, NDArray[Any]]] = []
-        points: list[int] = []
-        with Store.open_existing(self.folder) as store:
-            for point, ids in enumerate(self.study.task_ids):
-                for trials, arrays in _batches(store, ids, table):
-                    shape = next(iter(arrays.values())).shape
-                    index = np.indices(shape[: len(keys)]).reshape(len(keys), -1)
-                    places = {"trial": np.asarray(trials)[index[0]]} | dict(zip(keys[1:], index[1:], strict=True))
-                    parts.append(places | {name: array.reshape(-1) for name, array in arrays.items()})
-                    points.append(point)
-        rows = [len(part["trial"]) for part in parts]
-        of_row = np.repeat(np.array(points, int), rows)
-        columns: dict[str, Any] = {path: pd.Series(self._settings[path]).take(of_row).array for path in paths}
-        for name in dict.fromkeys([*keys, *(name for part in parts for name in part)]):
-            missing = (np.full(count, np.nan) for count in rows)
-            found = [part.get(name, empty) for part, empty in zip(parts, missing, strict=True)]
-            columns[name] = np.concatenate(found) if found else []
-        frame = pd.DataFrame(columns)
-        for name in CODED.keys() & set(frame.columns):
-            codes = frame[name].fillna(-1).astype(int)
-            frame[name] = pd.Categorical.from_codes(codes.to_list(), categories=list(CODED[name]))
-        frame.attrs["labels"] = {name: plain_label(name) for name in frame.columns}
-        return frame
-
-    @cached_property
-    def _settings(self) -> dict[str, list[Any]]:
-        """Value of each swept path at each sweep point: numbers and words as they are, mappings and lists in words."""
-        plan, found = self.study.plan, {}
-        for path in plan.swept_paths:
-            values = [value_of(point, path) for point in plan.points]
-            texts = [canonical_json(value) for value in values]
-            words = [setting_cell(path, value) if isinstance(value, dict | list) else value for value in values]
-            alike = len({canonical_json(word) for word in words}) < len(set(texts))
-            found[path] = texts if alike else words
-        return found
+        return read_table(self.study, self.folder, "privacy")
 
     @cached_property
     def _statuses(self) -> list[str]:
@@ -212,7 +184,7 @@ class Run:
     @cached_property
     def _summaries(self) -> tuple[PointSummary, ...]:
         with Store.open_existing(self.folder) as store:
-            return summarise(store, self.study.plan, task_ids=self.study.task_ids)
+            return summarise(store, self._learning.plan, task_ids=self._learning.task_ids)
 
     # --- curves and figures -----------------------------------------------------------------------
 
@@ -294,18 +266,20 @@ class Run:
             >>> len(run.figures())
             4
         """
-        return [draw(self._drawing(one)) for one in self.scenario.report.figures if one.x not in get_args(Axis)]
+        figures = self._learning.loaded.scenario.report.figures
+        return [draw(self._drawing(one)) for one in figures if one.x not in get_args(Axis)]
 
     def _drawing(self, config: FigureConfig) -> Drawing:
         """The curves of a figure before they are drawn."""
-        plan, ids = self.study.plan, self.study.task_ids
+        plan, ids = self._learning.plan, self._learning.task_ids
         summaries = () if config.x in ("round", "elapsed_s", "spent_j", "value") else self._summaries
         with Store.open_existing(self.folder) as store:
             return arrange(config, plan, summaries, along=partial(over_rounds, store, plan, ids))
 
     def _drawing_of(self, y: str, *, where: Mapping[str, Any] | None, **settings: str | Sequence[str]) -> Drawing:
         """The curves of a figure; ScenarioError unless a scenario may have it."""
-        loaded, kept = self.study.loaded, settings_by_words(self.study.plan, where or {})
+        loaded, plan = self._learning.loaded, self._learning.plan
+        kept = settings_by_words(plan, where or {})
         document = {**loaded.document, "report": {"figures": [{"y": y, "where": kept, **settings}]}}
         marks: dict[KeyPath, Mark] = {(): Mark("figure", None)}
         scenario = validate(document, marks=marks)
@@ -313,7 +287,7 @@ class Run:
         drawing = self._drawing(scenario.report.figures[0])
         if not any(curves for _, curves in drawing.panels):
             problem = f"no sweep point {'of these settings ' if where else ''}has measured {y}"
-            known = "; ".join(f"{path}: {listing(words_of(self.study.plan, path))}" for path in where or ())
+            known = "; ".join(f"{path}: {listing(words_of(plan, path))}" for path in where or ())
             raise ScenarioError(
                 file=self.folder, problem=problem, remedy=f"choose from {known or 'the columns of metrics and rounds'}"
             )
@@ -325,7 +299,7 @@ class Run:
         """Draw the figures and write the report page again, as `phyloop report` does.
 
         Returns:
-            The path of `report.html` in the folder.
+            The path of `report.html` in the folder; of an audit, which has none, of its figure.
 
         Raises:
             ScenarioError: the folder cannot be written.
@@ -336,22 +310,24 @@ class Run:
             >>> run.report().name
             'report.html'
         """
-        page = write_report_of(self.study, self.folder).html
-        assert page is not None  # a learning run has one
-        return page
+        return write_report_of(cast(Any, self.study), self.folder).files[0]
 
     def __repr__(self) -> str:
-        failed = f", {self.failed} failed" if self.failed else ""
-        return f"<phyloop run {self.name} in {self.folder}: {self.done} of {self.planned} trials done{failed}>"
+        kind, failed = self.study.store.study, f", {self.failed} failed" if self.failed else ""
+        counted = f"{self.done} of {self.planned} {_UNITS[kind]} done{failed}"
+        return f"<phyloop {kind} {self.name} in {self.folder}: {counted}>"
 
     def _repr_html_(self) -> str:
-        """A table of the means in a notebook."""
+        """A table of the means in a notebook; of another study than a learning run its first table."""
         from html import escape
 
-        table = metrics_rows(self.study.plan, self._summaries)
-        means = pd.DataFrame(list(table.rows), columns=list(table.columns)).fillna("")
-        shown = means.to_html(index=False, max_rows=ROWS_SHOWN, border=0)
-        return f"<p>{escape(repr(self))}<br>Mean over trials [95 % interval]:</p>{shown}"
+        if isinstance(self.study, LearningStudy):
+            table, what = metrics_rows(self.study.plan, self._summaries), "<br>Mean over trials [95 % interval]:"
+            shown = pd.DataFrame(list(table.rows), columns=list(table.columns))
+        else:
+            shown, what = getattr(self, next(iter(READERS[self.study.store.study]))), ""
+        rows = shown.fillna("").to_html(index=False, max_rows=ROWS_SHOWN, border=0)
+        return f"<p>{escape(repr(self))}{what}</p>{rows}"
 
 
 def curve_table(drawing: Drawing) -> pd.DataFrame:
@@ -367,17 +343,3 @@ def curve_table(drawing: Drawing) -> pd.DataFrame:
     frame = frame.astype(dict.fromkeys(("mean", "low", "high"), float))
     frame.attrs["labels"] = {x: plain_label(x), "mean": plain_label(y)}
     return frame
-
-
-def _batches(store: Store, task_ids: Sequence[str], table: str) -> Iterable[tuple[list[int], dict[str, NDArray[Any]]]]:
-    """Trials and arrays `[trials, ...]` by name of each batch that holds some of these tasks; empty ones left out."""
-    rows: dict[int, list[tuple[int, int]]] = {}
-    for task in store.read_tasks(task_ids).values():
-        if table != "metrics" or task.status == "done":
-            rows.setdefault(task.batch, []).append((task.trial, task.row))
-    for batch, found in rows.items():
-        trials, places = map(list, zip(*found, strict=True))
-        blob = store.blob(batch)
-        arrays = {name: a[places] for name, a in table_of(blob, table, rows=len(blob.about["ids"])).items()}
-        if arrays:
-            yield trials, arrays

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from phy.config.conflict import problem_and_remedy
+from phyloop.arguments import checked, name_arguments
 from phyloop.progress import shown
 from phyloop.results import Run
 from scenarios.engine.interruption import listening
@@ -27,10 +28,9 @@ from scenarios.studies.accounts import account
 from scenarios.studies.audit.plan import AuditOptions
 from scenarios.studies.check import Check
 from scenarios.studies.check import check as check_all
-from scenarios.studies.link.results import read_results
-from scenarios.studies.link.tables import columns_of, point_rows
 
 
+@checked
 def run(
     scenario: Source,
     *,
@@ -40,6 +40,7 @@ def run(
     out: str | Path | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
+    memory_limit: str | None = None,
     allow_code: bool = False,
     retry_failed: bool = False,
     progress: bool = True,
@@ -54,9 +55,9 @@ def run(
         seed: seed of all random draws in place of the scenario's.
         set: dotted paths and values, which win over the scenario and its sweep.
         out: folder of the results; the default is `runs/NAME`.
-        workers: number of processes that compute; the default is this process, on all cores. A script that uses
-            workers needs `if __name__ == "__main__":`.
+        workers: number of processes that compute; the default is this process, on all cores.
         scheduler: address of a running dask scheduler, `tcp://HOST:PORT`, whose workers compute instead.
+        memory_limit: memory of all processes, such as `4GB`; the default is what is free.
         allow_code: run plug-ins and models that the scenario names. This code has all your rights.
         retry_failed: compute again what is stored as failed.
         progress: show a progress bar.
@@ -74,7 +75,7 @@ def run(
         >>> run
         <phyloop run flmc-snr in runs/x: 172 of 172 trials done>
     """
-    options = RunOptions(workers=workers, scheduler=scheduler)
+    options = RunOptions(workers=workers, scheduler=scheduler, memory_limit=memory_limit)
     changes = {"overrides": _overrides(set), "trials": trials, "seed": seed}
     study, folder = _compute(
         lambda: prepare.learning(scenario, out=_path(out), options=options, **changes),
@@ -85,6 +86,7 @@ def run(
     return Run(folder=folder, study=study)
 
 
+@checked
 def link_study(
     scenario: Source,
     *,
@@ -133,11 +135,10 @@ def link_study(
         allow_code=allow_code,
         progress=progress,
     )
-    with study.store.open_existing(folder) as store:
-        rows = list(point_rows(study.plan, read_results(store, study.plan)))
-    return _frame(rows, columns_of(study.plan))
+    return Run(folder=folder, study=study).link
 
 
+@checked
 def audit(
     scenario: Source,
     *,
@@ -188,11 +189,10 @@ def audit(
         retry_failed=True,
         progress=progress,
     )
-    with study.store.open_existing(folder) as store:
-        audits = study.read(store)
-    return _frame(list(audits.rows()), audits.columns)
+    return Run(folder=folder, study=study).privacy
 
 
+@checked
 def check(
     scenario: Source,
     *,
@@ -209,7 +209,7 @@ def check(
         trials: as in `run`.
         seed: as in `run`.
         set: as in `run`.
-        memory_limit: memory of all processes, such as `4GB`; the default is what is free.
+        memory_limit: as in `run`.
         allow_code: import plug-ins that the scenario names. This code has all your rights.
 
     Returns:
@@ -224,11 +224,14 @@ def check(
         (False, ['trials', 'learning.rounds'])
     """
     with code_allowed(allow_code):
-        return check_all(scenario, overrides=_overrides(set), trials=trials, seed=seed, memory_limit=memory_limit)
+        found = check_all(scenario, overrides=_overrides(set), trials=trials, seed=seed, memory_limit=memory_limit)
+    name_arguments(found.errors)
+    return found
 
 
+@checked
 def epsilon(
-    run: Run,
+    run: Run | str | Path,
     *,
     delta: float | None = None,
     accountants: Sequence[str] = (),
@@ -238,7 +241,7 @@ def epsilon(
     """Compute the privacy loss of all rounds of a run from its ledgers; nothing is run again.
 
     Args:
-        run: a learning run.
+        run: a learning run, or its folder.
         delta: delta of the whole run; the default is the scenario's, or 1e-5.
         accountants: `basic`, `advanced`, `renyi`, `pld`, `exact`; the default is all.
         relation: relation of neighbouring data sets; the default is that of each ledger.
@@ -260,7 +263,8 @@ def epsilon(
         >>> claims["scope"].unique().tolist()
         ['round', 'run']
     """
-    accounts = account(run.folder, delta=delta, accountants=accountants, relation=relation)
+    folder = run.folder if isinstance(run, Run) else Path(run)
+    accounts = account(folder, delta=delta, accountants=accountants, relation=relation)
     if not everything:
         claims = tuple(replace(one, claims=strongest(one.claims)) for one in accounts.claims)
         accounts = replace(accounts, claims=claims)
@@ -300,9 +304,3 @@ def _overrides(settings: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 def _path(out: str | Path | None) -> Path | None:
     return None if out is None else Path(out)
-
-
-def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    frame = pd.DataFrame(rows, columns=list(columns))
-    frame.attrs["labels"] = {name: plain_label(name) for name in columns}
-    return frame

@@ -10,8 +10,10 @@ from flwr.app import Error, Message, MessageType
 from flwr.serverapp import Grid
 
 from fl.tasks.base import LearningError
+from phyloop.arguments import checked
 from phyloop.flower.directions import Downlink, Senders, Sent, Uplink
 from phyloop.flower.settings import LinkSource, read_settings
+from phyloop.links import in_words
 from scenarios.studies.flower.store import FlowerStore, RoundOfClients
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class AirGrid(Grid):
         ...     print(air.link.groupby("round")["bit_errors"].sum())
     """
 
+    @checked
     def __init__(
         self,
         grid: Grid,
@@ -116,6 +119,9 @@ class AirGrid(Grid):
         """Close the run folder, which then may be deleted or moved."""
         if self._folder is not None:
             self._folder.close()
+
+    def __repr__(self) -> str:
+        return f"<AirGrid: {in_words(self._settings.link)}, {len(self.rounds)} rounds measured>"
 
     # --- the interface of Grid ---------------------------------------------------------------------
 

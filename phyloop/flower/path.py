@@ -168,19 +168,19 @@ def build_path(settings: Settings, *, config: AppConfig, pieces: tuple[Piece, ..
             seed=settings.scenario.seed,
             trial=0,
         )
-        radio = Radio(bits=_transport(config, settings, protection))
+        radio = Radio(bits=_transport(config, settings, protection, num_values=updates.shape[1]))
         return CodecPath(config.codec, receiver_limit=config.receiver_limit, radio=radio, privacy=numbers)
-    transport = _transport(config, settings, build_response(scheme, link=link))
+    transport = _transport(config, settings, build_response(scheme, link=link), num_values=updates.shape[1])
     coder = scheme.build(pieces=pieces, receiver_limit=config.receiver_limit)
     return SchemePath(coder, radio=Radio(bits=transport))
 
 
-def _transport(config: AppConfig, settings: Settings, protection: Protection) -> BitTransport:
+def _transport(config: AppConfig, settings: Settings, protection: Protection, *, num_values: int) -> BitTransport:
     return BitTransport(
         settings.link,
         protection=protection,
         num_devices=config.num_devices,
-        num_bits=config.upload_bits(config.num_values()),
+        num_bits=config.upload_bits(num_values),
     )
 
 

@@ -31,9 +31,10 @@ TOGETHER = "decides on the bits of all clients together, but a Flower strategy a
 class AppConfig(FedAvgConfig):
     """Federated averaging in a Flower app; phyloop knows only the number of values that a client sends."""
 
-    values_per_client: int
+    values_per_client: int | None
+    """None: not known yet."""
 
-    def num_values(self) -> int:
+    def num_values(self) -> int | None:
         """See `FedAvgConfig.num_values`."""
         return self.values_per_client
 
@@ -69,10 +70,18 @@ class Settings:
                 problem=f"lists {len(self.samples)} clients, the link has {num_devices}",
                 remedy="list one number per client, or give one number for all",
             )
-        written = {name: getattr(self.scenario.learning, name) for name in FedAvgConfig.model_fields}
-        config = AppConfig(**{**written, "num_devices": num_devices, "values_per_client": num_values}).resolved()
+        config = self._app_config(num_devices=num_devices, values_per_client=num_values)
         check_consistency(self.scenario, where=lambda _: None, conflicts=self._conflicts(config))
         return config.settled(link=self.link, privacy=self.privacy)
+
+    def refuse_conflicts(self) -> None:
+        """Raise ScenarioError for settings that exclude each other, whatever the numbers of clients and values."""
+        conflicts = self._app_config(values_per_client=None).conflicts(link=self.link, privacy=self.privacy)
+        check_consistency(self.scenario, where=lambda _: None, conflicts=conflicts)
+
+    def _app_config(self, **numbers: int | None) -> AppConfig:
+        written = {name: getattr(self.scenario.learning, name) for name in FedAvgConfig.model_fields}
+        return AppConfig(**{**written, **numbers}).resolved()
 
     def refuse_beyond(self, round_index: int) -> None:
         """Raise LearningError for a round beyond those that the privacy mechanism was asked to protect."""
@@ -119,6 +128,7 @@ def read_settings(
         root=root if privacy is None else {**root, "privacy": dict(privacy)}, lost=lost, samples=samples
     )
     _refuse_unfit(settings.scenario.learning, settings)
+    settings.refuse_conflicts()
     return settings
 
 

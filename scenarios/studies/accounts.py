@@ -11,7 +11,7 @@ from privacy.errors import PrivacyError
 from privacy.events.events import Relation
 from scenarios.plan.points import Plan, value_of
 from scenarios.report.claims import ACCOUNTANTS, FlippingTable, PointClaims, flipping_tables, gather_claims
-from scenarios.schema.errors import ScenarioError
+from scenarios.schema.errors import ScenarioError, listing
 from scenarios.store.store import Store
 from scenarios.studies.folders import study_in
 
@@ -67,11 +67,11 @@ def account(folder: Path, *, delta: float | None, accountants: Sequence[str], re
     relations = get_args(Relation)
     if relation is not None and relation not in relations:
         raise ScenarioError(
-            file=folder, problem=f"--relation {relation} is not known", remedy=f"choose from {', '.join(relations)}"
+            file=folder, key="--relation", value=relation, problem="is not known", remedy=f"choose {listing(relations)}"
         )
     if delta is not None and not 0.0 <= delta < 1.0:
         raise ScenarioError(
-            file=folder, problem=f"--delta is {delta:g}, which is no probability", remedy="give one such as 1e-5"
+            file=folder, key="--delta", value=delta, problem="is no probability below 1", remedy="give for example 1e-5"
         )
     study = cast("LearningStudy", study_in(folder))
     if (kind := study.store.study) != Store.study:
@@ -110,8 +110,10 @@ def _known(folder: Path, names: Sequence[str]) -> tuple[Accountant, ...]:
     if unknown:
         raise ScenarioError(
             file=folder,
-            problem=f"--accountant {unknown[0]} is not known",
-            remedy=f"choose from {', '.join(ACCOUNTANTS)}",
+            key="--accountant",
+            value=unknown[0],
+            problem="is not known",
+            remedy=f"choose {listing(ACCOUNTANTS)}",
         )
     return tuple(name for name in ACCOUNTANTS if name in names) if names else ACCOUNTANTS
 

@@ -20,6 +20,7 @@ import phyloop
 from phyloop.progress import shown
 from scenarios.engine.study import Progress
 from scenarios.files.plain_files import RESOLVED
+from scenarios.studies.verify.study import VerifyStore
 
 ROOT = Path(__file__).parents[2]
 SMALL = {
@@ -96,17 +97,42 @@ def test_privacy_of_a_run_is_that_of_its_ledgers(run: phyloop.Run) -> None:
     claims = phyloop.epsilon(run, accountants=["basic"], everything=True)
     of_round = claims[(claims["scope"] == "round") & claims["channel_credited"] & (claims["accountant"] == "paper")]
     assert of_round["epsilon"].between(0, 5.0 + 1e-9).all()
-    with pytest.raises(phyloop.ScenarioError, match="--accountant mine is not known"):
+    with pytest.raises(phyloop.ScenarioError, match="accountants = mine: is not known"):
         phyloop.epsilon(run, accountants=["mine"])
 
 
-def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
+def test_a_link_study_has_the_table_of_its_points(tmp_path: Path) -> None:
     study = {"name": "ber", "link": {"modulation": "bpsk"}, "measure": {"values": [0], "stop": {"max_bits": 1000}}}
     table = phyloop.link_study(study, out=tmp_path / "ber", progress=False)
-    assert table["bit_errors"].tolist() == phyloop.link_study(study, out=tmp_path / "ber")["bit_errors"].tolist()
-    with pytest.raises(phyloop.ScenarioError, match="holds results of phyloop link"):
-        phyloop.load(tmp_path / "ber")
+    loaded = phyloop.load(tmp_path / "ber")
+    assert repr(loaded) == f"<phyloop link ber in {tmp_path / 'ber'}: 1 of 1 points done>"
+    pd.testing.assert_frame_equal(loaded.link, table)
+    assert loaded.link["bit_errors"].tolist() == table["bit_errors"].tolist() != [0]
+    assert "<table" in loaded._repr_html_()
+    assert loaded.report().name == "report.html"
+    with pytest.raises(phyloop.ScenarioError, match="results of phyloop link have no table metrics; use link"):
+        _ = loaded.metrics
+    with pytest.raises(phyloop.ScenarioError, match="results of phyloop link have no curves here"):
+        loaded.curve("mse", x="round")
     with pytest.raises(phyloop.ScenarioError, match="holds no results"):
+        phyloop.load(tmp_path)
+
+
+def test_an_audit_has_the_table_of_its_bounds(tmp_path: Path) -> None:
+    settings = {"sweep": {"learning.scheme": ["analog"], "link.power.snr_max_db": [10]}}
+    table = phyloop.audit(SMALL, games=200, set=settings, out=tmp_path, progress=False)
+    assert "lower" in table["bound"].tolist()
+    loaded = phyloop.load(tmp_path)
+    pd.testing.assert_frame_equal(loaded.privacy, table)
+    assert loaded.report().is_file()
+    with pytest.raises(phyloop.ScenarioError, match="results of phyloop audit have no table link; use privacy"):
+        _ = loaded.link
+
+
+def test_reference_checks_are_no_run(tmp_path: Path) -> None:
+    with VerifyStore.open(tmp_path, scenario_name="verify") as store:
+        store.save_scenario(yaml="", root={"cards": [], "fast": True, "seed": None})
+    with pytest.raises(phyloop.ScenarioError, match="holds results of phyloop verify; name the folder of a learning"):
         phyloop.load(tmp_path)
 
 
@@ -186,6 +212,21 @@ def stored(folder: Path) -> int:
         return phyloop.load(folder).done
     except phyloop.ScenarioError:
         return 0
+
+
+UNGUARDED = """
+import phyloop
+run = phyloop.run({scenario!r}, trials=1, out={out!r}, workers=2, progress=False)
+print(run.done, "done")
+"""
+
+
+def test_workers_need_no_guard_in_a_script(tmp_path: Path) -> None:
+    script, scenario = tmp_path / "script.py", {**SMALL, "sweep": {"link.power.snr_max_db": [0, 10]}}
+    script.write_text(UNGUARDED.format(scenario=scenario, out=str(tmp_path / "run")))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, env=environment)
+    assert (done.stdout, done.stderr) == ("2 done\n", "")
 
 
 def test_a_run_tells_its_progress_only_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import spawn
 from typing import Any
 
 import dask
@@ -56,6 +57,7 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Cli
     try:
         with (
             dask.config.set(settings),
+            _without_main(),
             LocalCluster(
                 n_workers=number,
                 threads_per_worker=1,
@@ -79,6 +81,24 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Cli
         # Whoever starts a process through a nanny finds the settings of the child among its own.
         os.environ.clear()
         os.environ.update(kept)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Processes that start within the block do not run the main script again, which may lack a `__main__` guard.
+
+    Workers need nothing of the script: plug-ins travel with their orders.
+    """
+    usual = spawn.get_preparation_data
+
+    def prepared(name: str) -> dict[str, Any]:
+        return {key: value for key, value in usual(name).items() if not key.startswith("init_main")}
+
+    spawn.get_preparation_data = prepared
+    try:
+        yield
+    finally:
+        spawn.get_preparation_data = usual
 
 
 async def _stop(nannies: list[Nanny]) -> None:

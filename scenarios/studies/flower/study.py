@@ -31,7 +31,9 @@ class FlowerStudy:
     def __init__(self, store: FlowerStore) -> None:
         self.ids = list(store.tasks)
         self.rounds = list(store.rounds())
-        self.scenario = stored_scenario(store).scenario
+        self.loaded = stored_scenario(store)
+        self.scenario = self.loaded.scenario
+        self.name = self.scenario.name
 
     @classmethod
     def reload(cls, store: FlowerStore) -> Self:

@@ -148,6 +148,25 @@ REFUSED = [
 ]
 
 
+AT_ONCE = [
+    ({"link": {"access": "superposition"}}, "link.access"),
+    ({"codec": FIXED, "scheme": "probit"}, "aggregation probit makes its own bits and never uses codec fixed-point"),
+    ({"learning": {"downlink_codec": "binary32"}}, "the downlink is ideal"),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), AT_ONCE, ids=[words for _, words in AT_ONCE])
+def test_settings_that_exclude_each_other_are_refused_at_once(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ScenarioError, match=words):
+        AirGrid(MemoryGrid(adds(UPDATES)), **{"link": FADING, **settings})
+
+
+def test_a_grid_is_shown_with_its_link() -> None:
+    air = AirGrid(MemoryGrid(adds(UPDATES)), link=FADING, codec=FIXED)
+    received(air)
+    assert repr(air) == "<AirGrid: qpsk, channel rayleigh, power fixed, 8 dB, 1 rounds measured>"
+
+
 @pytest.mark.parametrize(("settings", "words"), REFUSED, ids=[words for _, words in REFUSED])
 def test_settings_that_cannot_serve_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ScenarioError, match=words):

@@ -135,9 +135,12 @@ def test_the_report_shows_the_claims(run: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"accountants": ("moments",)}, ("--accountant moments is not known", "basic, advanced, renyi, pld, exact")),
-        ({"relation": "both"}, ("--relation both is not known", "replace-one, add-or-remove-one")),
-        ({"delta": 1.5}, ("--delta is 1.5", "1e-5")),
+        (
+            {"accountants": ("moments",)},
+            ("--accountant = moments: is not known", "basic, advanced, renyi, pld or exact"),
+        ),
+        ({"relation": "both"}, ("--relation = both: is not known", "replace-one or add-or-remove-one")),
+        ({"delta": 1.5}, ("--delta = 1.5", "1e-5")),
         ({"delta": 0.0}, ("delta is 0", "1e-5")),
     ],
 )
