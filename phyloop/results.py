@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import pandas as pd
 
 from phyloop.arguments import checked
 from phyloop.tables import READERS, read_table
 from scenarios.report.check import check_figures
+from scenarios.report.figures.choice import figures_of
 from scenarios.report.figures.curves import Drawing, arrange
 from scenarios.report.figures.draw import draw
 from scenarios.report.figures.round_curves import over_rounds
@@ -22,7 +23,7 @@ from scenarios.report.tables.tables import PointSummary, summarise
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.loader import validate
-from scenarios.schema.schema import Axis, FigureConfig, Scenario
+from scenarios.schema.schema import FigureConfig, Scenario
 from scenarios.store.store import Store
 from scenarios.studies.folders import study_in, write_report_of
 from scenarios.studies.learning import LearningStudy
@@ -233,7 +234,7 @@ class Run:
             x: as in `curve`.
             series: as in `curve`.
             where: as in `curve`.
-            style: `x_scale` and `y_scale` (`linear` or `log`) and `title`.
+            style: `x_scale` and `y_scale` (`linear`, `log` or `auto`) and `title`.
 
         Returns:
             The axes, in a figure of `matplotlib.pyplot`.
@@ -255,10 +256,11 @@ class Run:
         return draw(self._drawing_of(y, x=x, series=series, where=where, **style), new=pyplot.figure).axes[0]
 
     def figures(self) -> list[Figure]:
-        """Draw the figures of the scenario.
+        """Draw the figures of the report.
 
         Returns:
-            A matplotlib figure per entry of `report.figures`, in their order, of what is stored now.
+            A matplotlib figure per entry of `report.figures`, in their order, of what is stored now; without entries
+            the figures that the report chooses.
 
         Example:
             >>> import phyloop
@@ -266,8 +268,8 @@ class Run:
             >>> len(run.figures())
             4
         """
-        figures = self._learning.loaded.scenario.report.figures
-        return [draw(self._drawing(one)) for one in figures if one.x not in get_args(Axis)]
+        metrics = {name for summary in self._summaries for name in summary.metrics}
+        return [draw(self._drawing(one)) for one in figures_of(self._learning.plan, metrics)]
 
     def _drawing(self, config: FigureConfig) -> Drawing:
         """The curves of a figure before they are drawn."""

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan
 from scenarios.report import rows
 from scenarios.report.claims import claim_parts
+from scenarios.report.figures.choice import figures_of
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.images import draw_attacks, draw_partitions
@@ -23,7 +23,6 @@ from scenarios.report.reference import agreeing
 from scenarios.report.settings import links_on_air, setting_in_words, settings_cells
 from scenarios.report.tables.table import Table
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
-from scenarios.schema.schema import Axis
 from scenarios.store.store import Store
 
 TABLES = "tables"
@@ -44,8 +43,8 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
     summaries = summarise(store, plan, task_ids=task_ids)
     scenario = plan.points[0].scenario
     along = partial(over_rounds, store, plan, task_ids)
-    own = [config for config in scenario.report.figures if config.x not in get_args(Axis)]  # others are a link study's
-    figures = write_figures(folder / FIGURES, (arrange(config, plan, summaries, along=along) for config in own))
+    drawn = figures_of(plan, {name for summary in summaries for name in summary.metrics})
+    figures = write_figures(folder / FIGURES, (arrange(config, plan, summaries, along=along) for config in drawn))
     with writing(folder / FIGURES, "figures"):
         partitions = draw_partitions(folder / FIGURES, plan)
         attacks = draw_attacks(folder / FIGURES, plan, task_ids=task_ids, store=store)

@@ -181,8 +181,12 @@ class FigureConfig(Frozen):
         default_factory=dict, description="dotted path: value, or a list of values; only these sweep points are drawn"
     )
     beside: Word | None = Field(default=None, description="second quantity, such as a theory, as a thin line")
-    x_scale: Literal["linear", "log"] = Field(default="linear", description="scale of the x axis")
-    y_scale: Literal["linear", "log"] = Field(default="linear", description="scale of the y axis")
+    x_scale: Literal["auto", "linear", "log"] = Field(
+        default="auto", description="scale of the x axis; auto: by what the values span"
+    )
+    y_scale: Literal["auto", "linear", "log"] = Field(
+        default="auto", description="scale of the y axis; auto: log for error rates, else by what the values span"
+    )
     title: Line = Field(default="", description="title of the figure")
 
     @property

@@ -165,7 +165,7 @@ def _finish_axes(axes: Axes, drawing: Drawing, curves: Sequence[Curve], *, words
         axes.set_xticks(np.arange(len(words) - 1) + 0.5, minor=True)  # lines between words, each with its curves
         axes.tick_params(axis="x", which="minor", length=0)
         axes.set_xlim(-0.5, len(words) - 0.5)
-    elif config.x_scale == "log" and numbers and min(numbers) > 0:
+    elif style.scale(config.x_scale, config.x, numbers) == "log" and min(numbers, default=0) > 0:
         axes.set_xscale("log")
         if len(ticks := sorted(set(numbers))) <= 8:  # the values themselves, rather than powers of ten
             axes.set_xticks(ticks, style.log_ticks(ticks, width=width))
@@ -174,7 +174,8 @@ def _finish_axes(axes: Axes, drawing: Drawing, curves: Sequence[Curve], *, words
         from matplotlib.ticker import MaxNLocator
 
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if config.y_scale == "log" and (limits := style.log_limits(spots)):
+    y_scale = style.scale(config.y_scale, config.y, [s.y for s in spots if s.y is not None])
+    if y_scale == "log" and (limits := style.log_limits(spots)):
         axes.set_yscale("log")
         top = max([limits[1], *(s.y for c in curves for s in c.theory if s.y is not None)])
         axes.set_ylim(limits[0], min(top, 1.3) if config.y in RATES else top)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scenarios.files.replacement import replacement
+from scenarios.report.tables.quantities import RATES, ROUND_AXES
 from scenarios.schema.labels.labels import format_value, value_names
 
 if TYPE_CHECKING:
@@ -121,6 +122,23 @@ def word_ticks(path: str, words: Sequence[str], *, width: float) -> tuple[list[s
     if room < 1.0 and LETTER * max(map(len, names)) > room:
         return [wrap(name, width=1.6) for name in names], True
     return [wrap(name, width=room) for name in names], False
+
+
+WIDE = 30.0
+"""Largest over smallest value from which a linear axis hides the small ones."""
+
+
+def scale(asked: str, name: str, values: Sequence[float]) -> str:
+    """The scale of an axis: as asked, or for `auto` by what its positive values span.
+
+    Error rates are logarithmic, and decibels, accuracies and what goes along a run linear.
+    """
+    if asked != "auto":
+        return asked
+    linear = name in ROUND_AXES or name.endswith(("_db", "accuracy"))
+    smallest = min(values, default=0.0)
+    wide = name in RATES or (smallest > 0.0 and max(values) > WIDE * smallest)
+    return "log" if wide and not linear else "linear"
 
 
 def log_ticks(ticks: Sequence[float], *, width: float) -> list[str]:

@@ -128,5 +128,5 @@ def _numbers(rows: Sequence[Mapping[str, Any]]) -> Iterator[str | None]:
 
 
 def _drawing(name: str, spots: Sequence[Spot], caption: str) -> Drawing:
-    config = FigureConfig(x="round", y=name, y_scale="log" if name in RATES else "linear")
+    config = FigureConfig(x="round", y=name)
     return Drawing(config=config, panels=(("", (Curve(label="", series=0, spots=tuple(spots)),)),), caption=caption)

@@ -34,15 +34,8 @@ DENSE = 201
 
 def figures_of(plan: LinkPlan, configured: Sequence[FigureConfig]) -> tuple[FigureConfig, ...]:
     """The figures of a study: those the scenario names that are about rates over an axis, or bits and packets."""
-    own = tuple(logarithmic(config) for config in configured if config.x in get_args(Axis))
-    return own or tuple(FigureConfig(x=plan.measure.over, y=y, y_scale="log") for y in LINK_RATES[:2])
-
-
-def logarithmic(config: FigureConfig) -> FigureConfig:
-    """The same figure on a logarithmic axis, unless it is about something else or says which axis it wants."""
-    if config.x not in get_args(Axis) or "y_scale" in config.model_fields_set:
-        return config
-    return config.model_copy(update={"y_scale": "log"})
+    own = tuple(config for config in configured if config.x in get_args(Axis))
+    return own or tuple(FigureConfig(x=plan.measure.over, y=y) for y in LINK_RATES[:2])
 
 
 def arrange(config: FigureConfig, plan: LinkPlan, results: Results) -> Drawing:

@@ -18,7 +18,7 @@ from scenarios.studies.folders import stored_scenario
 from scenarios.studies.link import tables
 from scenarios.studies.link.measure import PointRadio
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint, expand_link
-from scenarios.studies.link.report import logarithmic, write_study_report
+from scenarios.studies.link.report import write_study_report
 from scenarios.studies.link.results import LinkStore, PointResult, read_point, read_results, write_point
 
 COMMIT_EVERY_S = 1.0
@@ -57,11 +57,8 @@ class LinkStudy(Study):
 
     def document(self) -> tuple[str, Mapping[str, Any]]:
         """See `Study`: measuring it gives the same points; no learning where the file has none."""
-        scenario, report = self.loaded.scenario, self.loaded.scenario.report
-        figures = tuple(map(logarithmic, report.figures))
-        scenario = scenario.model_copy(update={"report": report.model_copy(update={"figures": figures})})
         unused = {"learning", "privacy", "trials"} - self.loaded.document.keys()
-        root = scenario.model_dump(mode="json", exclude_none=True, exclude=unused)
+        root = self.loaded.scenario.model_dump(mode="json", exclude_none=True, exclude=unused)
         return as_yaml(root), root
 
     def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[PointResult], int]:
