@@ -19,7 +19,7 @@ from scenarios.report.figures.images import draw_attacks, draw_partitions
 from scenarios.report.figures.round_curves import over_rounds
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
 from scenarios.report.published import read_published, write_published
-from scenarios.report.reference import agreeing
+from scenarios.report.reference import agreeing, reference_parts
 from scenarios.report.settings import links_on_air, setting_in_words, settings_cells
 from scenarios.report.tables.table import Table
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
@@ -69,6 +69,7 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
             for one in published
             for part in (Part(head=one.title, table=one.table), Part(soft=one.caption), Part(soft=one.config.note))
         ],
+        "Beside the stored results": reference_parts(scenario.name, summaries, same or {}),
         "Who holds which samples": pictures(partitions),
         "Results per point": _table(
             "Mean over whole trials [95 % t interval of the mean]; without brackets a single trial. "

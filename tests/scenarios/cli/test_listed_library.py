@@ -9,6 +9,7 @@ import pytest
 from scenarios.cli.check import check_scenario
 from scenarios.cli.library import is_scenario, list_library, show_scenario
 from scenarios.plan.plan import expand, learning_warnings
+from scenarios.report.reference import read_reference
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import library_names, load_scenario
 
@@ -41,6 +42,11 @@ def test_a_shown_scenario_has_the_plan_of_the_original(capsys: pytest.CaptureFix
     assert [point.scenario for point in shown.points] == [point.scenario for point in original.points]
     assert is_scenario("cpa-table5")
     assert not is_scenario("cpa")
+
+
+@pytest.mark.installed
+def test_stored_results_come_with_the_package() -> None:
+    assert len(read_reference("cpa-table4")) > 9
 
 
 @pytest.mark.installed
