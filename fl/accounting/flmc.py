@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fl.checkpoints import State, kept_array
 from fl.results import PrivacyAccount
@@ -16,8 +16,6 @@ from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
 from privacy.config import AmplitudeMechanism, BudgetConfig
 from privacy.events.claims import Claim
-from privacy.events.releases import Release
-from privacy.events.superposed import analog_noise_multiplier
 from privacy.evidence import listener_sentence
 
 if TYPE_CHECKING:
@@ -33,36 +31,11 @@ MANY_LOOKS = (
 CLIPPED = "every gradient entry is clipped to [-l, l], whatever the device holds"
 
 
-def flmc_release(config: FlmcConfig, *, relative_amplitude: float | None) -> Release:
-    """Return the release of a device in a round, at a received amplitude A in units of sqrt(N0); None: not known.
-
-    Digital: +-1 per entry, log odds at most a l, amplitude A. Analog: the whole gradient at l2 distance 2 l sqrt(m), a
-    Gaussian release of noise multiplier 1 / (2 A l sqrt(m)).
-    """
-    found = None if relative_amplitude is None else float(_parameter(config, relative_amplitude, noise_power=1.0))
-    if config.scheme == "analog":
-        return Release(kind="gaussian", unit="device", parameter=found)
-    odds = {"entry_bound": config.quantizer_slope * config.gradient_bound}
-    return Release(kind="superposed-bits", unit="device", coordinates=config.num_values(), facts=odds, parameter=found)
-
-
-def _parameter(config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> Floats:
-    if config.scheme != "analog":
-        return np.asarray(amplitude, np.float64) / math.sqrt(noise_power)
-    return analog_noise_multiplier(
-        amplitude=amplitude,
-        dimension=config.num_values(),
-        gradient_bound=config.gradient_bound,
-        noise_power=noise_power,
-    )
-
-
 def amplitude_caps(config: FlmcConfig, *, budget: BudgetConfig, noise_power: float) -> Floats:
     """Return the largest received amplitude A of every round, `[num_rounds]`; math.inf where any keeps the budget."""
-    found = budget.parameters(flmc_release(config, relative_amplitude=None), num_rounds=config.rounds)
-    if config.scheme == "analog":  # the multiplier at amplitude 1 over that at A
-        found = float(_parameter(config, 1.0, noise_power=1.0)) / found
-    return np.asarray(found * math.sqrt(noise_power))
+    sending = config.sending
+    found = budget.parameters(sending.release(config), num_rounds=config.rounds)
+    return np.asarray(sending.relative_amplitude(config, found) * math.sqrt(noise_power))
 
 
 def flmc_account(
@@ -81,11 +54,11 @@ def flmc_account(
     if not config.uses_radio or "peak_amplitude" not in rounds:
         return None
     peak = np.asarray(rounds["peak_amplitude"], np.float64)
-    analog = config.scheme == "analog"
-    credited = _parameter(config, peak, noise_power=sure_noise_power(link, privacy=privacy))
+    sending = config.sending
+    credited = sending.parameter(config, peak, noise_power=sure_noise_power(link, privacy=privacy))
     parameter = np.where(peak > 0.0, credited, np.nan)[:, None]
-    uncredited = np.where(peak > 0.0, 0.0 if analog else np.inf, np.nan)[:, None]
-    reason, release = uncreditable(config, link=link), flmc_release(config, relative_amplitude=None)
+    uncredited = np.where(peak > 0.0, sending.unprotected, np.nan)[:, None]
+    reason, release = uncreditable(config, link=link), sending.release(config)
     if reason is not None:
         ledger = release.ledger(uncredited, assumptions=(CLIPPED, reason))
     else:
@@ -95,7 +68,9 @@ def flmc_account(
         )
     published: tuple[Claim, ...] = ()
     if privacy is not None and len(spent.get("delta_spent", ())):
-        published = privacy.published(delta=float(np.nanmax(spent["delta_spent"])), analog=analog)
+        published = privacy.published(
+            delta=float(np.nanmax(spent["delta_spent"])), analog=sending.claimed_as == "analog"
+        )
     return PrivacyAccount(ledger=ledger, published=published)
 
 
@@ -135,7 +110,7 @@ class AmplitudeAllowance:
         if self._budget.calibrate:
             self.found = amplitude_caps(config, budget=self._budget, noise_power=noise_power)
         elif strongest is not None and (ceilings == ceilings[0]).all():
-            release = flmc_release(config, relative_amplitude=float(ceilings[0]) / self._noise)
+            release = config.sending.release(config, relative_amplitude=float(ceilings[0]) / self._noise)
             self._most = self._budget.rounds_within(release, most=config.rounds)
         else:
             from privacy.accounting.composition import ORDERS
@@ -186,7 +161,7 @@ class AmplitudeAllowance:
 def _round_loss(config: FlmcConfig, percents: float) -> Floats:
     from privacy.accounting.composition import ORDERS
 
-    release = flmc_release(config, relative_amplitude=float(np.exp(percents / 100.0)))
+    release = config.sending.release(config, relative_amplitude=float(np.exp(percents / 100.0)))
     return np.asarray(release.coordinates * release.event().renyi(ORDERS))
 
 
@@ -209,5 +184,5 @@ def power_peak(config: FlmcConfig, *, link: LinkConfig) -> float | None:
     if not still or link.ofdm != "none" or not (control.constant or control.inverts):
         return None
     gains = channel.gains(config.num_devices)
-    payload = config.payload_bound
+    payload = config.sending.payload_bound(config)
     return float((max(gains) if control.constant else min(gains)) * link.max_power**0.5 / payload)

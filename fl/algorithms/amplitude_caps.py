@@ -32,7 +32,7 @@ def step_size(
     if config.step_size != "auto":
         return np.full(len(smoothness), config.step_size)
     stable = 2.0 / (strong_convexity + smoothness)
-    return np.asarray(_SHARE_OF_STABLE_STEP * stable * (2.0 / config.quantizer_slope if config.one_bit else 1.0))
+    return np.asarray(_SHARE_OF_STABLE_STEP * stable * (2.0 / config.quantizer_slope if config.sends.one_bit else 1.0))
 
 
 def lmc_amplitude_cap(config: FlmcConfig, eta: ArrayLike, *, noise_power: float) -> NDArray[np.float64]:
@@ -47,7 +47,7 @@ def lmc_amplitude_cap(config: FlmcConfig, eta: ArrayLike, *, noise_power: float)
     step, kind = np.asarray(eta, float), config.resolved_lmc_cap
     if kind == "none":
         return np.full(step.shape, np.inf)
-    if kind == "printed" or not config.one_bit:
+    if kind == "printed" or not config.sends.one_bit:
         return np.sqrt(step * noise_power / 2.0)
     variance = 1.0 - np.tanh(config.quantizer_slope * config.gradient_bound / 2.0) ** 2
     missing = config.quantizer_slope / step - config.num_devices * variance
@@ -60,13 +60,11 @@ def round_privacy(config: FlmcConfig, *, link: LinkConfig, privacy: PrivacyConfi
         return NoPrivacy()
     return RoundPrivacy(
         config=privacy,
-        kind="analog" if config.scheme == "analog" else "digital",
+        kind=config.sending.claimed_as,
         dimension=config.num_values(),
         gradient_bound=config.gradient_bound,
         quantizer_slope=config.quantizer_slope,
-        # On a resource of its own a device hides behind no other sum: the one unknown symbol in (16) is
-        # then its own.
-        num_devices=config.num_devices if config.superposes else 2,
+        num_devices=config.hiding_devices,
         noise_power=sure_noise_power(link, privacy=privacy),
     )
 
@@ -121,7 +119,7 @@ def caps_of(learning: FlmcConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig
     if control.kernel is not None and not varies:
         gains = link.channel.gains(learning.num_devices)
         weakest = float(np.mean(gains)) if control.constant else min(gains)
-        power = float(weakest * link.max_power**0.5 / learning.payload_bound)
+        power = float(weakest * link.max_power**0.5 / learning.sending.payload_bound(learning))
     if learning.step_size != "auto" or learning.resolved_lmc_cap == "none":
         eta = 1.0 if learning.step_size == "auto" else learning.step_size
         lmc = float(lmc_amplitude_cap(learning, eta, noise_power=link.channel.noise_power))

@@ -19,7 +19,6 @@ from fl.algorithms.amplitude_caps import Sampling, sampling_of
 from fl.algorithms.flmc_kernels import clipped, descended, row_sums
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.checkpoints import State
-from fl.codecs.bits.one_bit import StochasticOneBit
 from fl.results import CAP_NAMES
 from fl.tasks import PosteriorTask
 from phy.compile import compile_air, compile_digital
@@ -60,13 +59,7 @@ def build_flmc(
     """The scheme that the configuration names, with its link compiled. Raises LearningError as `check_attack` does."""
     check_attack(config, error_model=link.error_model)
     sampling = sampling_of(config, link=link, privacy=privacy, task=task)
-    if config.scheme == "exact":
-        return ExactSamples(config, task=task, sampling=sampling)
-    if config.scheme == "noiseless":
-        return ServerLangevin(config, task=task, sampling=sampling)
-    if config.scheme == "digital-orthogonal":
-        return DetectedSigns(config, task=task, sampling=sampling, link=link)
-    return OverTheAir(config, task=task, sampling=sampling, link=link)
+    return config.sends.build(config, link=link, task=task, sampling=sampling)
 
 
 def observed(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
@@ -113,7 +106,7 @@ class _OnAir(_Rounds):
     def __init__(self, config: FlmcConfig, *, task: PosteriorTask, sampling: Sampling) -> None:
         super().__init__(config, task=task, sampling=sampling)
         self._caps = {name: constant(cap) for name, cap in sampling.caps.items()}
-        self._codec = None if config.scheme == "analog" else StochasticOneBit(slope=config.quantizer_slope)
+        self._codec = config.sending.codec(config)
         self._observed = LastResult(observed)
 
     def _within(self, budget: ArrayLike | None) -> Mapping[str, ArrayLike]:
@@ -140,7 +133,10 @@ class OverTheAir(_OnAir):
             # A jammer's symbols need not be signs: those of bpsk travel as the amplitudes that they are.
             link = link.model_copy(update={"modulation": "analog"})
         self._uplink: AirUplink = compile_air(
-            link, num_devices=config.num_devices, num_symbols=task.dimension, payload_bound=config.payload_bound
+            link,
+            num_devices=config.num_devices,
+            num_symbols=task.dimension,
+            payload_bound=config.sending.payload_bound(config),
         )
         self._round_airtime_s = LastResult(partial(round_airtime, one_after_another=False))
 

@@ -29,27 +29,20 @@ from phy.numerics.random import Purpose, random_bits, uniform_words
 if TYPE_CHECKING:
     from fl.learning.flmc import FlmcConfig
 
-_SCHEMES = {
-    "updates": ("digital", "digital-orthogonal", "analog", "noiseless"),
-    "bits": ("digital", "digital-orthogonal"),
-    "air": ("digital", "analog"),
-}
-"""Schemes that have what an attack acts on."""
-
 
 def check_attack(config: FlmcConfig, *, error_model: str) -> None:
     """Raise LearningError for an attack that has nothing to act on, or that asks for devices that are not there."""
     attack, scheme = config.attack, config.scheme
     if attack is None:
         return
-    if scheme == "exact":
+    if not config.sends.open_to:
         raise LearningError("scheme exact draws from the posterior and hears no device; leave attack out")
     if attack.acts_on == "labels":
         raise LearningError(
             f"attack.kind {attack.kind} poisons the images of federated averaging, and flmc has none; write kind: "
             "sign-flip"
         )
-    if scheme not in _SCHEMES[attack.acts_on]:
+    if attack.acts_on not in config.sends.open_to:
         if attack.acts_on == "air":
             raise LearningError(
                 f"a jammer acts on symbols that add up in the air, and with scheme {scheme} none do; write scheme: "

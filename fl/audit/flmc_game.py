@@ -28,7 +28,6 @@ from fl.algorithms.flmc_kernels import clipped
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.audit.game import Batch, GameFacts, beside_attackers, weakest_rounds
 from fl.audit.law import accounted, claim, nothing_promised, of_the_budget
-from fl.codecs.bits.one_bit import StochasticOneBit
 from fl.tasks import build_task
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
@@ -37,12 +36,8 @@ from phy.links.link import AirUplink, DigitalUplink
 from phy.numerics.random import Purpose, round_keys, uniform_words
 from privacy.config import AmplitudeMechanism
 from privacy.events.claims import Claim
-from privacy.events.events import Event, Spending
-from privacy.events.noise_events import GaussianNoise
-from privacy.events.superposed import SuperposedBit
+from privacy.events.events import Spending
 from privacy.mechanisms._digital_tail import entry_loss
-from privacy.mechanisms.flmc_analog import analog_delta
-from privacy.mechanisms.flmc_digital import digital_delta, digital_loss_bound
 
 if TYPE_CHECKING:
     from fl.learning.flmc import FlmcConfig
@@ -82,18 +77,18 @@ class FlmcGame:
         )
         size = self._dimension = config.task.dimension
         self._noise_power = link.channel.noise_power
-        self._codec = None if config.scheme == "analog" else StochasticOneBit(slope=config.quantizer_slope)
+        sending = config.sending
+        self._codec = sending.codec(config)
         self._air: AirUplink | None = None
         self._digital: DigitalUplink | None = None
         if config.superposes:
-            self._air = compile_air(
-                link, num_devices=config.num_devices, num_symbols=size, payload_bound=config.payload_bound
-            )
+            bound = sending.payload_bound(config)
+            self._air = compile_air(link, num_devices=config.num_devices, num_symbols=size, payload_bound=bound)
         else:
             self._digital = compile_digital(link, num_devices=config.num_devices, num_bits=size)
         plain = link.csi == "perfect" and link.impairments.none and link.ofdm == "none" and link.coding == "none"
         self.law_known = plain and link.error_model in ("measured", "error_free")
-        self.gaussian = config.scheme == "analog" and self.law_known
+        self.gaussian = sending.claimed_as == "analog" and self.law_known
         fit = max(min(_NUMBERS_AT_ONCE // (config.num_devices * size), _MOST_TRIALS), 1)
         # Devices that share their resources (NOMA) err together: one of each group is a game.
         self._step = link.noma.group_size if link.access == "noma" else 1
@@ -241,8 +236,7 @@ class FlmcGame:
         first = self._played.indices[0]
         # None where nothing was played yet; 0 where nothing was sent.
         peaks = [self._peaks.get(index, self._peaks[first]) for index in self._played.indices] if self._peaks else []
-        analog, sent = config.scheme == "analog", [peak for peak in peaks if peak > 0.0]
-        bound, slope, found = config.gradient_bound, config.quantizer_slope, []
+        sending, sent, found = config.sending, [peak for peak in peaks if peak > 0.0], []
         labels: dict[str, Any] = {"unit": "device", "scope": "round"}
         published = partial(claim, accountant="paper", standing="as published", channel_credited=True, **labels)
         if privacy is None:
@@ -254,33 +248,21 @@ class FlmcGame:
             credited = {"assumptions": (privacy.listener,), "channel_credited": True}
             found.append(of_the_budget(privacy.budget, num_rounds=config.rounds, **labels, **credited))
         if rounds == 1 and delta > 0.0 and sent:
-            setting: dict[str, Any] = {
-                "amplitude": sent[0],
-                "dimension": config.num_values(),
-                "gradient_bound": bound,
-                "noise_power": self._noise_power,
-            }
-            num_devices = config.num_devices if config.superposes else 2
-            digital = partial(digital_delta, quantizer_slope=slope, num_devices=num_devices)
-            epsilon = smallest_epsilon(partial(analog_delta if analog else digital, **setting), delta=delta)
-            source = f"Zhang et al. 2022 ({21 if analog else 16}) at the amplitude in force"
+            spent = sending.delta_of(config, amplitude=sent[0], noise_power=self._noise_power)
+            epsilon = smallest_epsilon(spent, delta=delta)
+            source = f"Zhang et al. 2022 ({sending.equation}) at the amplitude in force"
             found.append(published(epsilon=epsilon, delta=delta, source=source))
-        if not analog:
-            largest = digital_loss_bound(dimension=config.num_values(), gradient_bound=bound, quantizer_slope=slope)
+        if (largest := sending.largest_loss(config)) is not None:
             proved = partial(claim, accountant="basic", standing="proved", **labels)
             found.append(proved(epsilon=rounds * largest, delta=0.0, source="m a l, whatever the noise"))
         if sent:
-
-            def event(amplitude: float) -> Event:
-                relative = amplitude / math.sqrt(self._noise_power)
-                if analog:
-                    return GaussianNoise(noise_multiplier=1.0 / (2.0 * relative * bound))
-                return SuperposedBit(amplitude=relative, entry_bound=slope * bound)
-
-            spent = [Spending(event=event(one), count=config.num_values() * n) for one, n in Counter(sent).items()]
-            source = "receiver noise as a Gaussian mechanism" if analog else "two mixtures of Gaussians in every entry"
+            noise, entries = math.sqrt(self._noise_power), config.num_values()
+            spendings = [
+                Spending(event=sending.event(config, peak / noise), count=entries * number)
+                for peak, number in Counter(sent).items()
+            ]
             credited = {"assumptions": (NOISE_IS_THERE,), "channel_credited": True}
-            found.append(accounted(spent, delta=delta, source=source, **labels, **credited))
+            found.append(accounted(spendings, delta=delta, source=sending.hidden_by, **labels, **credited))
         return tuple(found)
 
 

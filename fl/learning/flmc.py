@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -13,6 +13,7 @@ from fl.config.base import PositiveFloat
 from fl.config.learning import COMPILED_LINK_BYTES, Label, Learning, algorithms
 from fl.config.measured import LINK, LINK_RATES, RADIO, SPENT, Measured
 from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
+from fl.learning.flmc_schemes import SCHEME, FlmcScheme, Sending
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
 from phy.config.link import LinkConfig
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from fl.algorithms.amplitude_caps import Caps
     from fl.algorithms.flmc_trials import FlmcTrials
     from fl.results import PrivacyAccount, TrialResult
-
-FlmcScheme = Literal["digital", "digital-orthogonal", "analog", "noiseless", "exact"]
-
 
 _SERIES = 12
 _LINK_SERIES = 12
@@ -47,7 +45,7 @@ class FlmcConfig(Learning):
     named_by: ClassVar[str] = "scheme"
 
     algorithm: Literal["flmc"] = "flmc"
-    scheme: FlmcScheme = Field(
+    scheme: Annotated[str, SCHEME] = Field(
         default="digital",
         description="one-bit gradients, superposed or not; amplitudes (analog); or no radio (noiseless, exact)",
     )
@@ -99,24 +97,29 @@ class FlmcConfig(Learning):
         return "printed" if self.superposes else "none"
 
     @property
-    def one_bit(self) -> bool:
-        """True if gradients are quantized to one bit per entry."""
-        return self.scheme in ("digital", "digital-orthogonal")
+    def sends(self) -> FlmcScheme:
+        """The scheme."""
+        return SCHEME.thing(self, self.scheme)
 
     @property
-    def payload_bound(self) -> float:
-        """Largest magnitude of a number before it is scaled to the receive amplitude: l, or 1 for bits."""
-        return self.gradient_bound if self.scheme == "analog" else 1.0
+    def sending(self) -> Sending:
+        """The scheme, which must be one with a radio."""
+        scheme = self.sends
+        assert isinstance(scheme, Sending)
+        return scheme
+
+    @property
+    def hiding_devices(self) -> int:
+        """Devices in the sum that hides one of them; on a resource of its own, its one unknown symbol of (16)."""
+        return self.num_devices if self.superposes else 2
 
     @property
     def access(self) -> Access | None:
-        if self.scheme == "digital-orthogonal":
-            return "orthogonal"
-        return "superposition" if self.scheme in ("digital", "analog") else None
+        return self.sends.access
 
     @property
     def modulation(self) -> Modulation:
-        return "analog" if self.scheme == "analog" else "bpsk"
+        return self.sends.modulation
 
     def resolved(self) -> Self:
         return self if self.lmc_cap is not None else self.model_copy(update={"lmc_cap": self.resolved_lmc_cap})
@@ -133,7 +136,7 @@ class FlmcConfig(Learning):
                 f"{num_devices} devices cannot share {task.num_samples} samples of {task.name}",
                 f"use at most {task.num_samples} devices{raised}",
             )
-        if self.debias and self.scheme != "digital-orthogonal":
+        if self.debias and not self.sends.debiases:
             yield Conflict(
                 "learning.debias learning.scheme",
                 f"debias needs scheme digital-orthogonal, the scheme is {self.scheme}",
@@ -157,26 +160,13 @@ class FlmcConfig(Learning):
         scheme, access, modulation = self.scheme, link.access, link.modulation
         needed = self.access or "auto"
         if access not in ("auto", needed, "noma" if needed == "orthogonal" else needed):
-            other = {"digital": ", or scheme: digital-orthogonal", "digital-orthogonal": ", or scheme: digital"}
             yield Conflict(
                 "link.access learning.scheme",
                 f"scheme {scheme} needs access {needed}, the access is {access}",
-                f"write access: {needed} or auto{other.get(scheme, '')}",
+                f"write access: {needed} or auto{self.sends.instead}",
             )
-        if modulation == "auto":
-            return
-        problem = ""
-        if scheme == "analog" and modulation != "analog":
-            problem = f"scheme analog sends amplitudes, which {modulation} cannot carry"
-            remedy = "write modulation: analog or auto, or a digital scheme"
-        elif scheme != "analog" and modulation == "analog":
-            problem = f"scheme {scheme} sends bits, which modulation analog cannot carry"
-            remedy = "write modulation: auto, or scheme: analog"
-        elif scheme == "digital" and modulation != "bpsk":
-            problem = f"one-bit gradients add up in the air as bpsk only, not as {modulation}"
-            remedy = "write modulation: bpsk or auto, or scheme: digital-orthogonal"
-        if problem:
-            yield Conflict("link.modulation learning.scheme", problem, remedy)
+        if modulation != "auto" and (refused := self.sends.refused(modulation)) is not None:
+            yield Conflict("link.modulation learning.scheme", *refused)
 
     def _bound_conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
         """Yield what the bounds of Zhang et al. 2022 do not hold for: more than one uncoded symbol at one antenna."""
@@ -252,7 +242,6 @@ class FlmcConfig(Learning):
 
     def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
         """See `Learning`; `link` names access and modulation."""
-        from fl.accounting.flmc import flmc_release
         from fl.uplink.channel_credit import sure_noise_power
 
         if privacy.protects != "amplitude":
@@ -261,7 +250,7 @@ class FlmcConfig(Learning):
         if caps is None or caps.power is None or caps.lmc is None or len(set(gains)) > 1:
             return None
         strongest = min(caps.power, caps.lmc, caps.privacy) / sure_noise_power(link, privacy=privacy) ** 0.5
-        release = flmc_release(self, relative_amplitude=strongest)
+        release = self.sending.release(self, relative_amplitude=strongest)
         return int(privacy.budget.rounds_within(release, most=self.rounds))
 
     def describe(self, label: Label) -> list[str]:
@@ -281,8 +270,7 @@ class FlmcConfig(Learning):
         return nobody_honest(self.attack, num_devices=self.num_devices)
 
     def depends_on(self, path: str) -> bool:
-        """See `Learning`: amplitudes have no quantizer."""
-        return super().depends_on(path) and not (self.scheme == "analog" and path == "learning.quantizer_slope")
+        return super().depends_on(path) and self.sends.depends_on(path)
 
     def num_values(self) -> int:
         """Return the number of parameters m."""
@@ -296,8 +284,7 @@ class FlmcConfig(Learning):
         records = 8 * self.rounds * (_SERIES + (_LINK_SERIES * devices if self.detects else 0))
         radio = devices * m * (64 * self.uses_radio + 48 * (self.attack is not None))
         probe = devices * link.probe_bits // 2 if self._probes(link) else 0
-        samples = 8 * self.rounds * m if self.scheme == "exact" else 0
-        return self.task.bytes_per_trial(devices) + 2 * records + radio + probe + samples
+        return self.task.bytes_per_trial(devices) + 2 * records + radio + probe + self.sends.bytes_of_samples(self)
 
     def _probes(self, link: LinkConfig) -> bool:
         """True if a trial measures the bit error rate by known bits."""

@@ -1,0 +1,317 @@
+"""Schemes of federated Langevin Monte Carlo: what devices send in a round, what it releases, and what sums it up."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from fl.config.base import Frozen
+from phy.config.base import Access, Modulation
+from phy.config.by_word import ByWord
+from phy.config.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from fl.algorithms.amplitude_caps import Sampling
+    from fl.algorithms.flmc import Algorithm
+    from fl.codecs.bits.one_bit import StochasticOneBit
+    from fl.learning.flmc import FlmcConfig
+    from fl.tasks import PosteriorTask
+    from phy.config import LinkConfig
+    from privacy.events.events import Event
+    from privacy.events.releases import Release
+
+
+class FlmcScheme(Frozen):
+    """One way in which gradients of all devices become the next sample.
+
+    - `access`, `modulation`: what the link is where it says `auto`; no access: no radio;
+    - `open_to`: what an attack may act on, `updates`, `bits` or `air`;
+    - `instead`: the end of a remedy that names another scheme.
+    """
+
+    access: ClassVar[Access | None] = None
+    modulation: ClassVar[Modulation] = "bpsk"
+    one_bit: ClassVar[bool] = False
+    debiases: ClassVar[bool] = False
+    open_to: ClassVar[tuple[str, ...]] = ()
+    instead: ClassVar[str] = ""
+
+    if TYPE_CHECKING:  # a field of every subclass, with the word as its type
+        name: str
+
+    @abstractmethod
+    def build(self, config: FlmcConfig, *, link: LinkConfig, task: PosteriorTask, sampling: Sampling) -> Algorithm:
+        """Return the rounds of a batch of trials, with the link compiled."""
+
+    def refused(self, modulation: Modulation) -> tuple[str, str] | None:
+        """Return problem and remedy of a modulation that cannot carry what devices send; None if it can."""
+        return None
+
+    def depends_on(self, path: str) -> bool:
+        """Return False for a setting of `learning` that has no effect."""
+        return True
+
+    def bytes_of_samples(self, config: FlmcConfig) -> int:
+        """Return the memory of samples that are drawn at once [B]."""
+        return 0
+
+
+class Sending(FlmcScheme):
+    """Base of schemes that send over a radio.
+
+    `claimed_as`: the kind of `privacy.mechanisms.amplitude_privacy`; `equation` of Zhang et al. 2022 for its delta;
+    `hidden_by`: what hides a gradient; `unprotected`: the ledger's parameter where no noise of the receiver counts.
+    """
+
+    claimed_as: ClassVar[Literal["analog", "digital"]] = "digital"
+    equation: ClassVar[int]
+    hidden_by: ClassVar[str]
+    unprotected: ClassVar[float]
+
+    @abstractmethod
+    def payload_bound(self, config: FlmcConfig) -> float:
+        """Return the largest magnitude of a number before it is scaled to the receive amplitude."""
+
+    @abstractmethod
+    def codec(self, config: FlmcConfig) -> StochasticOneBit | None:
+        """Return the quantizer of gradients; None for amplitudes."""
+
+    @abstractmethod
+    def _release(self, config: FlmcConfig, parameter: float | None) -> Release:
+        """Return the release of a device in a round; no parameter: not known."""
+
+    @abstractmethod
+    def parameter(self, config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> NDArray[np.float64]:
+        """Return the ledger's parameter at received amplitudes A [W^(1/2)], of their shape."""
+
+    @abstractmethod
+    def relative_amplitude(self, config: FlmcConfig, parameter: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return A in units of sqrt(N0) at the ledger's parameter, of its shape."""
+
+    @abstractmethod
+    def event(self, config: FlmcConfig, relative_amplitude: float) -> Event:
+        """Return the event of one entry at an amplitude A in units of sqrt(N0)."""
+
+    @abstractmethod
+    def delta_of(self, config: FlmcConfig, *, amplitude: float, noise_power: float) -> Callable[[float], Any]:
+        """Return the delta of a round by the paper's `equation`, as a function of epsilon."""
+
+    def largest_loss(self, config: FlmcConfig) -> float | None:
+        """Return the largest loss of a round whatever the noise; None: without limit."""
+        return None
+
+    def release(self, config: FlmcConfig, *, relative_amplitude: float | None = None) -> Release:
+        """Return the release of a device in a round, at an amplitude A in units of sqrt(N0); None: not known."""
+        if relative_amplitude is None:
+            return self._release(config, None)
+        return self._release(config, float(self.parameter(config, relative_amplitude, noise_power=1.0)))
+
+    def build(self, config: FlmcConfig, *, link: LinkConfig, task: PosteriorTask, sampling: Sampling) -> Algorithm:
+        from fl.algorithms.flmc import DetectedSigns, OverTheAir
+
+        rounds = OverTheAir if self.access == "superposition" else DetectedSigns
+        return rounds(config, task=task, sampling=sampling, link=link)
+
+    def _setting(self, config: FlmcConfig, *, amplitude: float, noise_power: float) -> dict[str, Any]:
+        return {
+            "amplitude": amplitude,
+            "dimension": config.num_values(),
+            "gradient_bound": config.gradient_bound,
+            "noise_power": noise_power,
+        }
+
+
+flmc_schemes: Registry[FlmcScheme] = Registry("flmc scheme", FlmcScheme)
+SCHEME = ByWord(flmc_schemes)
+
+
+@flmc_schemes.register
+class Analog(Sending):
+    """Gradients as amplitudes, superposed: the whole gradient under Gaussian noise, Zhang et al. 2022 (20)."""
+
+    access, modulation = "superposition", "analog"
+    open_to = ("updates", "air")
+    claimed_as, equation, hidden_by, unprotected = "analog", 21, "receiver noise as a Gaussian mechanism", 0.0
+
+    name: Literal["analog"] = "analog"
+
+    def payload_bound(self, config: FlmcConfig) -> float:
+        return config.gradient_bound
+
+    def codec(self, config: FlmcConfig) -> None:
+        return None
+
+    def _release(self, config: FlmcConfig, parameter: float | None) -> Release:
+        from privacy.events.releases import Release
+
+        return Release(kind="gaussian", unit="device", parameter=parameter)
+
+    def parameter(self, config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> NDArray[np.float64]:
+        """See `Sending.parameter`: the noise multiplier 1 / (2 A l sqrt(m)), the l2 distance being 2 l sqrt(m)."""
+        from privacy.events.superposed import analog_noise_multiplier
+
+        return analog_noise_multiplier(
+            amplitude=amplitude,
+            dimension=config.num_values(),
+            gradient_bound=config.gradient_bound,
+            noise_power=noise_power,
+        )
+
+    def relative_amplitude(self, config: FlmcConfig, parameter: NDArray[np.float64]) -> NDArray[np.float64]:
+        """See `Sending.relative_amplitude`: the multiplier at amplitude 1 over that at A."""
+        return np.asarray(float(self.parameter(config, 1.0, noise_power=1.0)) / parameter)
+
+    def event(self, config: FlmcConfig, relative_amplitude: float) -> Event:
+        from privacy.events.noise_events import GaussianNoise
+
+        return GaussianNoise(noise_multiplier=1.0 / (2.0 * relative_amplitude * config.gradient_bound))
+
+    def delta_of(self, config: FlmcConfig, *, amplitude: float, noise_power: float) -> Callable[[float], Any]:
+        from privacy.mechanisms.flmc_analog import analog_delta
+
+        return partial(analog_delta, **self._setting(config, amplitude=amplitude, noise_power=noise_power))
+
+    def refused(self, modulation: Modulation) -> tuple[str, str] | None:
+        if modulation == "analog":
+            return None
+        return (
+            f"scheme analog sends amplitudes, which {modulation} cannot carry",
+            "write modulation: analog or auto, or a digital scheme",
+        )
+
+    def depends_on(self, path: str) -> bool:
+        """See `FlmcScheme.depends_on`: amplitudes have no quantizer."""
+        return path != "learning.quantizer_slope"
+
+
+class OneBit(Sending):
+    """Base of schemes that send one bit per entry: +-1 with log odds of at most a l."""
+
+    one_bit = True
+    equation, hidden_by, unprotected = 16, "two mixtures of Gaussians in every entry", math.inf
+
+    def payload_bound(self, config: FlmcConfig) -> float:
+        return 1.0
+
+    def codec(self, config: FlmcConfig) -> StochasticOneBit:
+        from fl.codecs.bits.one_bit import StochasticOneBit
+
+        return StochasticOneBit(slope=config.quantizer_slope)
+
+    def _release(self, config: FlmcConfig, parameter: float | None) -> Release:
+        from privacy.events.releases import Release
+
+        return Release(
+            kind="superposed-bits",
+            unit="device",
+            coordinates=config.num_values(),
+            facts={"entry_bound": config.quantizer_slope * config.gradient_bound},
+            parameter=parameter,
+        )
+
+    def parameter(self, config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> NDArray[np.float64]:
+        return np.asarray(amplitude, np.float64) / math.sqrt(noise_power)
+
+    def relative_amplitude(self, config: FlmcConfig, parameter: NDArray[np.float64]) -> NDArray[np.float64]:
+        return parameter
+
+    def event(self, config: FlmcConfig, relative_amplitude: float) -> Event:
+        from privacy.events.superposed import SuperposedBit
+
+        return SuperposedBit(amplitude=relative_amplitude, entry_bound=config.quantizer_slope * config.gradient_bound)
+
+    def delta_of(self, config: FlmcConfig, *, amplitude: float, noise_power: float) -> Callable[[float], Any]:
+        from privacy.mechanisms.flmc_digital import digital_delta
+
+        return partial(
+            digital_delta,
+            quantizer_slope=config.quantizer_slope,
+            num_devices=config.hiding_devices,
+            **self._setting(config, amplitude=amplitude, noise_power=noise_power),
+        )
+
+    def largest_loss(self, config: FlmcConfig) -> float:
+        """See `Sending.largest_loss`: m a l."""
+        from privacy.mechanisms.flmc_digital import digital_loss_bound
+
+        return digital_loss_bound(
+            dimension=config.num_values(),
+            gradient_bound=config.gradient_bound,
+            quantizer_slope=config.quantizer_slope,
+        )
+
+    def refused(self, modulation: Modulation) -> tuple[str, str] | None:
+        if modulation != "analog":
+            return None
+        return (
+            f"scheme {self.name} sends bits, which modulation analog cannot carry",
+            "write modulation: auto, or scheme: analog",
+        )
+
+
+@flmc_schemes.register
+class Digital(OneBit):
+    """One-bit gradients as BPSK, superposed, Zhang et al. 2022 (8)."""
+
+    access = "superposition"
+    open_to = ("updates", "bits", "air")
+    instead = ", or scheme: digital-orthogonal"
+
+    name: Literal["digital"] = "digital"
+
+    def refused(self, modulation: Modulation) -> tuple[str, str] | None:
+        if modulation == "bpsk":
+            return None
+        return super().refused(modulation) or (
+            f"one-bit gradients add up in the air as bpsk only, not as {modulation}",
+            "write modulation: bpsk or auto, or scheme: digital-orthogonal",
+        )
+
+
+@flmc_schemes.register
+class DigitalOrthogonal(OneBit):
+    """The bits of `digital`, each device detected on resources of its own, then summed."""
+
+    access = "orthogonal"
+    debiases = True
+    open_to = ("updates", "bits")
+    instead = ", or scheme: digital"
+
+    name: Literal["digital-orthogonal"] = "digital-orthogonal"
+
+
+@flmc_schemes.register
+class Noiseless(FlmcScheme):
+    """No radio: the server receives exact gradients and adds the Langevin noise itself, Zhang et al. 2022 (6)."""
+
+    open_to = ("updates",)
+
+    name: Literal["noiseless"] = "noiseless"
+
+    def build(self, config: FlmcConfig, *, link: LinkConfig, task: PosteriorTask, sampling: Sampling) -> Algorithm:
+        from fl.algorithms.flmc import ServerLangevin
+
+        return ServerLangevin(config, task=task, sampling=sampling)
+
+
+@flmc_schemes.register
+class Exact(FlmcScheme):
+    """No devices: independent samples of the exact posterior."""
+
+    name: Literal["exact"] = "exact"
+
+    def build(self, config: FlmcConfig, *, link: LinkConfig, task: PosteriorTask, sampling: Sampling) -> Algorithm:
+        from fl.algorithms.flmc import ExactSamples
+
+        return ExactSamples(config, task=task, sampling=sampling)
+
+    def bytes_of_samples(self, config: FlmcConfig) -> int:
+        return 8 * config.rounds * config.num_values()
