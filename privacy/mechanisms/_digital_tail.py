@@ -99,7 +99,9 @@ def _tail_by_series(
     steepest = np.argsort(-turn)
     heavy = int(np.searchsorted(np.cumsum(weight[steepest]), _NEGLIGIBLE))
     widest = base * float(turn[steepest[min(heavy, turn.size - 1)]])
-    resolved = _MAX_BLOCKS * _BLOCK if widest == 0.0 else int(3.0 / widest)  # 0: saturated but for negligible weights
+    if widest == 0.0:  # all but a negligible part saturates
+        return None
+    resolved = int(3.0 / widest)
     # Centring keeps the phases small, hence their rounding.
     middle = 0.5 * float(x[0] + x[-1])
     first_block = np.exp(1j * base * np.outer(np.arange(_BLOCK), x - middle))

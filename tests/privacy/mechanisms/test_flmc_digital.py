@@ -238,3 +238,8 @@ def test_an_impossible_argument_is_named_with_its_value(change: dict[str, float]
 def test_a_delta_below_the_resolution_is_refused_with_a_remedy() -> None:
     with pytest.raises(PrivacyError, match="ask for a larger delta"):
         digital_amplitude_cap(1.0, 1e-15, **PAPER)
+
+
+def test_the_series_declines_a_loss_that_all_but_a_negligible_part_saturates() -> None:
+    # The loss turns from -b to b 8.4 standard deviations away, within 0.003 of them.
+    assert _tail_by_series(1.0, relative=300.0, entry_bound=0.5, dimension=7, shift=8.4) is None
