@@ -91,7 +91,7 @@ SENTENCES = {
     ),
     "an unknown word": (
         "name: a\nlearning: {scheme: analogue}\n",
-        "s.yaml:2: learning.scheme = analogue: must be digital, digital-orthogonal, analog, noiseless or exact; "
+        "s.yaml:2: learning.scheme = analogue: must be analog, digital, digital-orthogonal, exact or noiseless; "
         "did you mean analog.",
     ),
     "a wrong privacy": (
