@@ -18,6 +18,7 @@ import numba
 import numpy as np
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.event import Event, Listener, register
 from numpy.typing import NDArray
 
 # A sum over lanes needs `reassoc`; what is not a number or infinite keeps its meaning.
@@ -50,6 +51,22 @@ _njit: Any = numba.njit
 _config: Any = numba.config
 if not _config.CACHE_DIR:
     _config.CACHE_DIR = str(_writable_folder())
+
+
+class _Compilations(Listener):  # type: ignore[misc]
+    """Number of compilations under way, for the display of progress; kernels found on disk are none."""
+
+    under_way = 0
+
+    def on_start(self, _: Event) -> None:
+        self.under_way += 1
+
+    def on_end(self, _: Event) -> None:
+        self.under_way -= 1
+
+
+compilations = _Compilations()
+register("numba:compile", compilations)
 
 
 class _SelfContained(JITCodeLibrary):

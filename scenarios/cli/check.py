@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-from rich.console import Console
 
 from scenarios.cli.describe import describe, listings
 from scenarios.plan.own_code import functions_of
 from scenarios.plan.points import Plan
 from scenarios.report.settings import computed_by, links_on_air
-from scenarios.report.tables.table import Table as TextTable
+from scenarios.report.tables.table import Table, say
 from scenarios.schema.errors import together
 from scenarios.schema.labels.units import byte_size
 from scenarios.studies.check import Check, check
@@ -37,29 +35,23 @@ def check_scenario(
     checked = check(source, overrides=overrides, trials=trials, seed=seed, memory_limit=memory_limit)
     if not checked.ok:
         raise together(checked.errors)
-    console = Console()
-
-    def say(text: str, *, markup: bool = False) -> None:
-        console.print(text, highlight=False, markup=markup)
-
     name, *lines = checked.verdict.split(" ", 1)
     say(f"[bold]{name}[/bold] {''.join(lines)}", markup=True)
     if checked.link is not None:
-        _say_study(checked.link, say)
+        _say_study(checked.link)
     if checked.plan is not None:
-        _say_plan(checked, checked.plan, say)
+        _say_plan(checked, checked.plan)
     for sentence in checked.warnings:
         say(f"warning: {sentence}")
     for listing in () if checked.plan is None else listings(checked.plan):
         if len(listing.rows) > FEW_ROWS and not everything:
-            words = f"{listing.title[0].lower()}{listing.title[1:-1]}"
-            say(f"phyloop check {source} --all shows, for {len(listing.rows)} sweep points: {words}")
+            say(f"{listing.title} phyloop check {source} --all shows {len(listing.rows)} sweep points")
             continue
         say(f"\n{listing.title}")
-        TextTable(columns=listing.heads, rows=listing.rows, left=listing.left).print()
+        Table(columns=listing.heads, rows=listing.rows, left=listing.left).print()
 
 
-def _say_plan(checked: Check, plan: Plan, say: Callable[[str], None]) -> None:
+def _say_plan(checked: Check, plan: Plan) -> None:
     """The learning part: task, engine, cost, code of the user."""
     for line in describe(plan.points[0].scenario):
         say(line)
@@ -80,7 +72,7 @@ def _say_plan(checked: Check, plan: Plan, say: Callable[[str], None]) -> None:
         say(f"learning.model {function} is code of its own: run asks for --allow-code")
 
 
-def _say_study(plan: LinkPlan, say: Callable[[str], None]) -> None:
+def _say_study(plan: LinkPlan) -> None:
     """The `measure:` part: axis, engine, stopping rule, closed forms."""
     from scenarios.studies.link.level import has_closed_form
     from scenarios.studies.link.tables import axis_sentence, stop_sentence

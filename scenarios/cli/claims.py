@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 
 from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan
 from scenarios.report.claims import FlippingTable, PointClaims, claim_table, summary_table
 from scenarios.report.settings import setting_in_words
-from scenarios.report.tables.table import Table, csv_row
+from scenarios.report.tables.table import Table, csv_row, say
 from scenarios.studies.accounts import Accounts, account
 
 
@@ -40,40 +39,36 @@ def account_run(
 def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None:
     """A row per sweep point, or `everything`: each scope and accountant, and why one has no claim."""
     table, footnotes = claim_table(plan, found) if everything else summary_table(plan, found)
-    console = Console()
+    fixed: dict[str, str] = {}
+    if not everything:
+        table, fixed = table.without_constants()
     most = max(one.trials for one in found)
-    console.print(
-        f"[bold]{plan.points[0].scenario.name}[/bold]: "
-        + ("claims on" if everything else "epsilon of all rounds together of")
-        + f" the worst device of {most} trial{'s' if most != 1 else ''}",
-        highlight=False,
-    )
+    what = "claims on" if everything else "epsilon of all rounds together of"
+    name = escape(plan.points[0].scenario.name)
+    say(f"[bold]{name}[/bold]: {what} the worst device of {most} trial{'s' if most != 1 else ''}", markup=True)
+    if any(fixed.values()):
+        say("Every row: " + "; ".join(f"{head}: {text}" for head, text in fixed.items() if text))
     table.print()
     for number, sentence in enumerate(footnotes, start=1):
-        console.print(f"\\[{number}] {sentence}.", highlight=False)
+        say(f"[{number}] {sentence}.")
     if any(math.isinf(claim.epsilon) for one in found for claim in one.claims):
-        console.print(f"{'none' if everything else '∞'}: no guarantee at this δ.", highlight=False)
+        say(f"{'none' if everything else '∞'}: no guarantee at this δ.")
     early = sum(one.ended_early for one in found)
     if early:
-        console.print(
+        say(
             f"{early} of {sum(one.trials for one in found)} trials failed before their last round: what they had sent "
-            "by then counts, and a whole run would release more.",
-            highlight=False,
+            "by then counts, and a whole run would release more."
         )
     for sentence in dict.fromkeys(sentence for one in found for sentence in one.left_out):
         if everything:
-            console.print(f"left out: {sentence}", highlight=False, markup=False)
+            say(f"left out: {sentence}")
     if not everything:
-        console.print("--all shows single rounds and numbers, every accountant and its source.", highlight=False)
+        say("--all shows single rounds and numbers, every accountant and its source.")
 
 
 def _show_flipping(plan: Plan, one: FlippingTable) -> None:
     setting = setting_in_words(plan, one.point)
-    console = Console()
-    console.print(
-        f"\n{escape(setting) + ': ' if setting else ''}bits wrong with probability {one.flip_probability:.4g} at least",
-        highlight=False,
-    )
+    say(f"\n{setting + ': ' if setting else ''}bits wrong with probability {one.flip_probability:.4g} at least")
     rows = tuple(
         (
             row.what,

@@ -37,7 +37,6 @@ def list_library(words: str | None = None) -> None:
     if not any(groups.values()):
         near = get_close_matches(str(words), [name for name, _ in names], cutoff=0.4)
         raise ScenarioError(
-            file="phyloop list",
             problem=f"no scenario has {words} in its name, system or description",
             remedy=f"did you mean {listing(near)}" if near else "see phyloop list",
         )

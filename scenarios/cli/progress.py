@@ -1,4 +1,4 @@
-"""Progress of a study: a bar with the time left on a terminal, a line now and then in a log."""
+"""Progress of a study: on a terminal a bar and a line about the work in hand, in a log a line now and then."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from scenarios.engine.study import Progress
+from scenarios.schema.labels.units import time_left
 
 _LOG_EVERY_S = 15.0
 _MEASURED_S = 60.0
@@ -28,29 +29,35 @@ def shown_progress(num_tasks: int, *, stored: str = "tasks stored", quiet: bool 
 
 
 def _bar(num_tasks: int, words: str) -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.console import Console, RenderableType
+    from rich.progress import BarColumn, Task, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
+    from rich.text import Text
+
+    class Left(TextColumn):
+        def render(self, task: Task) -> Text:
+            seconds = task.time_remaining
+            return Text("" if seconds is None or task.finished else time_left(seconds))
+
+    class TwoLines(Bar):
+        def get_renderables(self) -> Iterator[RenderableType]:
+            for task in self.tasks:
+                state = "starting" if task.total is None else "running"
+                task.description = "compiling" if _is_compiling() else state
+                yield self.make_tasks_table([task])
+                yield Text(task.fields["doing"], no_wrap=True, overflow="ellipsis")
 
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=None),
         TaskProgressColumn(),
         TextColumn(f"{{task.fields[stored]}} {words}"),
         TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[doing]}", markup=False),
+        Left(""),
     )
     rows_above = sys.stdout.isatty()
-    with Bar(*columns, console=Console(stderr=True), transient=True, redirect_stdout=rows_above) as bar:
-        row = bar.add_task("starting", total=None, stored=0, doing="")
+    with TwoLines(*columns, console=Console(stderr=True), transient=True, redirect_stdout=rows_above) as bar:
+        row = bar.add_task("", total=None, stored=0, doing="")
         stored = 0
 
         def keep(tasks: int) -> None:
@@ -63,13 +70,19 @@ def _bar(num_tasks: int, words: str) -> Iterator[Progress]:
             bar.tasks[row].completed += units
 
         yield Progress(
-            start=lambda total: bar.update(row, total=total, description="running"),
+            start=lambda total: bar.update(row, total=total),
             advance=lambda units: bar.advance(row, units),
             restored=restore,
             stored=keep,
             taken=lambda _, text: bar.update(row, doing=text),
             row=print,
         )
+
+
+def _is_compiling() -> bool:
+    """Return True while a kernel is compiled in this process; without kernels numba is not imported."""
+    compiled = sys.modules.get("phy.numerics.compiled")
+    return getattr(getattr(compiled, "compilations", None), "under_way", 0) > 0
 
 
 class _Log:
@@ -120,7 +133,7 @@ class _Log:
         left = (now - since) * (to_do - self._done) / (self._done - before)
         share = (self._restored + self._done) / self._total
         print(
-            f"phyloop: {share:.0%} done, {self._stored} of {self._num_tasks} {self._words}, about {left:.0f} s left"
+            f"phyloop: {share:.0%} done, {self._stored} of {self._num_tasks} {self._words}, {time_left(left)}"
             f"{f'; {self._doing}' if self._doing else ''}",
             file=sys.stderr,
             flush=True,

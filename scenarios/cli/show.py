@@ -34,7 +34,6 @@ def show(what: str | None) -> None:
         known = [*kinds, *(word for one in kinds.values() for word in one.words())]
         near = get_close_matches(what, known, n=3)
         raise ScenarioError(
-            file="phyloop show",
             problem=f"{what} names no kind of thing and no thing",
             remedy=f"did you mean {listing(near)}" if near else f"the kinds are {listing(kinds, last='and')}",
         )

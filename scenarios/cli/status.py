@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from scenarios.schema.errors import printable
-from scenarios.schema.labels.units import byte_size, duration
+from scenarios.schema.labels.units import byte_size, duration, time_left
 from scenarios.store.status import Status, read_status
 
 
@@ -37,7 +37,7 @@ def in_words(status: Status) -> Iterator[str]:
         parts.append(f"{status.left} left{share}")
     yield ", ".join(parts)
     if status.rate_per_minute is not None:
-        left = "" if status.left_s is None else f", about {duration(status.left_s)} left"
+        left = "" if status.left_s is None else f", {time_left(status.left_s)}"
         yield f"{status.rate_per_minute:.3g} {status.unit} a minute{left}"
     if status.num_in_hand:
         others = status.num_in_hand - len(status.in_hand)

@@ -22,8 +22,8 @@ from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS
 from privacy.mechanisms.sound_bit_flipping import AccountRow, StatedSensitivity, bit_flipping_rows
 from scenarios.plan.points import Plan, Point
 from scenarios.report.html import Part
-from scenarios.report.settings import point_table, setting_in_words
-from scenarios.report.tables.table import Table
+from scenarios.report.settings import point_table, setting_parts
+from scenarios.report.tables.table import Table, in_groups
 from scenarios.report.tables.tables import TaskIds
 from scenarios.store.store import Store
 
@@ -235,16 +235,18 @@ def summary_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tupl
             + f" {_marks(claim, notes)}".rstrip()
             for claim in published
         )
-        rows.append((_short_setting(plan, one.point), *cells, printed))
+        rows.append((_short_setting(plan, one.point), (*cells, printed)))
     heads = ("setting", "of one", "proved ε", "δ", "proof", "published ε")
     left = ("setting", "of one", "proof", "published ε")
-    return Table(columns=heads, rows=tuple(rows), left=left, wrapped=("setting", "proof", "published ε")), tuple(notes)
+    wrapped = ("setting", "proof", "published ε")
+    return Table(columns=heads, rows=tuple(in_groups(rows)), left=left, wrapped=wrapped), tuple(notes)
 
 
-def _short_setting(plan: Plan, point: Point) -> str:
+def _short_setting(plan: Plan, point: Point) -> tuple[str, ...]:
     """The label of a sweep point where every point has one of its own, else all that the sweep set."""
     labels = [one.scenario.label for one in plan.points]
-    return point.scenario.label if len({*labels, ""}) > len(labels) else setting_in_words(plan, point)
+    unique = len({*labels, ""}) > len(labels)
+    return (point.scenario.label,) if unique else setting_parts(plan, point) or ("",)
 
 
 def _marks(claim: Claim, notes: list[str]) -> str:
@@ -285,7 +287,7 @@ def claim_parts(store: Store, plan: Plan, *, task_ids: TaskIds, folder: Path) ->
         return []
     lead = Part(soft=f"{LEAD}`phyloop privacy {shlex.quote(str(folder))}`.")
     if len(plan.points) > MOST_POINTS:
-        return [lead, Part(text=f"{len(plan.points)} points are left to the command.")]
+        return [lead, Part(text=f"Too many sweep points to list here: {len(plan.points)}.")]
     try:
         found = [
             replace(one, claims=strongest(one.claims))

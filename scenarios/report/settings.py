@@ -26,8 +26,13 @@ def plain(label: str) -> str:
 
 def setting_in_words(plan: Plan, point: Point) -> str:
     """What the sweep set at this point, as plain text; empty without a sweep."""
-    words = (setting_label(path, value_of(point, path)) for path in plan.swept_paths)
-    return plain(", ".join(filter(None, words)))
+    return ", ".join(setting_parts(plan, point))
+
+
+def setting_parts(plan: Plan, point: Point) -> tuple[str, ...]:
+    """The same, setting by setting."""
+    words = (plain(setting_label(path, value_of(point, path))) for path in plan.swept_paths)
+    return tuple(filter(None, words))
 
 
 def words_of(plan: Plan, path: str) -> tuple[str, ...]:

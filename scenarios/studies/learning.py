@@ -135,8 +135,8 @@ class LearningStudy(Study):
             trials = f"trials {ranges(job.trials)}"
             fields = event("job-taken", point=job.point.index, settings=job.point.settings, trials=ranges(job.trials))
             _log.debug("%s taken", trials, extra=fields)
-            settings = (f"{path}: {value}" for path, value in job.point.settings.items())
-            progress.taken(_key(job), ", ".join((*settings, trials)))
+            setting = setting_in_words(self.plan, job.point)
+            progress.taken(_key(job), f"{setting}, {trials}" if setting else trials)
             yield job
 
     def _log_stored(self, finished: Finished) -> None:

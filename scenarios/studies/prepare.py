@@ -34,13 +34,18 @@ def learning(source: Source, *, out: Path | None, options: RunOptions, **changes
     return LearningStudy(loaded, plan, engine=engine, room=space), folder
 
 
-def link(source: Source, *, out: Path | None, max_seconds: float | None, **changes: Any) -> tuple[Any, Path]:
-    """Study and folder of `phyloop link`."""
+def link(
+    source: Source, *, out: Path | None, max_seconds: float | None, overrides: Sequence[str] = (), **changes: Any
+) -> tuple[Any, Path]:
+    """Study and folder of `phyloop link`; `max_seconds` is `measure.stop.max_seconds`, where it is not None."""
     from scenarios.studies.link.plan import study_warnings
     from scenarios.studies.link.study import LinkStudy
 
-    loaded = load_scenario(source, **changes)
-    study = LinkStudy(loaded, max_seconds=max_seconds)
+    loaded = load_scenario(source, overrides=overrides, **changes)
+    if max_seconds is not None and loaded.scenario.measure is not None:
+        limit = f"measure.stop.max_seconds={max_seconds}"
+        loaded = load_scenario(source, overrides=(*overrides, limit), **changes)
+    study = LinkStudy(loaded)
     check_figures(loaded)
     for sentence in study_warnings(study.plan):
         logger("scenario").warning(sentence)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -44,12 +45,42 @@ class Table:
         fits = self.wrapped and Console().is_terminal
         Console(width=None if fits else max(Console().width, 1000), soft_wrap=not fits).print(grid)
 
+    def without_constants(self) -> tuple[Table, dict[str, str]]:
+        """The table without columns that have one and the same text in several rows, and that text by head.
+
+        Rows with nothing but a first cell are headings.
+        """
+        rows = [row for row in self.rows if any(row[1:])]
+        columns = list(zip(self.columns, zip(*rows, strict=True), strict=True)) if len(rows) > 1 else []
+        fixed = {head: cells[0] or "" for head, cells in columns if len(set(cells)) == 1}
+        kept = [number for number, head in enumerate(self.columns) if head not in fixed]
+        left = tuple(tuple(row[number] for number in kept) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[number] for number in kept), rows=left), fixed
+
     def markdown(self) -> str:
         """The table as Markdown."""
         ruler = ("---:" if numeric else "---" for numeric in self.numeric)
         lines = [self.columns, *self.rows]
         head, *rows = (f"| {' | '.join(escape_markdown(cell or '') for cell in row)} |" for row in lines)
         return "\n".join([head, f"| {' | '.join(ruler)} |", *rows])
+
+
+def in_groups(rows: Iterable[tuple[Sequence[str], Sequence[str]]]) -> Iterator[tuple[str, ...]]:
+    """Rows of (parts of a setting, cells); those that differ in the last part alone are below a row with the others."""
+    for shared, group in groupby(rows, key=lambda row: tuple(row[0][:-1])):
+        members = list(group)
+        if grouped := len(members) > 1 and bool(shared):
+            yield ", ".join(shared), *("" for _ in members[0][1])
+        for parts, cells in members:
+            yield f"  {parts[-1]}" if grouped else ", ".join(parts), *cells
+
+
+def say(text: str, *, markup: bool = False) -> None:
+    """Print a sentence: broken between words on a terminal, on one line elsewhere."""
+    from rich.console import Console
+
+    console = Console()
+    console.print(text, highlight=False, markup=markup, soft_wrap=not console.is_terminal)
 
 
 def escape_markdown(text: str) -> str:

@@ -10,6 +10,11 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def time_left(seconds: float) -> str:
+    """The time that a run still takes, in words: `about 5 min left`."""
+    return "less than 1 s left" if seconds < 1.0 else f"about {duration(seconds)} left"
+
+
 def byte_size(number: int) -> str:
     """Bytes in words: `1.2 GB`, `35 MB`, `4 kB`."""
     for unit, size in (("GB", 10**9), ("MB", 10**6)):

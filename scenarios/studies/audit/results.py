@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_jsonable_python
-from rich.console import Console
 
 from fl.audit.game import Audited
 from privacy.events.claims import Claim
 from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.points import Plan, Point, value_of
-from scenarios.report.claims import claim_cells
-from scenarios.report.tables.table import Table, csv_text
+from scenarios.report.tables.table import Table, csv_text, in_groups, say
 from scenarios.schema.labels.labels import setting_cell
 from scenarios.studies.audit.plan import AuditOptions
 
@@ -44,14 +42,18 @@ class Audits:
 
     def label(self, point: Point) -> str:
         """Return the label of a point, and the settings that tell it from the others with this label."""
+        return ", ".join(self.parts(point))
+
+    def parts(self, point: Point) -> tuple[str, ...]:
+        """The same, setting by setting."""
         label = point.scenario.label
         alike = [other for other in self.plan.points if other.scenario.label == label]
-        parts = []
+        parts = [label] if label else []
         for path in self.plan.swept_paths:
             cell, *others = (setting_cell(path, value_of(other, path)) for other in (point, *alike))
             if path != "label" and path in point.settings and set(others) != {cell}:
                 parts.append(f"{path.rsplit('.', 1)[-1]} {cell}")
-        return ", ".join([label, *parts] if label else parts) or point.scenario.name
+        return tuple(parts) or (point.scenario.name,)
 
     @property
     def columns(self) -> list[str]:
@@ -131,58 +133,68 @@ def _plain(audited: Audited) -> dict[str, Any]:
 
 # --- on the terminal ------------------------------------------------------------------------------
 
-_HEADS = ("point", "", "ε", "δ", "accountant", "neighbours differ in", "per", "standing", "source", "verdict")
+FEW_LABELS = 4
+"""Sweep points that a sentence lists."""
+
+_HEADS = ("sweep point", "δ", "at least", "proved ε", "published ε", "verdict")
 
 
 def print_audits(audits: Audits) -> None:
-    """Print the lower bound of each sweep point, then the claims, each with its labels and the verdict."""
-    notes: list[str] = []
-    table: list[tuple[str, ...]] = []
-    for point, audited in audits.done:
-        rows = _cells(audited, notes)
-        table += [("" if number else audits.label(point), *cells) for number, cells in enumerate(rows)]
-    left = [head for head in _HEADS if head not in ("ε", "δ")]
-    Table(columns=_HEADS, rows=tuple(table), left=left).print(styles={REFUTED: "bold"})
-    console = Console()
+    """Print of each sweep point the lower bound and the smallest claims; then what was played, and what is claimed."""
+    Table(
+        columns=_HEADS,
+        rows=tuple(in_groups((audits.parts(point), _cells(audited)) for point, audited in audits.done)),
+        left=(_HEADS[0], _HEADS[-1]),
+        wrapped=_HEADS[:1],
+    ).print(styles={REFUTED: "bold"})
     for sentence in _games_in_words(audits):
-        console.print(sentence, highlight=False, markup=False)
-    for number, note in enumerate(notes, start=1):
-        console.print(f"\\[{number}] {note}", highlight=False)
-    if any(not math.isfinite(claim.epsilon) for _, audited in audits.done for claim in audited.claims):
-        console.print("Where infinity is claimed nothing is promised: no audit can refute it.", highlight=False)
-    console.print("Each bound has its confidence by itself; points share random numbers.", highlight=False)
+        say(sentence)
+    claims = [(point, claim, audited) for point, audited in audits.done for claim in audited.claims]
+    for standing in dict.fromkeys(claim.standing for _, claim, _ in claims):
+        sources = dict.fromkeys(claim.source for _, claim, _ in claims if claim.standing == standing)
+        say(f"{standing[0].upper()}{standing[1:]}: {'; '.join(sources)}.")
+    for point, claim, audited in claims:
+        if verdict_on(claim, audited) == REFUTED:
+            say(f"Refuted: ε = {claim.epsilon:.4g} of {audits.label(point)}, {claim.standing}, {claim.source}.")
+    if any(math.isinf(claim.epsilon) for _, claim, _ in claims):
+        say("∞: nothing is promised, and no audit can refute it.")
+    say("Each bound has its confidence by itself; points share random numbers.")
 
 
-def _cells(audited: Audited, notes: list[str]) -> Iterator[tuple[str, ...]]:
-    """Rows of one sweep point, without its label."""
-    game, attack = audited.game, f"{audited.attack} attack"
-    for result in filter(None, (audited.result, audited.gaussian)):
-        errors = f"{result.false_positives:,}+{result.false_negatives:,} errors of "
-        yield (
-            "at least",
-            f"{result.epsilon_lower:.4g}",
-            f"{result.delta:.3g}",
-            attack + (", Gaussian form" if result.form == "gaussian" else ""),
-            f"{game.unit}, replace-one",
-            game.scope + (f" x {game.rounds} rounds" if game.rounds > 1 else ""),
-            f"{100.0 * result.confidence:g} % confidence",
-            errors + f"{result.num_null + result.num_alternative:,} judged",
-            "",
-        )
-    for order in audited.orders:
-        bound = f"{audited.result.renyi_lower(order):.4g}"
-        yield ("at least", bound, f"Rényi order {order:g}", f"{attack}, the same errors", *("",) * 5)
-    for claim in audited.claims:
-        scope, epsilon, delta, _, accountant, unit, _, standing, source = claim_cells(claim, notes=notes)
-        epsilon = epsilon if math.isfinite(claim.epsilon) else "infinite"
-        yield ("claimed", epsilon, delta, accountant, unit, scope, standing, source, verdict_on(claim, audited))
+def _cells(audited: Audited) -> tuple[str, ...]:
+    """The lower bound of one sweep point, the smallest proved and published epsilon at its delta, and the verdict."""
+    verdicts = {verdict_on(claim, audited) for claim in audited.claims}
+    return (
+        f"{audited.result.delta:.3g}",
+        f"{audited.result.epsilon_lower:.4g}",
+        *(_smallest(audited, published=published) for published in (False, True)),
+        next((word for word in (REFUTED, STANDS) if word in verdicts), APART),
+    )
+
+
+def _smallest(audited: Audited, *, published: bool) -> str:
+    found = [
+        claim.epsilon
+        for claim in audited.claims
+        if (claim.accountant == "paper") == published and claim.order is None and verdict_on(claim, audited) != APART
+    ]
+    return "" if not found else "∞" if math.isinf(min(found)) else f"{min(found):.4g}"
 
 
 def _games_in_words(audits: Audits) -> list[str]:
     """Return a sentence for each kind of game, with the labels of its sweep points if there are several kinds."""
     kinds: dict[str, list[str]] = {}
     for point, audited in audits.done:
-        kinds.setdefault(f"{audited.game.worlds}; {audited.game.when}", []).append(audits.label(point))
+        game, result = audited.game, audited.result
+        judged = result.num_null + result.num_alternative
+        words = (
+            f"{game.worlds}; {game.when}; {audited.attack} attack; {100.0 * result.confidence:g} % confidence, "
+            f"{judged:,} games judged"
+        )
+        kinds.setdefault(words, []).append(audits.label(point))
     if len(kinds) == 1:
         return [f"Game: {words}." for words in kinds]
-    return [f"Game for {'; '.join(dict.fromkeys(labels))}: {words}." for words, labels in kinds.items()]
+    return [
+        f"Game for {'; '.join(labels) if len(labels) <= FEW_LABELS else f'{len(labels)} sweep points'}: {words}."
+        for words, labels in kinds.items()
+    ]

@@ -21,7 +21,7 @@ from scenarios.plan.identity import identity_of, physics
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.style import write_picture
-from scenarios.report.tables.table import csv_row
+from scenarios.report.tables.table import csv_row, say
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.database import telling_damage
@@ -122,11 +122,10 @@ class AuditStudy(Study):
         return ReportPaths(html=None, figures=(figure.png, figure.svg), tables=tables)
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
-        """See `Study`: of each point the lower bound, then the claims, each with its labels and the verdict."""
         print_audits(self._audits)
         if self._audits.failed:
             labels = "; ".join(self._audits.label(point) for point, _ in self._audits.failed)
-            print(f"\nNot audited, each for its reason: {labels}.")
+            say(f"\nNot audited, each for its reason: {labels}.")
         found = f", {outcome.found} found done," if outcome.found else ""
         games = f"{self.options.games:,} games{found} in {seconds:.0f} s, seed {self.plan.seed}"
         print(f"\n{len(self._audits.done)} points of {games}")

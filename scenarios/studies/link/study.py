@@ -12,6 +12,7 @@ from phy.measure.monte_carlo import Stop, StopReason, StopRule, why_stop
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
+from scenarios.report.tables.table import say
 from scenarios.schema.loader import LoadedScenario, as_yaml
 from scenarios.store.store import Store
 from scenarios.studies.folders import stored_scenario
@@ -39,13 +40,11 @@ class LinkStudy(Study):
         loaded: LoadedScenario,
         plan: LinkPlan | None = None,
         *,
-        max_seconds: float | None = None,
         rule: StopRule | None = None,
     ) -> None:
         self.loaded, self.name = loaded, loaded.scenario.name
         self.plan = plan or expand_link(loaded)
-        rule = rule or self.plan.measure.rule()
-        self.rule = rule if max_seconds is None else replace(rule, max_seconds=max_seconds)
+        self.rule = rule or self.plan.measure.rule()
         self.batches_added = self.points_found = self.points_timed = 0
         self.ids = [point.point_id for curve in self.plan.curves for point in curve.points]
         self._latest: PointResult | None = None
@@ -130,9 +129,9 @@ class LinkStudy(Study):
         return write_study_report(folder, self.plan, store=store)
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
-        print(f"\n{tables.UNBIASED_NOTE}")
+        say(f"\n{tables.UNBIASED_NOTE}")
         if self.points_timed:
-            print(f"\n{tables.TIME_NOTE}")
+            say(f"\n{tables.TIME_NOTE}")
         found = f", {self.points_found} points needed none" if self.points_found else ""
         print(f"\n{self.batches_added} batches measured{found} in {seconds:.0f} s")
 
@@ -158,7 +157,7 @@ class LinkStudy(Study):
         label, value_db = found.curve.label, found.point.value_db
         fields = event("point-done", curve=label, value_db=value_db, batches=added)
         _log.info("%s, %g dB: %d batches", label, value_db, added, extra=fields)
-        progress.row(tables.aligned(tables.cells(found)) + ("" if added else ", stored"))
+        progress.row(tables.screen_row(found, stored=not added))
 
     def _skip(self, curve: Curve, points: Sequence[LinkPoint], silent: LinkPoint, progress: Progress) -> None:
         self.skipped += len(points)

@@ -34,8 +34,11 @@ UNBIASED_NOTE = (
     "A rate that stopped on its target of errors is the unbiased estimate for that stop, so it differs a little from "
     "errors over what was observed."
 )
-WIDTHS = (10, 14, 9, 36, 9, 9, 36, 9, 0)
-"""Columns on the terminal; the last is aligned to the left."""
+WIDTHS = (10, 29, 29, 6)
+"""Columns on a terminal of 80 characters: value, the two rates, time."""
+
+_ON_SCREEN = (0, 3, 6)
+"""Columns of `heads` among them."""
 
 CSV = "link_points.csv"
 _RATES = ("bit_error_rate", "packet_error_rate")
@@ -64,25 +67,29 @@ def cells(result: PointResult) -> tuple[str, ...]:
 
 def curve_rows(plan: LinkPlan, curve: Curve) -> tuple[str, str]:
     """Heading and column heads of a curve on the terminal."""
-    devices = f"{curve.num_devices} device{'s' if curve.num_devices > 1 else ''}"
-    bits = f"{curve.shape.transmissions * curve.shape.num_bits:,} bits a batch"
-    number = f"curve {curve.point.index + 1} of {len(plan.curves)}"
-    return f"\n{plain(curve.label)}  ({number}, {devices}, {bits})", aligned(heads(plan))
+    columns = *(heads(plan)[column] for column in _ON_SCREEN), "[s]"
+    return f"\ncurve {curve.point.index + 1} of {len(plan.curves)}: {plain(curve.label)}", aligned(columns)
+
+
+def screen_row(result: PointResult, *, stored: bool) -> str:
+    """Row of a point on the terminal: rates, and time, with a star where time ended the point."""
+    star = "*" if result.stop is not None and result.stop.reason == "time" else ""
+    time = "stored" if stored else f"{seconds(result.measured.seconds).removesuffix(' s')}{star}"
+    return aligned((*(cells(result)[column] for column in _ON_SCREEN), time))
 
 
 def in_hand(result: PointResult, *, limit_s: float) -> str:
     """Counts of a point that is being measured."""
-    tally, spent = result.measured.tally, seconds(result.measured.seconds)
+    tally = result.measured.tally
     return (
-        f"{plain(result.curve.label)}, {result.point.value_db:g} dB: "
-        f"{tally.bits.observations:,} bits, {tally.bits.errors:,} wrong; "
-        f"{tally.packets.observations:,} packets, {tally.packets.errors:,} wrong; {spent} of {limit_s:g} s"
+        f"{plain(result.curve.label)}, {result.point.value_db:g} dB: {tally.bits.errors:,} bit and "
+        f"{tally.packets.errors:,} packet errors, {result.measured.seconds:.2g} of {limit_s:g} s"
     )
 
 
 def aligned(texts: tuple[str, ...]) -> str:
     """A row on the terminal."""
-    return "  ".join((*(text.rjust(width) for text, width in zip(texts[:-1], WIDTHS, strict=False)), texts[-1]))
+    return "  ".join(text.rjust(width) for text, width in zip(texts, WIDTHS, strict=True))
 
 
 def rate(estimate: RateEstimate | None) -> str:

@@ -21,8 +21,9 @@ _FARTHEST_DB = 40.0
 
 INTERVAL_NOTE = (
     f"Intervals hold at {100 * CONFIDENCE:.4f} % each, widened for bursts, so that the table as a whole holds at "
-    f"{100 * FAMILY:g} % (Bonferroni). resolves: the smallest difference that a check surely notices."
+    f"{100 * FAMILY:g} % (Bonferroni)."
 )
+RESOLVES_NOTE = "resolves: the smallest difference that a check surely notices."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +127,18 @@ def table_of(checks: Sequence[Check]) -> Table:
     before = ["", *(check.card for check in checks)]
     rows = tuple(_cells(check, first=check.card != card) for check, card in zip(checks, before, strict=False))
     return Table(columns=heads, rows=rows, left=heads[:-1], wrapped=("what", "verdict"))
+
+
+def screen_table(checks: Sequence[Check]) -> Table:
+    """The table for a terminal of 80 columns: intervals and verdicts, below the name of each reference check."""
+    rows: list[tuple[str, ...]] = []
+    for before, check in zip([None, *checks], checks, strict=False):
+        if before is None or before.card != check.card:
+            rows.append((check.card, "", "", ""))
+        _, what, _, measured, interval, expected, _, verdict, _ = _cells(check, first=False)
+        rows.append((f"  {what}", interval or measured, expected, verdict))
+    heads = ("reference check", "measured", "expected", "verdict")
+    return Table(columns=heads, rows=tuple(rows), left=heads, wrapped=(heads[0], heads[-1]))
 
 
 def _cells(check: Check, *, first: bool) -> tuple[str, ...]:

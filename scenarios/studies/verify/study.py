@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from pydantic import TypeAdapter
-from rich.console import Console
 
 from phy.measure.monte_carlo import ClusteredCounts
 from scenarios.engine.cluster.compatibility import versions
@@ -19,7 +18,7 @@ from scenarios.files.plain_files import DATABASE
 from scenarios.files.provenance import find_cpu_model
 from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.identity import identity_of
-from scenarios.report.tables.table import csv_row
+from scenarios.report.tables.table import csv_row, say
 from scenarios.schema.loader import as_yaml
 from scenarios.store.database import telling_damage
 from scenarios.store.rows import NewBatch
@@ -27,7 +26,17 @@ from scenarios.store.store import Store
 from scenarios.studies.link.measure import Measured, PointRadio
 from scenarios.studies.link.plan import LinkPoint, expand_link
 from scenarios.studies.verify.cards import Card, load_card
-from scenarios.studies.verify.check import CSV_HEADS, INTERVAL_NOTE, Check, Reference, csv_values, summary, table_of
+from scenarios.studies.verify.check import (
+    CSV_HEADS,
+    INTERVAL_NOTE,
+    RESOLVES_NOTE,
+    Check,
+    Reference,
+    csv_values,
+    screen_table,
+    summary,
+    table_of,
+)
 
 FAST = 2.0
 """Under --fast a check may resolve this many times less: a quarter of the errors, or fewer."""
@@ -119,18 +128,17 @@ class VerifyStudy(Study):
         checks = self._checks = self._read(store)
         last = summary(checks, seconds=sum(check.seconds for check in checks))
         with writing(folder, "the tables"):
-            markdown = "\n".join([table_of(checks).markdown(), "", last, "", INTERVAL_NOTE, ""])
+            markdown = "\n".join([table_of(checks).markdown(), "", last, "", f"{INTERVAL_NOTE} {RESOLVES_NOTE}", ""])
             csv = "".join([csv_row(CSV_HEADS), *self.rows(store, CSV)])
             tables = (replace_text(folder / MARKDOWN, markdown), replace_text(folder / CSV, csv))
         return ReportPaths(html=None, tables=tables)
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
-        console = Console(highlight=False)
-        table_of(self._checks).print(
-            styles={one.verdict: "green" if one.passed else "bold red" for one in self._checks}
-        )
-        console.print(f"\n{INTERVAL_NOTE}", highlight=False, soft_wrap=not console.is_terminal)
-        console.print(summary(self._checks, seconds=seconds), highlight=False, soft_wrap=True)
+        checks = self._checks
+        styles = {one.verdict: "green" if one.passed else "bold red" for one in checks}
+        screen_table(checks).print(styles={**styles, **{one.card: "bold" for one in checks}})
+        say(f"\n{INTERVAL_NOTE}")
+        say(summary(checks, seconds=seconds))
         if outcome.found:
             print(f"{outcome.found} of them were measured before, by this version on this machine")
 

@@ -62,7 +62,7 @@ def test_a_check_fits_a_screen_of_80_by_24(
 def test_all_rows_of_a_long_table_are_shown_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     check_scenario("flmc-snr", overrides=(), trials=None, seed=None)
     shown = " ".join(capsys.readouterr().out.split())
-    assert "phyloop check flmc-snr --all shows, for 86 sweep points: receive amplitude A at most" in shown
+    assert "Receive amplitude A at most: phyloop check flmc-snr --all shows 86 sweep points" in shown
     check_scenario("flmc-snr", overrides=(), trials=None, seed=None, everything=True)
     assert len(capsys.readouterr().out.splitlines()) > 86
 

@@ -154,15 +154,17 @@ def test_what_cannot_be_asked_is_one_sentence(run: Path, options: dict[str, Any]
 def test_the_summary_has_a_row_per_sweep_point_in_100_columns(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask(run)
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[2:4]] == ["analog", "digital"]
-    assert max(map(len, lines[:4])) <= 100
+    head = next(number for number, line in enumerate(lines) if line.startswith("setting"))
+    assert lines[head - 1] == "Every row: of one: device; δ: 0.01"
+    assert [line.split()[0] for line in lines[head + 1 : head + 3]] == ["analog", "digital"]
+    assert max(map(len, lines[: head + 3])) <= 100
     (row,) = [
         one
         for one in claims(run, accountants=("exact",))
         if (one["learning.scheme"], one["scope"], one["channel_credited"]) == ("analog", "run", "True")
     ]
-    assert f" {float(row['epsilon']):.4g} " in lines[2]
-    assert "exact, channel counted" in lines[2]
+    assert f" {float(row['epsilon']):.4g} " in lines[head + 1]
+    assert "exact, channel counted" in lines[head + 1]
     capsys.readouterr()
     ask(run, everything=True)
     assert len(capsys.readouterr().out.splitlines()) > 2 * len(lines)

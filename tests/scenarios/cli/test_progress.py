@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numba
 import pytest
 from command import SMALL, write_scenario
 from learning_run import run_plan
+from numba.core.event import Event, Listener, install_listener
 from typer.testing import CliRunner
 
 from scenarios.cli.app import app
-from scenarios.cli.progress import shown_progress
+from scenarios.cli.progress import _is_compiling, shown_progress
 from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
+from scenarios.schema.labels.units import time_left
 from scenarios.schema.loader import load_scenario
 
 
@@ -60,3 +63,32 @@ def test_an_empty_name_is_not_the_working_directory(command: list[str]) -> None:
     told = CliRunner().invoke(app, command)
     assert told.exit_code == 2
     assert "no text names no folder" in " ".join(told.output.split())
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.4, "less than 1 s left"), (12.2, "about 12 s left")])
+def test_the_time_left_is_never_about_0_s(seconds: float, words: str) -> None:
+    assert time_left(seconds) == words
+
+
+def test_a_kernel_is_said_to_be_compiled_while_it_is() -> None:
+    from phy.numerics.compiled import compilations
+
+    seen: list[bool] = []
+
+    @numba.njit  # type: ignore[untyped-decorator]
+    def twice(number: int) -> int:
+        return 2 * number
+
+    class Watch(Listener):  # type: ignore[misc]
+        def on_start(self, _: Event) -> None:
+            seen.append(_is_compiling())
+
+        def on_end(self, _: Event) -> None:
+            pass
+
+    assert not _is_compiling()
+    with install_listener("numba:compile", Watch()):
+        assert twice(2) == 4
+    assert seen
+    assert all(seen)
+    assert compilations.under_way == 0

@@ -88,7 +88,7 @@ def test_the_same_seed_writes_the_same_files(signs: tuple[Path, dict]) -> None:
 def test_the_terminal_labels_every_epsilon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     audited(tmp_path, options=AuditOptions(games=GAMES, attack="classifier", rounds=2))
     told = capsys.readouterr().out
-    for words in ("at least", "classifier attack", "99.9 % confidence", "Warner 1965", "stands", "infinite"):
+    for words in ("at least", "classifier attack", "99.9 % confidence", "Warner 1965", "stands", "∞"):
         assert words in told
     assert "no audit can refute it" in told
 

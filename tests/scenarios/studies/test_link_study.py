@@ -261,7 +261,7 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
     assert process.returncode == 130, said
     assert "Go on with: phyloop link" in said
     assert "Traceback" not in said
-    assert "no fading  (curve 1 of 2, 1 device, 8,192 bits a batch)" in out
+    assert "curve 1 of 2: no fading" in out
 
 
 # --- what it leaves behind ------------------------------------------------------------------------
