@@ -53,7 +53,7 @@ if not _config.CACHE_DIR:
     _config.CACHE_DIR = str(_writable_folder())
 
 
-class _Compilations(Listener):  # type: ignore[misc]
+class _Compilations(Listener):
     """Number of compilations under way, for the display of progress; kernels found on disk are none."""
 
     under_way = 0

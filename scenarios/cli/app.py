@@ -118,8 +118,7 @@ def link(
     from scenarios.cli.command import carry_out
     from scenarios.studies import prepare
 
-    changes = {"overrides": overrides or (), "seed": seed}
-    make = partial(prepare.link, scenario, out=out, max_seconds=max_seconds, **changes)
+    make = partial(prepare.link, scenario, out=out, max_seconds=max_seconds, overrides=overrides or (), seed=seed)
     code = carry_out(make, log_level=log_level, debug=debug, allow_code=allow_code)
     raise typer.Exit(code)
 

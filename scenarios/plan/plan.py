@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -60,6 +60,10 @@ class Reading:
 LEARNING = Reading()
 
 
+_One = TypeVar("_One")
+_Other = TypeVar("_Other")
+
+
 class _Setting(NamedTuple):
     path: str
     value: Any
@@ -76,10 +80,10 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     scenarios, and for two points that would compute the same numbers.
     """
     sweep = loaded.document.get("sweep", {})
-    if isinstance(sweep, list):
-        axes = [_axes(loaded, block, ("sweep", number)) for number, block in enumerate(sweep)] or [[]]
-    else:
-        axes = [_axes(loaded, sweep, ("sweep",))]
+    blocks: list[tuple[KeyPath, Any]] = [(("sweep",), sweep or {})]
+    if isinstance(sweep, list) and sweep:
+        blocks = [(("sweep", number), block) for number, block in enumerate(sweep)]
+    axes = _each(lambda block: _axes(loaded, block[1], block[0]), blocks)
     total = sum(prod(len(axis) for axis in block) for block in axes)
     if total > MAX_POINTS:
         raise _error(loaded, ("sweep",), f"{total} points, more than {MAX_POINTS}", "shorten the lists, or zip them")
@@ -139,31 +143,47 @@ def _error(
 
 def _axes(loaded: LoadedScenario, block: dict[str, Any], at: KeyPath) -> list[_Axis]:
     """The axes of one block: single lists, and lists that step together."""
-    axes: list[_Axis] = []
-    seen: dict[str, KeyPath] = {}
+    groups: list[tuple[KeyPath, Any]] = []
     for key, value in block.items():
         here = (*at, key)
         if key != "zip":
-            axes.append(_walk(loaded, {key: value}, at, seen))
-            continue
-        zips = value if isinstance(value, list) else [value]
-        for number, group in enumerate(zips):
-            where = (*here, number) if isinstance(value, list) else here
-            if not isinstance(group, dict) or not group:
-                problem = "must be a mapping of dotted paths to lists of one length, or a list of such mappings"
-                remedy = "write for example zip: {learning.scheme: [analog, digital], label: [A, B]}"
-                raise _error(loaded, where, problem, remedy, value=group)
-            axes.append(_walk(loaded, group, where, seen))
-    return axes
+            groups.append((at, {key: value}))
+        elif isinstance(value, list):
+            groups += [((*here, number), group) for number, group in enumerate(value)]
+        else:
+            groups.append((here, value))
+    seen: dict[str, KeyPath] = {}
+    return _each(lambda group: _walk(loaded, group[1], group[0], seen), groups)
 
 
-def _walk(loaded: LoadedScenario, group: dict[str, Any], at: KeyPath, seen: dict[str, KeyPath]) -> _Axis:
+def _each(function: Callable[[_One], _Other], items: Iterable[_One]) -> list[_Other]:
+    """Return the results for all items; raise all errors together."""
+    results, errors = [], []
+    for item in items:
+        try:
+            results.append(function(item))
+        except ScenarioError as error:
+            errors.append(error)
+    if errors:
+        raise together(errors)
+    return results
+
+
+def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPath]) -> _Axis:
     """The axis of one path, or of paths that step together."""
-    for path, values in group.items():
+    if not isinstance(group, dict) or not group:
+        problem = "must be a mapping of dotted paths to lists of one length, or a list of such mappings"
+        remedy = "write for example zip: {learning.scheme: [analog, digital], label: [A, B]}"
+        raise _error(loaded, at, problem, remedy, value=group)
+
+    def check(entry: tuple[str, Any]) -> None:
+        path, values = entry
         _check_path(loaded, path, (*at, path), seen)
         if not isinstance(values, list) or not values:
             remedy = f"write {path}: [{shorten(values)}]" if values not in ([], {}) else "add values, or leave it out"
             raise _error(loaded, (*at, path), "must be a list of at least one value", remedy, key=path, value=values)
+
+    _each(check, group.items())
     if len({len(values) for values in group.values()}) > 1:
         lengths = ", ".join(f"{path} has {len(values)}" for path, values in group.items())
         problem = f"lists that are zipped must have one length, but {lengths}"

@@ -139,6 +139,12 @@ def test_a_bad_sweep_raises_one_sentence(text: str, sentence: str, tmp_path: Pat
     assert refusal(f"sweep:\n{text}", tmp_path) == sentence
 
 
+def test_all_wrong_paths_of_a_sweep_are_reported_at_once(tmp_path: Path) -> None:
+    text = "sweep:\n- {learning.round: [1], learning.rounds: 5}\n- zip: [{num_samples: [a], trials: [2]}, 5]\n"
+    keys = [line.split(": ")[1].split(" = ")[0] for line in refusal(text, tmp_path).splitlines()]
+    assert keys == ["learning.round", "learning.rounds", "num_samples", "trials", "sweep.zip"]
+
+
 def test_a_conflict_names_the_key_in_the_file_and_the_sweep_point(tmp_path: Path) -> None:
     text = "link: {modulation: 16qam}\nsweep: {learning.scheme: [digital-orthogonal, digital]}\n"
     assert refusal(text, tmp_path).startswith(
