@@ -46,8 +46,9 @@ def write(folder: Path, *, into: Path = REFERENCE) -> Path:
 def telling_paths(plan: Plan) -> list[str]:
     """Return the fewest swept paths that tell the sweep points apart; the label goes before others, mappings last."""
 
-    def rank(path: str) -> tuple[bool, bool]:
-        return path == "label", not any(isinstance(value_of(point, path), dict) for point in plan.points)
+    def rank(path: str) -> tuple[bool, bool, int]:
+        mapping = any(isinstance(value_of(point, path), dict) for point in plan.points)
+        return path == "label", not mapping, -plan.swept_paths.index(path)
 
     paths = sorted(plan.swept_paths, key=rank)
     for path in tuple(paths):
