@@ -25,7 +25,7 @@ import numpy as np
 from timing import print_table
 
 from fl.results import TrialResult
-from scenarios.files.plain_files import DATABASE
+from scenarios.files.plain_files import RESULTS
 from scenarios.plan.identity import physics
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
@@ -178,7 +178,7 @@ def sizes(folder: Path, *, tasks: int) -> Iterator[tuple[str, ...]]:
         one = partial(make, rounds=rounds, draws=np.random.default_rng(2))
         fill(inside / "run", plan, one)
         count = numbers_in(one(0))
-        size = (inside / "run" / DATABASE).stat().st_size
+        size = (inside / "run" / RESULTS).stat().st_size
         yield name, str(some), str(count), f"{size / some:.0f}", f"{size / some / count:.1f}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from functools import partial
 from pathlib import Path
@@ -350,12 +349,6 @@ def main() -> None:
     except ScenarioError as error:
         for one in error.errors:
             print(f"phyloop: {one}", file=sys.stderr)
-        sys.exit(2)
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        from scenarios.store.database import REMEDY, is_damage  # brings NumPy
-
-        what = f"is damaged ({error}); {REMEDY}" if is_damage(error) else f"cannot be used ({error}); run again"
-        print(f"phyloop: results.sqlite {what}.", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("\nphyloop: stopped.", file=sys.stderr)

@@ -24,7 +24,7 @@ def named(text: str) -> Path:
     if not text:
         raise typer.BadParameter("no text names no folder; name one, or leave the option out")
     try:
-        (Path(text) / "results.sqlite-journal").lstat()  # as long as any name in a run folder
+        (Path(text) / "results.damaged-1.phyloop").lstat()  # as long as any name in a run folder
     except OSError as error:  # the caller that uses the path reports other errors
         if error.errno == errno.ENAMETOOLONG:
             raise typer.BadParameter(f"{len(text)} characters are more than a name may have; name another") from error

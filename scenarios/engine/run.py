@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,13 @@ from scenarios.engine.failures import short_trace
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.heartbeat import Heartbeat
 from scenarios.files.log import USUAL, event, logged, logger
-from scenarios.files.plain_files import DATABASE, RESOLVED, refuse_replaced
+from scenarios.files.plain_files import RESOLVED, RESULTS, refuse_replaced
 from scenarios.files.provenance import PACKAGES, collect_provenance, find_version
 from scenarios.files.replacement import replace_text
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.plugins import keep_plugins
-from scenarios.store.database import STORE_VERSION, DamagedStoreError
-from scenarios.store.rows import REPORT, Planned
+from scenarios.store.results_file import STORE_VERSION, DamagedStoreError
+from scenarios.store.rows import Planned, Report
 from scenarios.store.store import Store
 
 _log = logger("run")
@@ -47,7 +46,7 @@ def run_study(
     """
     progress = progress or Progress()
     refuse_replaced(folder)
-    if not (folder / DATABASE).exists():  # make nothing where nothing can run
+    if not (folder / RESULTS).exists():  # make nothing where nothing can run
         study.refuse_too_large(folder, done=())
     text, root = study.document()
     if study.fixed and (complete := _found_complete(study, folder, text=text, retry_failed=retry_failed)):
@@ -77,7 +76,7 @@ def run_study(
         failed = sum(status == "failed" for status in store.statuses(study.ids).values())
         report = study.write_report(folder, store)
         files = [file.relative_to(folder).as_posix() for file in report.files]
-        store.add(records={REPORT: {"made_from": _digest(study, store, text), "files": files}})
+        store.add(report=Report(made_from=_digest(study, store, text), files=files))
         counts = event("report-written", figures=len(report.figures), tables=len(report.tables))
         _log.info("report written", extra=counts)
         notices = study.notices(store)
@@ -98,7 +97,7 @@ class _Record:
     def note_skipped(self, store: Store, skipped: int) -> None:
         if skipped != self.planned.skipped:
             self.planned = replace(self.planned, skipped=skipped)
-            store.note_run(self.run, planned=asdict(self.planned))
+            store.note_run(self.run, planned=self.planned)
 
 
 @contextmanager
@@ -131,7 +130,7 @@ def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed
             _log.info("%s after %d tasks", status, record.computed, extra=event("run-ended", **ended))
         record.heart.end(status)
         # This write fails on a full disk, too; keep the first error.
-        with nullcontext() if why is None else suppress(ScenarioError, sqlite3.Error):
+        with nullcontext() if why is None else suppress(ScenarioError):
             store.finish_run(run, status=status, failure=failure)
 
 
@@ -173,28 +172,28 @@ def _digest(study: Study, store: Store, text: str) -> str:
 
 def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool) -> Outcome | None:
     """Outcome of a study whose tasks are all stored and whose report shows them; None if anything is left to do."""
-    if not (folder / DATABASE).is_file():
+    if not (folder / RESULTS).is_file():
         return None
     try:
         with study.store.open_existing(folder) as store:
-            note, statuses = store.record(REPORT), [*store.statuses(study.ids).values()]
+            note, statuses = store.report, [*store.statuses(study.ids).values()]
             failed = statuses.count("failed")
             if (
                 note is None
                 or store.scenario_name != study.name
                 or statuses.count("done") + failed < len(study.ids)
                 or (failed and retry_failed)
-                or note["made_from"] != _digest(study, store, text)
-                or not all((folder / name).is_file() for name in note["files"])
+                or note.made_from != _digest(study, store, text)
+                or not all((folder / name).is_file() for name in note.files)
             ):
                 return None
-            # Reads the metrics of every task, and so verifies the arrays of each batch.
+            store.verify()
             planned, notices = len(study.ids), study.notices(store)
     except DamagedStoreError:
         return None  # the run repairs it
 
     def files(*kinds: str) -> tuple[Path, ...]:
-        return tuple(folder / name for name in note["files"] if name.endswith(kinds))
+        return tuple(folder / name for name in note.files if name.endswith(kinds))
 
     html = next(iter(files(".html")), None)
     report = ReportPaths(html=html, figures=files(".png", ".svg"), tables=files(".md", ".csv", ".json"))

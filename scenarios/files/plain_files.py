@@ -12,8 +12,7 @@ from typing import IO, Any
 
 from scenarios.schema.errors import ScenarioError
 
-DATABASE = "results.sqlite"
-JOURNAL = f"{DATABASE}-journal"
+RESULTS = "results.phyloop"
 LOCK = "run.lock"
 RESOLVED = "scenario.yaml"
 
@@ -35,7 +34,7 @@ def refuse_replaced(folder: Path) -> None:
 
     The resolved scenario may be a link, which is replaced.
     """
-    for name in (DATABASE, JOURNAL, LOCK, RESOLVED):
+    for name in (RESULTS, LOCK, RESOLVED):
         path = folder / name
         plain = path.is_file() and not path.is_symlink()
         if os.path.lexists(path) and not plain and (path.is_dir() or name != RESOLVED):

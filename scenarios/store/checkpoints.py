@@ -1,7 +1,7 @@
 """Checkpoints of tasks under way, kept beside the store in one small folder, empty most of the time.
 
 A file belongs to trials that are computed together. It is named by what determines their numbers, and by the rounds
-done: `DIGEST.ROUNDS.ckpt`. The newest two are kept: the newest may be torn. A file is a blob, whose `about` holds the
+done: `DIGEST.ROUNDS.ckpt`. The newest two are kept: the newest may be torn. A file is a blob, whose `detail` is the
 state as JSON with a place for every array.
 """
 
@@ -12,27 +12,25 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from pydantic import ConfigDict, TypeAdapter
 
 from fl.checkpoints import Saved, State
 from scenarios.files.log import event, logger
-from scenarios.files.plain_files import fits, open_plain
+from scenarios.files.plain_files import open_plain
 from scenarios.files.provenance import PACKAGES, find_version
 from scenarios.files.replacement import replacement
 from scenarios.plan.identity import canonical_json, task_id
-from scenarios.store.blobs import BlobError, about_of, pack_parts, unpack
+from scenarios.store.blobs import Array, Blob, BlobError, pack
 
 CHECKPOINTS = "checkpoints"
 """The folder, inside that of the run."""
-VERSION = 4
+VERSION = 5
 
 _NAME = re.compile(r"([0-9a-f]{32})\.(\d{1,18})\.ckpt")
 _GENERATIONS = 2
@@ -44,6 +42,20 @@ _ARRAY = "\0array"
 _log = logger("checkpoint")
 _unwritable: set[Path] = set()
 """Folders that could not be written to; each process says so once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What a file is a checkpoint of: rounds done, identities of the tasks, versions of phyloop and its libraries."""
+
+    __pydantic_config__ = ConfigDict(strict=True)
+
+    rounds_done: int
+    tasks: list[str]
+    versions: dict[str, str | None]
+
+
+_ABOUT = TypeAdapter(About)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,16 +99,15 @@ class TaskCheckpoints:
         for path in self._files():
             try:
                 about, state = read_checkpoint(path)
-                rounds_done: Any = about.get("rounds_done")
-                if about != self._about(rounds_done) or not fits(rounds_done, int):
+                if about != self._about(about.rounds_done):
                     raise BlobError("it is of other tasks, or other versions of phyloop or its libraries made it")
             except (BlobError, OSError) as error:
                 _leave_aside(path, str(error))
                 continue
-            fields = event("checkpoint-taken", file=path.name, rounds=rounds_done, trials=list(self.trials))
-            _log.info("%d rounds of %s are taken from %s", rounds_done, self._trials, path, extra=fields)
-            self._rounds = rounds_done
-            yield Saved(rounds_done=rounds_done, state=state)
+            fields = event("checkpoint-taken", file=path.name, rounds=about.rounds_done, trials=list(self.trials))
+            _log.info("%d rounds of %s are taken from %s", about.rounds_done, self._trials, path, extra=fields)
+            self._rounds = about.rounds_done
+            yield Saved(rounds_done=about.rounds_done, state=state)
         self._rounds = 0
 
     def refuse(self, saved: Saved, why: str) -> None:
@@ -145,12 +156,12 @@ class TaskCheckpoints:
     def _trials(self) -> str:
         return f"trials {min(self.trials)} to {max(self.trials)}"
 
-    def _about(self, rounds_done: int) -> dict[str, Any]:
-        return {
-            "rounds_done": rounds_done,
-            "tasks": [task_id(self.physics, trial) for trial in self.trials],
-            "versions": {name: find_version(candidates) for name, candidates in PACKAGES.items()},
-        }
+    def _about(self, rounds_done: int) -> About:
+        return About(
+            rounds_done=rounds_done,
+            tasks=[task_id(self.physics, trial) for trial in self.trials],
+            versions={name: find_version(candidates) for name, candidates in PACKAGES.items()},
+        )
 
 
 def discard(folder: Path, *, tasks: Collection[str], torn: bool = False) -> None:
@@ -161,8 +172,9 @@ def discard(folder: Path, *, tasks: Collection[str], torn: bool = False) -> None
     for path in _checkpoints_in(folder):
         with suppress(OSError):
             try:
-                finished = set(read_about(path)["tasks"]) <= set(tasks)
-            except (BlobError, LookupError, TypeError):
+                with _opened(path) as (about, _):
+                    finished = set(about.tasks) <= set(tasks)
+            except BlobError:
                 finished = True
             if finished:
                 path.unlink()
@@ -172,64 +184,46 @@ def discard(folder: Path, *, tasks: Collection[str], torn: bool = False) -> None
         folder.rmdir()
 
 
-def write_checkpoint(path: Path, *, about: Mapping[str, Any], state: State) -> None:
+def write_checkpoint(path: Path, *, about: About, state: State) -> None:
     """Write the file whole or not at all; one that a power cut tears does not verify, and the older one is taken.
 
     Raises OSError; TypeError or ValueError for a state that no blob holds.
     """
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Array] = {}
 
-    def place_of(value: object) -> object:
-        if isinstance(value, Mapping):
+    def place_of(value: Any) -> object:
+        if hasattr(value, "items"):
             return dict(value)
-        if not isinstance(value, np.ndarray):
-            raise TypeError(f"a checkpoint cannot hold a {type(value).__name__}")
         arrays[name := str(len(arrays))] = value
         return {_ARRAY: name}
 
     text = json.dumps(state, default=place_of)
     # Not deflated: weights hardly shrink, and a checkpoint must not hold up the rounds.
-    parts = pack_parts(arrays, about={"version": VERSION, "about": dict(about), "state": text}, compress=False)
+    parts = pack(arrays, about=vars(about), detail=text, compress=False)
     with replacement(path) as file:
         file.writelines(parts)
 
 
-def read_checkpoint(path: Path) -> tuple[Mapping[str, Any], State]:
+def read_checkpoint(path: Path) -> tuple[About, State]:
     """Return what a file is a checkpoint of, and the state. Raises BlobError for other files, OSError."""
-    blob = unpack(_mapped(path))
-    about = _checked(blob.about)
 
     def rebuilt(part: dict[str, Any]) -> Any:
         return blob.array(str(part[_ARRAY])) if _ARRAY in part else part
 
+    with _opened(path) as (about, blob):
+        state: State = json.loads(blob.detail, object_hook=rebuilt)
+        return about, dict(state)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[About, Blob]]:
+    """Open a file; BlobError, also of the block, for one that nobody wrote."""
     try:
-        state = json.loads(about["state"], object_hook=rebuilt)
-    except (ValueError, RecursionError) as error:
-        raise BlobError(f"its state cannot be read ({error})") from error
-    if not fits(state, {}):
-        raise BlobError("its state is not a mapping")
-    return about["about"], state
-
-
-def read_about(path: Path) -> Mapping[str, Any]:
-    """Return what a file says it is a checkpoint of, its arrays unread. Raises as `read_checkpoint` does."""
-    about: Mapping[str, Any] = _checked(about_of(_mapped(path)))["about"]
-    return about
-
-
-def _mapped(path: Path) -> mmap:
-    """Map a file: one that claims terabytes takes no memory before its SHA-256 fails."""
-    with os.fdopen(open_plain(path), "rb") as file:
-        try:
-            return mmap(file.fileno(), 0, access=ACCESS_READ)
-        except ValueError as error:
-            raise BlobError("it is empty") from error
-
-
-def _checked(about: Mapping[str, Any]) -> Mapping[str, Any]:
-    if about.get("version") != VERSION or not fits(about, {"about": {}, "state": str}):
-        raise BlobError(f"it is not a checkpoint of version {VERSION}")
-    return about
+        with os.fdopen(open_plain(path), "rb") as file:
+            blob = Blob(file, most=os.fstat(file.fileno()).st_size)
+            yield _ABOUT.validate_json(blob.about), blob
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BlobError(f"it is not a checkpoint ({str(error).splitlines()[0]})") from error
 
 
 def _checkpoints_in(folder: Path) -> list[Path]:

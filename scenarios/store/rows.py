@@ -1,71 +1,58 @@
-"""Rows of a store: batches of tasks and records, as JSON that is checked before it is used."""
+"""Rows of a store: batches of tasks, and notes on the run. Each is JSON, checked against its type before it is used."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from itertools import repeat
 from typing import Any, Literal, NamedTuple
 
-from scenarios.files.plain_files import fits
-from scenarios.store.blobs import Arrays
+from pydantic import ConfigDict, TypeAdapter
+
+from scenarios.files.provenance import utc_now
+from scenarios.store.blobs import Array
 
 Status = Literal["done", "failed", "part"]
 
-REPORT = "report"
-"""Record of the files that the last report wrote, below the folder, and a digest of all that it was `made_from`."""
-_BATCH = {
-    "ids": [str],
-    "numbers": [int],
-    "status": str,
-    "failures": {str: str},
-    "extras": (list, None),
-    "seconds": float,
-    "finished_at": str,
-}
-_RECORDS: Mapping[str, Any] = {
-    "store": dict.fromkeys(("scenario", "study"), str),
-    "scenario": {"yaml": str},
-    REPORT: {"made_from": str, "files": [str]},
-    "run": dict.fromkeys(("command", "started_at", "status"), str)
-    | dict.fromkeys(("finished_at", "failure"), (str, None))
-    | {"provenance": {}, "planned": ({str: int}, None)},
-}
-"""Shapes of records, by the first word of the key; see `scenarios.files.plain_files.fits`."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class NewBatch:
-    """Tasks to store together.
+class Batch:
+    """Tasks that are stored together.
 
     - `ids`, `numbers`: identity of each task, and its number within its sweep point (its trial);
     - `failures`: why a task failed, by its place in `ids`; the others are done, or `part`: more of them will follow;
-    - `seconds`: wall time of each task; `extras`: plain JSON of each task, None where there is none;
-    - `about`: plain JSON on all of them; `arrays`: see `scenarios.store.blobs.pack_parts`.
+    - `seconds`: wall time of each task; `extras`: plain JSON of each task, None where there is none.
     """
 
-    ids: Sequence[str]
-    numbers: Sequence[int]
+    ids: list[str]
+    numbers: list[int]
     seconds: float
     failures: Mapping[int, str] = field(default_factory=dict)
     status: Literal["done", "part"] = "done"
-    extras: Sequence[Any] | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)
-    arrays: Arrays = field(default_factory=dict)
+    extras: list[Any] | None = None
+    finished_at: str = field(default_factory=utc_now)
 
-    def as_about(self, now: str) -> dict[str, Any]:
-        """Return what the row of the batch is about."""
-        return {
-            **self.about,
-            "ids": list(self.ids),
-            "numbers": [int(one) for one in self.numbers],
-            "status": self.status,
-            # Names of files that are not text end up in errors.
-            "failures": {str(row): why.encode(errors="replace").decode() for row, why in self.failures.items()},
-            "extras": self.extras and list(self.extras),
-            "seconds": float(self.seconds),
-            "finished_at": now,
-        }
+    def tasks(self, number: int) -> list[StoredTask]:
+        """Return the tasks, of batch `number`. Raises ValueError for lists that do not belong together."""
+        count, extras = len(self.ids), [None] * len(self.ids) if self.extras is None else self.extras
+        if not count == len(self.numbers) == len(extras):
+            raise ValueError("a batch has not one number for each task")
+        reasons = list(map(self.failures.get, range(count))) if self.failures else [None] * count
+        statuses = [self.status if reason is None else "failed" for reason in reasons]
+        rest = repeat(self.seconds), repeat(self.finished_at), extras, repeat(number), range(count)
+        return list(map(StoredTask, self.ids, self.numbers, statuses, reasons, *rest))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewBatch(Batch):
+    """Tasks to store together: also `about`, plain JSON on all of them, and `arrays`."""
+
+    about: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the fields of `Batch`."""
+        return {one.name: getattr(self, one.name) for one in fields(Batch)}
 
 
 class StoredTask(NamedTuple):
@@ -118,19 +105,32 @@ class SavedScenario(NamedTuple):
     root: Any
 
 
-def tasks_of(about: Mapping[str, Any], *, batch: int) -> list[StoredTask]:
-    """Return the tasks of a row. Raises ValueError for a row that nobody wrote."""
-    records = about.get("records", {})
-    sound = fits(records, {}) and all(fits(one, _RECORDS.get(key.split("/")[0], {})) for key, one in records.items())
-    if sound and "ids" not in about:
-        return []
-    if not (sound and fits(about, _BATCH) and about["status"] in ("done", "part")):
-        raise ValueError("a row holds what phyloop does not write")
-    ids, failures = about["ids"], about["failures"]
-    reasons = [failures.get(str(row)) for row in range(len(ids))] if failures else [None] * len(ids)
-    statuses = [about["status"] if reason is None else "failed" for reason in reasons]
-    extras = [None] * len(ids) if about["extras"] is None else about["extras"]
-    if not len(ids) == len(about["numbers"]) == len(extras):
-        raise ValueError("a row has not one number for each task")
-    where = (repeat(about["seconds"]), repeat(about["finished_at"]), extras, repeat(batch), range(len(ids)))
-    return list(map(StoredTask, ids, about["numbers"], statuses, reasons, *where))
+class Identity(NamedTuple):
+    """What a folder holds results of: a scenario, and the command of its study."""
+
+    scenario: str
+    study: str
+
+
+class Report(NamedTuple):
+    """Files that the last report wrote, below the folder, and a digest of all that it was made from."""
+
+    made_from: str
+    files: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row: a batch, or notes, each of which replaces the one of the same name (runs: and number) before it."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    batch: Batch | None = None
+    identity: Identity | None = None
+    scenario: SavedScenario | None = None
+    runs: Mapping[int, RunRecord] = field(default_factory=dict)
+    report: Report | None = None
+    options: Any = None
+
+
+ROW = TypeAdapter(Row)

@@ -15,8 +15,8 @@ from typing import Any, Literal, cast
 
 from scenarios.files.heartbeat import read_heartbeat
 from scenarios.files.log import LOG, OLDER
-from scenarios.files.plain_files import DATABASE, JOURNAL, holder
-from scenarios.store.database import telling_damage
+from scenarios.files.plain_files import RESULTS, holder
+from scenarios.store.results_file import telling_damage
 from scenarios.store.rows import Planned
 from scenarios.store.store import Store
 
@@ -103,7 +103,7 @@ def _status(store: Store, *, now: datetime) -> Status:
     return Status(
         folder=str(folder),
         scenario=store.scenario_name,
-        unit="points" if store.identity["study"] in ("link", "audit") else "tasks",
+        unit="points" if store.identity.study in ("link", "audit") else "tasks",
         state=state,
         held_by=pid,
         host=None if live is None else live["host"],
@@ -176,6 +176,6 @@ def _sizes(folder: Path) -> dict[str, int]:
             if file.is_file() and not file.is_symlink():
                 size, name = file.stat().st_size, file.relative_to(folder).as_posix()
                 sizes["all"] += size
-                sizes["store"] += size * (name in (DATABASE, JOURNAL))
+                sizes["store"] += size * (name == RESULTS)
                 sizes["log"] += size * (name in (LOG, OLDER))
     return dict(sizes)

@@ -1,16 +1,15 @@
-"""A run folder: finished tasks of any study in one SQLite database, each kept whole or not at all.
+"""A run folder: finished tasks of any study in one file, each kept whole or not at all.
 
 One process writes, holding `run.lock`; any number read meanwhile, each what was stored when it opened the folder. Rows
-are only ever added: a task that is stored again stands for what was stored of it before, and so does a record.
+are only ever added: a task that is stored again stands for what was stored of it before, and so does a note.
 """
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
@@ -18,19 +17,18 @@ from numpy.typing import NDArray
 
 from fl.results import PrivacyAccount, TrialResult
 from scenarios.files.log import logger
-from scenarios.files.plain_files import DATABASE, LOCK, take_lock
+from scenarios.files.plain_files import LOCK, RESULTS, take_lock
 from scenarios.files.provenance import Provenance, utc_now
 from scenarios.files.replacement import writing
 from scenarios.schema.errors import ScenarioError
-from scenarios.store import database as file
-from scenarios.store.blobs import Blob, pack_parts, unpack
-from scenarios.store.database import DamagedStoreError, damaged, is_damage, telling_damage
-from scenarios.store.rows import NewBatch, Planned, RunRecord, SavedScenario, Status, StoredTask, tasks_of
-from scenarios.store.trials import SeriesTable, accounts_of, alike, arrays_of, table_of
+from scenarios.store import results_file
+from scenarios.store.blobs import Blob, Part, pack
+from scenarios.store.results_file import DamagedStoreError, ResultsFile, telling_damage, unwritable
+from scenarios.store.rows import Identity, NewBatch, Planned, Report, Row, RunRecord, SavedScenario, Status, StoredTask
+from scenarios.store.trials import SeriesTable, accounts_of, grouped, table_of
 
 Series = dict[str, NDArray[Any]]
 Found = TypeVar("Found")
-_RUN = "run/"
 
 
 class Store:
@@ -39,35 +37,36 @@ class Store:
     study = "run"
     """The command whose tasks are kept; a folder holds those of one."""
 
-    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None = None) -> None:
-        self.folder, self.path = folder, folder / DATABASE
-        self._connection, self._lock = connection, lock
+    def __init__(self, folder: Path, lock: IO[str] | None = None) -> None:
+        self.folder, self.path, self._lock = folder, folder / RESULTS, lock
         self.history: list[StoredTask] = []
         """All that was ever stored of any task, oldest first: its parts, and failures that were computed again."""
         self.tasks: dict[str, StoredTask] = {}
         """All stored tasks, of whatever plan, by identity, in the order in which they were first stored."""
-        self._records: dict[str, Any] = {}
-        self._rows = 0
-        self._last: tuple[int, Blob] | None = None
+        self._blobs: list[tuple[Blob, int]] = []
+        self._runs: dict[int, RunRecord] = {}
+        self._notes: dict[str, Any] = {}
+        self.table = lru_cache(maxsize=2)(self._table)
+        """Return the arrays of a table of batch `StoredTask.batch` by name, one row per task."""
+        self._file = ResultsFile(self.path, write=lock is not None)
         try:
+            self._take(self._file.rows())
             with telling_damage(self.path):
-                for about in file.read_abouts(connection):
-                    self._take(about)
-                if "store" not in self._records:
-                    raise ValueError("the name of its scenario is missing")
+                self.identity: Identity = self._notes["identity"]
+                """The scenario and the study whose results these are."""
         except BaseException:
-            connection.close()
+            self._file.close()
             raise
 
     @classmethod
     def open(cls, folder: Path, *, scenario_name: str) -> Self:
-        """Open `folder` for writing, alone; makes folder and database where missing.
+        """Open `folder` for writing, alone; makes folder and file where missing.
 
         A damaged store is repaired first, and the log gets a warning. Runs that never ended are noted as killed.
         ScenarioError, before anything changes, for a file, a folder of another scenario, study or version, one that
         cannot be written, and one that another process is writing to.
         """
-        path, identity = folder / DATABASE, {"scenario": scenario_name, "study": cls.study}
+        path, identity = folder / RESULTS, Identity(scenario=scenario_name, study=cls.study)
         if path.exists():
             with suppress(DamagedStoreError), cls.open_existing(folder) as found:
                 _refuse_other(folder, found.identity, identity)
@@ -75,47 +74,48 @@ class Store:
             with writing(folder, "results"):
                 lock = undo.enter_context(take_lock(folder / LOCK))
             try:
+                first = pack({}, about={"identity": identity})
                 if not path.exists():
-                    file.create(path, identity)
+                    results_file.write_anew(path, first)
                 try:
                     store = cls._verified(folder, lock)
                 except DamagedStoreError as error:
-                    aside = file.repair(path, identity)
+                    aside = results_file.repair(path, first)
                     store = cls._verified(folder, lock)
                     kept = f"{len(store.tasks)} tasks that verify are kept, the rest is computed again"
                     says = "%s %s; %s, and the damaged file is kept as %s"
                     logger("store").warning(says, path, error.problem, kept, aside.name)
-            except (OSError, sqlite3.Error) as error:
-                raise file.unwritable(path, error) from error
+            except OSError as error:
+                raise unwritable(path, error) from error
             undo.callback(store.close)
             # We hold the lock: a run that is still called running was killed.
-            runs = {key: run for key, run in store._records.items() if key.startswith(_RUN)}
-            if killed := {k: {**run, "status": "killed"} for k, run in runs.items() if run["status"] == "running"}:
-                store.add(records=killed)
+            for number, run in enumerate(store.read_runs(), 1):
+                if run.status == "running":
+                    store.note_run(number, status="killed")
             undo.pop_all()
             return store
 
     @classmethod
     def open_existing(cls, folder: Path) -> Self:
         """Open a run folder to read it, also while a run is writing to it; ScenarioError if there is none."""
-        path = folder / DATABASE
-        if not path.is_file():
-            raise _no_results(folder)
-        return cls(folder, file.open_checked(path, write=False))
+        if not (folder / RESULTS).is_file():
+            problem = f"holds no results ({RESULTS} is missing)"
+            raise ScenarioError(file=folder, problem=problem, remedy="name the folder of a run")
+        return cls(folder)
 
     @classmethod
     def _verified(cls, folder: Path, lock: IO[str]) -> Self:
-        store = cls(folder, file.open_checked(folder / DATABASE, write=True), lock)
+        store = cls(folder, lock)
         try:
             store.verify()
         except BaseException:
-            store._connection.close()
+            store._file.close()
             raise
         return store
 
     def close(self) -> None:
-        """Close the database and let go of the lock; closing twice is fine."""
-        self._connection.close()
+        """Close the file and let go of the lock; closing twice is fine."""
+        self._file.close()
         if self._lock is not None:
             self._lock.close()
 
@@ -147,22 +147,17 @@ class Store:
         return found
 
     def blob(self, batch: int) -> Blob:
-        """Return the arrays of a batch (`StoredTask.batch`). DamagedStoreError if they are not those written."""
-        if self._last is None or self._last[0] != batch:
-            with telling_damage(self.path):
-                self._last = batch, unpack(*file.read_bytes(self._connection, batch))
-        return self._last[1]
+        """Return what is stored of a batch (`StoredTask.batch`)."""
+        return self._blobs[batch][0]
 
     def read_metrics(self, task_ids: Iterable[str]) -> dict[str, dict[str, float]]:
         """Metrics by name of those of `task_ids` that are stored; a value not measured is NaN."""
 
-        def metrics_of(blob: Blob, rows: int) -> dict[str, list[float]]:
-            return {name: values.tolist() for name, values in table_of(blob, "metrics", rows=rows).items()}
+        def lists(batch: int) -> dict[str, list[float]]:
+            return {name: values.tolist() for name, values in self.table(batch, "metrics").items()}
 
-        return {
-            task_id: {name: values[row] for name, values in metrics.items()}
-            for task_id, metrics, row in self._located(task_ids, metrics_of)
-        }
+        found = self._located(task_ids, lists)
+        return {one: {name: values[row] for name, values in metrics.items()} for one, metrics, row in found}
 
     def read_series(self, task_ids: Iterable[str], table: SeriesTable) -> dict[str, Series]:
         """Arrays by name of those of `task_ids` that are stored.
@@ -171,69 +166,68 @@ class Store:
         `[num_devices, n]`, pictures `[num_pictures, height, width, channels]`, read-only. DamagedStoreError if an
         array is not as it was written.
         """
-        return {
-            task_id: {name: rows[row] for name, rows in arrays.items()}
-            for task_id, arrays, row in self._located(task_ids, lambda blob, rows: table_of(blob, table, rows=rows))
-        }
+        found = self._located(task_ids, lambda batch: self.table(batch, table))
+        return {one: {name: rows[row] for name, rows in arrays.items()} for one, arrays, row in found}
 
     def read_accounts(self, task_ids: Iterable[str]) -> dict[str, PrivacyAccount]:
         """Privacy accounts of those of `task_ids` that are stored, done or failed, and have one."""
-        accounts = self._located(task_ids, accounts_of)
-        return {task_id: found for task_id, of_batch, row in accounts if (found := of_batch[row]) is not None}
+        with telling_damage(self.path):
+            accounts = self._located(task_ids, lambda batch: accounts_of(*self._blobs[batch]))
+            return {task_id: found for task_id, of_batch, row in accounts if (found := of_batch[row]) is not None}
 
     def read_totals(self, task_ids: Iterable[str], table: SeriesTable) -> dict[str, int]:
         """Sum of each count of a table over all rounds and devices of those of `task_ids` that are done."""
-        done = [task_id for task_id, status in self.statuses(task_ids).items() if status == "done"]
+        rows: dict[int, list[int]] = {}
+        for task in self.read_tasks(task_ids).values():
+            if task.status == "done":
+                rows.setdefault(task.batch, []).append(task.row)
         totals: dict[str, int] = {}
-        for arrays in self.read_series(done, table).values():
-            for name, array in arrays.items():
+        for batch, some in rows.items():
+            for name, array in self.table(batch, table).items():
                 if array.dtype.kind == "i":
-                    totals[name] = totals.get(name, 0) + int(array.sum())
+                    totals[name] = totals.get(name, 0) + int(array[some].sum())
         return totals
 
-    def _located(self, task_ids: Iterable[str], read: Callable[[Blob, int], Found]) -> Iterator[tuple[str, Found, int]]:
-        """Yield each stored task with `read(blob, number of tasks)` of its batch, and its row there."""
+    def _located(self, task_ids: Iterable[str], read: Callable[[int], Found]) -> Iterator[tuple[str, Found, int]]:
+        """Yield each stored task with `read` of its batch, and its row there."""
         tasks = self.read_tasks(task_ids)
-        found: dict[int, Found] = {}
-        for batch in dict.fromkeys(task.batch for task in tasks.values()):
-            blob = self.blob(batch)
-            with telling_damage(self.path):
-                found[batch] = read(blob, len(blob.about["ids"]))
+        found = {batch: read(batch) for batch in dict.fromkeys(task.batch for task in tasks.values())}
         for task_id, task in tasks.items():
             yield task_id, found[task.batch], task.row
+
+    def _table(self, batch: int, table: str) -> Series:
+        blob, rows = self._blobs[batch]
+        with telling_damage(self.path):
+            return table_of(blob, table, rows=rows)
 
     def verify(self) -> None:
         """Read everything; DamagedStoreError unless all of it is as it was written."""
         with telling_damage(self.path):
-            # SQLite finds its pages in order: writing to broken ones breaks more.
-            row = self._connection.execute("PRAGMA quick_check(1)").fetchone()
-            if row != ("ok",):
-                raise ValueError(str(row and row[0]))
-            for number in range(1, self._rows + 1):
-                unpack(*file.read_bytes(self._connection, number))
+            for blob, _ in self._blobs:
+                blob.verify()
 
-    # --- records ----------------------------------------------------------------------------------
-
-    @property
-    def identity(self) -> Mapping[str, str]:
-        """The `scenario` and the `study` whose results these are."""
-        identity: Mapping[str, str] = self._records["store"]
-        return identity
+    # --- notes ------------------------------------------------------------------------------------
 
     @property
     def scenario_name(self) -> str:
         """Name of the scenario whose results these are."""
-        return self.identity["scenario"]
+        return self.identity.scenario
 
-    def record(self, key: str) -> Any:
-        """Return the plain JSON kept under `key`, None if there is none."""
-        return self._records.get(key)
+    @property
+    def report(self) -> Report | None:
+        """The last report."""
+        return self._notes.get("report")
+
+    @property
+    def options(self) -> Any:
+        """Plain JSON that the study kept, None if it kept none."""
+        return self._notes.get("options")
 
     def record_run(self, provenance: Provenance, planned: Planned | None = None) -> int:
         """Note that an invocation begins, and its plan; returns its number for `finish_run`."""
-        number, about = len(self.read_runs()) + 1, asdict(provenance)
+        number, about = len(self._runs) + 1, asdict(provenance)
         run = RunRecord(command=about["command"], provenance=about, started_at=about["date_utc"], planned=planned)
-        self.add(records={f"{_RUN}{number:06d}": asdict(run)})
+        self.add(runs={number: asdict(run)})
         return number
 
     def finish_run(self, run: int, *, status: str = "done", failure: str | None = None) -> None:
@@ -241,27 +235,24 @@ class Store:
         self.note_run(run, finished_at=utc_now(), status=status, failure=failure)
 
     def note_run(self, run: int, **changes: Any) -> None:
-        """Change the record of invocation `run`; a plan is given as plain values."""
-        key = f"{_RUN}{run:06d}"
-        self.add(records={key: {**self._records[key], **changes}})
+        """Change the record of invocation `run`."""
+        self.add(runs={run: asdict(replace(self._runs[run], **changes))})
 
     def read_runs(self) -> tuple[RunRecord, ...]:
         """All invocations that wrote here, oldest first."""
-        with telling_damage(self.path):
-            runs = [self._records[key] for key in sorted(self._records) if key.startswith(_RUN)]
-            return tuple(RunRecord(**{**run, "planned": run["planned"] and Planned(**run["planned"])}) for run in runs)
+        return tuple(self._runs.values())
 
     def save_scenario(self, *, yaml: str, root: Mapping[str, Any]) -> None:
         """Keep the latest resolved scenario, as text and as plain values."""
-        self.add(records={"scenario": {"yaml": yaml, "root": root}})
+        self.add(scenario=SavedScenario(yaml=yaml, root=root))
 
     def read_scenario(self) -> SavedScenario:
         """The scenario saved last; ScenarioError if a run was killed before it saved any."""
-        if "scenario" not in self._records:
+        scenario: SavedScenario | None = self._notes.get("scenario")
+        if scenario is None:
             problem, remedy = "holds no scenario yet", "run the scenario into it first"
             raise ScenarioError(file=self.folder, problem=problem, remedy=remedy)
-        with telling_damage(self.path):
-            return SavedScenario(**self._records["scenario"])
+        return scenario
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -273,7 +264,7 @@ class Store:
         seconds: float,
         replace_failed: bool = False,
     ) -> None:
-        """Store trials of one sweep point in one transaction: all of them, or after an error none.
+        """Store trials of one sweep point in one commit: all of them, or after an error none.
 
         `physics` is everything that determined the numbers; `seconds` is the wall time of the whole batch. With
         `replace_failed` a task that is stored as failed becomes one of `failed_before`. ValueError if a task is
@@ -283,65 +274,56 @@ class Store:
         if kept := [one for one, status in known.items() if not (replace_failed and status == "failed")]:
             raise ValueError(f"task {min(kept)} is already stored; a finished task is never overwritten")
         ids = {id(result): task_id for task_id, result in results.items()}
-        batches = []
-        for group in alike(results.values()):
-            texts, arrays = arrays_of(group)
-            batch = NewBatch(
+        batches = [
+            NewBatch(
                 ids=[ids[id(one)] for one in group],
                 numbers=[one.trial for one in group],
-                failures={row: one.failure for row, one in enumerate(group) if one.failure is not None},
+                # Names of files that are not text end up in errors.
+                failures={
+                    row: one.failure.encode(errors="replace").decode()
+                    for row, one in enumerate(group)
+                    if one.failure is not None
+                },
                 seconds=seconds / len(results),
-                about={"accounts": texts, "physics": dict(physics)},
+                about={"accounts": accounts, "physics": physics},
                 arrays=arrays,
             )
-            batches.append(batch)
+            for group, accounts, arrays in grouped(results.values())
+        ]
         self.add(batches)
 
-    def add(self, batches: Sequence[NewBatch] = (), *, records: Mapping[str, Any] | None = None) -> None:
-        """Store batches and records in one transaction: all of them, or after an error none.
+    def add(self, batches: Sequence[NewBatch] = (), **notes: Any) -> None:
+        """Store batches, and notes by the names of `scenarios.store.rows.Row`, in one commit: all of them, or none.
 
-        ScenarioError if the disk refuses; ValueError for what no batch can hold.
+        ScenarioError if the disk refuses, or the store is open to read; ValueError for what no batch can hold.
         """
-        now = utc_now()
-        rows = [(one.as_about(now), one.arrays) for one in batches] + ([({"records": records}, {})] if records else [])
-        database = self._connection
+        parts: list[Part] = []
+        for batch in batches:
+            parts += pack(batch.arrays, about={"batch": batch.plain()}, detail=batch.about)
+        if notes:
+            parts += pack({}, about=notes)
+        start = self._file.end
         try:
-            database.execute("BEGIN IMMEDIATE")
-            for number, (about, arrays) in enumerate(rows, self._rows + 1):
-                file.put(database, number, *pack_parts(arrays, about=about))
-            database.execute("COMMIT")
-        except BaseException as error:
-            if database.in_transaction:
-                database.execute("ROLLBACK")
-            if is_damage(error):
-                raise damaged(self.path, error) from error
-            if isinstance(error, sqlite3.OperationalError | sqlite3.DataError):
-                raise file.unwritable(self.path, error) from error
-            raise
-        for about, _ in rows:
-            self._take(json.loads(json.dumps(about)))
+            self._file.append(parts)
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+        self._take(self._file.rows(start))
 
-    def _take(self, about: Mapping[str, Any]) -> None:
-        """Take in what a row is about. Raises ValueError for one that nobody wrote."""
-        self._rows += 1
-        tasks = tasks_of(about, batch=self._rows)
-        self.history += tasks
-        self.tasks.update((task.task_id, task) for task in tasks)
-        self._records.update(about.get("records", {}))
+    def _take(self, rows: Iterable[tuple[Blob, Row]]) -> None:
+        """Take in rows. DamagedStoreError for tasks that nobody wrote."""
+        for blob, row in rows:
+            with telling_damage(self.path):
+                tasks = [] if row.batch is None else row.batch.tasks(len(self._blobs))
+            self._blobs.append((blob, len(tasks)))
+            self.history += tasks
+            self.tasks.update((task.task_id, task) for task in tasks)
+            self._runs.update(row.runs)
+            self._notes.update((name, note) for name, note in vars(row).items() if note is not None)
 
 
-def _refuse_other(folder: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+def _refuse_other(folder: Path, found: Identity, wanted: Identity) -> None:
     """Raise ScenarioError for the folder of another scenario or study."""
-    for key, kind in (("study", "phyloop "), ("scenario", "scenario ")):
-        if found[key] != wanted[key]:
-            raise ScenarioError(
-                file=folder,
-                problem=f"holds results of {kind}{found[key]}, not of {kind}{wanted[key]}",
-                remedy="choose another folder with --out",
-            )
-
-
-def _no_results(folder: Path) -> ScenarioError:
-    return ScenarioError(
-        file=folder, problem=f"holds no results ({DATABASE} is missing)", remedy="name the folder of a run"
-    )
+    for kind, there, here in (("phyloop ", found.study, wanted.study), ("scenario ", found.scenario, wanted.scenario)):
+        if there != here:
+            problem = f"holds results of {kind}{there}, not of {kind}{here}"
+            raise ScenarioError(file=folder, problem=problem, remedy="choose another folder with --out")

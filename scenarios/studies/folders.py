@@ -35,7 +35,7 @@ _STUDIES = {
 def study_in(folder: Path) -> Study:
     """Return the study that a run folder holds. ScenarioError if it holds none."""
     with Store.open_existing(folder) as store:
-        kind = store.identity["study"]
+        kind = store.identity.study
         if kind not in _STUDIES:
             problem = f"holds a study of an unknown kind ({kind})"
             raise ScenarioError(file=folder, problem=problem, remedy="upgrade phyloop")

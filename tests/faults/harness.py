@@ -20,7 +20,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from scenarios.files.plain_files import DATABASE
+from scenarios.files.plain_files import RESULTS
 from scenarios.store.store import Store
 
 PATIENCE_S = 300
@@ -148,7 +148,7 @@ def wait_for(what: Callable[[], bool], *, of: Running) -> bool:
 
 def stored(run: Path) -> dict[str, tuple[Any, ...]]:
     """Every stored task with all that its row says: one that was computed again has another time."""
-    if not (run / DATABASE).exists():
+    if not (run / RESULTS).exists():
         return {}
     with Store.open_existing(run) as store:
         tasks = dict(store.tasks)

@@ -12,10 +12,10 @@ import typer
 from scenarios.cli.app import named
 from scenarios.files.heartbeat import PROGRESS, read_heartbeat
 from scenarios.files.log import LOG, logged, logger
-from scenarios.files.plain_files import DATABASE, LOCK, RESOLVED, holder, open_plain, refuse_replaced, take_lock
+from scenarios.files.plain_files import LOCK, RESOLVED, RESULTS, holder, open_plain, refuse_replaced, take_lock
 from scenarios.schema.errors import ScenarioError
 
-IN_PLACE = (DATABASE, f"{DATABASE}-journal", LOCK)
+IN_PLACE = (RESULTS, LOCK)
 
 
 def replace(path: Path, *, kind: str, leading_to: Path) -> None:

@@ -4,33 +4,44 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 import zlib
 from typing import Any
 
-
-def forged(header: Any, *, parts: bytes = b"", length: int | None = None) -> bytes:
-    """The blob with this header (JSON, or bytes to deflate as they are) and these parts."""
-    if isinstance(header, dict):
-        header = {"sha256": hashlib.sha256(parts).hexdigest(), **header}
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    deflated = zlib.compress(text)
-    size = len(deflated) if length is None else length
-    rest = size.to_bytes(4, "little") + deflated
-    return b"phyblob3" + hashlib.sha256((rest + parts)[: 4 + size]).digest() + rest + parts
+LENGTHS = struct.Struct("<IIQ")
 
 
-def forged_array(*entry: object, parts: bytes = b"", **about: object) -> bytes:
+def forged(about: Any, index: Any = (None, ()), *, parts: bytes = b"", lengths: tuple[int, ...] | None = None) -> bytes:
+    """The blob with these two (JSON, or bytes to deflate as they are) and these parts."""
+    texts = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in (about, index)]
+    deflated = [zlib.compress(text) for text in texts]
+    rest = LENGTHS.pack(*(lengths or (*map(len, deflated), len(parts)))) + b"".join(deflated)
+    return b"phyblob4" + hashlib.sha256(rest).digest() + rest + parts
+
+
+def forged_array(*entry: object, parts: bytes = b"", about: object = None, detail: object = None) -> bytes:
     """The blob of one array that has this entry: name, dtype, dtype written, shape, rows, bytes."""
-    return forged({"about": about, "arrays": [list(entry)]}, parts=parts)
+    return forged(about, (detail, [[*entry, digest(parts)]]), parts=parts)
+
+
+def digest(part: bytes) -> str:
+    return hashlib.sha256(part).hexdigest()[:16]
 
 
 def resealed(content: bytes) -> bytes:
-    """The same bytes with the SHA-256 that their header and their parts have, if there is a header."""
-    end = 44 + int.from_bytes(content[40:44], "little")
+    """The same bytes with the SHA-256 that their front and their parts have, as far as there are any."""
+    rest = content[40:]
     try:
-        header = json.loads(zlib.decompress(content[44:end]))
-        deflated = zlib.compress(json.dumps(header | {"sha256": hashlib.sha256(content[end:]).hexdigest()}).encode())
-    except (zlib.error, ValueError, RecursionError, TypeError):
-        return content[:8] + hashlib.sha256(content[40:end]).digest() + content[40:]
-    rest = len(deflated).to_bytes(4, "little") + deflated
-    return content[:8] + hashlib.sha256(rest).digest() + rest + content[end:]
+        about, index, _ = LENGTHS.unpack(rest[:16])
+        end = 16 + about + index
+        detail, entries = json.loads(zlib.decompress(rest[16 + about : end]))
+        place = end
+        for entry in entries:
+            entry[6] = digest(rest[place : place + entry[5]])
+            place += entry[5]
+        deflated = zlib.compress(json.dumps([detail, entries]).encode())
+        lengths = LENGTHS.pack(about, len(deflated), len(rest) - end)
+        rest, end = lengths + rest[16 : 16 + about] + deflated + rest[end:], 16 + about + len(deflated)
+    except (zlib.error, ValueError, RecursionError, TypeError, LookupError, struct.error):
+        end = len(rest)
+    return content[:8] + hashlib.sha256(rest[:end]).digest() + rest

@@ -2,70 +2,51 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+import json
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from scenarios.files.plain_files import DATABASE
-from scenarios.store.blobs import pack, unpack
-from scenarios.store.database import PART_BITS, put, read_bytes
+from scenarios.files.plain_files import RESULTS
+from scenarios.store.blobs import Blob, Part, pack
+from scenarios.store.results_file import ResultsFile, write_anew
 
 
-@contextmanager
-def opened(folder: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(folder / DATABASE, isolation_level=None)) as database:
-        yield database
+def packed_again(blob: Blob) -> list[Part]:
+    return pack({name: blob.array(name) for name in blob.names}, about=json.loads(blob.about), detail=blob.detail)
 
 
-def execute(folder: Path, statement: str, *values: object) -> None:
-    """Run one statement on the database of a folder."""
-    with opened(folder) as database:
-        database.execute(statement, values)
-
-
-def replace_batches(folder: Path, make: Callable[[Any], bytes]) -> None:
-    """Put the blob that `make` makes of the blob of each batch in its place."""
-    with opened(folder) as database:
-        for (number,) in database.execute("SELECT id FROM fronts WHERE id > 1").fetchall():
-            blob = unpack(*read_bytes(database, number))
-            if "ids" not in blob.about:
-                continue
-            data = make(blob)
-            end = 44 + int.from_bytes(data[40:44], "little")
-            database.execute("UPDATE fronts SET data = ? WHERE id = ?", (data[:end], number))
-            database.execute("DELETE FROM parts WHERE id >> ? = ?", (PART_BITS, number))
-            database.execute("INSERT INTO parts VALUES (?, ?)", (number << PART_BITS, data[end:]))
+def replace_batches(folder: Path, make: Callable[[Blob], Iterable[Part]]) -> None:
+    """Put what `make` makes of the blob of each batch in its place."""
+    with closing(ResultsFile(folder / RESULTS)) as file:
+        rows = [make(blob) if row.batch is not None else packed_again(blob) for blob, row in file.rows()]
+    write_anew(folder / RESULTS, chain(*rows))
 
 
 def change_heads(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change what all batches are about, each with the SHA-256 of what it has become."""
 
-    def changed(blob: Any) -> bytes:
-        about = dict(blob.about)
-        change(about)
-        return pack({name: blob.array(name) for name in blob.names}, about=about)
+    def changed(blob: Blob) -> list[Part]:
+        about = json.loads(blob.about)
+        change(about["batch"])
+        return pack({name: blob.array(name) for name in blob.names}, about=about, detail=blob.detail)
 
     replace_batches(folder, changed)
 
 
-def change_record(folder: Path, key: str, value: object) -> None:
-    """Add a record in the place of an earlier one."""
-    with opened(folder) as database:
-        (last,) = database.execute("SELECT max(id) FROM fronts").fetchone()
-        put(database, last + 1, pack({}, about={"records": {key: value}}))
-
-
-def change_row(folder: Path, number: int, about: Any) -> None:
-    """Change what a row is about, with the SHA-256 that it then needs; row 0 is the seal, row 1 the identity."""
-    execute(folder, "UPDATE fronts SET data = ? WHERE id = ?", pack({}, about=about), number)
+def change_row(folder: Path, about: object) -> None:
+    """Add a row that is about this, with its SHA-256."""
+    with closing(ResultsFile(folder / RESULTS)) as file:
+        rows = [packed_again(blob) for blob, _ in file.rows()]
+    write_anew(folder / RESULTS, chain(*rows, pack({}, about=about)))
 
 
 def flip_arrays(folder: Path, *, place: int = -1) -> None:
-    """Flip the lowest bit of one byte of the arrays of the first batch."""
-    with opened(folder) as database:
-        number, data = database.execute("SELECT id, data FROM parts ORDER BY id LIMIT 1").fetchone()
-        spoilt = bytearray(data)
-        spoilt[place] ^= 1
-        database.execute("UPDATE parts SET data = ? WHERE id = ?", (bytes(spoilt), number))
+    """Flip the lowest bit of one byte of the first batch, by default the last byte of its arrays."""
+    with closing(ResultsFile(folder / RESULTS)) as file:
+        end = next(blob.end for blob, row in file.rows() if row.batch is not None)
+    spoilt = bytearray((folder / RESULTS).read_bytes())
+    spoilt[end + place] ^= 1
+    (folder / RESULTS).write_bytes(spoilt)

@@ -15,7 +15,6 @@ from fl.audit.game import Audited
 from fl.tasks.base import LearningError
 from privacy.errors import PrivacyError
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
-from scenarios.files.plain_files import DATABASE
 from scenarios.files.replacement import writing
 from scenarios.plan.identity import identity_of, physics
 from scenarios.plan.plan import expand
@@ -24,16 +23,13 @@ from scenarios.report.figures.style import write_picture
 from scenarios.report.tables.table import csv_row, say
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
-from scenarios.store.database import telling_damage
+from scenarios.store.results_file import telling_damage
 from scenarios.store.rows import NewBatch
 from scenarios.store.store import Store
 from scenarios.studies.audit.figure import FIGURE, draw_audit
 from scenarios.studies.audit.plan import AuditOptions, auditable, delta_of
 from scenarios.studies.audit.results import CSV, Audits, print_audits
 from scenarios.studies.folders import stored_scenario
-
-OPTIONS = "options"
-"""Record of the options in the store."""
 
 _AUDITED = TypeAdapter(Audited)
 _OPTIONS = TypeAdapter(AuditOptions)
@@ -63,8 +59,8 @@ class AuditStudy(Study):
     def reload(cls, store: Store) -> Self:
         """Return the study of a run folder. ScenarioError if it holds no scenario, or options that no audit has."""
         loaded = stored_scenario(store)
-        with telling_damage(store.folder / DATABASE):
-            options = _OPTIONS.validate_python(store.record(OPTIONS))
+        with telling_damage(store.path):
+            options = _OPTIONS.validate_python(store.options)
         return cls(loaded, expand(loaded), options=options)
 
     def document(self) -> tuple[str, Mapping[str, Any]]:
@@ -72,7 +68,7 @@ class AuditStudy(Study):
         return as_yaml(root), root
 
     def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[Point], int]:
-        store.add(records={OPTIONS: asdict(self.options)})
+        store.add(options=asdict(self.options))
         points = [point for point, one in zip(self.points, self.ids, strict=True) if one not in done]
         return points, len(points) * self.options.games
 
@@ -178,6 +174,6 @@ class AuditStudy(Study):
             if task is not None and task.status == "failed":
                 self._audits.failed.append((point, task.failure or ""))
             elif task is not None:
-                with telling_damage(store.folder / DATABASE):
+                with telling_damage(store.path):
                     self._audits.done.append((point, _AUDITED.validate_python(task.extra)))
         return self._audits

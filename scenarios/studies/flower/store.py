@@ -73,7 +73,7 @@ class FlowerStore(Store):
     def keep(self, measured: RoundOfClients) -> None:
         """Store a transmission; the run may end after each."""
         columns = {
-            f"link/{name}": [one.astype(np.int64 if one.dtype.kind in "iub" else np.float64)]
+            f"link/{name}": one.astype(np.int64 if one.dtype.kind in "iub" else np.float64)[None]
             for name, one in measured.columns.items()
         }
         batch = NewBatch(

@@ -10,8 +10,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from phy.measure.monte_carlo import RateEstimate, Stop, estimate_rates
-from scenarios.files.plain_files import DATABASE
-from scenarios.store.database import telling_damage
+from scenarios.store.results_file import telling_damage
 from scenarios.store.rows import NewBatch
 from scenarios.store.store import Store
 from scenarios.studies.link.measure import Measured
@@ -87,8 +86,8 @@ def read_point(store: Store, curve: Curve, point: LinkPoint) -> PointResult:
     if task is None:
         return PointResult(curve=curve, point=point, measured=Measured.nothing(curve.num_devices))
     blob = store.blob(task.batch)
-    with telling_damage(store.folder / DATABASE):
-        measured = _MEASURED.validate_python(blob.about["measured"])
+    with telling_damage(store.path):
+        measured = _MEASURED.validate_python(blob.detail["measured"])
         return PointResult(curve=curve, point=point, measured=measured, stop=_STOP.validate_python(task.extra))
 
 

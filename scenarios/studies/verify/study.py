@@ -14,13 +14,12 @@ from pydantic import TypeAdapter
 from phy.measure.monte_carlo import ClusteredCounts
 from scenarios.engine.cluster.compatibility import versions
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
-from scenarios.files.plain_files import DATABASE
 from scenarios.files.provenance import find_cpu_model
 from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.identity import identity_of
 from scenarios.report.tables.table import csv_row, say
 from scenarios.schema.loader import as_yaml
-from scenarios.store.database import telling_damage
+from scenarios.store.results_file import telling_damage
 from scenarios.store.rows import NewBatch
 from scenarios.store.store import Store
 from scenarios.studies.link.measure import Measured, PointRadio
@@ -81,7 +80,7 @@ class VerifyStudy(Study):
     @classmethod
     def reload(cls, store: Store) -> Self:
         """Return the reference checks of a folder. ScenarioError for one that is no longer there."""
-        with telling_damage(store.folder / DATABASE):
+        with telling_damage(store.path):
             options = _OPTIONS.validate_python(store.read_scenario().root)
         cards = [load_card(name, seed=options.seed) for name in options.cards]
         return cls(cards, fast=options.fast, seed=options.seed)
@@ -150,7 +149,7 @@ class VerifyStudy(Study):
 
     def _read(self, store: Store) -> list[Check]:
         tasks = store.read_tasks(self.ids)
-        with telling_damage(store.folder / DATABASE):
+        with telling_damage(store.path):
             kept = [_CHECKS.validate_python(tasks[one].extra) for one in self.ids if one in tasks]
         return list(chain.from_iterable(kept))
 

@@ -6,7 +6,6 @@ import csv
 import json
 import resource
 import shutil
-import sqlite3
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ import numpy as np
 import pytest
 from command import COMMAND, SMALL, exported, phyloop, write_scenario
 
-from scenarios.files.plain_files import DATABASE
+from scenarios.files.plain_files import RESULTS
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +143,7 @@ def test_help_and_check_cost_little_more_than_the_libraries_they_read(tmp_path: 
     # About a second on a free core: NumPy, SciPy and pydantic alone take 0.6 of it, `check flmc-snr` 1.9 times that,
     # and TensorFlow alone would take some five times them. A ratio holds on slow and busy machines too.
     libraries = least_cpu_seconds(
-        sys.executable, "-c", "import numpy, pydantic, typer, yaml, sqlite3, scipy.special, scipy.optimize"
+        sys.executable, "-c", "import numpy, pydantic, typer, yaml, scipy.special, scipy.optimize"
     )
     scenario = write_scenario(tmp_path)
     for arguments in (("--help",), ("check", "flmc-snr"), ("check", scenario), ("list",), ("schema",)):
@@ -211,27 +210,16 @@ def test_a_folder_of_another_scenario_is_refused_untouched(finished: Path, tmp_p
     assert {p: p.read_bytes() for p in finished.rglob("*") if p.is_file()} == before
 
 
-def test_a_store_of_a_newer_version_is_refused(finished: Path, tmp_path: Path) -> None:
-    scenario = write_scenario(tmp_path)
-    shutil.copytree(finished, tmp_path / "run")
-    with sqlite3.connect(tmp_path / "run" / DATABASE) as database:
-        database.execute("PRAGMA user_version = 999")
-    database.close()
-    result = phyloop("run", scenario, "--out", tmp_path / "run")
-    assert result.returncode == 2
-    assert "newer" in result.stderr
-
-
 def test_a_damaged_store_is_said_in_one_sentence(finished: Path, tmp_path: Path) -> None:
     shutil.copytree(finished, tmp_path / "run")
-    path = tmp_path / "run" / DATABASE
+    path = tmp_path / "run" / RESULTS
     data = bytearray(path.read_bytes())
-    data[4096 : 8 * 4096] = bytes(7 * 4096)
+    data[4096:8192] = bytes(4096)
     path.write_bytes(data)
     result = phyloop("report", tmp_path / "run")
     assert result.returncode == 2
     assert len(result.stderr.strip().splitlines()) == 1
-    assert "results.sqlite: is damaged" in result.stderr
+    assert "results.phyloop: is damaged" in result.stderr
     assert "run the scenario into this folder again" in result.stderr
 
 

@@ -105,7 +105,7 @@ def test_the_exact_epsilon_of_an_analog_run_is_that_of_one_gaussian_release_as_s
 
 
 def test_another_delta_is_accounted_for_without_running_again(run: Path) -> None:
-    before = (run / "results.sqlite").stat().st_mtime_ns
+    before = (run / "results.phyloop").stat().st_mtime_ns
     spent = spendings(ledgers(run)["digital"], credited=True)
     for delta in (1e-2, 1e-6):
         (row,) = [
@@ -115,7 +115,7 @@ def test_another_delta_is_accounted_for_without_running_again(run: Path) -> None
             and row["accountant"] == "pld"
         ]
         assert float(row["epsilon"]) == pytest.approx(account(spent, delta=delta, accountant="pld"), rel=1e-6)
-    assert (run / "results.sqlite").stat().st_mtime_ns == before
+    assert (run / "results.phyloop").stat().st_mtime_ns == before
 
 
 def test_the_papers_delta_of_a_round_stands_beside_and_is_called_published(run: Path) -> None:

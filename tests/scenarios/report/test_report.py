@@ -141,7 +141,7 @@ def test_the_same_run_gives_the_same_page_and_leaves_no_temporary_file(plan: Pla
     first = report(tmp_path, plan).html.read_bytes()
     assert report(tmp_path, plan).html.read_bytes() == first
     names = {p.name for p in tmp_path.iterdir()}
-    assert names == {"report.html", "figures", "results.sqlite", "run.lock"}
+    assert names == {"report.html", "figures", "results.phyloop", "run.lock"}
 
 
 def test_a_page_that_cannot_be_written_is_an_error_for_the_user(plan: Plan, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ from command import run_here, write_scenario
 from learning_run import export_run, report_run
 from tampered import change_heads
 
-from scenarios.files.plain_files import DATABASE
+from scenarios.files.plain_files import RESULTS
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.store import Store
 
@@ -39,8 +37,8 @@ def test_report_and_export_refuse_tasks_that_are_of_no_plan_and_leave_the_page_a
 
 @pytest.mark.parametrize("content", [b"", b"just some text, longer than a header" * 9])
 def test_a_file_that_is_no_store_is_refused_untouched(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / DATABASE).write_bytes(content)
-    path = tmp_path / DATABASE
+    (tmp_path / RESULTS).write_bytes(content)
+    path = tmp_path / RESULTS
     before = path.stat().st_mtime_ns
     for attempt in (
         lambda: Store.open(tmp_path, scenario_name="demo"),
@@ -50,10 +48,3 @@ def test_a_file_that_is_no_store_is_refused_untouched(tmp_path: Path, content: b
             attempt()
     assert list(tmp_path.iterdir()) == [path]
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (content, before)
-
-
-def test_a_foreign_sqlite_database_is_refused(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as database:
-        database.execute("CREATE TABLE meta (key, value)")
-    with pytest.raises(ScenarioError, match="not a phyloop result store"):
-        Store.open(tmp_path, scenario_name="demo")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 from command import SMALL, write_scenario
 from known_engine import Known
 from learning_run import run_plan, run_scenario
-from tampered import change_record, flip_arrays
+from tampered import change_row, flip_arrays
 
 from fl.results import TrialResult
 from scenarios.engine.study import Outcome, Progress
@@ -103,14 +103,20 @@ def test_a_failed_attempt_stays_if_what_replaces_it_cannot_be_stored(tmp_path: P
     with Store.open(tmp_path, scenario_name="demo") as store:
         store.write({"a": failed}, physics={}, seconds=1.0)
         broken = TrialResult(trial=0, metrics={"mse": 1.0}, rounds={})
-        store._connection.execute(
-            "CREATE TEMP TRIGGER full BEFORE INSERT ON parts BEGIN SELECT raise(FAIL, 'full'); END"
-        )
-        with pytest.raises(sqlite3.Error, match="full"):
-            store.write({"a": broken}, physics={}, seconds=1.0, replace_failed=True)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (store.path.stat().st_size + 100, limits[1]))
+        try:
+            with pytest.raises(ScenarioError, match=r"results cannot be written .*; free or change the disk"):
+                store.write({"a": broken}, physics={}, seconds=1.0, replace_failed=True)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert store.read_tasks(["a"])["a"].failure == "diverged"
         assert store.read_series(["a"], "rounds")["a"]["x"].shape == (3,)
         assert store.failed_before() == []
+    with Store.open(tmp_path, scenario_name="demo") as store:
+        assert store.statuses(["a"]) == {"a": "failed"}
+        store.write({"a": broken}, physics={}, seconds=1.0, replace_failed=True)
+        assert store.statuses(["a"]) == {"a": "done"}
 
 
 def test_a_task_that_is_done_is_never_replaced(tmp_path: Path) -> None:
@@ -172,7 +178,7 @@ def test_a_report_that_does_not_show_what_is_asked_for_is_written(change: str, t
     elif change == "other figures are asked for":
         loaded = load_scenario(str(scenario), overrides=("report.figures=[{x: link.power.snr_max_db, y: mse}]",))
     else:
-        change_record(folder, "report", {"made_from": "another version", "files": []})
+        change_row(folder, {"report": ["another version", []]})
     engine = Known()
     second = run((loaded, expand(loaded)), folder, engine)
     assert not second.complete

@@ -21,7 +21,7 @@ from tampered import change_heads
 from scenarios.cli.status import in_words
 from scenarios.files import heartbeat
 from scenarios.files.heartbeat import PROGRESS, read_heartbeat
-from scenarios.files.plain_files import DATABASE, holder, take_lock
+from scenarios.files.plain_files import RESULTS, holder, take_lock
 from scenarios.files.provenance import collect_provenance
 from scenarios.plan.plan import expand
 from scenarios.schema.errors import ScenarioError
@@ -68,7 +68,7 @@ def slow_run(tmp_path: Path) -> subprocess.Popen[bytes]:
     )
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline and process.poll() is None:
-        if (tmp_path / "run" / DATABASE).is_file() and read_status(tmp_path / "run").done >= 2:
+        if (tmp_path / "run" / RESULTS).is_file() and read_status(tmp_path / "run").done >= 2:
             break
         time.sleep(0.1)
     yield process
@@ -233,7 +233,7 @@ def test_the_command_tells_a_script_all_it_tells_a_reader_and_loads_no_tensorflo
         text=True,
         check=True,
     ).stderr
-    for library in ("tensorflow", "scipy", "pydantic", "matplotlib", "fl.config"):
+    for library in ("tensorflow", "scipy", "matplotlib", "fl.config"):
         assert f" {library}\n" not in loaded
 
 

@@ -10,17 +10,19 @@ import sys
 import textwrap
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tampered import execute
+from tampered import flip_arrays
 
 from fl.results import TrialResult
-from scenarios.files.plain_files import DATABASE
+from scenarios.files.plain_files import RESULTS
 from scenarios.files.provenance import collect_provenance
 from scenarios.schema.errors import ScenarioError
-from scenarios.store.database import PART_BITS, STORE_VERSION, DamagedStoreError
+from scenarios.store import results_file
+from scenarios.store.results_file import STORE_VERSION, DamagedStoreError
 from scenarios.store.store import Store
 from scenarios.store.trials import SERIES_TABLES
 
@@ -89,7 +91,7 @@ def test_a_failed_trial_is_finished_and_keeps_its_reason_but_adds_no_counts(tmp_
         assert store.read_series(["a"], "rounds")["a"]["amplitude"].shape == (4,)
 
 
-def test_more_ids_than_sqlite_binds_are_asked_for_in_chunks(tmp_path: Path) -> None:
+def test_many_ids_may_be_asked_for(tmp_path: Path) -> None:
     ids = [f"task{t}" for t in range(40_000)]
     fill(tmp_path)
     with Store.open_existing(tmp_path) as store:
@@ -127,54 +129,61 @@ def test_arrays_of_other_types_are_refused(tmp_path: Path) -> None:
 def test_the_physics_of_a_point_is_kept_with_its_trials(tmp_path: Path) -> None:
     fill(tmp_path)
     with Store.open_existing(tmp_path) as store:
-        assert store.blob(store.read_tasks(["task1"])["task1"].batch).about["physics"] == {"seed": 1}
+        assert store.blob(store.read_tasks(["task1"])["task1"].batch).detail["physics"] == {"seed": 1}
+
+
+def spoil(folder: Path, change: Callable[[bytes], bytes]) -> None:
+    path = folder / RESULTS
+    path.write_bytes(change(path.read_bytes()))
 
 
 @pytest.mark.parametrize(
-    "damage",
+    "change",
     [
-        "UPDATE parts SET data = zeroblob(length(data))",
-        "UPDATE parts SET data = 'text'",
-        "DELETE FROM parts",
-        "UPDATE fronts SET data = zeroblob(length(data)) WHERE id = 2",
-        "UPDATE fronts SET data = 'text' WHERE id = 2",
-        "UPDATE fronts SET id = 7 WHERE id = 2",
-        "DELETE FROM fronts WHERE id = 2",
-        "DELETE FROM fronts WHERE id = 3",
-        "DELETE FROM fronts WHERE id = 0",
-        "DELETE FROM fronts WHERE id = 1",
-        "UPDATE fronts SET data = (SELECT data FROM fronts WHERE id = 2) WHERE id = 1",
-        "DELETE FROM fronts",
+        lambda data: data[:-1],
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:20],
+        lambda data: data.replace(b"phyblob", b"phyblot", 1),
+        lambda data: data[:60] + data[61:],
+        lambda data: data[:60] + b"\0" + data[60:],
     ],
 )
-def test_a_changed_row_is_noticed_on_reading(tmp_path: Path, damage: str) -> None:
+def test_a_changed_file_is_noticed_on_opening(tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
     fill(tmp_path)
-    with Store.open(tmp_path, scenario_name="demo") as store:
-        store.save_scenario(yaml="name: demo", root={"name": "demo"})
-    execute(tmp_path, damage)
-    with pytest.raises(DamagedStoreError, match="is damaged"), Store.open_existing(tmp_path) as store:
-        store.read_series(["task0"], "rounds")
+    spoil(tmp_path, change)
+    with pytest.raises(DamagedStoreError, match="is damaged"):
+        Store.open_existing(tmp_path)
 
 
-def test_arrays_of_another_batch_are_not_taken_for_those_of_this_one(tmp_path: Path) -> None:
+def test_a_changed_array_is_noticed_on_reading_it_and_costs_no_other(tmp_path: Path) -> None:
     fill(tmp_path)
     with Store.open(tmp_path, scenario_name="demo") as store:
         store.write({"later": a_result(7)}, physics={"seed": 1}, seconds=1.0)
-        first, second = (store.read_tasks([one])[one].batch for one in ("task0", "later"))
-    number = "(SELECT data FROM parts WHERE id = ?)"
-    execute(tmp_path, f"UPDATE parts SET data = {number} WHERE id = ?", second << PART_BITS, first << PART_BITS)
-    with (
-        pytest.raises(DamagedStoreError, match="SHA-256 of its arrays differs"),
-        Store.open_existing(tmp_path) as store,
-    ):
-        store.read_series(["task0"], "rounds")
+    flip_arrays(tmp_path)
+    with Store.open_existing(tmp_path) as store:
+        assert store.read_series(["task0"], "rounds")["task0"]["amplitude"].tolist() == [0.0] * 4
+        assert store.read_series(["later"], "bursts")["later"]["bits"].tolist() == [7] * 3
+        with pytest.raises(DamagedStoreError, match="SHA-256 of 'bursts/in_a_row' differs"):
+            store.read_series(["task0"], "bursts")
+
+
+def test_bytes_behind_the_end_are_those_of_a_killed_commit_and_do_not_count(tmp_path: Path) -> None:
+    fill(tmp_path)
+    spoil(tmp_path, lambda data: data + b"half of a blob" * 3)
+    with Store.open(tmp_path, scenario_name="demo") as store:
+        store.write({"later": a_result(7)}, physics={"seed": 1}, seconds=1.0)
+    with Store.open_existing(tmp_path) as store:
+        store.verify()
+        assert set(store.tasks) == {"task0", "task1", "task2", "later"}
 
 
 @pytest.mark.parametrize("version", [STORE_VERSION + 1, 3])
-def test_a_store_of_another_version_is_refused_untouched(tmp_path: Path, version: int) -> None:
-    fill(tmp_path)
-    execute(tmp_path, "DROP TABLE parts")
-    execute(tmp_path, f"PRAGMA user_version = {version}")
+def test_a_store_of_another_version_is_refused_untouched(
+    tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(results_file, "STORE_VERSION", version)
+        fill(tmp_path)
     before = contents(tmp_path)
     for attempt in (lambda: Store.open(tmp_path, scenario_name="demo"), lambda: Store.open_existing(tmp_path)):
         with pytest.raises(ScenarioError, match=rf"store version {version}, not {STORE_VERSION}\); run the scenario"):
@@ -191,21 +200,6 @@ def test_a_failed_trial_that_is_computed_again_stays_as_an_attempt(tmp_path: Pat
         assert store.statuses(["a", "b"]) == {"a": "done", "b": "done"}
         assert len(store.tasks) == 2
         assert store.read_totals(["a", "b"], "link")["bit_errors"] == 12
-
-
-def test_a_blob_larger_than_a_row_comes_back_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.store.database.MOST_PART", 100)
-    fill(tmp_path)
-    fill_more = {"more": a_result(7)}
-    with Store.open(tmp_path, scenario_name="demo") as store:
-        store.write(fill_more, physics={}, seconds=1.0)
-        assert store.read_series(["task2"], "link")["task2"]["bit_errors"].sum() == 24
-        assert store.read_series(["more"], "link")["more"]["bit_errors"].sum() == 84
-    execute(tmp_path, "DELETE FROM parts WHERE id = (SELECT max(id) FROM parts)")
-    with Store.open_existing(tmp_path) as store:
-        assert store.read_metrics(["task2"])["task2"]["mse"] == 2.5
-        with pytest.raises(DamagedStoreError):
-            store.read_metrics(["more"])
 
 
 def test_trials_of_one_batch_may_differ_in_their_arrays(tmp_path: Path) -> None:
@@ -278,11 +272,11 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
         store.write({"z": a_result(0)}, physics={}, seconds=1.0)
 
 
-def test_a_closed_store_leaves_no_log_behind(tmp_path: Path) -> None:
+def test_a_closed_store_leaves_its_file_and_the_lock(tmp_path: Path) -> None:
     fill(tmp_path)
     with Store.open_existing(tmp_path):
         pass
-    assert sorted(p.name for p in tmp_path.iterdir()) == [DATABASE, "run.lock"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [RESULTS, "run.lock"]
 
 
 def test_runs_and_the_scenario_are_kept(tmp_path: Path) -> None:
@@ -358,7 +352,7 @@ def test_after_sigkill_every_committed_batch_is_whole_and_nothing_else_is_there(
             process.send_signal(signal.SIGKILL)
             rest = (heard + process.stdout.read()).split()
         assert process.returncode == -signal.SIGKILL
-        if not (tmp_path / DATABASE).exists():
+        if not (tmp_path / RESULTS).exists():
             continue
         with Store.open_existing(tmp_path) as store:
             store.verify()

@@ -15,7 +15,7 @@ from command import phyloop, start_phyloop, write_scenario
 from phy.measure.monte_carlo import StopRule
 from scenarios.engine.run import run_study
 from scenarios.engine.study import Progress
-from scenarios.files.plain_files import DATABASE
+from scenarios.files.plain_files import RESULTS
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.store.store import Store
@@ -228,7 +228,7 @@ LONGER = (
 
 
 def stored_batches(run: Path) -> int:
-    if not (run / DATABASE).exists():
+    if not (run / RESULTS).exists():
         return 0
     with LinkStore.open_existing(run) as store:
         return sum(task.trial for task in store.tasks.values())
