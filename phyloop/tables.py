@@ -17,7 +17,6 @@ from scenarios.report.tables.tables import KEYS
 from scenarios.schema.errors import ScenarioError, listing
 from scenarios.schema.labels.labels import plain_label, setting_cell
 from scenarios.store.store import Store
-from scenarios.store.trials import table_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,8 +120,7 @@ def _batches(store: Store, task_ids: Sequence[str], table: str) -> Iterable[tupl
             rows.setdefault(task.batch, []).append((task.trial, task.row))
     for batch, found in rows.items():
         trials, places = map(list, zip(*found, strict=True))
-        blob = store.blob(batch)
-        arrays = {name: a[places] for name, a in table_of(blob, table, rows=len(blob.about["ids"])).items()}
+        arrays = {name: a[places] for name, a in store.table(batch, table).items()}
         if arrays:
             yield trials, arrays
 

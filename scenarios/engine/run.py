@@ -176,7 +176,7 @@ def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool
         return None
     try:
         with study.store.open_existing(folder) as store:
-            note, statuses = store.report, [*store.statuses(study.ids).values()]
+            note, statuses = store.notes.get("report"), [*store.statuses(study.ids).values()]
             failed = statuses.count("failed")
             if (
                 note is None

@@ -10,12 +10,14 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scenarios.files.plain_files import fits, open_plain
+from pydantic import ConfigDict, TypeAdapter
+
+from scenarios.files.plain_files import open_plain
 from scenarios.files.provenance import utc_now
 from scenarios.files.replacement import replace_text
 
@@ -24,12 +26,29 @@ EVERY_S = 2.0
 IN_HAND_SHOWN = 8
 """Jobs in hand that are named; `num_in_hand` counts all of them."""
 
-_SHAPE: dict[str, Any] = {
-    **dict.fromkeys(("run", "pid", "total", "restored", "done", "num_in_hand"), int),
-    **dict.fromkeys(("host", "started_at", "updated_at", "state", "unit"), str),
-    "seconds": float,
-    "in_hand": [str],
-}
+
+@dataclass(frozen=True, kw_only=True)
+class Beat:
+    """Content of the file: trial-rounds (or games, or packets) in total and so far, and the work in hand."""
+
+    __pydantic_config__ = ConfigDict(strict=True)
+
+    run: int
+    pid: int
+    host: str
+    unit: str
+    started_at: str
+    updated_at: str
+    state: str
+    total: int
+    restored: int
+    done: int
+    seconds: float
+    num_in_hand: int
+    in_hand: list[str]
+
+
+_BEAT = TypeAdapter(Beat)
 
 
 class Heartbeat:
@@ -96,11 +115,10 @@ class Heartbeat:
             replace_text(self._path, json.dumps(content) + "\n")
 
 
-def read_heartbeat(folder: Path) -> Mapping[str, Any] | None:
+def read_heartbeat(folder: Path) -> Beat | None:
     """Return what the file says; None without one, or if it is not what this version writes."""
     try:
         with os.fdopen(open_plain(folder / PROGRESS), encoding="utf-8") as file:
-            content = json.loads(file.read(1 << 20))
-    except (OSError, ValueError, RecursionError):
+            return _BEAT.validate_json(file.read(1 << 20))
+    except (OSError, ValueError):
         return None
-    return content if fits(content, _SHAPE) else None

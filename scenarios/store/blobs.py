@@ -117,7 +117,7 @@ class Blob:
         entry, place = self._content[1][name]
         raw, stored = self._part(entry, place), np.dtype(entry.stored)
         if len(raw) < (size := prod(entry.shape) * stored.itemsize):
-            raw = _inflated(raw, size=size, exactly=True)
+            raw = _inflated(raw, size=size)
         try:
             array = np.frombuffer(raw, stored).reshape(entry.shape).astype(entry.kind, copy=False)
             array.flags.writeable = False
@@ -182,14 +182,14 @@ def _smallest(array: Array) -> Array:
     return array.astype(kind) if kind.kind in "iu" else array
 
 
-def _inflated(data: bytes, *, size: int, exactly: bool = False) -> bytes:
+def _inflated(data: bytes, *, size: int) -> bytes:
     """Inflate to at most `size` bytes. Raises BlobError."""
     inflating = zlib.decompressobj()
     try:
         found = inflating.decompress(data, size + 1)
     except zlib.error as error:
         raise BlobError("a part of it cannot be inflated") from error
-    if len(found) > size or (exactly and len(found) < size) or not inflating.eof:
+    if len(found) > size or not inflating.eof:
         raise BlobError("a part of it inflates to another size")
     return found
 

@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
-from scenarios.files.heartbeat import read_heartbeat
+from scenarios.files.heartbeat import Beat, read_heartbeat
 from scenarios.files.log import LOG, OLDER
 from scenarios.files.plain_files import RESULTS, holder
 from scenarios.store.results_file import telling_damage
@@ -86,7 +86,7 @@ def _status(store: Store, *, now: datetime) -> Status:
     folder, runs, (held, pid) = store.folder, store.read_runs(), holder(store.folder)
     last = runs[-1] if runs else None
     heart = read_heartbeat(folder)
-    if heart is not None and heart["run"] != len(runs):
+    if heart is not None and heart.run != len(runs):
         heart = None  # of an earlier run
     noted = "not begun" if last is None else last.status
     state: State = "running" if held else "killed" if noted == "running" else cast("State", noted)
@@ -106,16 +106,16 @@ def _status(store: Store, *, now: datetime) -> Status:
         unit="points" if store.identity.study in ("link", "audit") else "tasks",
         state=state,
         held_by=pid,
-        host=None if live is None else live["host"],
-        sign_of_life_s=None if heart is None else max((now - _time(heart["updated_at"])).total_seconds(), 0.0),
+        host=None if live is None else live.host,
+        sign_of_life_s=None if heart is None else max((now - _time(heart.updated_at)).total_seconds(), 0.0),
         planned=None if planned is None else planned.tasks,
         done=done,
         failed=failed,
         left=left,
         skipped=plan.skipped,
         elsewhere=plan.others,
-        num_in_hand=0 if live is None else live["num_in_hand"],
-        in_hand=() if live is None else tuple(live["in_hand"]),
+        num_in_hand=0 if live is None else live.num_in_hand,
+        in_hand=() if live is None else tuple(live.in_hand),
         rate_per_minute=rate,
         left_s=_time_left(live, left, rate),
         last_error=_last_error(store),
@@ -155,11 +155,11 @@ def _last_error(store: Store) -> LastError | None:
     return LastError(at=last.finished_at, says=last.failure or "", task=last.task_id, trial=last.trial)
 
 
-def _time_left(heart: Mapping[str, Any] | None, left: int | None, rate: float | None) -> float | None:
+def _time_left(heart: Beat | None, left: int | None, rate: float | None) -> float | None:
     """Return the time left [s] by the rounds of this run, where enough of them are known, or by tasks."""
-    if heart is not None and (to_do := heart["total"] - heart["restored"]) > 0 and heart["seconds"] > 0:
-        done = min(heart["done"], to_do)
-        return heart["seconds"] * (to_do - done) / done if done >= max(_GUESS_FROM * to_do, 1) else None
+    if heart is not None and (to_do := heart.total - heart.restored) > 0 and heart.seconds > 0:
+        done = min(heart.done, to_do)
+        return heart.seconds * (to_do - done) / done if done >= max(_GUESS_FROM * to_do, 1) else None
     return 60.0 * left / rate if left is not None and rate else None
 
 

@@ -24,7 +24,7 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.store import results_file
 from scenarios.store.blobs import Blob, Part, pack
 from scenarios.store.results_file import DamagedStoreError, ResultsFile, telling_damage, unwritable
-from scenarios.store.rows import Identity, NewBatch, Planned, Report, Row, RunRecord, SavedScenario, Status, StoredTask
+from scenarios.store.rows import Identity, NewBatch, Planned, Row, RunRecord, SavedScenario, Status, StoredTask
 from scenarios.store.trials import SeriesTable, accounts_of, grouped, table_of
 
 Series = dict[str, NDArray[Any]]
@@ -45,15 +45,18 @@ class Store:
         """All stored tasks, of whatever plan, by identity, in the order in which they were first stored."""
         self._blobs: list[tuple[Blob, int]] = []
         self._runs: dict[int, RunRecord] = {}
-        self._notes: dict[str, Any] = {}
+        self.notes: dict[str, Any] = {}
+        """The latest note of each name of `scenarios.store.rows.Row`."""
         self.table = lru_cache(maxsize=2)(self._table)
         """Return the arrays of a table of batch `StoredTask.batch` by name, one row per task."""
         self._file = ResultsFile(self.path, write=lock is not None)
         try:
             self._take(self._file.rows())
             with telling_damage(self.path):
-                self.identity: Identity = self._notes["identity"]
+                self.identity: Identity = self.notes["identity"]
                 """The scenario and the study whose results these are."""
+            if lock is not None:
+                self.verify()
         except BaseException:
             self._file.close()
             raise
@@ -78,10 +81,10 @@ class Store:
                 if not path.exists():
                     results_file.write_anew(path, first)
                 try:
-                    store = cls._verified(folder, lock)
+                    store = cls(folder, lock)
                 except DamagedStoreError as error:
                     aside = results_file.repair(path, first)
-                    store = cls._verified(folder, lock)
+                    store = cls(folder, lock)
                     kept = f"{len(store.tasks)} tasks that verify are kept, the rest is computed again"
                     says = "%s %s; %s, and the damaged file is kept as %s"
                     logger("store").warning(says, path, error.problem, kept, aside.name)
@@ -102,16 +105,6 @@ class Store:
             problem = f"holds no results ({RESULTS} is missing)"
             raise ScenarioError(file=folder, problem=problem, remedy="name the folder of a run")
         return cls(folder)
-
-    @classmethod
-    def _verified(cls, folder: Path, lock: IO[str]) -> Self:
-        store = cls(folder, lock)
-        try:
-            store.verify()
-        except BaseException:
-            store._file.close()
-            raise
-        return store
 
     def close(self) -> None:
         """Close the file and let go of the lock; closing twice is fine."""
@@ -213,16 +206,6 @@ class Store:
         """Name of the scenario whose results these are."""
         return self.identity.scenario
 
-    @property
-    def report(self) -> Report | None:
-        """The last report."""
-        return self._notes.get("report")
-
-    @property
-    def options(self) -> Any:
-        """Plain JSON that the study kept, None if it kept none."""
-        return self._notes.get("options")
-
     def record_run(self, provenance: Provenance, planned: Planned | None = None) -> int:
         """Note that an invocation begins, and its plan; returns its number for `finish_run`."""
         number, about = len(self._runs) + 1, asdict(provenance)
@@ -248,7 +231,7 @@ class Store:
 
     def read_scenario(self) -> SavedScenario:
         """The scenario saved last; ScenarioError if a run was killed before it saved any."""
-        scenario: SavedScenario | None = self._notes.get("scenario")
+        scenario: SavedScenario | None = self.notes.get("scenario")
         if scenario is None:
             problem, remedy = "holds no scenario yet", "run the scenario into it first"
             raise ScenarioError(file=self.folder, problem=problem, remedy=remedy)
@@ -318,7 +301,7 @@ class Store:
             self.history += tasks
             self.tasks.update((task.task_id, task) for task in tasks)
             self._runs.update(row.runs)
-            self._notes.update((name, note) for name, note in vars(row).items() if note is not None)
+            self.notes.update((name, note) for name, note in vars(row).items() if note is not None)
 
 
 def _refuse_other(folder: Path, found: Identity, wanted: Identity) -> None:

@@ -184,7 +184,7 @@ def test_a_lost_batch_costs_its_tasks_alone(sound: Path, tmp_path: Path, caplog:
     with Store.open_existing(run) as store:
         assert store.read_metrics(["task0-0", "task2-2"])
         with pytest.raises(DamagedStoreError, match="run the scenario into this folder again"):
-            store.read_metrics(["task1-0"])
+            store.read_series(["task1-0"], "rounds")
     with caplog.at_level(logging.WARNING, logger="phyloop"):
         fill(run)
     assert "6 tasks that verify are kept" in caplog.text

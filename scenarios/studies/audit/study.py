@@ -60,7 +60,7 @@ class AuditStudy(Study):
         """Return the study of a run folder. ScenarioError if it holds no scenario, or options that no audit has."""
         loaded = stored_scenario(store)
         with telling_damage(store.path):
-            options = _OPTIONS.validate_python(store.options)
+            options = _OPTIONS.validate_python(store.notes["options"])
         return cls(loaded, expand(loaded), options=options)
 
     def document(self) -> tuple[str, Mapping[str, Any]]:

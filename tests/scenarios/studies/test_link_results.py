@@ -40,7 +40,7 @@ def test_counts_that_no_study_wrote_are_said_in_one_sentence(
     run_study(LinkStudy(load_scenario(write_scenario(tmp_path, TEXT))), folder=tmp_path / "run")
     with LinkStore.open(tmp_path / "run", scenario_name="small-link") as store:
         (task, *_) = store.tasks.values()
-        about = json.loads(json.dumps(store.blob(task.batch).about))
+        about = json.loads(json.dumps(store.blob(task.batch).detail))
         change(about["measured"])
         batch = NewBatch(ids=[task.task_id], numbers=[1], about=about, seconds=1.0, extras=[task.extra])
         store.add([batch])
