@@ -56,14 +56,14 @@ def run_trials(
         except (LearningError, PrivacyError) as error:
             if not _fails_alone(learning, error):
                 raise
-            results.append(TrialResult(trial=which[0], metrics={}, rounds={}, failure=f"before round 0: {error}"))
+            results.append(TrialResult(trial=which[0], metrics={}, rounds={}, failure=f"before round 1: {error}"))
             continue
         for index in range(done, learning.rounds):
             if not running.ended:
                 try:
                     running.round(index)
                 except LearningError as error:
-                    failure = f"round {index}: {error}"
+                    failure = f"round {index + 1}: {error}"
                     break
                 more = index + 1 < learning.rounds and not running.ended
                 if checkpoints and more and checkpoints.due(index + 1):

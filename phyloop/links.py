@@ -109,7 +109,7 @@ class Link:
         ...     num_bits=10_000,
         ... )
         >>> bits = np.random.default_rng(1).integers(0, 2, (3, 10_000))
-        >>> received = link.send(bits, seed=1, round=0)
+        >>> received = link.send(bits, seed=1, round=1)
         >>> received.bits.shape, received.bit_errors.shape
         ((3, 10000), (3,))
         >>> int((received.bits != bits).sum() - received.bit_errors.sum())
@@ -133,7 +133,7 @@ class Link:
         bits: ArrayLike,
         *,
         seed: int = 0,
-        round: int = 0,  # noqa: A002
+        round: int = 1,  # noqa: A002
         trial: int = 0,
     ) -> Received:
         """Send the bits of all devices once.
@@ -142,7 +142,7 @@ class Link:
             bits: 0 and 1, `[K, num_bits]`, or packed bits, `[K, ceil(num_bits / 8)]` uint8, the first bit of a byte its
                 most significant one. A single device may leave out the first axis.
             seed: seed of all random draws.
-            round: number of the round. Other rounds have other noise, and other fades unless the coherence is `run`.
+            round: number of the round, from 1. Others have other noise, and other fades unless the coherence is `run`.
             trial: number of the trial. Other trials have other noise and fades.
 
         Returns:
@@ -164,10 +164,11 @@ class Link:
             >>> float(received.airtime_s[0])
             0.008
         """
+        _at_least_one(round=round)
         array = np.asarray(bits)
         payload = self._packed(array)
         reception = self._link.send(
-            payload[None], context=UplinkContext(seed=seed, trials=(trial,), round_index=round), caps={}
+            payload[None], context=UplinkContext(seed=seed, trials=(trial,), round_index=round - 1), caps={}
         )
         counts, back = reception.counts, reception.payload[0]
         if array.shape[-1] == self.num_bits:
@@ -252,7 +253,7 @@ class Air:
         amplitudes: ArrayLike,
         *,
         seed: int = 0,
-        round: int = 0,  # noqa: A002
+        round: int = 1,  # noqa: A002
         trial: int = 0,
     ) -> Superposed:
         """Send the amplitudes of all devices at once.
@@ -260,7 +261,7 @@ class Air:
         Args:
             amplitudes: real or complex, `[K, S]`, of magnitude `max_amplitude` at most.
             seed: seed of all random draws.
-            round: number of the round, see `Link.send`.
+            round: number of the round, from 1; see `Link.send`.
             trial: number of the trial.
 
         Returns:
@@ -277,6 +278,7 @@ class Air:
             >>> result.sum.shape, round(float(np.std(result.sum.real - amplitudes.sum(axis=0))), 3)
             ((1000,), 0.031)
         """
+        _at_least_one(round=round)
         array = np.asarray(amplitudes)
         if array.dtype.kind not in "biufc":
             raise LinkError(f"amplitudes are {array.dtype}; send real or complex numbers")
@@ -287,7 +289,7 @@ class Air:
                 "amplitudes, or raise max_amplitude"
             )
         found = self._link.superpose(
-            array[None], context=UplinkContext(seed=seed, trials=(trial,), round_index=round), caps={}
+            array[None], context=UplinkContext(seed=seed, trials=(trial,), round_index=round - 1), caps={}
         )
         amplitude = float(found.decision.amplitude[0])
         return Superposed(

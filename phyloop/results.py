@@ -152,7 +152,7 @@ class Run:
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
-        """A row per trial and round (from 0): the swept settings, and a column per number that a round reports.
+        """A row per trial and round (from 1): the swept settings, and a column per number that a round reports.
 
         With a radio `airtime_s` [s] and `energy_j` [J] are those of the round, `elapsed_s` and `spent_j` their sums so
         far. Rounds of failed trials count, here and in the other tables.
@@ -161,7 +161,7 @@ class Run:
 
     @cached_property
     def link(self) -> pd.DataFrame:
-        """A row per trial, round and device (from 0): counts of bits and packets, airtime [s], energy [J], SNR [dB].
+        """A row per trial, round (from 1) and device (from 0): counts, airtime [s], energy [J], SNR [dB].
 
         Empty where no device is detected on its own.
         """
@@ -196,7 +196,7 @@ class Run:
 
         Args:
             y: a metric of a trial or an error rate; with x along the run a number of a round.
-            x: dotted path of a setting; or `round` (from 1; in the tables from 0), `elapsed_s` or `spent_j`.
+            x: dotted path of a setting; or `round`, `elapsed_s` or `spent_j`.
             series: paths of which each value has a curve. Paths that are swept besides join them.
             where: settings of the sweep points to keep, path: value or list of values.
 

@@ -70,7 +70,7 @@ def _clients(study: FlowerStudy, store: Store) -> pd.DataFrame:
 
 def _transmissions(study: FlowerStudy, store: Store) -> pd.DataFrame:
     del store
-    return frame_of({"round": one.index, **one.numbers} for one in study.rounds)
+    return frame_of({"round": one.index + 1, **one.numbers} for one in study.rounds)
 
 
 def _series(study: LearningStudy, store: Store, *, table: str) -> pd.DataFrame:
@@ -83,6 +83,8 @@ def _series(study: LearningStudy, store: Store, *, table: str) -> pd.DataFrame:
             shape = next(iter(arrays.values())).shape
             index = np.indices(shape[: len(keys)]).reshape(len(keys), -1)
             places = {"trial": np.asarray(trials)[index[0]]} | dict(zip(keys[1:], index[1:], strict=True))
+            if "round" in places:
+                places["round"] += 1
             parts.append(places | {name: array.reshape(-1) for name, array in arrays.items()})
             points.append(point)
     rows = [len(part["trial"]) for part in parts]

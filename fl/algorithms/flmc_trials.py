@@ -182,9 +182,9 @@ class FlmcTrials:
     def _failure(self, row: int, *, silent: bool) -> str | None:
         """Why a trial, `silent` if nobody ever sent, has no result, None if it has one."""
         if self._stopped_at[row] == 0:
-            return "round 0: one round alone would break the budget for the run"
+            return "round 1: one round alone would break the budget for the run"
         if self._failed_at[row] < self._learning.rounds:
-            return f"round {self._failed_at[row]}: the parameter has diverged or is not a number"
+            return f"round {self._failed_at[row] + 1}: the parameter has diverged or is not a number"
         if silent:
             return "no device transmitted in any round: all stayed below link.power.cutoff_db"
         return None

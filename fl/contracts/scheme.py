@@ -183,9 +183,9 @@ def a_restored_coder_continues_bit_for_bit(scheme: Scheme) -> None:
     other.restore(_copied(coder.state()))
     for index in range(2, 4):
         payloads = [_encoded(_begun(one, index), index) for one in (coder, other)]
-        assert np.array_equal(payloads[0], payloads[1]), f"round {index} sends other bits after a restart"
+        assert np.array_equal(payloads[0], payloads[1]), f"round {index + 1} sends other bits after a restart"
         updates = [_update(scheme, one, payloads[0], round_index=index) for one in (coder, other)]
-        assert np.array_equal(updates[0], updates[1]), f"round {index} has another update after a restart"
+        assert np.array_equal(updates[0], updates[1]), f"round {index + 1} has another update after a restart"
 
 
 def the_epsilon_stands_in_an_audit(scheme: Scheme) -> None:

@@ -108,7 +108,7 @@ class AirGrid(Grid):
     def link(self) -> DataFrame:
         """Measured numbers of the uplink: one row per round and client that sent.
 
-        `round` counts transmissions from 0; `lost` is 1 where a packet did not arrive. Airtime in seconds, energy in
+        `round` counts transmissions from 1; `lost` is 1 where a packet did not arrive. Airtime in seconds, energy in
         joules, SNR in dB.
         """
         from pandas import DataFrame

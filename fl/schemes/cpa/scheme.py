@@ -116,7 +116,7 @@ class CpaScheme(Scheme):
         last = self.gamma_in(learning.rounds - 1)
         if np.float32(last) < np.finfo(np.float32).tiny:
             problem = (
-                f"gamma has come down to {last:g} in round {learning.rounds - 1}, which single precision does not "
+                f"gamma has come down to {last:g} in round {learning.rounds}, which single precision does not "
                 "hold; raise gamma_decay"
             )
             yield Conflict.of(f"learning.aggregation.gamma_decay {keys}", problem)

@@ -99,7 +99,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "bursts": ("trial", "device"),
     "devices": ("trial", "round", "device"),
 }
-"""Columns between the swept paths and what was measured; rounds and devices count from 0."""
+"""Columns between the swept paths and what was measured; rounds count from 1, trials and devices from 0."""
 
 LINK_COLUMNS = (*LINK_COUNTS, "power_db")
 """The link table is wide: counts of one device in one round belong side by side."""
@@ -178,10 +178,11 @@ def rows_of(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> Itera
         head = csv_row(swept).rstrip("\n") + "," if swept else ""
         for start in range(0, len(ids), TRIALS_AT_ONCE):
             some = blocks(store, table=table, task_ids=ids[start : start + TRIALS_AT_ONCE])
-            yield "".join(_rows(block, head=head, worded=table in WORDED) for block in some)
+            first = int("round" in KEYS[table])
+            yield "".join(_rows(block, head=head, worded=table in WORDED, first=first) for block in some)
 
 
-def _rows(block: Block, *, head: str, worded: bool) -> str:
+def _rows(block: Block, *, head: str, worded: bool, first: int) -> str:
     """All rows of one metric (or of the link) of one trial, formatted in C: pandas takes ten times as long.
 
     One template holds every row with holes for its values, and is filled once.
@@ -192,7 +193,7 @@ def _rows(block: Block, *, head: str, worded: bool) -> str:
     metric = "" if block.metric is None else f"{csv_row([block.metric]).rstrip()},".replace("%", "%%")
     coded = worded and block.metric in CODED
     text = ",%s" if coded else "," if worded else ""
-    template = _template(block.shape, start=start, end=f",{metric}{holes}{text}\n")
+    template = _template(block.shape, start=start, end=f",{metric}{holes}{text}\n", first=first)
     columns: list[Sequence[Any]] = [array.reshape(-1).tolist() for array in block.data if array is not None]
     if coded:
         columns.append([word_of(str(block.metric), value) for value in columns[0]])
@@ -207,11 +208,11 @@ def _hole(array: NDArray[Any] | None) -> str:
     return "%d" if np.issubdtype(array.dtype, np.integer) else "%r"
 
 
-def _template(shape: tuple[int, ...], *, start: str, end: str) -> str:
-    """A row per entry of an array of `shape`, in C order: start, the indices, end."""
+def _template(shape: tuple[int, ...], *, start: str, end: str, first: int) -> str:
+    """A row per entry of an array of `shape`, in C order: start, the indices (the outer one from `first`), end."""
     if not shape:
         return start + end
-    rounds = [f"{start},{r}" for r in range(shape[0])]
+    rounds = [f"{start},{r}" for r in range(first, first + shape[0])]
     if len(shape) == 1:
         return "".join([f"{row}{end}" for row in rounds])
     devices = [f",{d}{end}" for d in range(shape[1])]

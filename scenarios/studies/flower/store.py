@@ -46,7 +46,7 @@ class RoundOfClients:
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the numbers of each client."""
         for row, node in enumerate(self.nodes):
-            yield {"round": self.index, "node_id": node, **{name: one[row] for name, one in self.columns.items()}}
+            yield {"round": self.index + 1, "node_id": node, **{name: one[row] for name, one in self.columns.items()}}
 
 
 class FlowerStore(Store):

@@ -80,7 +80,7 @@ class FlowerStudy:
         for name in ("bit_error_rate", "packet_error_rate"):
             counts = RATES[name]
             rates = [
-                Spot(x=one.index, y=rate.value if rate.errors else None, low=rate.low, high=rate.high, n=rate.total)
+                Spot(x=one.index + 1, y=rate.value if rate.errors else None, low=rate.low, high=rate.high, n=rate.total)
                 for one in self.rounds
                 if (total := int(one.columns[counts.total].sum()))
                 for rate in [rate_interval(errors=int(one.columns[counts.errors].sum()), total=total)]
@@ -90,7 +90,7 @@ class FlowerStudy:
             ("airtime_s", "Latency of all uploads of a round."),
             ("energy_j", "All clients that sent."),
         ):
-            spots = [Spot(x=one.index, y=one.numbers[name]) for one in self.rounds if name in one.numbers]
+            spots = [Spot(x=one.index + 1, y=one.numbers[name]) for one in self.rounds if name in one.numbers]
             yield _drawing(name, spots, words)
 
     def _clients(self) -> list[Part]:

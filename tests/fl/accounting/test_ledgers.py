@@ -331,7 +331,7 @@ def test_the_round_in_which_the_servers_model_diverged_was_on_the_air_and_counts
     privacy = GaussianConfig(mechanism="gaussian", epsilon=2.0)
     failed = run_trials(config, link=radio(error_model="error_free"), privacy=privacy, seed=3, trials=[0])[0]
     assert failed.failure is not None
-    assert failed.failure.startswith("round 0: the server's model")
+    assert failed.failure.startswith("round 1: the server's model")
     assert "train_loss" not in failed.rounds
     assert of(failed).ledger.parameter.shape == (1, NUM_DEVICES)
     assert np.isfinite(of(failed).ledger.parameter).all()

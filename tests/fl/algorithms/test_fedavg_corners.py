@@ -86,7 +86,7 @@ def test_the_bound_knows_the_noise_that_was_added_and_what_debiasing_does_to_it(
 def test_a_trial_that_fails_in_its_first_round_has_no_bound_and_still_a_result() -> None:
     found = run(convex(codec={"name": "fixed-point", "bound": 0.001, "max_clipped": 0.0}))
     assert found.failure is not None
-    assert found.failure.startswith("round 0: ")
+    assert found.failure.startswith("round 1: ")
     assert "bound" not in found.rounds
 
 
@@ -94,7 +94,7 @@ def test_a_model_that_diverges_while_kappa_is_measured_fails_its_trial_alone() -
     local = {"learning_rate": 1e6, "clip": 1.0, "proximal": 1e6, "steps": 5}
     found = run(setting(local=local), privacy=FLIPS)
     assert found.failure is not None
-    assert found.failure.startswith("before round 0: the model of device 0 has diverged")
+    assert found.failure.startswith("before round 1: the model of device 0 has diverged")
     assert found.metrics == {}
 
 

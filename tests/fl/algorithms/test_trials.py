@@ -137,7 +137,7 @@ class TestFailure:
         failed = results[2]
         assert failed.trial == TRIALS[2]
         assert failed.failure is not None
-        assert "round 6" in failed.failure
+        assert "round 7" in failed.failure
         assert failed.metrics == {}
         for part in ("rounds", "link", "privacy"):
             kept, whole = getattr(failed, part), getattr(healthy[2], part)

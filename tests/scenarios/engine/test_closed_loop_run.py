@@ -66,7 +66,7 @@ def test_the_power_of_every_device_in_every_round_follows_its_errors_in_the_last
     expected: dict[tuple[str, str], float] = defaultdict(lambda: START_DB)
     for row in rows:
         who = (row["trial"], row["device"])
-        assert int(row["round"]) == len(powers[who])
+        assert int(row["round"]) == len(powers[who]) + 1
         power_db, errors, bits = float(row["power_db"]), int(row["bit_errors"]), int(row["bits"])
         assert power_db == pytest.approx(expected[who], abs=1e-9)
         assert bits == BITS

@@ -147,7 +147,7 @@ def test_the_metrics_table_has_a_row_per_whole_trial_and_metric(store: Store, pl
 def test_the_rounds_table_counts_rounds_from_zero_and_names_the_caps(store: Store, plan: Plan) -> None:
     table = rounds_table(store, plan, task_ids=ids_of(plan))
     caps = table[(table["metric"] == "active_cap") & (table[SNR] == 0.0) & (table["trial"] == 1)]
-    assert caps["round"].tolist() == [0, 1, 2]
+    assert caps["round"].tolist() == [1, 2, 3]
     assert caps["value"].tolist() == [0.0, 1.0, 2.0]
     assert caps["text"].tolist() == ["none", "power", "lmc"]
     assert set(table[table["metric"] == "amplitude"]["text"]) == {""}
@@ -162,7 +162,7 @@ def test_the_link_table_has_a_row_per_device_with_its_counts_side_by_side(store:
     assert table["power_db"].isna().all()  # nobody adapts
     first = table[(table[SNR] == 0.0) & (table["trial"] == 0)]
     assert first["device"].tolist() == [0, 1] * 3
-    assert first["round"].tolist() == [0, 0, 1, 1, 2, 2]
+    assert first["round"].tolist() == [1, 1, 2, 2, 3, 3]
     assert set(first["bits"]) == {1000}
     np.testing.assert_allclose(first["snr_db"], np.linspace(10.0, 11.0, 6))
 
