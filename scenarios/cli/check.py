@@ -44,8 +44,8 @@ def check_scenario(
     for sentence in checked.warnings:
         say(f"warning: {sentence}")
     for listing in () if checked.plan is None else listings(checked.plan):
-        if len(listing.rows) > FEW_ROWS and not everything:
-            say(f"{listing.title} phyloop check {source} --all shows {len(listing.rows)} sweep points")
+        if len(listing.points) > FEW_ROWS and not everything:
+            say(f"{listing.title} phyloop check {source} --all shows {len(listing.points)} sweep points")
             continue
         say(f"\n{listing.title}")
         Table(columns=listing.heads, rows=listing.rows, left=listing.left).print()

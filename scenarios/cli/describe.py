@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,18 @@ _BUDGET_HEADS = ("epsilon", "delta", "accountant", "release per round", "rounds 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """A table with a title; `left` lists the heads of left-aligned columns."""
+    """A table with a title, and how the row of a sweep point is computed; `left`: heads of left-aligned columns."""
 
     title: str
     heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    points: Sequence[Point]
+    row: Callable[[Point], tuple[str, ...]]
     left: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """Computed when asked for: a row may take milliseconds."""
+        return tuple(map(self.row, self.points))
 
 
 def describe(scenario: Scenario) -> list[str]:
@@ -48,13 +54,14 @@ def listings(plan: Plan) -> list[Listing]:
             made.append(_amplitudes(plan, points))
         elif points[0].scenario.learning.uses_radio:
             made.append(_uploads(plan, points))
-    budgets = [(point, cells) for point in plan.points if (cells := _budget_cells(point.scenario)) is not None]
+    budgets = [one for one in plan.points if one.scenario.budget is not None and one.scenario.learning.takes_budget]
     if budgets:
         made.append(
             Listing(
                 title="Budget for the whole run:",
                 heads=(*_heads(plan), *_BUDGET_HEADS),
-                rows=tuple((*_settings(plan, point), *cells) for point, cells in budgets),
+                points=budgets,
+                row=lambda point: (*_settings(plan, point), *_budget_cells(point.scenario)),
                 left=(*_heads(plan), *_BUDGET_HEADS[2:]),
             )
         )
@@ -70,19 +77,19 @@ def _settings(plan: Plan, point: Point) -> tuple[str, ...]:
 
 
 def _amplitudes(plan: Plan, points: Sequence[Point]) -> Listing:
-    rows = []
-    for point in points:
+    def row(point: Point) -> tuple[str, ...]:
         scenario = point.scenario
         caps = scenario.learning.caps(link=scenario.link, privacy=scenario.mechanism)
-        cells: tuple[str, ...] = ("", "", "", "no radio", "")
-        if caps is not None:
-            amplitudes = [_cell(cap) for cap in (caps.power, caps.lmc, caps.privacy)]
-            cells = (*amplitudes, caps.binding, _cell(caps.loss_bound))
-        rows.append((*_settings(plan, point), *cells))
+        if caps is None:
+            return (*_settings(plan, point), "", "", "", "no radio", "")
+        amplitudes = [_cell(cap) for cap in (caps.power, caps.lmc, caps.privacy)]
+        return (*_settings(plan, point), *amplitudes, caps.binding, _cell(caps.loss_bound))
+
     return Listing(
         title="Receive amplitude A at most:",
         heads=(*_heads(plan), "power cap", "LMC cap", "privacy cap", "binds", "largest loss"),
-        rows=tuple(rows),
+        points=points,
+        row=row,
         left=(*_heads(plan), "binds"),
     )
 
@@ -103,9 +110,10 @@ def _uploads(plan: Plan, points: Sequence[Point]) -> Listing:
     return Listing(
         title="What one device sends in a round:",
         heads=(*_heads(plan), "numbers", "bits", "airtime", *heads),
-        rows=tuple(
-            (*_settings(plan, point), *_upload(point.scenario), *(_privacy(point.scenario) if private else ()))
-            for point in points
+        points=points,
+        row=lambda point: (
+            *(*_settings(plan, point), *_upload(point.scenario)),
+            *(_privacy(point.scenario) if private else ()),
         ),
         left=(*_heads(plan), "mechanism"),
     )
@@ -155,11 +163,10 @@ def _learning_within(scenario: Scenario) -> Any:
     return scenario.learning.settled(link=resolve_auto(scenario).link, privacy=scenario.mechanism)
 
 
-def _budget_cells(scenario: Scenario) -> tuple[str, ...] | None:
-    """A cell for each of `_BUDGET_HEADS`; None without a budget."""
+def _budget_cells(scenario: Scenario) -> tuple[str, ...]:
+    """A cell for each of `_BUDGET_HEADS`."""
     budget, learning = scenario.budget, scenario.learning
-    if budget is None or not learning.takes_budget:
-        return None
+    assert budget is not None
     rounds = learning.rounds if budget.calibrate else rounds_known(scenario)
     holds = "known as trials run" if rounds is None else f"{rounds} of {learning.rounds}"
     if rounds is not None and rounds < learning.rounds:

@@ -262,6 +262,7 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
     assert "Go on with: phyloop link" in said
     assert "Traceback" not in said
     assert "curve 1 of 2: no fading" in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 # --- what it leaves behind ------------------------------------------------------------------------

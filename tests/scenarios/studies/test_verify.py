@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from scenarios.schema.loader import LoadedScenario
 from scenarios.studies.link.level import Budget
 from scenarios.studies.link.plan import expand_link
 from scenarios.studies.verify.cards import EXPECTED, Expected, card_names, load_card
-from scenarios.studies.verify.check import CONFIDENCE, FAMILY, MAX_CHECKS, Check, Reference, exact
+from scenarios.studies.verify.check import CONFIDENCE, FAMILY, MAX_CHECKS, Check, Reference, exact, screen_table
 from scenarios.studies.verify.kinds.rates import best_packet_error_rate, log_linear, union_bound
 from scenarios.studies.verify.study import run_card
 
@@ -352,3 +353,30 @@ def test_a_scenario_without_a_card_section_is_refused(tmp_path: Path) -> None:
     path.write_text("name: plain\n")
     with pytest.raises(ScenarioError, match="a reference check needs a card: section"):
         load_card(path)
+
+
+def test_the_screen_has_every_comparison_in_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "80"), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+    checks = [
+        Check(
+            what="amplitude sent, held by the printed cap of Langevin sampling",
+            measured=1.909e-4,
+            low=1.418e-4,
+            high=2.603e-4,
+            expected=(1.908e-4, expected),
+            card="convolutional-union-bound",
+        )
+        for expected in (1.91e-4, 1.9e-9)
+    ]
+    screen_table(checks).print()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    assert text.count("convolutional-union-bound") == 1
+    assert text.count("0.0001418 to 0.0002603") == 2
+    assert "0.0001908 to 0.000191 pass" in text
+    assert "FAIL: too" in text
+    assert "…" not in text
