@@ -53,6 +53,8 @@ def _tidy(store: Store, plan: Plan, *, table: str, task_ids: TaskIds) -> pd.Data
             axes = [axis.reshape(-1) for axis in np.indices(block.shape)]
             columns: dict[str, Any] = {**swept, "trial": block.trial}
             columns |= dict(zip(keys[1:], axes, strict=True))
+            if "round" in columns:
+                columns["round"] += 1
             if block.metric is None:
                 nothing = np.full(block.shape, np.nan)
                 data = [nothing if a is None else a for a in block.data]

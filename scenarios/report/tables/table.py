@@ -38,7 +38,9 @@ class Table:
 
         grid = Grid(box=None, pad_edge=False, header_style="bold")
         for head, right in zip(self.columns, self.numeric, strict=True):
-            grid.add_column(head, justify="right" if right else "left", no_wrap=head not in self.wrapped)
+            grid.add_column(
+                head, justify="right" if right else "left", no_wrap=head not in self.wrapped, overflow="fold"
+            )
         for row in self.rows:
             grid.add_row(*(Text(cell or "", style=(styles or {}).get(cell or "", "")) for cell in row))
         # A table cut to a narrow window loses digits: let long lines wrap instead, unless columns may break.

@@ -354,7 +354,7 @@ def test_the_round_in_which_langevin_diverged_was_on_the_air_and_counts(
     config = paper_config(scheme, rounds=40, burn_in=0, step_size=0.5)
     failed = run_trials(config, link=paper_link(scheme), privacy=None, seed=SEED, trials=[0])[0]
     assert failed.failure is not None
-    last = int(failed.failure.split()[1].rstrip(":"))
+    last = int(failed.failure.split()[1].rstrip(":")) - 1
     assert len(failed.rounds["peak_amplitude"]) == last
     ledger = of(failed).ledger
     assert ledger.parameter.shape == (last + 1, 1)

@@ -144,7 +144,7 @@ def test_the_metrics_table_has_a_row_per_whole_trial_and_metric(store: Store, pl
     assert table.iloc[-1]["privacy"] == "none"
 
 
-def test_the_rounds_table_counts_rounds_from_zero_and_names_the_caps(store: Store, plan: Plan) -> None:
+def test_the_rounds_table_counts_rounds_from_one_and_names_the_caps(store: Store, plan: Plan) -> None:
     table = rounds_table(store, plan, task_ids=ids_of(plan))
     caps = table[(table["metric"] == "active_cap") & (table[SNR] == 0.0) & (table["trial"] == 1)]
     assert caps["round"].tolist() == [1, 2, 3]

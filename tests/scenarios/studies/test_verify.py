@@ -367,7 +367,7 @@ def test_the_screen_has_every_comparison_in_80_columns(
             low=1.418e-4,
             high=2.603e-4,
             expected=(1.908e-4, expected),
-            card="convolutional-union-bound",
+            card="awgn-uncoded",
         )
         for expected in (1.91e-4, 1.9e-9)
     ]
@@ -375,7 +375,7 @@ def test_the_screen_has_every_comparison_in_80_columns(
     lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
-    assert text.count("convolutional-union-bound") == 1
+    assert text.count("awgn-uncoded") == 1
     assert text.count("0.0001418 to 0.0002603") == 2
     assert "0.0001908 to 0.000191 pass" in text
     assert "FAIL: too" in text
