@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fl.accounting.fedavg import rounds_within
-from fl.audit.game import Game, Listener, beside_attackers
+from fl.audit.game import Game, beside_attackers
 from fl.audit.upload_game import UploadGame, scheme_game
 from fl.config import LearningConfig
 from fl.tasks.base import LearningError
@@ -24,7 +24,6 @@ def build_game(
     seed: int,
     num_games: int,
     rounds: int = 1,
-    listener: Listener = "server",
 ) -> Game:
     """Return the game of one sweep point; batches are as large as `num_games` asks for.
 
@@ -42,7 +41,7 @@ def build_game(
         bound = None if privacy is None else privacy.for_amplitudes
         return FlmcGame(played, link=link, privacy=bound, **run)
     protects: Any = None if privacy is None or privacy.for_amplitudes is not None else privacy
-    return _upload_game(played, link=link, privacy=protects, listener=listener, **run)
+    return _upload_game(played, link=link, privacy=protects, **run)
 
 
 def _upload_game(
@@ -51,7 +50,6 @@ def _upload_game(
     link: LinkConfig,
     privacy: UploadPrivacy | None,
     rounds: int,
-    listener: Listener,
     **run: Any,
 ) -> Game:
     on_air, budget = link.resolve_digital(), None if privacy is None else privacy.budget
@@ -71,7 +69,7 @@ def _upload_game(
         "beside": beside_attackers(config.attack, num_devices=config.num_devices, superposes=False),
     }
     if not config.aggregation.uses_codec:
-        return scheme_game(config.aggregation, num_values=config.num_values(), link=link, listener=listener, **run)
+        return scheme_game(config.aggregation, num_values=config.num_values(), link=link, **run)
     # Loaded when a codec is played: it takes a model and its data.
     from fl.audit.mechanism_laws import codec_law
 

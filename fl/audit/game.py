@@ -17,10 +17,6 @@ from privacy.audit import AuditResult, halves, judge
 from privacy.events.claims import Claim, Scope
 from privacy.events.events import Unit
 
-Listener = Literal["server", "outsider", "seed-leaked"]
-"""Who listens: whoever has all the server has, the shared seed of codebooks and dither too; someone who hears the air
-and has no seed; the server once the seed of the devices' own randomness has leaked as well."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:

@@ -129,10 +129,6 @@ class Law:
         total = received.bits.sum(axis=1, dtype=np.float64)
         return total, total[:, None]
 
-    def outsider(self) -> Law | None:
-        """Return the law for a listener without the shared seed; None where no seed protects."""
-        return None
-
     def claims(
         self, delta: float, *, played: Sequence[int], num_rounds: int, budget: BudgetConfig | None
     ) -> tuple[Claim, ...]:

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.audit.game import Audited, Batch, GameFacts, Listener, audit, draw_worlds, weakest_rounds
+from fl.audit.game import Audited, Batch, GameFacts, audit, draw_worlds, weakest_rounds
 from fl.audit.law import Law, LearntLaw, Places, Received
 from fl.config.scheme import Scheme
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Encoder
-from fl.tasks.base import LearningError
 from fl.uplink.build import build_response
 from fl.uplink.channel_credit import errors_together
 from fl.uplink.protection import Protection
@@ -47,14 +46,13 @@ class UploadGame:
         rounds: int,
         num_rounds: int,
         budget: BudgetConfig | None = None,
-        listener: Listener = "server",
         beside: str = "",
     ) -> None:
         places = self.places = lay_out(
             law, link=link, num_devices=num_devices, num_games=num_games, block_bits=protection.block_bits
         )
         self.law_known, self.gaussian = law.known, law.gaussian
-        self._law, self._seed, self._listener = law, seed, listener
+        self._law, self._seed = law, seed
         self._budget, self._num_rounds = budget, num_rounds
         self._played = weakest_rounds(law.released(num_rounds), count=rounds)
         self.facts = GameFacts(
@@ -89,8 +87,6 @@ class UploadGame:
         self._coder.begin(context, devices=devices, flip_rate=flip_rate)
         payload = self._coder.encode(self._numbers(worlds, context), devices=devices, context=context)
         received, reception = self._transport.send(payload, plan=plan, context=context)
-        if self._listener == "seed-leaked":
-            received ^= Protection().cover(np.zeros_like(received), plan=plan, context=context)
         bits = np.unpackbits(received[0], axis=1, count=self._transport.num_bits)
         signs = 2 * bits.astype(np.int8) - 1
         known = self._transport.known(reception, bits_per_value=1)
@@ -128,21 +124,11 @@ class UploadGame:
         return self._law.claims(delta, played=self._played.indices, num_rounds=self._num_rounds, budget=self._budget)
 
 
-def scheme_game(
-    scheme: Scheme, *, num_values: int | None, link: LinkConfig, rounds: int, listener: Listener = "server", **run: Any
-) -> UploadGame:
+def scheme_game(scheme: Scheme, *, num_values: int | None, link: LinkConfig, **run: Any) -> UploadGame:
     """Return the game against a scheme with bits of its own; `run` holds the other arguments of `UploadGame`."""
     law = scheme.law(num_values=num_values) or LearntLaw(
         epsilon=scheme.own_epsilon, per_number=scheme.epsilon_per == "number", upload=min(num_values or 16, 16)
     )
-    if listener == "outsider":
-        outside = law.outsider()
-        if outside is None or rounds < 2:
-            raise LearningError(
-                f"an outsider without the seed was asked of {scheme.name} over {rounds} rounds; only the codebook of "
-                "cpa hides behind a seed, and it takes 2 rounds to see one used again"
-            )
-        law = outside
 
     def coder(count: int) -> Encoder:
         return scheme.build(pieces=(Piece(name="audited", shape=(count,), offset=0),))
@@ -153,8 +139,6 @@ def scheme_game(
         upload_bits=scheme.upload_bits,
         protection=build_response(scheme, link=link),
         link=link.resolve_digital(),
-        rounds=rounds,
-        listener=listener,
         **run,
     )
 

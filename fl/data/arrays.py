@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.data import DataName, ImageFacts, data_sets
+from fl.config.data import DataName, ImageFacts, Pair, data_sets
 from fl.tasks.base import LearningError
-
-Pair = tuple[NDArray[Any], NDArray[Any]]
-"""Images and their labels."""
 
 AGAIN = "fetch the file again"
 _CONVERT = "write the file anew"
@@ -41,8 +37,7 @@ class ImageData:
 
     `x_train` uint8 `[N, H, W, C]`, `y_train` int64 `[N]`, `x_test`, `y_test` alike, all read-only; pixels become
     `scale` * x + `shift`, in [0, 1] or [-1, 1], only on use. `x_validation`, `y_validation` are training images held
-    out. `source` says which file they came from, `fingerprint` is the SHA-256 of the whole set in it (16 hexadecimal
-    digits), whatever the format of the file.
+    out. `source` says which file they came from.
     """
 
     name: DataName
@@ -56,7 +51,6 @@ class ImageData:
     scale: float
     shift: float
     source: str
-    fingerprint: str
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -76,10 +70,6 @@ def checked_images(name: DataName, parts: tuple[Pair, Pair], *, source: str, fil
     in_train, in_test = files or (source, source)
     x_train, y_train = _checked_part(name, *parts[0], part="train", source=in_train)
     x_test, y_test = _checked_part(name, *parts[1], part="test", source=in_test)
-    digest = hashlib.sha256()
-    for array in (x_train, y_train, x_test, y_test):
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(array.data)
     return ImageData(
         name=name,
         x_train=x_train,
@@ -92,7 +82,6 @@ def checked_images(name: DataName, parts: tuple[Pair, Pair], *, source: str, fil
         scale=1.0 / facts.largest_pixel,
         shift=0.0,
         source=source,
-        fingerprint=digest.hexdigest()[:16],
     )
 
 
@@ -136,16 +125,6 @@ def check_layout(name: DataName, *, shape: tuple[int, ...], dtype: np.dtype[Any]
             f"{source}: images {what} have shape {said}, those of {name} (N, {height}, {width}, {channels}); "
             "name the set that the file holds, or convert it"
         )
-
-
-def check_most(name: DataName, *, claimed: int, what: str, source: str) -> None:
-    """LearningError for more images or labels than the complete set has, both parts together.
-
-    Asked before anything is unpacked: a few kilobytes may claim, and unpack to, any number of equal bytes.
-    """
-    facts = image_facts(name)
-    if claimed > (most := facts.num_train + facts.num_test):
-        raise LearningError(f"{source}: {what} claims {claimed} entries, all of {name} are {most}; {AGAIN}")
 
 
 def check_counts(num_images: int, num_labels: int, *, part: str, source: str) -> None:

@@ -11,8 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.data import DataConfig, DataName, DataSet
-from fl.data.arrays import ImageData, Pair, checked_images, image_facts
+from fl.config.data import DataConfig, DataName, DataSet, Pair
+from fl.data.arrays import ImageData, checked_images, image_facts
 from fl.data.cifar import read_cifar
 from fl.data.formats import check_headers, read_idx_set, read_idx_shape, read_npz
 from fl.data.whereabouts import Found, find_data, keras_cache, remedy

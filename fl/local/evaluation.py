@@ -12,7 +12,6 @@ from fl.data.arrays import ImageData
 from fl.local.by_sample import cross_entropy, unit_pixels
 from fl.local.forward import can_walk, has_convolutions
 from fl.local.gradients import forward_bytes, logits_at_test
-from fl.local.linear import linear_classes
 from fl.local.samples import padded_size, slices
 from fl.models.federated import FederatedModel
 from fl.partition.split import Partition
@@ -37,7 +36,7 @@ def evaluate(
 
     Dropout is off. Pixels are taken times `scale`, plus `shift`. A logit beyond the classes that wins counts as wrong.
     """
-    classes = linear_classes(model)
+    classes = model.linear_classes
     if classes is not None:  # TensorFlow would trace a function anew for the model of every trial
         from fl.local.linear_kernel import score_linear
 

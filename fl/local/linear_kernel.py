@@ -8,7 +8,7 @@ mu/2 ||w||^2 in its loss it is v = (r x^T, r) + mu w, of which no more is needed
 
     ||v||^2 = ||r||^2 (||x||^2 + 1) + 2 mu <z, r> + mu^2 ||w||^2
 
-(without the 1 where there are no biases) to clip it to G, Li et al. 2025 (3).
+to clip it to G, Li et al. 2025 (3).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Rule(NamedTuple):
 class Task(NamedTuple):
     """Who trains on what: `images` `[N, P]` uint8, `labels` `[N]` int32, and per device
 
-    - `start` `[1 or D, M]`, weights and then biases where there are any: the same for all, or each its own;
+    - `start` `[1 or D, M]`, weights and then biases: the same for all, or each its own;
     - `samples` `[1 or steps, D, width]`, of which the first `counts` `[1 or steps, D]` are a batch: the same in every
       step, or each its own; `steps` `[D]` taken.
     """
@@ -148,7 +148,6 @@ def _train(
     rule: Any,
     task: Any,
     classes: Any,
-    bias: Any,
     velocity: Any,
     out: Any,
     losses: Any,
@@ -172,13 +171,11 @@ def _train(
         if not shared:
             _turned(start[:cells], anchor)
         weights[:] = anchor
-        if bias:
-            start_biases[:] = start[cells:]
-            biases[:] = start_biases
+        start_biases[:] = start[cells:]
+        biases[:] = start_biases
         if len(velocity):
             _turned(velocity[device, :cells], moving)
-            if bias:
-                bias_moving[:] = velocity[device, cells:]
+            bias_moving[:] = velocity[device, cells:]
         longer, seen = 0, 0
         for step in range(task.steps[device]):
             place = min(step, len(task.samples) - 1)
@@ -204,7 +201,7 @@ def _train(
                             linear[c] = own[c]
                     loss += _residual(own, task.labels[task.samples[place, device, begin + row]])
                     if clips:
-                        inputs = np.float64(_dot(pixels[row], pixels[row])) + (1.0 if bias else 0.0)
+                        inputs = np.float64(_dot(pixels[row], pixels[row])) + 1.0
                         norm = _norm(rule, own, linear, inputs, square)
                         factor = np.float32(1.0)
                         if norm > rule.clip:
@@ -224,16 +221,13 @@ def _train(
             seen += count
             for c in range(classes):
                 _step(rule, weights[c], anchor[c], total[c], samples, share, moving[c])
-            if bias:
-                _step(rule, biases, start_biases, bias_total, samples, share, bias_moving)
+            _step(rule, biases, start_biases, bias_total, samples, share, bias_moving)
         clipped[device] = longer / seen
         _turned_back(weights, out[device, :cells])
-        if bias:
-            out[device, cells:] = biases
+        out[device, cells:] = biases
         if len(velocity):
             _turned_back(moving, velocity[device, :cells])
-            if bias:
-                velocity[device, cells:] = bias_moving
+            velocity[device, cells:] = bias_moving
 
 
 def train_linear(
@@ -247,9 +241,8 @@ def train_linear(
     losses, clipped = np.zeros(devices), np.zeros(devices)
     moving = np.zeros((0, size), np.float32) if velocity is None else velocity
     given = Task(*(read_only(part) for part in task))
-    bias = size > task.images.shape[1] * classes
     run_tasks(
-        lambda first, last: _train(rule, given, classes, bias, moving, out, losses, clipped, first, last),
+        lambda first, last: _train(rule, given, classes, moving, out, losses, clipped, first, last),
         num_tasks=devices,
         threads=available_threads(),
     )
@@ -293,7 +286,7 @@ def score_linear(
     """Cross-entropy of each sample, and whether its label has the highest logit, the first of equals."""
     cells = images.shape[1] * classes
     tall = read_only(weights[:cells].reshape(-1, classes).T)
-    biases = read_only(weights[cells:] if len(weights) > cells else np.zeros(classes, np.float32))
+    biases = read_only(weights[cells:])
     losses, hits = np.empty(len(images), np.float32), np.empty(len(images), np.bool_)
     seen, named = read_only(images), read_only(labels)
     line = np.float32(scale), np.float32(shift)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fl.config.local import LocalConfig
 from fl.data.arrays import ImageData
 from fl.local.gradients import Gradient, compile_gradient
-from fl.local.linear import linear_classes
 from fl.local.optimizers import compile_update, state_names
 from fl.local.samples import Batches, Slices, folded_keys, slices
 from fl.models.federated import FederatedModel
@@ -79,7 +78,7 @@ class LocalTrainer:
     ) -> None:
         self._model, self._config, self._data = model, config, data
         self._seed, self._trial = seed, trial
-        self._classes = None if config.optimizer == "adam" else linear_classes(model)
+        self._classes = None if config.optimizer == "adam" else model.linear_classes
         self._sizes = np.asarray(partition.sizes, np.int64)
         self._samples = np.concatenate(partition.devices)
         self._starts = np.cumsum(self._sizes) - self._sizes

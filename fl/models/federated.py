@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.engines.choice import sees_gpu
+
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
@@ -58,6 +60,11 @@ class FederatedModel:
         return self.make_network()
 
     @property
+    def linear_classes(self) -> int | None:
+        """The logits of softmax regression, where kernels train it; None for what TensorFlow trains."""
+        return self.outputs if self.is_softmax and not sees_gpu() else None
+
+    @property
     def num_parameters(self) -> int:
         """M."""
         return len(self.initial)
@@ -65,11 +72,6 @@ class FederatedModel:
     def initial_weights(self) -> NDArray[np.float32]:
         """The weights that every device starts from, `[M]` float32, one's own copy."""
         return self.initial.copy()
-
-    def assign(self, weights: NDArray[np.float32]) -> None:
-        """Write `weights` `[M]` into the network's variables."""
-        for variable, part in zip(self.network.trainable_variables, self.unflatten(weights), strict=True):
-            variable.assign(part)
 
     def unflatten(self, weights: NDArray[Any]) -> list[NDArray[Any]]:
         """`[..., M]` to arrays `[..., *shape]`, one per piece, views where NumPy can."""

@@ -61,8 +61,8 @@ def deal_by_labels(
 
 def deal_by_dirichlet(
     by_label: Sequence[Indices], *, config: PartitionConfig, num_devices: int, generator: np.random.Generator
-) -> tuple[list[Indices], int]:
-    """Samples of each device, and how many of them carry another label than drawn; `by_label[c]` are those of label c.
+) -> list[Indices]:
+    """Samples of each device; `by_label[c]` are those of label c.
 
     With `samples_per_device` s: p_n ~ Dirichlet(alpha, ..., alpha) over the labels that occur, and Multinomial(s, p_n)
     samples (Hsu et al. 2019). Where a label has run out, or a device has all of it, the rest is drawn from the labels
@@ -74,7 +74,6 @@ def deal_by_dirichlet(
     alpha, size = config.alpha, config.samples_per_device
     assert alpha is not None  # checked by the config
     stock = np.array([len(samples) for samples in by_label], np.int64)
-    displaced = 0
     if size is None:
         counts = _deal_labels(stock, alpha=alpha, num_devices=num_devices, generator=generator)
     else:
@@ -84,11 +83,10 @@ def deal_by_dirichlet(
         shares[:, present] = generator.dirichlet(np.full(len(present), alpha), num_devices)
         left = stock.copy()
         for device in range(num_devices):
-            counts[device], moved = _draw_labels(shares[device], size=size, left=left, generator=generator)
-            displaced += moved
+            counts[device] = _draw_labels(shares[device], size=size, left=left, generator=generator)
             if config.disjoint:
                 left -= counts[device]
-    return _draw_counts(by_label, counts, disjoint=config.disjoint, generator=generator), displaced
+    return _draw_counts(by_label, counts, disjoint=config.disjoint, generator=generator)
 
 
 def _draw_counts(
@@ -170,18 +168,17 @@ def _too_few(config: PartitionConfig, *, num_devices: int, parts: int | None) ->
 
 def _draw_labels(
     share: NDArray[np.float64], *, size: int, left: NDArray[np.int64], generator: np.random.Generator
-) -> tuple[NDArray[np.int64], int]:
-    """Labels of `size` samples by `share`, none above what is `left`; and how many had to change their label."""
+) -> NDArray[np.int64]:
+    """Labels of `size` samples by `share`, none above what is `left`."""
     counts = generator.multinomial(size, share / share.sum())
     drawn = np.minimum(counts, left)
-    displaced = size - int(drawn.sum())
     while (short := size - int(drawn.sum())) > 0:
         room = left - drawn
         weight = np.where(room > 0, share, 0.0)
         if weight.sum() <= 0.0:  # alpha so small that the labels left have no share at all
             weight = room.astype(np.float64)
         drawn = np.minimum(drawn + generator.multinomial(short, weight / weight.sum()), left)
-    return drawn, displaced
+    return drawn
 
 
 def _deal_labels(

@@ -17,14 +17,12 @@ from fl.tasks.base import LearningError
 class Partition:
     """Positions in the training set that each device holds.
 
-    `devices` K arrays of int64, none empty; `labels` int64 `[N]` of the whole training set. `displaced` counts samples
-    of a Dirichlet partition whose drawn label had run out, so that another took its place.
+    `devices` K arrays of int64, none empty; `labels` int64 `[N]` of the whole training set.
     """
 
     devices: tuple[NDArray[np.int64], ...]
     labels: NDArray[np.int64]
     num_classes: int
-    displaced: int = 0
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -64,17 +62,14 @@ def partition(
     )
     if problem is not None:
         raise LearningError(problem)
-    displaced = 0
     match config.kind:
         case "iid":
             devices = _deal_at_random(len(numbers), config=config, num_devices=num_devices, generator=generator)
         case "labels":
             devices = deal_by_labels(by_label, config=config, num_devices=num_devices, generator=generator)
         case "dirichlet":
-            devices, displaced = deal_by_dirichlet(
-                by_label, config=config, num_devices=num_devices, generator=generator
-            )
-    return Partition(devices=tuple(devices), labels=numbers, num_classes=num_classes, displaced=displaced)
+            devices = deal_by_dirichlet(by_label, config=config, num_devices=num_devices, generator=generator)
+    return Partition(devices=tuple(devices), labels=numbers, num_classes=num_classes)
 
 
 def partition_problem(config: PartitionConfig, *, num_devices: int, num_samples: int, num_classes: int) -> str | None:

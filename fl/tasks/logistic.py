@@ -85,15 +85,14 @@ def standardised_data() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 class ReferenceChain:
     """A long sample of the posterior.
 
-    `states` `[num_states, m]`, their `mean` `[m]` and `covariance` `[m, m]`, `mean_error` `[m]` (standard
-    error of the mean, from the spread of the chains' own means) and the `acceptance` rate.
+    `states` `[num_states, m]`, their `mean` `[m]` and `covariance` `[m, m]`, and `mean_error` `[m]` (standard error of
+    the mean, from the spread of the chains' own means).
     """
 
     states: NDArray[np.float64]
     mean: NDArray[np.float64]
     covariance: NDArray[np.float64]
     mean_error: NDArray[np.float64]
-    acceptance: float
 
 
 @lru_cache(maxsize=4)
@@ -132,7 +131,7 @@ def reference_chain(prior_variance: float) -> ReferenceChain:
     size = 2.0 * m ** (-1.0 / 3.0)
     theta = mode + rng.standard_normal((_CHAINS, m)) @ factor.T
     value, gradient = potential_and_gradient(theta)
-    kept, accepted = [], 0
+    kept = []
     for index in range(_WARM_UP + _STEPS):
         drift = -0.5 * size * gradient @ covariance
         noise = rng.standard_normal((_CHAINS, m))
@@ -143,10 +142,8 @@ def reference_chain(prior_variance: float) -> ReferenceChain:
         take = np.log(rng.random(_CHAINS)) < log_ratio
         theta = np.where(take[:, None], proposal, theta)
         value, gradient = np.where(take, new_value, value), np.where(take[:, None], new_gradient, gradient)
-        if index >= _WARM_UP:
-            accepted += int(take.sum())
-            if index % _THINNING == 0:
-                kept.append(theta)
+        if index >= _WARM_UP and index % _THINNING == 0:
+            kept.append(theta)
     chains = np.stack(kept, axis=1)
     states = chains.reshape(-1, m)
     spread = states.std(axis=0)
@@ -156,10 +153,4 @@ def reference_chain(prior_variance: float) -> ReferenceChain:
             f"the logistic reference chain knows its mean only to {(mean_error / spread).max():.2f} "
             f"standard deviations at prior_variance {prior_variance:g}; choose a smaller prior_variance"
         )
-    return ReferenceChain(
-        states=states,
-        mean=states.mean(axis=0),
-        covariance=np.cov(states.T),
-        mean_error=mean_error,
-        acceptance=accepted / (_STEPS * _CHAINS),
-    )
+    return ReferenceChain(states=states, mean=states.mean(axis=0), covariance=np.cov(states.T), mean_error=mean_error)

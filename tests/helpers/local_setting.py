@@ -33,7 +33,6 @@ def images(sizes: list[int], *, shape: tuple[int, int, int] = (6, 6, 2)) -> tupl
         scale=SCALE,
         shift=0.0,
         source="random",
-        fingerprint="0" * 16,
     )
     order = rng.permutation(total)
     devices = tuple(np.split(order, np.cumsum(sizes)[:-1]))
@@ -46,6 +45,12 @@ def pixels(data: ImageData, partition: Partition, device: int) -> tuple[np.ndarr
     return (data.x_train[own] * np.float32(data.scale)).astype(np.float32), data.y_train[own]
 
 
+def assign(model: FederatedModel, weights: np.ndarray) -> None:
+    """Write `weights` `[M]` into the variables of the network."""
+    for variable, part in zip(model.network.trainable_variables, model.unflatten(weights), strict=True):
+        variable.assign(part)
+
+
 def network(kind: str, *, shape: tuple[int, int, int] = (6, 6, 2)) -> FederatedModel:
     """A small network with weights that no symmetry flatters: biases and scales are random too."""
     import keras
@@ -54,7 +59,7 @@ def network(kind: str, *, shape: tuple[int, int, int] = (6, 6, 2)) -> FederatedM
     model = federated(_BUILDERS[kind](keras.layers, keras, shape))
     rng = np.random.default_rng(9)
     moved = model.initial_weights() + 0.2 * rng.normal(size=model.num_parameters).astype(np.float32)
-    model.assign(moved)
+    assign(model, moved)
     return federated(model.network)
 
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from fl.audit.law import Law, Received, Scores, claim
+from fl.audit.law import Law, Received, Scores
 from fl.config.scheme import flip_target
 from phy.numerics.random import Purpose
-from privacy.config import BudgetConfig
-from privacy.events.claims import Claim
 
 if TYPE_CHECKING:
     from fl.schemes.cpa.cpa import Cpa
@@ -50,45 +46,3 @@ class CpaLaw(Law):
             parts.append(received.bits[:, stage] * differ)
         features = np.stack(parts, axis=1)
         return features.sum(axis=1) * math.log1p(-rate) - features.sum(axis=1) * math.log(rate), features
-
-    def outsider(self) -> OutsiderLaw:
-        return OutsiderLaw(**vars(self))
-
-
-@dataclass(frozen=True, kw_only=True)
-class OutsiderLaw(CpaLaw):
-    """Without the seed a bit of a balanced or fair codeword says nothing; two bits say whether they are alike."""
-
-    first: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-
-    @property
-    def worlds(self) -> str:
-        return f"{self._what} of one device the same in every round, or at the other end in every other round"
-
-    def ends(self, round_index: int, *, devices: NDArray[np.int64]) -> tuple[ArrayLike, ArrayLike]:
-        return -self.far, -self.far if round_index % 2 == 0 else self.far
-
-    def score(self, received: Received) -> Scores:
-        """See `Law.score`: in every round after the first, whether bits are unlike those of the first."""
-        bits = received.bits.astype(np.float64)
-        if received.context.round_index == 0:
-            self.first["bits"] = bits
-            return np.zeros(len(bits)), np.zeros_like(bits)
-        unlike = -bits * self.first["bits"]
-        return unlike.sum(axis=1), unlike
-
-    def claims(
-        self, delta: float, *, played: Sequence[int], num_rounds: int, budget: BudgetConfig | None
-    ) -> tuple[Claim, ...]:
-        return (
-            claim(
-                epsilon=0.0,
-                delta=0.0,
-                accountant="exact",
-                standing="proved",
-                scope="coordinate",
-                unit=self.unit,
-                source="a fresh codeword is a one-time pad",
-                assumptions=("the shared seed is secret and every round draws codewords anew",),
-            ),
-        )

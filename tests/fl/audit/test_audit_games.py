@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from fl.audit.build import build_game
 from fl.audit.flmc_game import FlmcGame
-from fl.audit.game import Audited, Listener, audit
+from fl.audit.game import Audited, audit
 from fl.learning.fedavg import FedAvgConfig
 from fl.learning.flmc import FlmcConfig
 from fl.tasks.base import LearningError
 from fl.uplink import protection
 from phy.config import LinkConfig
-from phy.fading.block_taps import Numbers, UplinkContext
-from phy.numerics.random import Purpose
+from phy.fading.block_taps import Numbers
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
 
 GAMES = 12_000
@@ -61,7 +60,6 @@ def play(
     privacy: BitFlippingConfig | GaussianConfig | None = None,
     delta: float = 0.0,
     rounds: int = 1,
-    listener: Listener = "server",
     seed: int = 7,
     **more: Any,
 ) -> Audited:
@@ -84,7 +82,6 @@ def play(
         seed=seed,
         num_games=GAMES,
         rounds=rounds,
-        listener=listener,
     )
     return audit(game, num_games=GAMES, delta=delta, confidence=CONFIDENCE, **more)
 
@@ -208,28 +205,6 @@ def test_a_flip_probability_halved_is_caught(
     assert found.result.epsilon_lower > tightest(found)
 
 
-def test_an_outsider_learns_nothing_of_fresh_codebooks_and_something_of_one_used_twice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    scheme = {"name": "cpa", "epsilon": 2.0}
-    fresh = play(scheme, rounds=2, listener="outsider")
-    assert fresh.result.epsilon_lower == 0.0 == tightest(fresh)
-    keys = UplinkContext.keys
-
-    def reused(self: UplinkContext, purpose: Purpose, *, same_every_round: bool = False) -> NDArray[np.uint32]:
-        return keys(self, purpose, same_every_round=same_every_round or purpose == Purpose.CODEBOOK)
-
-    monkeypatch.setattr(UplinkContext, "keys", reused)
-    found = play(scheme, rounds=2, listener="outsider")
-    assert found.result.epsilon_lower > tightest(found)
-
-
-@pytest.mark.parametrize("aggregation", [{"name": "cpa", "epsilon": 1.0}, {"name": "sign", "epsilon": 1.0}])
-def test_whoever_has_the_seed_of_the_flips_takes_them_back(aggregation: dict[str, Any]) -> None:
-    found = play(aggregation, listener="seed-leaked")
-    assert found.result.epsilon_lower > 3.0 * tightest(found)
-
-
 def test_noise_on_numbers_that_are_not_clipped_is_caught() -> None:
     found = play({"name": "laplace", "epsilon": 1.0, "as_coded": True})
     assert found.result.epsilon_lower > 1.5
@@ -280,5 +255,3 @@ def test_codewords_that_err_together_hold_one_game_each() -> None:
 def test_what_sends_nothing_is_refused() -> None:
     with pytest.raises(LearningError, match="sends nothing over a radio"):
         build_game(FlmcConfig(scheme="exact"), link=LinkConfig(), privacy=None, seed=1, num_games=1000)
-    with pytest.raises(LearningError, match="outsider"):
-        play({"name": "sign"}, listener="outsider")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from local_setting import CLASSES, SCALE, images, network, pixels, trainer
+from local_setting import CLASSES, SCALE, assign, images, network, pixels, trainer
 from oracles.per_sample import clipped_mean, sample_gradients
 
 from fl.local import LocalOutcome, LocalTrainer, evaluate
@@ -30,7 +30,7 @@ def rounds(learner: LocalTrainer, start: np.ndarray, count: int, **given: Any) -
 
 def own_gradient(model: FederatedModel, data: Any, partition: Any, device: int, weights: np.ndarray) -> np.ndarray:
     """Mean gradient of one device's samples at `weights`, by the oracle."""
-    model.assign(weights.astype(np.float32))
+    assign(model, weights.astype(np.float32))
     gradients = sample_gradients(model.network, *pixels(data, partition, device))
     return clipped_mean(gradients, weights, clip=None, l2=0.0)
 
@@ -96,7 +96,7 @@ def test_the_proximal_term_pulls_to_the_model_sent_and_is_not_clipped() -> None:
     for device in EVERYONE:
         own = start.astype(float)
         for _ in range(2):
-            model.assign(own.astype(np.float32))
+            assign(model, own.astype(np.float32))
             gradients = sample_gradients(model.network, *pixels(data, partition, device))
             own = own - eta * (clipped_mean(gradients, own, clip=clip, l2=0.0) + rho * (own - start))
         np.testing.assert_allclose(found.weights[device], own, rtol=0, atol=ROUNDING)
@@ -293,7 +293,7 @@ def test_evaluation_is_that_of_the_network_itself(kind: str, monkeypatch: pytest
     data, _ = images([50])
     model = network(kind)
     weights = model.initial_weights() * np.float32(1.1)
-    model.assign(weights)
+    assign(model, weights)
     logits = np.asarray(model.network((data.x_train * np.float32(SCALE)).astype(np.float32), training=False))
     logits = logits.astype(float) - logits.max(axis=1, keepdims=True)
     picked = logits[np.arange(50), data.y_train] - np.log(np.exp(logits).sum(axis=1))

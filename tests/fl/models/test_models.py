@@ -13,6 +13,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from local_setting import assign
 
 from fl.models.build import build_model
 from fl.models.federated import FederatedModel, federated
@@ -120,7 +121,7 @@ def test_one_may_change_ones_copy_of_the_initial_weights() -> None:
     model = built("linear")
     copy = model.initial_weights()
     copy[:] = 0.0
-    model.assign(copy)
+    assign(model, copy)
     assert np.abs(model.initial_weights()).max() > 0.0
     assert all(np.abs(np.asarray(variable)).max() == 0.0 for variable in model.network.trainable_variables)
 
@@ -129,7 +130,7 @@ def test_one_may_change_ones_copy_of_the_initial_weights() -> None:
 def test_flat_weights_fall_apart_into_the_variables_of_the_network(name: str) -> None:
     model = built(name)
     weights = np.arange(model.num_parameters, dtype=np.float32)
-    model.assign(weights)
+    assign(model, weights)
     offset = 0
     for piece, variable in zip(model.pieces, model.network.trainable_variables, strict=True):
         assert (piece.name, piece.shape, piece.offset) == (variable.path, tuple(variable.shape), offset)
@@ -160,7 +161,7 @@ def test_the_mlp_is_a_chain_of_dense_and_relu() -> None:
     images = np.random.default_rng(1).random((4, 8, 8, 1)).astype(np.float32)
     weights = np.random.default_rng(2).normal(size=model.num_parameters) / 5
     first, b1, second, b2, third, b3 = model.unflatten(weights)
-    model.assign(weights)
+    assign(model, weights)
     hidden = np.maximum(images.reshape(4, 64) @ first + b1, 0.0)
     wanted = np.maximum(hidden @ second + b2, 0.0) @ third + b3
     np.testing.assert_allclose(model.network(images), wanted, atol=1e-4)
