@@ -24,9 +24,9 @@ import tensorflow as tf
 from timing import interleaved_medians, print_table
 
 from fl.config.local import LocalConfig
-from fl.data import ImageData
-from fl.local import LocalTrainer
-from fl.local.by_sample import compile_by_sample
+from fl.data.arrays import ImageData
+from fl.local.gradients import compile_by_sample
+from fl.local.trainer import LocalTrainer
 from fl.models.build import build_model
 from fl.models.federated import FederatedModel
 from fl.models.kinds.networks import ModelConfig

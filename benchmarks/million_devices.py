@@ -59,7 +59,7 @@ learning:
 @contextmanager
 def timed(spent: dict[str, float]) -> Iterator[None]:
     """Wall time of the parts of a round, added up in `spent`; parts do not overlap."""
-    from fl.local import LocalTrainer
+    from fl.local.trainer import LocalTrainer
     from fl.schemes.coders.stochastic_bits import SignSums
     from fl.schemes.cpa.cpa import Cpa, CpaGathering
     from fl.schemes.probit.probit import Probit

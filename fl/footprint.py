@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from fl.config.data import DataSet
-from fl.data import image_facts
+from fl.data.arrays import image_facts
 from fl.models.layers import activation_bytes
 from phy.coding.plan import plan_packet
 from phy.config import LinkConfig

@@ -76,7 +76,7 @@ def run_trials(
 
 def _fails_alone(learning: Learning, error: Exception) -> bool:
     """True for an error that another trial may not meet: numbers that diverge, or a budget."""
-    from fl.local.divergence import DivergedError
+    from fl.aggregation.update_kernels import DivergedError
 
     return not learning.side_by_side and isinstance(error, DivergedError | PrivacyError)
 

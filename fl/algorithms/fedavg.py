@@ -14,15 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.accounting.fedavg import UploadAllowance
+from fl.aggregation.update_kernels import check_finite, checked_updates_from
 from fl.algorithms.fedavg_results import RoundTally, fedavg_result, scores_at_home
 from fl.attacks.attacks import Attackers
 from fl.checkpoints import State, kept_array
-from fl.config import LocalConfig
-from fl.data import ImageData, load_images
+from fl.config.local import LocalConfig
+from fl.data.arrays import ImageData
+from fl.data.images import load_images
 from fl.footprint import devices_in_a_block
-from fl.local import LocalTrainer, evaluate
-from fl.local.divergence import check_finite, checked_updates_from
+from fl.local.evaluation import evaluate
 from fl.local.personal import PersonalModels, hold_out
+from fl.local.trainer import LocalTrainer
 from fl.models.build import build_model
 from fl.models.federated import FederatedModel
 from fl.partition.participation import Participants, draw_participants

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.checkpoints import State
-from fl.data import ImageData, image_facts, load_images
+from fl.data.arrays import ImageData, image_facts
+from fl.data.images import load_images
 from fl.local.trainer import LocalTrainer
 from fl.models.build import build_model
 from fl.models.kinds.networks import ModelConfig

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fl.accounting.fedavg import rounds_within
 from fl.audit.game import Game, beside_attackers
 from fl.audit.upload_game import UploadGame, scheme_game
-from fl.config import LearningConfig
+from fl.config.learning import LearningConfig
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
 from privacy.config import AnyPrivacyConfig, UploadPrivacy

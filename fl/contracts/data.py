@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fl.config.data import DataSet
-from fl.data import image_facts, load_images
+from fl.data.arrays import image_facts
+from fl.data.images import load_images
 
 
 def images_are_what_the_facts_say(data: DataSet) -> None:

@@ -183,7 +183,7 @@ class FedAvgConfig(Learning):
 
     def describe(self, label: Label) -> list[str]:
         from fl.attacks.attacks import attack_in_words
-        from fl.data import image_facts
+        from fl.data.arrays import image_facts
         from fl.data.whereabouts import find_data
         from fl.footprint import samples_per_device, training_samples
 
@@ -236,7 +236,7 @@ class FedAvgConfig(Learning):
 
     def num_values(self) -> int | None:
         """Return the number of parameters M."""
-        from fl.data import image_facts
+        from fl.data.arrays import image_facts
         from fl.models.layers import num_parameters
 
         facts = image_facts(self.data.name)

@@ -133,7 +133,7 @@ def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:
 
 
 def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
-    from fl.data import image_facts
+    from fl.data.arrays import image_facts
 
     data, facts = learning.data, image_facts(learning.data.name)
     for key, most in (("train_samples", facts.num_train), ("test_samples", facts.num_test)):
@@ -156,7 +156,7 @@ def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
 
 def _shares(learning: FedAvgConfig) -> Iterator[Conflict]:
     """Check that the samples can be dealt to the devices."""
-    from fl.data import image_facts
+    from fl.data.arrays import image_facts
     from fl.footprint import training_samples
     from fl.partition.split import partition_problem
 

@@ -168,7 +168,7 @@ class ReconstructionConfig(Learning):
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
         """Return the memory of one round, of images as numbers, and of every upload beside every image [B]."""
-        from fl.data import image_facts
+        from fl.data.arrays import image_facts
         from fl.footprint import training_samples
 
         facts = image_facts(self.data.name)

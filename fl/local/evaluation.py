@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.data.arrays import ImageData
-from fl.local.by_sample import cross_entropy, unit_pixels
 from fl.local.forward import can_walk, has_convolutions
-from fl.local.gradients import forward_bytes, logits_at_test
+from fl.local.gradients import cross_entropy, forward_bytes, logits_at_test, unit_pixels
 from fl.local.samples import padded_size, slices
 from fl.models.federated import FederatedModel
 from fl.partition.split import Partition

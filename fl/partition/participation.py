@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config import ParticipationConfig
+from fl.config.data import ParticipationConfig
 from phy.numerics.random import Purpose, seed_sequence
 
 

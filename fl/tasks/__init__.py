@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from fl.config import GaussianLinearConfig, TaskConfig
+from fl.config.task import GaussianLinearConfig, TaskConfig
 from fl.tasks.base import Posterior, PosteriorTask
 
 __all__ = ["Posterior", "PosteriorTask", "build_task"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config import GaussianLinearConfig
+from fl.config.task import GaussianLinearConfig
 from fl.tasks.base import Posterior, split_evenly
 from phy.numerics.compiled import kernel, read_only
 from phy.numerics.random import Purpose, generator

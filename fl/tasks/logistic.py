@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from fl.config import LogisticConfig
+from fl.config.task import LogisticConfig
 from fl.tasks.base import LearningError, Posterior, split_evenly
 from phy.numerics.random import Purpose, generator
 

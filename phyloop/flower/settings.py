@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from fl.config import Learning
+from fl.config.learning import Learning
 from fl.learning.fedavg import FedAvgConfig
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fl.config import Learning
+from fl.config.learning import Learning
 from fl.config.scheme import Scheme
 from fl.footprint import samples_per_device, upload_airtime_s
 from fl.uplink.channel_credit import sure_noise_power

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from fl.config import LearningConfig
+from fl.config.learning import LearningConfig
 from fl.learning.flmc import FlmcConfig
 from phy.config import Frozen, LinkConfig
 from phy.measure.monte_carlo import StopRule

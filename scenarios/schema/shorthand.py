@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl.config import GaussianLinearConfig
 from fl.config.learning import UNNAMED
+from fl.config.task import GaussianLinearConfig
 from fl.learning.codec_studies import FlipMomentsConfig
 
 Path = tuple[str | int, ...]

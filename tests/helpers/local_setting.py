@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fl.config.local import LocalConfig
-from fl.data import ImageData
-from fl.local import LocalTrainer
+from fl.data.arrays import ImageData
+from fl.local.trainer import LocalTrainer
 from fl.models.federated import FederatedModel, federated
 from fl.partition.split import Partition
 

@@ -64,7 +64,8 @@ def draw_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
 
 def label_counts(scenario: Scenario, *, trial: int) -> NDArray[np.int64] | None:
     """Samples of each label on each device `[num_devices, num_classes]`; None if the images are not at hand."""
-    from fl.data import find_data, load_images
+    from fl.data.images import load_images
+    from fl.data.whereabouts import find_data
     from fl.partition.split import partition
     from fl.tasks.base import LearningError
     from phy.numerics.random import Purpose, generator

@@ -47,7 +47,8 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
 
 def _data(learning: FedAvgConfig) -> Iterator[str]:
     """Images that are not on this machine, or fewer of them than the scenario asks for."""
-    from fl.data import available_images, missing_data
+    from fl.data.images import available_images
+    from fl.data.whereabouts import missing_data
     from fl.tasks.base import LearningError
 
     missing = missing_data(learning.data.name)

@@ -326,7 +326,7 @@ def test_attackers_who_hand_on_what_honest_devices_computed_are_named() -> None:
 def test_the_round_in_which_the_servers_model_diverged_was_on_the_air_and_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fl.local.divergence._DIVERGED", 1e6)
+    monkeypatch.setattr("fl.aggregation.update_kernels._DIVERGED", 1e6)
     config = setting("mean", attack={"kind": "gaussian", "std": 1e9, "devices": [1]}, receiver_limit=None)
     privacy = GaussianConfig(mechanism="gaussian", epsilon=2.0)
     failed = run_trials(config, link=radio(error_model="error_free"), privacy=privacy, seed=3, trials=[0])[0]

@@ -127,7 +127,7 @@ def test_auto_is_a_share_of_the_stable_step_and_longer_for_bits(scheme: str, lon
 
 
 def test_on_the_papers_data_auto_is_near_the_papers_analog_step() -> None:
-    from fl.config import GaussianLinearConfig
+    from fl.config.task import GaussianLinearConfig
     from fl.tasks import build_task
 
     task = build_task(GaussianLinearConfig(), num_devices=20, seed=2022, trials=tuple(range(40)))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from fl.data import missing_data
+from fl.data.whereabouts import missing_data
 from fl.learning.fedavg import FedAvgConfig
 from fl.run import run_trials
 from phy.config import LinkConfig

@@ -12,7 +12,7 @@ import pytest
 from flmc_setting import RAYLEIGH, paper_config, paper_link
 
 from fl.checkpoints import Saved, State
-from fl.config import Learning
+from fl.config.learning import Learning
 from fl.learning.fedavg import FedAvgConfig
 from fl.learning.reconstruction import ReconstructionConfig
 from fl.results import TrialResult

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fl import footprint
+from fl.aggregation.update_kernels import DivergedError
 from fl.algorithms import fedavg as federation
 from fl.algorithms.fedavg import Federation
 from fl.learning.fedavg import FedAvgConfig
-from fl.local.divergence import DivergedError
 from fl.partition.choices import choose_for_each
 from fl.results import TrialResult
 from fl.schemes.coders.stochastic_bits import SignSums

@@ -15,7 +15,9 @@ from image_files import cifar_files, images_of, write_archive, write_folder, wri
 
 import fl.data.images
 from fl.config.data import DataConfig, DataName
-from fl.data import ImageData, available_images, find_data, image_facts, load_images, missing_data
+from fl.data.arrays import ImageData, image_facts
+from fl.data.images import available_images, load_images
+from fl.data.whereabouts import find_data, missing_data
 from fl.tasks.base import LearningError
 
 GREY = images_of((28, 28), num_classes=10, num_train=30, num_test=20)
@@ -294,7 +296,8 @@ def test_files_are_found_and_read_while_tensorflow_sleeps(folder: Path) -> None:
     np.savez(folder / "mnist.npz", **GREY)
     write_archive(folder / "cifar-10-python.tar.gz", cifar_files(COLOUR, fine=False), folder="cifar-10-batches-py")
     program = (
-        "import sys; from fl.data import *; from fl.config.data import DataConfig\n"
+        "import sys; from fl.config.data import DataConfig; from fl.data.images import load_images\n"
+        "from fl.data.whereabouts import missing_data\n"
         f"print(*(missing_data(name) and name for name in {ALL}))\n"
         "for name in ('mnist', 'cifar10'): load_images(DataConfig(name=name), seed=1, trial=0)\n"
         "print(*({'tensorflow', 'keras', 'sklearn', 'scipy'} & set(sys.modules)))"

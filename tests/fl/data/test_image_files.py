@@ -24,8 +24,9 @@ from image_files import (
 )
 
 from fl.config.data import DataConfig, DataName
-from fl.data import ImageData, load_images
+from fl.data.arrays import ImageData
 from fl.data.cifar import read_pickle
+from fl.data.images import load_images
 from fl.tasks.base import LearningError
 
 GREY = images_of((28, 28), num_classes=10)

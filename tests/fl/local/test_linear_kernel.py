@@ -10,7 +10,8 @@ import pytest
 from local_setting import CLASSES, assign, images, pixels, trainer
 from oracles.per_sample import clipped_mean, softmax_regression_gradients
 
-from fl.local import LocalTrainer, evaluate
+from fl.local.evaluation import evaluate
+from fl.local.trainer import LocalTrainer
 from fl.models.federated import FederatedModel, federated
 
 SIZES = [5, 1, 33, 16, 17]

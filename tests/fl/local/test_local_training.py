@@ -9,8 +9,9 @@ import pytest
 from local_setting import CLASSES, SCALE, assign, images, network, pixels, trainer
 from oracles.per_sample import clipped_mean, sample_gradients
 
-from fl.local import LocalOutcome, LocalTrainer, evaluate
+from fl.local.evaluation import evaluate
 from fl.local.samples import Batches, padded_size, slices
+from fl.local.trainer import LocalOutcome, LocalTrainer
 from fl.models.federated import FederatedModel
 from fl.tasks.base import LearningError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.config import ParticipationConfig
+from fl.config.data import ParticipationConfig
 from fl.learning.fedavg import FedAvgConfig
 from fl.partition.participation import Participants, draw_participants
 from fl.uplink.senders import SenderIndex

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl.data import missing_data
+from fl.data.whereabouts import missing_data
 from fl.learning.fedavg import FedAvgConfig
 from fl.run import run_trials
 from phy.config import LinkConfig

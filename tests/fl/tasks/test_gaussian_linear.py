@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flmc_setting import SEED, dataset, dealt
 
-from fl.config import GaussianLinearConfig
+from fl.config.task import GaussianLinearConfig
 from fl.tasks import build_task
 
 TRIALS = (0, 4, 9)

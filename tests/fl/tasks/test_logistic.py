@@ -7,7 +7,7 @@ import pytest
 from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_link, trajectory
 from scipy.special import expit
 
-from fl.config import LogisticConfig
+from fl.config.task import LogisticConfig
 from fl.run import run_trials
 from fl.tasks import build_task
 from fl.tasks.logistic import reference_chain, standardised_data

@@ -9,7 +9,7 @@ import pytest
 from sentences import sentence_about
 
 from fl.codecs.partwise import FixedPoint
-from fl.config import PartitionConfig
+from fl.config.data import PartitionConfig
 from fl.learning.codec_studies import FlipMomentsConfig
 from fl.learning.fedavg import FedAvgConfig
 from fl.learning.flmc import FlmcConfig
