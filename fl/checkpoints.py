@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,20 +49,16 @@ class Checkpoints(Protocol):
         ...
 
 
-class Resumable(Protocol):
-    """An object that can go on from a state of its own kind."""
+class Trials(Protocol):
+    """Trials that are computed together: all of an algorithm that runs them side by side, of every other one alone."""
 
     def state(self) -> State:
         """Return what rounds have changed; later rounds may change its arrays in place."""
         ...
 
     def restore(self, state: State) -> None:
-        """Go on from a state. Raises LearningError for another object's state, and may then be half changed."""
+        """Go on from a state. Raises LearningError for the state of others, and may then be half changed."""
         ...
-
-
-class Trials(Resumable, Protocol):
-    """Trials that are computed together: all of an algorithm that runs them side by side, of every other one alone."""
 
     @property
     def ended(self) -> bool:
@@ -78,10 +74,7 @@ class Trials(Resumable, Protocol):
         ...
 
 
-_Found = TypeVar("_Found", bound=Resumable)
-
-
-def resumed(build: Callable[[], _Found], *, num_rounds: int, checkpoints: Checkpoints | None) -> tuple[_Found, int]:
+def resumed(build: Callable[[], Trials], *, num_rounds: int, checkpoints: Checkpoints | None) -> tuple[Trials, int]:
     """Return what `build()` makes, set to the newest state that fits it, and the rounds done; without one 0 rounds.
 
     A checkpoint may come from any run: one that does not fit is refused, and the next older one is tried.

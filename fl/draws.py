@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.fading.block_taps import UplinkContext
-from phy.numerics.random import Purpose, uniform_words
+from phy.numerics.random import Purpose, seed_sequence, uniform_words
 
 LANES = 64
 """Words come in groups of this many; parts of a vector begin at multiples of it."""
@@ -28,6 +28,13 @@ def device_words(
     out = np.empty((len(devices), -(-count // LANES), LANES), np.uint32)
     fill_groups(read_only(key), read_only(devices.astype(np.uint32)), first_group=first // LANES, words=out)
     return out.reshape(len(devices), -1)[:, :count]
+
+
+def round_generator(seed: int, trial: int, purpose: Purpose, round_index: int) -> np.random.Generator:
+    """The generator of one round of a trial, for one purpose."""
+    root = seed_sequence(seed, trial, purpose)
+    spawned = np.random.SeedSequence(entropy=root.entropy, spawn_key=(*root.spawn_key, round_index))
+    return np.random.Generator(np.random.Philox(spawned))
 
 
 def uniforms(words: NDArray[np.uint32]) -> NDArray[np.float32]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,6 @@ _LEAST_EPSILON = 1e-6
 TOLD_BY_ATTACKERS = (
     "attackers who make their uploads of honest updates know those already, and what they send of them is not counted"
 )
-"""Of attacks that hand on what honest devices computed."""
 ONE_UPLOAD = "every upload is that of a first round, with images drawn anew: uploads are not added up"
 SURE = "the lower confidence limit of the probed error rate is there"
 
@@ -221,22 +219,16 @@ def reconstruction_account(
     counts = result.link.get("bits")
     if counts is None or not len(counts):
         return None
-    uploads = replace(
-        result,
-        rounds={"train_loss": np.zeros(1)},
-        link=_side_by_side(result.link),
-        devices=_side_by_side(result.devices),
+    link_counts, devices = (
+        {name: np.asarray(values).reshape(1, -1) for name, values in columns.items()}
+        for columns in (result.link, result.devices)
     )
+    uploads = replace(result, rounds={"train_loss": np.zeros(1)}, link=link_counts, devices=devices)
     found = fedavg_account(config.played, link=link, privacy=privacy, result=uploads)
     if found is None:
         return None
     ledger = replace(found.ledger, assumptions=(*found.ledger.assumptions, ONE_UPLOAD))
     return replace(found, ledger=ledger)
-
-
-def _side_by_side(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return columns `[num_rounds, num_devices]` as one row."""
-    return {name: np.asarray(values).reshape(1, -1) for name, values in columns.items()}
 
 
 def _rounds_sent(config: FedAvgConfig, result: TrialResult) -> NDArray[np.bool_] | None:

@@ -9,16 +9,10 @@ which the robust ones take as missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from fl.aggregation.estimates import weighted_mean
-
-if TYPE_CHECKING:
-    from fl.schemes.mean import MeanScheme
 
 Values = NDArray[np.floating[Any]]
 Known = NDArray[np.bool_] | None
@@ -29,27 +23,21 @@ _CLOSE = 1e-7
 _SLACK = 1e-9
 
 
-def aggregate_values(
-    config: MeanScheme,
+def by_columns(
+    rule: Callable[..., NDArray[np.float32]],
     values: Values,
     *,
     weights: NDArray[np.float64],
     known: Known = None,
     otherwise: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """One value per coordinate, `[M]` float32, of `values` `[K, M]` as `config` says; see `Scheme.aggregate`."""
-    if config.name == "geometric-median":
-        return geometric_median(values, weights=weights, known=known, otherwise=otherwise)
-    steps: dict[str, Callable[..., NDArray[np.float32]]] = {
-        "mean": weighted_mean,
-        "median": coordinate_median,
-        "trimmed-mean": partial(trimmed_mean, trim=config.trim),
-        "rsa": partial(rsa_step, step=config.step),
-    }
+    """What `rule` makes of `values` `[K, M]`, `[M]`, some columns at a time."""
     out = np.empty(values.shape[1], np.float32)
-    for part in _columns(values.shape):
+    width = max(_VALUES_AT_ONCE // max(len(values), 1), 16)
+    for first in range(0, values.shape[1], width):
+        part = slice(first, first + width)
         held = None if known is None else known[:, part]
-        out[part] = steps[config.name](values[:, part], weights=weights, known=held, otherwise=otherwise[part])
+        out[part] = rule(values[:, part], weights=weights, known=held, otherwise=otherwise[part])
     return out
 
 
@@ -115,8 +103,7 @@ def rsa_step(
 
     RSA's server step without its own regulariser; its lambda is step / K. Of updates instead of models w is 0.
     """
-    total = np.zeros(values.shape[1])
-    heard = np.zeros(values.shape[1])
+    total, heard = np.zeros((2, values.shape[1]))
     for rows in _rows(values.shape):
         with np.errstate(invalid="ignore"):
             signs = np.sign(values[rows] - otherwise)
@@ -134,10 +121,7 @@ def geometric_median(
     Weiszfeld's iteration from the coordinate median, with the step of Vardi and Zhang (2000) where z meets a device, at
     most 100 times, until z moves by less than 1e-7 of the median distance. Infinite values count as missing.
     """
-    start = np.empty(values.shape[1], np.float32)
-    for part in _columns(values.shape):
-        held = None if known is None else known[:, part]
-        start[part] = coordinate_median(values[:, part], weights=weights, known=held, otherwise=otherwise[part])
+    start = by_columns(coordinate_median, values, weights=weights, known=known, otherwise=otherwise)
     centre = np.where(np.isfinite(start), start, otherwise).astype(np.float64)
     everybody = known is None and all(bool(np.isfinite(values[rows]).all()) for rows in _rows(values.shape))
     for _ in range(_MOST_STEPS):
@@ -212,12 +196,6 @@ def _filled(
 ) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
         return np.where(total > 0.0, found, otherwise).astype(np.float32)
-
-
-def _columns(shape: tuple[int, ...]) -> Iterator[slice]:
-    width = max(_VALUES_AT_ONCE // max(shape[0], 1), 16)
-    for first in range(0, shape[1], width):
-        yield slice(first, min(first + width, shape[1]))
 
 
 def _rows(shape: tuple[int, ...]) -> Iterator[slice]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fl.checkpoints import State
 from fl.recorder import Recorder, link_columns
 from fl.results import TrialResult
-from fl.theory.bounds import recovered_moments
+from fl.theory.convergence import recovered_moments
 from fl.uplink.protection import FixedFlips
 from fl.uplink.transport import NumberTransport
 from phy.config import LinkConfig
@@ -62,12 +62,8 @@ class FlipMoments:
             found["recovered_mean"] = float(np.mean(arrived, dtype=np.float64))
             found["recovered_variance"] = float(np.var(arrived.astype(np.float64), ddof=1))
         if (codec := learning.codec.as_fractions()) and bits:
-            mean, variance = recovered_moments(
-                value,
-                flip_probability=errors / bits,
-                value_range=codec.value_range,
-                fraction_bits=codec.fraction_bits,
-            )
+            grid = {"value_range": codec.value_range, "fraction_bits": codec.fraction_bits}
+            mean, variance = recovered_moments(value, flip_probability=errors / bits, **grid)
             found |= {"lemma1_mean": float(mean), "lemma1_variance": float(variance)}
         found |= self._transport.bits.spent(reception, self._devices)
         self._record.note(index, rounds=found, link=link_columns(reception.counts), devices=observed)
@@ -120,11 +116,8 @@ class BitDistance(Forgetful):
             value_range=codec.value_range,
             generator=drawn,
         )
-        self._metrics = {
-            "kappa": found.mean,
-            "kappa_standard_error": found.standard_error,
-            "l1_distance": found.l1_mean,
-        }
+        spread, l1_mean = found.standard_error, found.l1_mean
+        self._metrics = {"kappa": found.mean, "kappa_standard_error": spread, "l1_distance": l1_mean}
 
     def results(self, failure: str | None) -> list[TrialResult]:
         return [TrialResult(trial=self._trial, metrics=self._metrics, rounds={}, failure=failure)]

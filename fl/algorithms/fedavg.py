@@ -67,34 +67,26 @@ class Federation:
         trial: int,
     ) -> None:
         self._config, self._seed, self.trial = config, seed, trial
-        self.data: ImageData = load_images(config.data, seed=seed, trial=trial)
+        data: ImageData = load_images(config.data, seed=seed, trial=trial)
+        shape, num_classes, on_air = data.image_shape, data.num_classes, link.resolve_digital()
+        self.data = data
         self.partition: Partition = partition(
-            self.data.y_train,
+            data.y_train,
             config=config.partition,
             num_devices=config.num_devices,
-            num_classes=self.data.num_classes,
+            num_classes=num_classes,
             generator=generator(seed, trial, Purpose.PARTITION),
         )
         self.model: FederatedModel = build_model(
-            config.model,
-            image_shape=self.data.image_shape,
-            num_classes=self.data.num_classes,
-            seed=seed,
-            trial=trial,
+            config.model, image_shape=shape, num_classes=num_classes, seed=seed, trial=trial
         )
         self.weights = self.model.initial_weights()
         self._attackers = Attackers.drawn(config.attack, num_devices=config.num_devices, seed=seed, trial=trial)
         local, trained_on, self.personal = self._at_home()
-        labels = self._attackers.labels(
-            self.data.y_train, samples=trained_on.devices, num_classes=self.data.num_classes
-        )
+        labels = self._attackers.labels(data.y_train, samples=trained_on.devices, num_classes=num_classes)
+        poisoned = replace(data, y_train=labels)
         self._trainer = LocalTrainer(
-            self.model,
-            config=local,
-            data=replace(self.data, y_train=labels),
-            partition=trained_on,
-            seed=seed,
-            trial=trial,
+            self.model, config=local, data=poisoned, partition=trained_on, seed=seed, trial=trial
         )
         self._sizes = np.asarray(trained_on.sizes, np.float64)
         self._index = SenderIndex(config, link=link)
@@ -102,18 +94,13 @@ class Federation:
             privacy,
             config=config,
             sizes=self._sizes,
-            link=link.resolve_digital(),
+            link=on_air,
             local_models=self._first_uploads,
             seed=seed,
             trial=trial,
         )
-        self.allowance = UploadAllowance(
-            config,
-            link=link.resolve_digital(),
-            privacy=privacy,
-            num_values=self.model.num_parameters,
-            target=self.budget.get("target_bit_error_rate"),
-        )
+        target, size = self.budget.get("target_bit_error_rate"), self.model.num_parameters
+        self.allowance = UploadAllowance(config, link=on_air, privacy=privacy, num_values=size, target=target)
         self.uplink: Uplink = build_uplink(
             config,
             link=link,
@@ -162,11 +149,8 @@ class Federation:
         config = self._config
         if config.personal is None:
             return config.local, self.partition, None
-        train, test = hold_out(
-            self.partition,
-            test_share=config.personal.test_share,
-            generator=generator(self._seed, self.trial, Purpose.PARTITION).spawn(1)[0],
-        )
+        drawn = generator(self._seed, self.trial, Purpose.PARTITION).spawn(1)[0]
+        train, test = hold_out(self.partition, test_share=config.personal.test_share, generator=drawn)
         local = config.local.model_copy(update={"proximal": config.personal.lam})
         return local, train, PersonalModels(self.model, data=self.data, test=test)
 
@@ -183,10 +167,9 @@ class Federation:
         config = self._config
         if config.downlink == "ideal":
             return None
+        link = placed_downlink(config.downlink, num_devices=config.num_devices, seed=self._seed, trial=self.trial)
         return NumberTransport(
-            placed_downlink(
-                config.downlink, num_devices=config.num_devices, seed=self._seed, trial=self.trial
-            ).resolve_digital(),
+            link.resolve_digital(),
             codec=config.downlink_codec or config.codec,
             protection=Protection(),
             num_devices=self._index.count,
@@ -262,24 +245,15 @@ class Federation:
         """Train a part of the devices, and return the numbers `[S, M]` of those who send."""
         config, devices, sends = self._config, who.devices[rows], who.sends[rows]
         late, base = config.participation.straggling > 0.0, start if start.ndim == 1 else start[rows]
-        trained = self._trainer.train(
-            base,
-            devices=devices,
-            round_index=round_index,
-            steps=who.steps[rows] if late else None,
-        )
+        steps = who.steps[rows] if late else None
+        trained = self._trainer.train(base, devices=devices, round_index=round_index, steps=steps)
         if config.upload == "update":
             squares, numbers = checked_updates_from(trained.weights, base, devices=devices)
         else:
             squares, numbers = check_finite(trained.weights, devices=devices), trained.weights
         if self.personal is not None:
             self.personal.keep(trained.weights, devices=devices)
-        tally.note(
-            samples=self._sizes[devices],
-            loss=trained.loss,
-            clipped_share=trained.clipped_share,
-            squares=squares[sends],
-        )
+        tally.note(trained, samples=self._sizes[devices], squares=squares[sends])
         return numbers if sends.all() else numbers[sends]
 
     def _drawn(self, round_index: int) -> Participants:

@@ -15,10 +15,10 @@ from fl.schemes.cpa.cpa_theory import coded_snr_of_run_db
 if TYPE_CHECKING:
     from fl.algorithms.fedavg import Federation
     from fl.local.personal import PersonalModels
+    from fl.local.trainer import LocalOutcome
 
 AT_HOME = ("personal_accuracy", "personal_loss", "global_accuracy_at_home")
 """Of personalised learning: personal models, and the global one, on the devices' own held-out samples."""
-
 
 Floats = NDArray[np.float64]
 
@@ -30,9 +30,9 @@ class RoundTally:
         self._total, self._weight, self.any, self._largest = np.zeros(num_values), 0.0, False, 0.0
         self._trained: list[tuple[Floats, Floats, Floats]] = []
 
-    def note(self, *, samples: Floats, loss: Floats, clipped_share: Floats, squares: Floats) -> None:
+    def note(self, trained: LocalOutcome, *, samples: Floats, squares: Floats) -> None:
         """Note devices that trained, and ||w||^2 of those who send."""
-        self._trained.append((samples, loss, clipped_share))
+        self._trained.append((samples, trained.loss, trained.clipped_share))
         self._largest = max(self._largest, squares.max(initial=0.0))
 
     def add(self, numbers: NDArray[np.float32], *, weights: Floats) -> None:

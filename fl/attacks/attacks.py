@@ -160,10 +160,7 @@ class Attackers:
     def bits(
         self, payload: NDArray[np.uint8], *, devices: NDArray[np.int64], context: UplinkContext
     ) -> NDArray[np.uint8]:
-        """Return what is sent in place of packed bits `[1, K, num_bytes]` of `devices`, after privacy.
-
-        A `fl.uplink.build.DeviceAttack`. Coins are drawn by device number.
-        """
+        """Return what is sent in place of packed bits `[1, K, num_bytes]` of `devices`; coins by device number."""
         lying = np.flatnonzero(self.who[devices])
         if self.config is None or self.config.acts_on != "bits" or not len(lying):
             return payload

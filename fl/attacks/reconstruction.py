@@ -104,28 +104,18 @@ class Reconstruction:
         trial: int,
     ) -> None:
         self._config, self._seed, self._trial = config, seed, trial
-        self._data: ImageData = load_images(config.data, seed=seed, trial=trial)
-        self._games = deal(config, num_images=len(self._data.y_train), seed=seed, trial=trial)
+        data: ImageData = load_images(config.data, seed=seed, trial=trial)
+        games = deal(config, num_images=len(data.y_train), seed=seed, trial=trial)
+        shape, num_classes = data.image_shape, data.num_classes
+        self._data, self._games = data, games
         self._model = build_model(
-            ModelConfig(name="linear"),
-            image_shape=self._data.image_shape,
-            num_classes=self._data.num_classes,
-            seed=seed,
-            trial=trial,
+            ModelConfig(name="linear"), image_shape=shape, num_classes=num_classes, seed=seed, trial=trial
         )
         self._weights = self._model.initial_weights()
-        games = self._games
+        devices = (*games.held.reshape(-1, config.samples_per_device), *games.targets.reshape(-1, 1))
+        partition = Partition(devices=devices, labels=data.y_train, num_classes=num_classes)
         self._trainer = LocalTrainer(
-            self._model,
-            config=config.local,
-            data=self._data,
-            partition=Partition(
-                devices=(*games.held.reshape(-1, config.samples_per_device), *games.targets.reshape(-1, 1)),
-                labels=self._data.y_train,
-                num_classes=self._data.num_classes,
-            ),
-            seed=seed,
-            trial=trial,
+            self._model, config=config.local, data=data, partition=partition, seed=seed, trial=trial
         )
         protection, self._budget = build_protection(
             privacy,
@@ -136,13 +126,8 @@ class Reconstruction:
             seed=seed,
             trial=trial,
         )
-        self._uplink = build_uplink(
-            config.played,
-            link=link,
-            model=self._model,
-            index=SenderIndex(config.played, link=link),
-            protection=protection,
-        )
+        index = SenderIndex(config.played, link=link)
+        self._uplink = build_uplink(config.played, link=link, model=self._model, index=index, protection=protection)
         # What pixels are to the server: from 0 to 1.
         self._images = self._data.x_train.reshape(len(self._data.y_train), -1) / np.float64(
             image_facts(config.data.name).largest_pixel
@@ -204,12 +189,9 @@ class Reconstruction:
             self._pictures[name] = grey.reshape(len(chosen), *self._data.image_shape)
 
     def state(self) -> State:
-        """See `fl.checkpoints.Resumable`: the records, for nobody learns; and what the radio keeps."""
-        return {
-            "record": self._record.state(),
-            "pictures": self._pictures,
-            "link": self._uplink.transport.link.state(),
-        }
+        """Return the records, for nobody learns, and what the radio keeps."""
+        link = self._uplink.transport.link.state()
+        return {"record": self._record.state(), "pictures": self._pictures, "link": link}
 
     def restore(self, state: State) -> None:
         self._record.restore(state["record"])
@@ -252,13 +234,11 @@ def invert_linear(kernel: NDArray[Any], bias: NDArray[Any]) -> NDArray[np.float6
 class Likeness:
     """How like its original each of K reconstructions is, `[K]`.
 
-    - `best`: which of the device's n images it is most like, which the others refer to;
-    - `correlation`: Pearson's, over pixels; 0 where an image has one grey alone;
+    - `correlation`: Pearson's with the most similar of the device's n images; 0 where an image has one grey alone;
     - `squared_error`: mean over pixels in [0, 1];
     - `recognised`: of all images of the set one of the device's is the most correlated one.
     """
 
-    best: NDArray[np.int64]
     correlation: NDArray[np.float64]
     squared_error: NDArray[np.float64]
     recognised: NDArray[np.bool_]
@@ -273,12 +253,8 @@ def likeness(rebuilt: NDArray[Any], *, held: NDArray[np.int64], images: NDArray[
     # Of equal images, and of nothing at all, none is recognised by its place in the set.
     recognised = (correlation >= matches.max(axis=1)) & (correlation > 0.0)
     original = images[np.take_along_axis(held, best[:, None], axis=1)[:, 0]]
-    return Likeness(
-        best=best,
-        correlation=correlation,
-        squared_error=((rebuilt - original) ** 2).mean(axis=1),
-        recognised=recognised,
-    )
+    squared_error = ((rebuilt - original) ** 2).mean(axis=1)
+    return Likeness(correlation=correlation, squared_error=squared_error, recognised=recognised)
 
 
 def psnr_db(squared_error: NDArray[Any]) -> float:

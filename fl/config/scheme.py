@@ -112,15 +112,19 @@ class Scheme(Frozen):
         return settings["name"], ()
 
     def upload_bits(self, num_values: int) -> int:
-        """Return the bits per device and round for `num_values` numbers M, before ciphers and channel coding."""
-        raise NotImplementedError(f"scheme {self.name} has no upload_bits")
+        """Return the bits per device and round for `num_values` numbers M, before ciphers and channel coding.
 
-    def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> Coder:
-        """Return the coder for a model of `pieces`; `receiver_limit`: larger received numbers count as missing.
-
-        Raises LearningError or PrivacyError for settings that cannot be simulated.
+        0 for a scheme that `uses_codec`.
         """
-        raise NotImplementedError(f"scheme {self.name} has no build")
+        return 0
+
+    def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> Coder | None:
+        """Return the coder for a model of `pieces`; None for a scheme that `uses_codec`.
+
+        `receiver_limit`: larger received numbers count as missing. Raises LearningError or PrivacyError for settings
+        that cannot be simulated.
+        """
+        return None
 
     def aggregate(
         self,
@@ -133,9 +137,9 @@ class Scheme(Frozen):
         """Return one vector `[M]` of the numbers `[K, M]` that the codec decoded, for a scheme that `uses_codec`.
 
         `weights` `[K]` count among the devices of which a number arrived, `known` `[K, M]` (None: all arrived);
-        `otherwise` `[M]` is the result where nothing arrived.
+        `otherwise` `[M]` is the result where nothing arrived, and of a scheme with bits of its own.
         """
-        raise NotImplementedError(f"scheme {self.name} has no aggregate")
+        return otherwise
 
     @property
     def response(self) -> Response | None:
@@ -181,8 +185,9 @@ class Scheme(Frozen):
     def credited(self) -> float | None:
         """Level of the limit at which channel errors count towards privacy; None if they do not count."""
         response = self.response
-        counted = response is not None and response.channel == "native" and self.own_epsilon is not None
-        return response.confidence if counted and response is not None else None
+        if response is None or response.channel != "native" or self.own_epsilon is None:
+            return None
+        return response.confidence
 
     @property
     def published(self) -> tuple[Claim, ...]:
@@ -213,12 +218,8 @@ class Scheme(Frozen):
         """Return the release of numbers for which no epsilon holds; `problem`, with a remedy, says why."""
         from privacy.events.releases import Release
 
-        return Release(
-            kind="unprotected",
-            unit="device",
-            problem=f"aggregation {self.name} {problem}",
-            assumptions=assumptions,
-        )
+        sentence = f"aggregation {self.name} {problem}"
+        return Release(kind="unprotected", unit="device", problem=sentence, assumptions=assumptions)
 
     def ledger(self, uploads: Uploads, *, num_values: int) -> Ledger:
         """Return the ledger of recorded uploads."""

@@ -14,7 +14,6 @@ from fl.local.gradients import cross_entropy, forward_bytes, logits_at_test, uni
 from fl.local.samples import padded_size, slices
 from fl.models.federated import FederatedModel
 from fl.partition.split import Partition
-from fl.tasks.base import LearningError
 
 _MEMORY_BYTES = 128 << 20
 _MOST_ROWS = 2048
@@ -67,17 +66,12 @@ def evaluate_stacked(
 
     `weights` `[K, M]`, or `[M]` for all; `partition` of K devices says which of `data.x_train` are whose. Dropout is
     off, there is no l2 term, and a logit beyond the classes that wins counts as wrong. Dense networks are one product
-    over stacked weights; convolutions, and networks that are not known inside, go device by device inside the compiled
-    call. Raises LearningError for weights that do not fit.
+    over stacked weights; convolutions, and networks that are not known inside, go device by device.
     """
     import tensorflow as tf
 
     sizes = np.asarray(partition.sizes, np.int64)
     count, length = len(sizes), model.num_parameters
-    if weights.shape not in ((length,), (count, length)):
-        raise LearningError(
-            f"weights have shape {weights.shape}; {count} devices take ({length},) or ({count}, {length})"
-        )
     call, sample_bytes = _compiled(model)
     line = tf.constant([data.scale, data.shift], tf.float32)
     samples = np.concatenate(partition.devices)

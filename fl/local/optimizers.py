@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from fl.config.local import LocalConfig
@@ -18,6 +19,7 @@ def state_names(config: LocalConfig) -> tuple[str, ...]:
     return () if config.optimizer == "sgd" and config.momentum == 0.0 else STATES[config.optimizer]
 
 
+@lru_cache(maxsize=4)
 def compile_update(config: LocalConfig) -> Any:
     """A compiled step of D devices: `update(weights, total, counts, anchor, state, taken, active)`.
 

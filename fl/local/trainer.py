@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.checkpoints import kept_array
 from fl.config.local import LocalConfig
 from fl.data.arrays import ImageData
 from fl.local.gradients import Gradient, compile_gradient
@@ -61,9 +62,7 @@ class LocalTrainer:
     """Local training of one trial, Li et al. 2025 (3); momentum and Adam's moments live here, per device.
 
     What a device computes depends on (seed, trial, round, device), its samples and weights alone: samples that fill up
-    a slice and devices that fill up a call add nothing, and shapes follow from the device's own number of samples.
-    The same call gives the same bits in the same process setting on a CPU. On a GPU, equal bits take
-    `tf.config.experimental.enable_op_determinism()`.
+    a slice and devices that fill up a call add nothing. The same call gives the same bits on a CPU.
     """
 
     def __init__(
@@ -92,10 +91,6 @@ class LocalTrainer:
         """Not where the kernel trains: the dry run that counts its cost takes longer than a round there."""
         config, data = self._config, self._data
         return compile_gradient(self._model, scale=data.scale, shift=data.shift, clip=config.clip, l2=config.l2)
-
-    @cached_property
-    def _update(self) -> Any:
-        return compile_update(self._config)
 
     def train(
         self,
@@ -144,14 +139,10 @@ class LocalTrainer:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go back to what `state` gave. Raises LearningError for the state of another trainer."""
-        here: dict[str, NDArray[Any]] = {"taken": self._taken, **self._state}
-        if {name: rows.shape for name, rows in state.items()} != {name: rows.shape for name, rows in here.items()}:
-            raise LearningError(
-                f"the state holds {sorted(state)} of another trainer, this one keeps {sorted(here)} of "
-                f"{len(self._sizes)} devices and {self._model.num_parameters} parameters; restore the state of this run"
-            )
-        for name, rows in here.items():
-            rows[:] = state[name]
+        if state.keys() != {"taken", *self._state}:
+            raise LearningError(f"the state holds {sorted(state)}, which is of another trainer")
+        self._taken = kept_array(state, "taken", like=self._taken)
+        self._state = {name: kept_array(state, name, like=rows) for name, rows in self._state.items()}
 
     def _round_key(self, purpose: Purpose, round_index: int) -> NDArray[np.uint32]:
         return np.asarray(round_keys(self._seed, (self._trial,), purpose, round_index)[0])
@@ -172,15 +163,9 @@ class LocalTrainer:
             return
         config, data, sizes = self._config, self._data, self._sizes[devices]
         weights = weights.astype(np.float32, copy=False)
-        rule = Rule(
-            rate=np.float32(config.learning_rate),
-            momentum=np.float32(config.momentum),
-            l2=np.float32(config.l2),
-            proximal=np.float32(config.proximal),
-            clip=np.float32(np.inf if config.clip is None else config.clip),
-            scale=np.float32(data.scale),
-            shift=np.float32(data.shift),
-        )
+        clip = np.inf if config.clip is None else config.clip
+        rates = config.learning_rate, config.momentum, config.l2, config.proximal
+        rule = Rule(*(np.float32(one) for one in (*rates, clip, data.scale, data.shift)))
         key, velocity = self._round_key(Purpose.LOCAL_TRAINING, round_index), self._state.get("momentum")
         full = config.batch_size is None  # the same batch in every step
         widths = sizes if config.batch_size is None else np.minimum(sizes, config.batch_size)
@@ -221,7 +206,8 @@ class LocalTrainer:
         key, dropout_key = (self._round_key(of, round_index) for of in (Purpose.LOCAL_TRAINING, Purpose.DROPOUT))
         batches = Batches(key=key, devices=devices, sizes=self._sizes[devices], batch_size=self._config.batch_size)
         width = crew.slices.rows * crew.slices.count
-        anchor = weights = tf.constant(start)
+        update, anchor = compile_update(self._config), tf.constant(start)
+        weights = anchor
         state = tuple(tf.constant(rows[devices]) for rows in self._state.values())
         first_loss = np.zeros(len(devices))
         longer, seen = np.zeros(len(devices)), np.zeros(len(devices))
@@ -230,7 +216,7 @@ class LocalTrainer:
             keys = tf.constant(folded_keys(dropout_key, np.full(len(devices), step), devices))
             total, loss, over = self._sum_over_slices(crew.slices, weights, devices, position, counts, keys)
             active = step < steps
-            weights, state = self._update(
+            weights, state = update(
                 weights,
                 total,
                 tf.constant(counts, tf.float32),

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.data import ParticipationConfig
-from phy.numerics.random import Purpose, seed_sequence
+from fl.draws import round_generator
+from phy.numerics.random import Purpose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,17 +38,11 @@ def draw_participants(
         return Participants(
             devices=everybody, sends=np.ones(num_devices, np.bool_), steps=np.full(num_devices, steps, np.int64)
         )
-    root = seed_sequence(seed, trial, Purpose.PARTICIPATION)
-    drawn = np.random.Generator(
-        np.random.Philox(np.random.SeedSequence(entropy=root.entropy, spawn_key=(*root.spawn_key, round_index)))
-    )
+    drawn = round_generator(seed, trial, Purpose.PARTICIPATION, round_index)
     order = drawn.permutation(num_devices)
     dropped, straggling, done = drawn.random((3, num_devices))
     chosen = np.sort(order[: config.devices_per_round or num_devices])
     late = straggling[chosen] < config.straggling
     partial = 1 + np.floor(done[chosen] * (steps - 1)).astype(np.int64)
-    return Participants(
-        devices=chosen,
-        sends=dropped[chosen] >= config.dropout,
-        steps=np.where(late, partial, steps),
-    )
+    sends = dropped[chosen] >= config.dropout
+    return Participants(devices=chosen, sends=sends, steps=np.where(late, partial, steps))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from fl.aggregation.estimates import weighted_mean
+from fl.aggregation.robust import by_columns, coordinate_median, geometric_median, rsa_step, trimmed_mean
 from fl.config.base import PositiveFloat
 from fl.config.scheme import Scheme, belongs, schemes
 from phy.config.conflict import Conflict
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from fl.learning.fedavg import FedAvgConfig
     from privacy.events.releases import Release
 
@@ -39,24 +41,26 @@ class MeanScheme(Scheme):
         known: NDArray[np.bool_] | None,
         otherwise: NDArray[np.float32],
     ) -> NDArray[np.float32]:
-        """See `Scheme.aggregate` and `fl.aggregation.robust`; RSA takes `otherwise` for the server's own value."""
-        from fl.aggregation.robust import aggregate_values
-
-        return aggregate_values(self, values, weights=weights, known=known, otherwise=otherwise)
+        """See `Scheme.aggregate`; RSA takes `otherwise` for the server's own value."""
+        rules: dict[str, Callable[..., NDArray[np.float32]]] = {
+            "mean": partial(by_columns, weighted_mean),
+            "median": partial(by_columns, coordinate_median),
+            "trimmed-mean": partial(by_columns, partial(trimmed_mean, trim=self.trim)),
+            "geometric-median": geometric_median,
+            "rsa": partial(by_columns, partial(rsa_step, step=self.step)),
+        }
+        return rules[self.name](values, weights=weights, known=known, otherwise=otherwise)
 
     @property
     def unbiased(self) -> bool:
-        """See `Scheme.unbiased`."""
         return self.name == "mean"
 
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
-        """See `Scheme.conflicts`."""
         for key, name in (("trim", "trimmed-mean"), ("step", "rsa")):
             if getattr(self, key) != type(self).model_fields[key].default and self.name != name:
                 yield belongs(key, f"aggregation {name}", f"the aggregation is {self.name}")
 
     def release(self, num_values: int) -> Release:
-        """See `Scheme.release`."""
         return self.unprotected(
             "sends numbers as they are, which nothing protects and no budget holds; write mechanism: bit-flipping or "
             "gaussian, or an aggregation with an epsilon."

@@ -1,15 +1,18 @@
-"""The distance to the optimum of a strongly convex task, and Theorem 2's bound on it, beside the measured run."""
+"""Convergence of Li et al. 2025 under flipped bits: bounds, and the distance to the optimum beside the run.
+
+Errata of the paper, found by its own appendix and by simulation: (20) prints the bias of a recovered weight as +2 p w
+where Appendix C derives -2 p w; and (22) bounds its square by p^2 ||w||^2 where it is 4 p^2 ||w||^2.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fl.theory.bounds import ConvergenceBound, bit_flipping_noise, gaussian_noise, theorem2_bound
 from fl.theory.softmax_optimum import convex_task
 from privacy.config import UploadPrivacy
 
@@ -17,18 +20,152 @@ if TYPE_CHECKING:
     from fl.algorithms.fedavg import Federation
     from fl.learning.fedavg import FedAvgConfig
 
+Floats = NDArray[np.float64]
+
+
+def recovered_moments(
+    weights: ArrayLike, *, flip_probability: ArrayLike, value_range: float, fraction_bits: int = 23
+) -> tuple[Floats, Floats]:
+    """Mean and variance of weights that the fixed-point codec recovers, Li et al. 2025 Appendix C below (39), and (41).
+
+    E(w~) = (1 - 2 p) w - p R 2^(1-b), R = `value_range` = 2^(e-126): weights of [-R, R) travel as the fractions of
+    numbers in [2 R, 4 R). The last term is p times a step of the grid, dropped in the paper; for 10 bits it shows.
+    Var(w~) = (1 - 4^-b) / 3 p (1 - p) (2 R)^2, the same for all. Exact for weights on the codec's grid; float64.
+    """
+    p, w = np.asarray(flip_probability, np.float64), np.asarray(weights, np.float64)
+    mean = (1.0 - 2.0 * p) * w - p * value_range * 2.0 ** (1 - fraction_bits)
+    variance = _fraction_variance(p, fraction_bits) * (2.0 * value_range) ** 2
+    return np.asarray(mean), np.broadcast_to(variance, mean.shape)
+
+
+def bit_flipping_noise(
+    *,
+    shares: ArrayLike,
+    flip_probability: ArrayLike,
+    num_parameters: int,
+    value_range: float,
+    norm_bound: float,
+    fraction_bits: int = 23,
+    divided: bool = False,
+) -> Floats:
+    """X^BF, the bound on E ||z_G||^2 of the aggregated weights, Li et al. 2025 (22) with its factor 4 put right.
+
+    X = sum_n q_n^2 V_n + sum_n q_n ||E z_n||^2, with V_n of (21), M times (41), and
+    ||E z_n|| <= 2 p_n nu_2 + p_n R 2^(1-b) sqrt(M). `divided`: recovered weights are divided by 1 - 2 p_n, which takes
+    the bias in w and raises the variance.
+
+    `shares` q `[N]` add up to 1, `flip_probability` end to end `[..., N]`, `norm_bound` nu_2 over all devices' weights.
+    Returns `[...]`: the largest over rounds is the X^BF of Theorem 2.
+    """
+    q, p = np.asarray(shares, np.float64), np.asarray(flip_probability, np.float64)
+    variance = num_parameters * _fraction_variance(p, fraction_bits) * (2.0 * value_range) ** 2
+    step = p * value_range * 2.0 ** (1 - fraction_bits) * np.sqrt(num_parameters)
+    bias = 2.0 * p * norm_bound + step
+    if divided:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(p == 0.5, np.inf, 1.0 / np.abs(1.0 - 2.0 * p))
+        bias, variance = step * factor, variance * factor**2
+    return np.asarray((q**2 * variance + q * bias**2).sum(axis=-1))
+
+
+def gaussian_noise(*, shares: ArrayLike, noise_std: ArrayLike, num_parameters: int) -> Floats:
+    """X^Gauss, E ||z_G||^2 of the Gaussian mechanism, Li et al. 2025 (24): M sum_n q_n^2 sigma_n^2.
+
+    There sigma_n = (2 eta G / |D_n|) K sqrt(2 ln(1.25 / delta)) / epsilon; `noise_std` `[..., N]` is what was added.
+    """
+    q, sigma = np.asarray(shares, np.float64), np.asarray(noise_std, np.float64)
+    return np.asarray(num_parameters * (q**2 * sigma**2).sum(axis=-1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvergenceBound:
+    """The bound on E ||w_k - w*||^2 after k rounds, and whether it may be trusted.
+
+    `values` `[K + 1]`; `contraction` (1 + sqrt(p_max)) (1 - eta mu)^E, by which a round shrinks what was there;
+    `reason` says in words what is missing where `valid` is false, and is empty else.
+    """
+
+    values: Floats
+    contraction: float
+    valid: bool
+    reason: str
+
+
+def theorem2_bound(
+    *,
+    initial_distance_sq: float,
+    num_rounds: int,
+    local_steps: int,
+    learning_rate: float,
+    strong_convexity: float,
+    smoothness: float,
+    heterogeneity: float,
+    gradient_bound: float,
+    flip_probability_max: float,
+    noise_term: float,
+    clipped_share: float = 0.0,
+) -> ConvergenceBound:
+    """Theorem 2 of Li et al. 2025, (25), after each of 0 .. K rounds.
+
+    E ||w_k - w*||^2 <= zeta_1 ||w_0 - w*||^2 + zeta_2 eta^2 B + zeta_3 X / sqrt(p_max),
+    r = (1 + sqrt(p_max)) (1 - eta mu)^E, zeta_1 = r^k, zeta_3 = (1 + sqrt(p_max)) (1 - r^k) / (1 - r),
+    zeta_2 = zeta_3 (1 - (1 - eta mu)^E) / (eta mu), B = 6 L Gamma + 8 (E - 1)^2 G^2.
+
+    With `flip_probability_max` 0 the noise is taken to have zero mean (none, Gaussian, or flips divided by 1 - 2 p) and
+    adds without Young's inequality (46): zeta_3 X / sqrt(p_max) becomes X (1 - r^k) / (1 - r).
+
+    It is valid for eta <= 1 / (4 L), which (44) takes from Li et al. 2020 Lemma 1; if no gradient was clipped
+    (`clipped_share` of the run), since clipped ones belong to another problem; with a bound G on every gradient where
+    E > 1; and for r < 1, beyond which it grows without limit and says nothing.
+    """
+    eta, mu, p, reasons = learning_rate, strong_convexity, flip_probability_max, []
+    if eta > 1.0 / (4.0 * smoothness):
+        reasons.append(f"learning_rate {eta:g} exceeds 1 / (4 L) = {1.0 / (4.0 * smoothness):g}")
+    if mu == 0.0:
+        reasons.append("the loss is not strongly convex; write local.l2")
+    if local_steps > 1 and gradient_bound == 0.0:
+        reasons.append(f"{local_steps} local steps drift apart by what no gradient bound limits; write local.clip")
+    if clipped_share > 0.0:
+        reasons.append(
+            f"{clipped_share:.2%} of the gradients were clipped, which makes another problem of it; raise clip"
+        )
+    rounds = np.arange(num_rounds + 1)
+    if eta * mu >= 1.0:
+        values = np.where(rounds == 0, initial_distance_sq, np.inf)
+        return ConvergenceBound(values=values, contraction=np.inf, valid=False, reason="; ".join(reasons))
+    log_step, log_young = np.log1p(-eta * mu), np.log1p(np.sqrt(p))
+    log_round = local_steps * log_step + log_young
+    contraction = float(np.exp(log_round))
+    if contraction >= 1.0 and mu > 0.0:
+        most = np.expm1(-local_steps * log_step) ** 2
+        reasons.append(
+            f"(1 + sqrt(p_max)) (1 - eta mu)^E = {contraction:.4g} is not below 1, the bound grows without limit; it "
+            f"would take p_max < {most:.3g} in the place of {p:.3g}, or more local steps"
+        )
+    drift = eta**2 * (6.0 * smoothness * heterogeneity + 8.0 * (local_steps - 1) ** 2 * gradient_bound**2)
+    noise = noise_term if p == 0.0 else noise_term / np.sqrt(p)
+    per_round = np.exp(log_young) * (drift * _geometric(log_step, np.array(local_steps)) + noise)
+    with np.errstate(over="ignore"):
+        values = np.exp(rounds * log_round) * initial_distance_sq + _geometric(log_round, rounds) * per_round
+    return ConvergenceBound(values=values, contraction=contraction, valid=not reasons, reason="; ".join(reasons))
+
+
+def _geometric(log_ratio: float, count: NDArray[np.int64]) -> Floats:
+    """sum_{i < count} ratio^i, without cancellation where the ratio is near 1."""
+    if log_ratio == 0.0:
+        return count.astype(np.float64)
+    return np.asarray(np.expm1(count * log_ratio) / np.expm1(log_ratio))
+
+
+def _fraction_variance(p: Floats, fraction_bits: int) -> Floats:
+    return np.asarray((1.0 - 4.0**-fraction_bits) / 3.0 * p * (1.0 - p))
+
 
 class Convergence:
     """Follows ||w_k - w*||^2 of one trial; the optimum and the constants of the task are found on its data."""
 
-    def __init__(
-        self,
-        config: FedAvgConfig,
-        *,
-        federation: Federation,
-        privacy: UploadPrivacy | None = None,
-    ) -> None:
-        self._config, self._codec = config, config.codec
+    def __init__(self, config: FedAvgConfig, *, federation: Federation, privacy: UploadPrivacy | None = None) -> None:
+        self._config = config
         self._divided = getattr(privacy, "debias", False)
         self._noise_std = federation.budget.get("sigma", 0.0)
         data, parts = federation.data, federation.partition
@@ -56,26 +193,25 @@ class Convergence:
 
         `series`: tables `devices` and `link` of `fl.results.TrialResult`. The theorem knows fraction bits only.
         """
-        codec = self._codec.as_fractions()
+        codec = self._config.codec.as_fractions()
         if codec is None or not series["devices"]:
             return None
         devices, link = series["devices"], series["link"]
         # Wrong bits per bit, end to end where that was counted, else on the air.
         ends = "end_bits" in devices
         errors, bits = (devices["end_errors"], devices["end_bits"]) if ends else (link["bit_errors"], link["bits"])
-        flips = np.asarray(errors / np.maximum(bits, 1))
+        flips, shares, size = np.asarray(errors / np.maximum(bits, 1)), self._shares, self._task.optimum.size
         noise = bit_flipping_noise(
-            shares=self._shares,
+            shares=shares,
             flip_probability=flips,
-            num_parameters=self._task.optimum.size,
+            num_parameters=size,
             value_range=codec.value_range,
             norm_bound=float(np.max(rounds["model_norm"])),
             fraction_bits=codec.fraction_bits,
             divided=self._divided,
-        ) + gaussian_noise(
-            shares=self._shares,
-            noise_std=np.full(len(self._shares), self._noise_std),
-            num_parameters=self._task.optimum.size,
+        )
+        noise = noise + gaussian_noise(
+            shares=shares, noise_std=np.full(len(shares), self._noise_std), num_parameters=size
         )
         local = self._config.local
         outcome = theorem2_bound(
@@ -115,12 +251,7 @@ class Convergence:
 
     def metrics(self) -> dict[str, float]:
         """What of the task and of the bound is one number: `bound_valid` is 1 where all of its assumptions hold."""
-        task = self._task
-        found = {
-            "strong_convexity": task.strong_convexity,
-            "smoothness": task.smoothness,
-            "heterogeneity": task.heterogeneity,
-        }
+        found = {name: getattr(self._task, name) for name in ("strong_convexity", "smoothness", "heterogeneity")}
         if self._outcome is not None:
             found |= {"bound_valid": float(self._outcome.valid), "bound_contraction": self._outcome.contraction}
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,14 +37,8 @@ Received = tuple[NDArray[np.float32], Reception, Mapping[str, NDArray[Any]]]
 """Updates `[K, M]`, finite, 0 where nothing arrived; what the link measured; numbers `[K]` that the round reports."""
 
 
-class DeviceAttack(Protocol):
-    """What attackers make of bits on the air."""
-
-    def __call__(
-        self, payload: NDArray[np.uint8], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.uint8]:
-        """Return what is sent in place of packed bits `[1, K, num_bytes]` of `devices` `[K]`."""
-        ...
+DeviceAttack = Callable[..., NDArray[np.uint8]]
+"""`(payload, devices=, context=)` to what is sent in place of packed bits `[1, K, num_bytes]` of `devices` `[K]`."""
 
 
 class NumberUplink:
@@ -52,9 +46,11 @@ class NumberUplink:
 
     - `in_blocks`: blocks of senders of any size give the same; where not, `send` needs all of them in one block;
     - `upload_bits` that each device sends per round, before channel coding;
-    - `facts`: numbers of the uplink that hold for every round;
-    - `attack`: what attackers make of the bits, after privacy.
+    - `facts`: numbers of the uplink that hold for every round.
     """
+
+    in_blocks = False
+    facts: Mapping[str, float] = {}
 
     def __init__(
         self, numbers: NumberTransport, *, index: SenderIndex, codec: Codec, scheme: Scheme, attack: DeviceAttack
@@ -62,9 +58,6 @@ class NumberUplink:
         self._numbers, self._index, self._codec = numbers, index, codec
         self._scheme, self._attack = scheme, attack
         self.transport, self.upload_bits = numbers.bits, numbers.bits.air_bits
-
-    in_blocks = False
-    facts: Mapping[str, float] = {}
 
     def send(
         self,
@@ -137,7 +130,6 @@ class SchemeUplink:
 
     @property
     def facts(self) -> Mapping[str, float]:
-        """Numbers of the scheme that hold for every round."""
         return self._coder.facts
 
     def send(
@@ -279,7 +271,8 @@ def build_uplink(
     Raises LearningError for a scheme that cannot be built for the model.
     """
     on_air, scheme = link.resolve_digital(), config.aggregation
-    if scheme.uses_codec:
+    coder = scheme.build(pieces=model.pieces, receiver_limit=config.receiver_limit)
+    if coder is None:
         transport = NumberTransport(
             on_air,
             codec=config.codec,
@@ -295,7 +288,6 @@ def build_uplink(
         num_devices=index.count,
         num_bits=scheme.upload_bits(model.num_parameters),
     )
-    coder = scheme.build(pieces=model.pieces, receiver_limit=config.receiver_limit)
     return SchemeUplink(coder, transport=bits, index=index, scheme=scheme, attack=attack)
 
 

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.config.scheme import Response
+from fl.draws import round_generator
 from fl.uplink.bit_flips import flip_bits
 from fl.uplink.channel_credit import errors_arrive, errors_together
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import DigitalUplink
-from phy.numerics.random import Purpose, seed_sequence
+from phy.numerics.random import Purpose
 from privacy.ciphers import Cipher, build_cipher
 from privacy.config import FlippedBits
 from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS, aes_plaintext_rate, recovered_factor
@@ -103,12 +104,7 @@ class GaussianNoise(Protection):
     def perturb(
         self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
     ) -> NDArray[np.float32]:
-        root = seed_sequence(context.seed, context.trials[0], Purpose.PRIVACY)
-        drawn = np.random.Generator(
-            np.random.Philox(
-                np.random.SeedSequence(entropy=root.entropy, spawn_key=(*root.spawn_key, context.round_index))
-            )
-        )
+        drawn = round_generator(context.seed, context.trials[0], Purpose.PRIVACY, context.round_index)
         noise = drawn.standard_normal(values.shape, dtype=np.float32)
         noise *= self._sigma[devices, None]
         if self._by_round is not None:
@@ -121,8 +117,8 @@ class BitFlipping(Protection):
     """Bit-flipping DP, Li et al. 2025: devices add the flips that the channel does not surely make.
 
     `target`, one or `[num_rounds]`, is the end-to-end bit error rate p of Theorem 1 on the numbers' own bits; a block
-    cipher changes what that asks of the bits on the air, Remark 3. `link`, the one that is probed, names its
-    modulation. Where the server keeps no packet with errors, debiasing divides by the device's own flips alone.
+    cipher changes what that asks of the bits on the air, Remark 3. `link` names its modulation. Where the server keeps
+    no packet with errors, debiasing divides by the device's own flips alone.
     """
 
     def __init__(self, config: FlippedBits, *, target: float | NDArray[np.float64], link: LinkConfig) -> None:
@@ -182,9 +178,8 @@ class RandomizedResponse(Protection):
     def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
         if self._channel == "agnostic":
             flips = np.full(uplink.num_devices, self._target)
-            return RoundPlan(
-                flip_probability=flips, factor=recovered_factor(flips), observed={"flip_probability": flips}
-            )
+            seen = {"flip_probability": flips}
+            return RoundPlan(flip_probability=flips, factor=recovered_factor(flips), observed=seen)
         counts = uplink.probe(self._link.probe_bits, context=context, caps={}, again=True)
         plan = plan_flips(
             probed_bits=counts.bits[0],

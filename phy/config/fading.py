@@ -55,12 +55,12 @@ class FadingLaw(Frozen):
         given = any(defines(cls, FadingLaw, name) for name in ("rician_k", "quantile"))
         return () if given else ("quantile",)
 
-    def quantile(self, tail: NDArray[Any], *, upper: bool) -> NDArray[Any]:
+    def quantile(self, tail: NDArray[Any], *, upper: bool) -> NDArray[Any]:  # noqa: ARG002
         """Amplitude r with P(|h| <= r) = `tail`, or P(|h| >= r) = `tail` if `upper`; float64, elementwise.
 
-        Both tails must be accurate down to 1e-20: deep fades decide error rates.
+        Both tails must be accurate down to 1e-20: deep fades decide error rates. NaN for a law given by `rician_k`.
         """
-        raise NotImplementedError(f"{self.label} has neither a quantile function nor a K-factor")
+        return tail * float("nan")
 
     def slope(self, tail: NDArray[Any], *, upper: bool) -> NDArray[Any]:
         """Derivative of `quantile` by v = -ln(2 `tail`), elementwise: here by five-point differences of step 0.01."""

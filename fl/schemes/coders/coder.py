@@ -26,8 +26,7 @@ class Senders:
     - `devices` `[K]`: their numbers; `context`: which round it is;
     - `weights` `[K]`: their shares, which sum to 1 over those heard;
     - `factor` `[K]`: what flips leave of the mean of a bit as +-1, 1 - 2 p in all, to divide by;
-    - `known` `[K, num_bits]`: which bits arrived; None: all. Shares are divided anew among those who were heard, bit by
-      bit.
+    - `known` `[K, num_bits]`: which bits arrived; None: all. Bit by bit, shares are divided anew among those heard.
     """
 
     devices: NDArray[np.int64]
@@ -64,10 +63,7 @@ class WholeRound(Gathering):
 
 
 class Encoder(ABC):
-    """Updates of a round to bits. Random draws depend on the round and on the number of a device, not on its place.
-
-    An encoder may adapt from round to round: `begin`, then `encode`.
-    """
+    """Updates of a round to bits. Random draws depend on the round and on the number of a device, not on its place."""
 
     @abstractmethod
     def encode(
@@ -91,10 +87,7 @@ class Encoder(ABC):
 
 
 class Coder(Encoder):
-    """An encoder, and the bits that arrived to one update. `Scheme.build` returns a coder.
-
-    Randomized response and the channel act between the two, on the bits, and a coder does not see them.
-    """
+    """An encoder, and the bits that arrived to one update; randomized response and the channel act between the two."""
 
     @abstractmethod
     def gather(self, senders: Senders) -> Gathering:

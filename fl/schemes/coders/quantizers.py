@@ -80,9 +80,8 @@ class ScalarQuantizer(Quantizer):
     @cached_property
     def points(self) -> NDArray[np.float64]:
         """See `Quantizer`; ascending."""
-        return np.asarray(self.spacing * (np.arange(self._num_across) - (self._num_across - 1) / 2), np.float64)[
-            :, None
-        ]
+        steps = np.arange(self._num_across) - (self._num_across - 1) / 2
+        return np.asarray(self.spacing * steps, np.float64)[:, None]
 
     @property
     def cell_moment(self) -> float:
@@ -92,10 +91,7 @@ class ScalarQuantizer(Quantizer):
     def indices(self, vectors: Vectors) -> NDArray[np.uint16]:
         scaled = vectors[..., 0] / vectors.dtype.type(self.spacing)
         half = self._num_across // 2
-        if self.form == "coded":
-            np.rint(scaled, out=scaled)
-        else:
-            np.floor(scaled, out=scaled)
+        (np.rint if self.form == "coded" else np.floor)(scaled, out=scaled)
         scaled += half
         np.clip(scaled, 0, self._num_across - 1, out=scaled)
         return np.asarray(scaled.astype(np.uint16))

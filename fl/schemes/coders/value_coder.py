@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.aggregation.robust import aggregate_values
+from fl.aggregation.estimates import weighted_mean
+from fl.aggregation.robust import by_columns
 from fl.audit.law import Law, Received, Scores
 from fl.codecs.bits.packing import pack, unpack
 from fl.codecs.partwise import VALUES_PER_GROUP
 from fl.draws import LANES, device_words
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Known, Senders, WholeRound, checked_updates
-from fl.schemes.mean import MeanScheme
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
 
@@ -45,8 +45,7 @@ class Part:
 class TensorScaling:
     """x = (h - mean) / (3 std) for every tensor of a model, and back, as the CPA reference code has it.
 
-    The server must know the scales `[2, K, num_tensors]`, mean and 3 std of every device. They come of the data and no
-    noise covers them: an epsilon of what is sent beside them says nothing of them, here as in the reference code.
+    The server must know the scales `[2, K, num_tensors]`, mean and 3 std of every device, which no noise covers.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -126,10 +125,8 @@ class ValueCoder(Coder):
                 self._scales[:, rows] = self._scaling.measure(updates[rows])
             for columns in self._columns(rows.stop - rows.start):
                 x = updates[rows, columns]
-                if self._scaling is None:
-                    x = x.copy()
-                else:
-                    x = self._scaling.scale(x, self._scales[:, rows], first=columns.start)
+                scaled = self._scaling and self._scaling.scale(x, self._scales[:, rows], first=columns.start)
+                x = x.copy() if scaled is None else scaled
                 if x.shape[1] % self.code.block:
                     x = np.pad(x, ((0, 0), (0, self.code.block - x.shape[1] % self.code.block)))
                 part = Part(devices=devices[rows], first=columns.start, context=context)
@@ -169,9 +166,8 @@ class ValueCoder(Coder):
                     with np.errstate(invalid="ignore"):
                         plausible = np.abs(values) <= self._limit  # False for NaN
                     held = plausible if held is None else held & plausible
-                out[columns] = aggregate_values(
-                    MeanScheme(), values, weights=senders.weights, known=held, otherwise=zeros[columns]
-                )
+                weights, nothing = senders.weights, zeros[columns]
+                out[columns] = by_columns(weighted_mean, values, weights=weights, known=held, otherwise=nothing)
             return out
 
         return WholeRound(mean, num_bits=self.num_bits)

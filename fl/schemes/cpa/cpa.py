@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +17,7 @@ from fl.schemes.coders.coder import Coder, Gathering, Known, Senders, checked_up
 from fl.schemes.coders.quantizers import Quantizer, ScalarQuantizer, Vectors
 from fl.schemes.coders.stochastic_bits import received_signs
 from fl.schemes.cpa.codebooks import UNHEARD, Codewords, shared_uniforms
-from fl.schemes.cpa.cpa_theory import Codebook, anonymity, decode_scale, gain
-from fl.schemes.cpa.radius import FIRST_SCALE, next_scales
+from fl.schemes.cpa.cpa_theory import FIRST_SCALE, Codebook, anonymity, decode_scale, gain, next_scales
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
 
@@ -39,8 +39,7 @@ class Cpa(Coder):
     Dither is one vector per device and block, uniform over the cell of the last stage; the device adds it before it
     quantises, the server takes off its weighted mean times the gain. Both draw it from the shared seed.
 
-    `scales` `[len(pieces)]` of a scaled radius are public: the server finds them by `radius.next_scales` from what it
-    received and sends them down with the model; no device sends any.
+    `scales` `[len(pieces)]` of a scaled radius are public: the server finds them by `radius.next_scales`.
     """
 
     def __init__(self, config: CpaScheme, *, num_values: int, pieces: Sequence[Piece] = ()) -> None:
@@ -71,11 +70,7 @@ class Cpa(Coder):
     def facts(self) -> Mapping[str, float]:
         """See `Coder.facts`: how many points a bit leaves possible for its block."""
         found = anonymity(self.codebook, stages=len(self.quantizers))
-        return {
-            "k_anonymity": float(found.least),
-            "anonymity": found.expected,
-            "anonymity_printed": found.printed,
-        }
+        return {"k_anonymity": float(found.least), "anonymity": found.expected, "anonymity_printed": found.printed}
 
     def begin(self, context: UplinkContext, *, devices: NDArray[np.int64], flip_rate: NDArray[np.float64]) -> None:
         if self.config.radius != "fixed":
@@ -95,10 +90,8 @@ class Cpa(Coder):
         for at in range(0, len(devices), self.rows_at_once):
             rows = slice(at, at + self.rows_at_once)
             levels = self.levels(updates[rows], key=key, devices=devices[rows])
-            bits = [
-                self.codewords(key=key, devices=devices[rows], stage=stage).bits(one)
-                for stage, one in enumerate(levels)
-            ]
+            words = partial(self.codewords, key=key, devices=devices[rows])
+            bits = [words(stage=stage).bits(one) for stage, one in enumerate(levels)]
             payload[0, rows] = np.packbits(np.concatenate(bits, axis=1), axis=1)
         return payload
 
@@ -242,11 +235,8 @@ class CpaGathering(Gathering):
         payload, known = joined_parts(self._waiting, num_bits=self._cpa.num_bits)
         take = payload.shape[1] // multiple * multiple
         self._add(payload[0, :take], None if known is None else known[:take])
-        self._waiting = (
-            [(payload[:, take:].copy(), None if known is None else known[take:].copy())]
-            if take < payload.shape[1]
-            else []
-        )
+        rest = payload[:, take:].copy(), None if known is None else known[take:].copy()
+        self._waiting = [rest] if take < payload.shape[1] else []
 
     def _add(self, payload: NDArray[np.uint8], known: Known) -> None:
         """Add packed bits `[K, num_bytes]` of the next K devices, `rows_at_once` at a time."""

@@ -136,8 +136,8 @@ class AuditStudy(Study):
     # --- one point --------------------------------------------------------------------------------
 
     def _audit(self, point: Point, progress: Progress) -> Audited:
-        from fl.audit.build import build_game
         from fl.audit.game import audit
+        from fl.audit.upload_game import build_game
 
         scenario, options = point.scenario, self.options
         try:

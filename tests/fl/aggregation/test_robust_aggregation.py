@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 from fl.aggregation import robust as robust_aggregation
-from fl.aggregation.robust import aggregate_values, geometric_median
+from fl.aggregation.robust import geometric_median
 from fl.schemes.mean import MeanScheme
 
 RNG = np.random.default_rng(5)
@@ -26,8 +26,7 @@ def aggregate(
     trim: float = 0.1,
     step: float = 0.01,
 ) -> np.ndarray:
-    return aggregate_values(
-        MeanScheme(name=name, trim=trim, step=step),
+    return MeanScheme(name=name, trim=trim, step=step).aggregate(
         values,
         weights=np.full(len(values), 1 / len(values)) if weights is None else weights,
         known=known,
@@ -170,9 +169,9 @@ def test_results_do_not_depend_on_parts(name: str, monkeypatch: pytest.MonkeyPat
     known = RNG.random(values.shape) < 0.9
     weights = RNG.random(11)
     config, otherwise = MeanScheme(name=name), np.zeros(333, np.float32)
-    whole = aggregate_values(config, values, weights=weights, known=known, otherwise=otherwise)
+    whole = config.aggregate(values, weights=weights, known=known, otherwise=otherwise)
     monkeypatch.setattr(robust_aggregation, "_VALUES_AT_ONCE", 700)
-    small = aggregate_values(config, values, weights=weights, known=known, otherwise=otherwise)
+    small = config.aggregate(values, weights=weights, known=known, otherwise=otherwise)
     # Sums in another order: 53 bits, then rounded to 24.
     np.testing.assert_allclose(small, whole, rtol=3e-7, atol=1e-9)
 

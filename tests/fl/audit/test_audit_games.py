@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fl.audit.build import build_game
 from fl.audit.flmc_game import FlmcGame
 from fl.audit.game import Audited, audit
+from fl.audit.upload_game import build_game
 from fl.learning.fedavg import FedAvgConfig
 from fl.learning.flmc import FlmcConfig
 from fl.tasks.base import LearningError

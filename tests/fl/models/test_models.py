@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 from local_setting import assign
 
-from fl.models.build import build_model
+from fl.models.build import build_model, keras_on_tensorflow
 from fl.models.federated import FederatedModel, federated
 from fl.models.kinds.networks import ModelConfig
-from fl.models.network import keras_on_tensorflow
 from fl.tasks.base import LearningError
 
 DIGITS = {"image_shape": (8, 8, 1), "num_classes": 10}

@@ -9,7 +9,7 @@ import pytest
 from bounds_setting import a_task, recovered
 from numpy.typing import NDArray
 
-from fl.theory.bounds import (
+from fl.theory.convergence import (
     bit_flipping_noise,
     theorem2_bound,
 )
