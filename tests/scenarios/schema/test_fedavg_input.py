@@ -75,7 +75,7 @@ def test_the_resolved_scenario_loads_again_as_the_same(tmp_path: Path) -> None:
 def test_overrides_reach_into_bare_words(tmp_path: Path) -> None:
     text = f"{FEDAVG}  model: mlp\n  codec: fixed-point\n"
     made = fedavg(text, tmp_path, "learning.model.hidden=[4, 3]", "learning.codec.bound=2", "learning.data=mnist")
-    assert made.model.hidden_widths == (4, 3)
+    assert made.model.hidden == (4, 3)
     assert made.codec == FixedPoint(bound=2.0)
     assert made.data.name == "mnist"
     assert fedavg(text, tmp_path, "learning.model=cnn2").model.name == "cnn2"
