@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.links.link import Superposition
+from phy.numerics.workers import spans
 
 SMALLEST_DEBIAS_FACTOR = 0.05
 """Below this 1 - 2 BER says that the channel carries nothing: dividing by less would amplify chance."""
@@ -71,16 +72,12 @@ def weighted_mean(
     missing (`known` `[K, M]`): unbiased where all devices are missing equally often. Where nothing arrived the result
     is `otherwise` `[M]`. Sums run in float64 and in the order of the devices, chunk by chunk.
     """
-    num_values = values.shape[1]
-    out = np.array(otherwise, np.float32)
-    width = max(_CELLS_AT_ONCE // max(len(values), 1), _FEWEST_COLUMNS)
-    total = float(weights.sum())
+    out, total = np.array(otherwise, np.float32), float(weights.sum())
     if total == 0.0:
         return out
     # What flipped bits made may be NaN or infinite: so is then the mean, for the caller to judge.
     with np.errstate(invalid="ignore", over="ignore"):
-        for first in range(0, num_values, width):
-            part = slice(first, first + width)
+        for part in spans(values.shape[1], step=max(_CELLS_AT_ONCE // max(len(values), 1), _FEWEST_COLUMNS)):
             some = values[:, part].astype(np.float64)
             if known is None:
                 out[part] = weights @ some / total

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.numerics.workers import spans
+
 Values = NDArray[np.floating[Any]]
 Known = NDArray[np.bool_] | None
 
@@ -33,9 +35,7 @@ def by_columns(
 ) -> NDArray[np.float32]:
     """What `rule` makes of `values` `[K, M]`, `[M]`, some columns at a time."""
     out = np.empty(values.shape[1], np.float32)
-    width = max(_VALUES_AT_ONCE // max(len(values), 1), 16)
-    for first in range(0, values.shape[1], width):
-        part = slice(first, first + width)
+    for part in spans(values.shape[1], step=max(_VALUES_AT_ONCE // max(len(values), 1), 16)):
         held = None if known is None else known[:, part]
         out[part] = rule(values[:, part], weights=weights, known=held, otherwise=otherwise[part])
     return out
@@ -199,6 +199,4 @@ def _filled(
 
 
 def _rows(shape: tuple[int, ...]) -> Iterator[slice]:
-    height = max(_VALUES_AT_ONCE // max(shape[1], 1), 1)
-    for first in range(0, shape[0], height):
-        yield slice(first, min(first + height, shape[0]))
+    return spans(shape[0], step=max(_VALUES_AT_ONCE // max(shape[1], 1), 1))

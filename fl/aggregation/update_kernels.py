@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fl.tasks.base import LearningError
 from phy.numerics.compiled import kernel, read_only, stage
-from phy.numerics.workers import available_threads, run_tasks
+from phy.numerics.workers import run_tasks
 
 _COLUMNS = 512
 _DIVERGED = 1e18
@@ -72,7 +72,7 @@ def look_at_rows(values: NDArray[np.float32], *, limit: float) -> tuple[NDArray[
     """Which rows `[K]` of `[K, M]` have a number that is not below `limit` in size, or is none; and their ||.||^2."""
     rows, seen = read_only(values), len(values)
     beyond, squares = np.zeros(seen, np.int64), np.zeros(seen)
-    _spread(lambda first, last: _look(rows, np.float32(limit), beyond, squares, first, last), seen)
+    run_tasks(lambda first, last: _look(rows, np.float32(limit), beyond, squares, first, last), num_tasks=seen)
     return beyond > 0, squares
 
 
@@ -83,8 +83,9 @@ def look_and_subtract_rows(
     rows, start = read_only(values), read_only(base if base.ndim == 2 else base[None])
     seen, out = len(values), np.empty(rows.shape, np.float32)
     beyond, squares = np.zeros(seen, np.int64), np.zeros(seen)
-    _spread(
-        lambda first, last: _look_and_subtract(rows, start, np.float32(limit), beyond, squares, out, first, last), seen
+    most = np.float32(limit)
+    run_tasks(
+        lambda first, last: _look_and_subtract(rows, start, most, beyond, squares, out, first, last), num_tasks=seen
     )
     return beyond > 0, squares, out
 
@@ -92,12 +93,7 @@ def look_and_subtract_rows(
 def add_weighted_rows(values: NDArray[np.float32], weights: NDArray[np.float64], *, out: NDArray[np.float64]) -> None:
     """`out` `[M]` += sum_k q_k x_k of `values` `[K, M]`, row after row: blocks of rows change no bit."""
     rows, amounts = read_only(values), read_only(weights)
-    _spread(lambda first, last: _sum_up(amounts, rows, out, first, last), -(-len(out) // _COLUMNS))
-
-
-def _spread(run: Any, num_tasks: int) -> None:
-    if num_tasks:
-        run_tasks(run, num_tasks=num_tasks, threads=available_threads())
+    run_tasks(lambda first, last: _sum_up(amounts, rows, out, first, last), num_tasks=-(-len(out) // _COLUMNS))
 
 
 class DivergedError(LearningError):

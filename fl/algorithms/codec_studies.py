@@ -62,8 +62,8 @@ class FlipMoments:
             found["recovered_mean"] = float(np.mean(arrived, dtype=np.float64))
             found["recovered_variance"] = float(np.var(arrived.astype(np.float64), ddof=1))
         if (codec := learning.codec.as_fractions()) and bits:
-            grid = {"value_range": codec.value_range, "fraction_bits": codec.fraction_bits}
-            mean, variance = recovered_moments(value, flip_probability=errors / bits, **grid)
+            rate, limit, length = errors / bits, codec.value_range, codec.fraction_bits
+            mean, variance = recovered_moments(value, flip_probability=rate, value_range=limit, fraction_bits=length)
             found |= {"lemma1_mean": float(mean), "lemma1_variance": float(variance)}
         found |= self._transport.bits.spent(reception, self._devices)
         self._record.note(index, rounds=found, link=link_columns(reception.counts), devices=observed)

@@ -41,6 +41,7 @@ from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import device_gains
 from phy.numerics.random import Purpose, generator
+from phy.numerics.workers import spans
 from privacy.config import UploadPrivacy
 
 if TYPE_CHECKING:
@@ -236,8 +237,7 @@ class Federation:
         """Devices whose updates are in memory at once: as many as fit, or all where they have to meet."""
         meet = not self.uplink.in_blocks or self._attackers.meet
         step = max(count, 1) if meet else devices_in_a_block(self.model.num_parameters)
-        for first in range(0, max(count, 1), step):
-            yield slice(first, min(first + step, count))
+        return spans(count, step=step) if count else iter([slice(0, 0)])
 
     def _train(
         self, who: Participants, rows: slice, start: NDArray[np.float32], *, tally: RoundTally, round_index: int

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.numerics.compiled import kernel, read_only, stage
-from phy.numerics.workers import available_threads, run_tasks
+from phy.numerics.workers import run_tasks
 
 _ROWS = 16
 """Samples whose pixels are held as floats at once."""
@@ -242,9 +242,7 @@ def train_linear(
     moving = np.zeros((0, size), np.float32) if velocity is None else velocity
     given = Task(*(read_only(part) for part in task))
     run_tasks(
-        lambda first, last: _train(rule, given, classes, moving, out, losses, clipped, first, last),
-        num_tasks=devices,
-        threads=available_threads(),
+        lambda first, last: _train(rule, given, classes, moving, out, losses, clipped, first, last), num_tasks=devices
     )
     return losses, clipped
 
@@ -291,8 +289,6 @@ def score_linear(
     seen, named = read_only(images), read_only(labels)
     line = np.float32(scale), np.float32(shift)
     run_tasks(
-        lambda first, last: _score(seen, named, *line, tall, biases, losses, hits, first, last),
-        num_tasks=len(images),
-        threads=available_threads(),
+        lambda first, last: _score(seen, named, *line, tall, biases, losses, hits, first, last), num_tasks=len(images)
     )
     return losses, hits

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fl.tasks.base import LearningError
 from phy.numerics.compiled import kernel, read_only, stage
 from phy.numerics.threefry import draw_lanes, positions, threefry
-from phy.numerics.workers import available_threads, run_tasks
+from phy.numerics.workers import run_tasks
 
 LEVELS = 10
 """Binary digits of a probability that are compared for every bit; one bit in 1024 needs 32 more."""
@@ -95,9 +95,8 @@ def flip_bits(
     alone.
 
     A bit flips where a uniform U in [0, 1) lies below p. The leading digits of U and p are compared for 32 bits at
-    once, one random word per digit; that decides all but 2^-10 of the bits, and only those draw the rest of U. So a
-    bit costs ten random bits at any p, drawn in a kernel: counters are (10 block + digit, device), and the two words of
-    one call are the two halves of a block.
+    once, one random word per digit; that decides all but 2^-10 of the bits, and only those draw the rest of U.
+    Counters are (10 block + digit, device), and the two words of one call are the two halves of a block.
 
     Raises LearningError for a probability that is NaN or outside [0, 1].
     """
@@ -114,11 +113,7 @@ def flip_bits(
     thresholds = np.rint(probability[trials, devices] * 2.0 ** (LEVELS + 32)).astype(np.uint64)
     streams = np.concatenate([keys[trials], (devices[:, None] + first_device).astype(np.uint32)], axis=1)
     rows, of_rows, limits = read_only(lines), read_only(streams), read_only(thresholds)
-    run_tasks(
-        lambda first, last: _flip(of_rows, limits, rows, num_bytes, flat, first, last),
-        num_tasks=len(lines),
-        threads=available_threads(),
-    )
+    run_tasks(lambda first, last: _flip(of_rows, limits, rows, num_bytes, flat, first, last), num_tasks=len(lines))
     if num_bits % 8:
         padding = np.uint8(0xFF >> (num_bits % 8))
         out[..., -1] = (out[..., -1] & ~padding) | (payload[..., -1] & padding)

@@ -6,7 +6,7 @@ The result of a task depends on its number alone, so blocks and threads change n
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 
@@ -16,6 +16,12 @@ _BLOCKS_PER_THREAD = 4
 
 THREADS_VARIABLE = "PHYLOOP_THREADS"
 """Environment variable: number of threads of this process, for cores shared with other processes."""
+
+
+def spans(count: int, *, step: int) -> Iterator[slice]:
+    """Yield slices of at most `step` places, 0 to `count` - 1."""
+    for first in range(0, count, step):
+        yield slice(first, min(first + step, count))
 
 
 def available_threads() -> int:
@@ -41,11 +47,13 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="fused")
 
 
-def run_tasks(run: Callable[[int, int], None], *, num_tasks: int, threads: int) -> None:
+def run_tasks(run: Callable[[int, int], None], *, num_tasks: int, threads: int | None = None) -> None:
     """Call `run(first, last)` until tasks 0 to `num_tasks` - 1 are done, on `threads` threads, the caller's among them.
 
+    Left out: all that are available.
     Waits for all calls, then returns or raises the first error of a call.
     """
+    threads = available_threads() if threads is None else threads
     blocks = min(num_tasks, threads * _BLOCKS_PER_THREAD)
     if threads == 1 or blocks < 2:
         run(0, num_tasks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from fl.config.base import PositiveFloat
 from fl.draws import LANES, device_words, normals, round_normals
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
+from phy.numerics.workers import spans
 
 Bits = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -196,6 +197,5 @@ class Jam(Known):
         return np.ones_like(amplitudes)
 
 
-def _chunks(num_rows: int, num_columns: int) -> list[slice]:
-    height = max(_NUMBERS_AT_ONCE // max(num_columns, 1), 1)
-    return [slice(first, min(first + height, num_rows)) for first in range(0, num_rows, height)]
+def _chunks(num_rows: int, num_columns: int) -> Iterator[slice]:
+    return spans(num_rows, step=max(_NUMBERS_AT_ONCE // max(num_columns, 1), 1))

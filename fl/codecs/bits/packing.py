@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.numerics.compiled import kernel, read_only
-from phy.numerics.workers import available_threads, run_tasks
+from phy.numerics.workers import run_tasks
 
 _WHOLE_BYTES = {8: ">u1", 16: ">u2", 32: ">u4"}
 
@@ -30,7 +30,7 @@ def pack(codes: NDArray[np.unsignedinteger[Any]] | NDArray[np.bool_], *, bits: i
         return np.ascontiguousarray(codes.astype(_WHOLE_BYTES[bits])).view(np.uint8)
     rows = read_only(codes.reshape(math.prod(codes.shape[:-1]), codes.shape[-1]))
     out = np.empty((len(rows), -(-codes.shape[-1] * bits // 8)), np.uint8)
-    run_tasks(lambda first, last: _pack(rows, bits, out, first, last), num_tasks=len(rows), threads=available_threads())
+    run_tasks(lambda first, last: _pack(rows, bits, out, first, last), num_tasks=len(rows))
     return out.reshape(*codes.shape[:-1], out.shape[1])
 
 
@@ -43,9 +43,7 @@ def unpack(payload: NDArray[np.uint8], *, bits: int, num_values: int) -> NDArray
         return np.ascontiguousarray(payload).view(_WHOLE_BYTES[bits]).astype(dtype)
     rows = read_only(payload.reshape(math.prod(payload.shape[:-1]), payload.shape[-1]))
     out = np.empty((len(rows), num_values), dtype)
-    run_tasks(
-        lambda first, last: _unpack(rows, bits, out, first, last), num_tasks=len(rows), threads=available_threads()
-    )
+    run_tasks(lambda first, last: _unpack(rows, bits, out, first, last), num_tasks=len(rows))
     return out.reshape(*payload.shape[:-1], num_values)
 
 

@@ -7,7 +7,8 @@ is the one draw behind PRoBit (t = delta / b) and signSGD (t = sign(delta)). The
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.schemes.coders.coder import Gathering, Senders
-from phy.numerics.workers import available_threads, run_tasks
+from phy.numerics.workers import run_tasks, spans
 
 _CELLS_AT_ONCE = 1 << 20
 """Numbers that one call works on."""
@@ -51,10 +52,9 @@ def stochastic_bits(
     )
     values, keys, numbers = read_only(updates), read_only(key), read_only(devices.astype(np.uint32))
     out = np.empty((count, -(-num_values // 8)), np.uint8)
+    sure = slope is None
     run_tasks(
-        lambda first, last: fill_signs(values, slopes, ceilings, slope is None, keys, numbers, out, first, last),
-        num_tasks=count,
-        threads=available_threads(),
+        lambda first, last: fill_signs(values, slopes, ceilings, sure, keys, numbers, out, first, last), num_tasks=count
     )
     return out
 
@@ -84,7 +84,9 @@ class SignSums(Gathering):
         mine = slice(self._done, self._done + count)
         amounts, shares = self._amounts[mine], self._shares[mine]
         total, heard = self._total, self._heard
-        for rows, columns in _parts(count, num_values):
+        width = min(num_values, _MOST_COLUMNS)
+        height = max(_CELLS_AT_ONCE // width, 1)
+        for rows, columns in product(spans(count, step=height), spans(num_values, step=width)):
             stored = payload[0, rows, columns.start // 8 : -(-columns.stop // 8)]
             plus = np.unpackbits(stored, axis=1, count=columns.stop - columns.start)
             if known is None:
@@ -116,14 +118,6 @@ def _summed(amounts: NDArray[np.float64], chosen: NDArray[Any]) -> NDArray[np.fl
     if (amounts == amounts[0]).all():
         return np.asarray(amounts[0] * chosen.sum(axis=0, dtype=np.min_scalar_type(len(amounts))))
     return np.asarray(amounts @ chosen.astype(np.float64))
-
-
-def _parts(count: int, num_values: int) -> Iterator[tuple[slice, slice]]:
-    width = min(num_values, _MOST_COLUMNS)
-    height = max(_CELLS_AT_ONCE // width, 1)
-    for top in range(0, count, height):
-        for first in range(0, num_values, width):
-            yield slice(top, min(top + height, count)), slice(first, min(first + width, num_values))
 
 
 def _on_a_grid(amounts: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Known, Senders, WholeRound, checked_updates
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
+from phy.numerics.workers import spans
 
 if TYPE_CHECKING:
     from fl.schemes.coders.value_scheme import ValueScheme
@@ -124,9 +125,8 @@ class ValueCoder(Coder):
             if self._scaling is not None:
                 self._scales[:, rows] = self._scaling.measure(updates[rows])
             for columns in self._columns(rows.stop - rows.start):
-                x = updates[rows, columns]
-                scaled = self._scaling and self._scaling.scale(x, self._scales[:, rows], first=columns.start)
-                x = x.copy() if scaled is None else scaled
+                x, scales = updates[rows, columns], self._scales[:, rows]
+                x = x.copy() if self._scaling is None else self._scaling.scale(x, scales, first=columns.start)
                 if x.shape[1] % self.code.block:
                     x = np.pad(x, ((0, 0), (0, self.code.block - x.shape[1] % self.code.block)))
                 part = Part(devices=devices[rows], first=columns.start, context=context)
@@ -188,20 +188,16 @@ class ValueCoder(Coder):
     def _scales_of(self, devices: NDArray[np.int64]) -> NDArray[np.float32]:
         if np.array_equal(devices, self._devices):
             return self._scales
-        # Empty seats of the link are lent to device 0, behind those that are taken: the first is the device's own.
+        # Unused indices of the link belong to device 0, behind those that are taken: the first is the device's own.
         numbers, first = np.unique(self._devices, return_index=True)
         return self._scales[:, first[np.searchsorted(numbers, devices)]]
 
     def _rows(self, num_devices: int) -> Iterator[slice]:
-        height = 1 << max((_VALUES_AT_ONCE // self._num_values).bit_length() - 1, 0)
-        for first in range(0, num_devices, height):
-            yield slice(first, min(first + height, num_devices))
+        return spans(num_devices, step=1 << max((_VALUES_AT_ONCE // self._num_values).bit_length() - 1, 0))
 
     def _columns(self, num_rows: int) -> Iterator[slice]:
         step = _BLOCKS_AT_ONCE * self.code.block
-        width = max(_VALUES_AT_ONCE // max(num_rows, 1) // step, 1) * step
-        for first in range(0, self._num_values, width):
-            yield slice(first, min(first + width, self._num_values))
+        return spans(self._num_values, step=max(_VALUES_AT_ONCE // max(num_rows, 1) // step, 1) * step)
 
     def _stored(self, columns: slice) -> slice:
         """Bytes that hold the codes of some numbers."""

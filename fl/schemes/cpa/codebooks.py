@@ -7,7 +7,6 @@ device drew. It is kept as a mask, the bit l of which says whether v_l = +1, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -33,7 +32,7 @@ from fl.schemes.cpa.codeword_kernels import (
 from fl.schemes.cpa.cpa_theory import Codebook
 from phy.numerics.compiled import read_only
 from phy.numerics.random import threefry
-from phy.numerics.workers import available_threads, run_tasks
+from phy.numerics.workers import run_tasks
 
 UNHEARD = 2
 """Stands for a bit that did not arrive."""
@@ -57,7 +56,7 @@ class Codewords:
         """Which entries are +1 at `levels` `[K, num_blocks]`: 0 or 1, uint8; Lang et al. 2023 (10)."""
         law, wanted, numbers = self._law(), read_only(levels.astype(np.uint16, copy=False)), self._numbers()
         out = np.empty(levels.shape, np.uint8)
-        _spread(lambda first, last: fill_bits(law, wanted, numbers, out, first, last), len(numbers))
+        run_tasks(lambda first, last: fill_bits(law, wanted, numbers, out, first, last), num_tasks=len(numbers))
         return out
 
     def payload(
@@ -72,8 +71,9 @@ class Codewords:
         grid = (np.float32(quantizer.spacing), half, most, quantizer.form == "coded")
         out = np.empty((len(numbers), -(-updates.shape[1] // 8)), np.uint8)
         beyond = np.empty(len(numbers), np.int64)
-        _spread(
-            lambda first, last: fill_payload(law, grid, values, radii, numbers, out, beyond, first, last), len(numbers)
+        run_tasks(
+            lambda first, last: fill_payload(law, grid, values, radii, numbers, out, beyond, first, last),
+            num_tasks=len(numbers),
         )
         return out, beyond == 0
 
@@ -126,13 +126,14 @@ class Codewords:
         counted = np.minimum.reduceat(worth, starts) == np.maximum.reduceat(worth, starts)
         groups = (read_only(worth), read_only(counted), read_only(less), step)
         law, numbers = self._law(), self._numbers()
-        _spread(lambda first, last: agree(law, heard, groups, numbers, out, first, last), -(-out.shape[1] // SPAN))
+        spans = -(-out.shape[1] // SPAN)
+        run_tasks(lambda first, last: agree(law, heard, groups, numbers, out, first, last), num_tasks=spans)
 
     def _masks(self, num_blocks: int) -> NDArray[np.uint32]:
         """Masks `[num_words, K, num_blocks]`, entry l the bit l mod 32 of word l / 32."""
         law, numbers = self._law(), self._numbers()
         out = np.empty((-(-law.num_points // MASK_BITS), len(numbers), num_blocks), np.uint32)
-        _spread(lambda first, last: fill_masks(law, numbers, out, first, last), len(numbers))
+        run_tasks(lambda first, last: fill_masks(law, numbers, out, first, last), num_tasks=len(numbers))
         return out
 
     def _numbers(self) -> NDArray[np.uint32]:
@@ -192,7 +193,3 @@ def _listed(codebook: Codebook) -> NDArray[np.uint32] | None:
     if n > MASK_BITS or comb(n, plus) >= _LARGEST_TABLE:
         return None
     return np.array([sum(1 << point for point in word) for word in combinations(range(n), plus)], np.uint32)
-
-
-def _spread(run: Callable[[int, int], None], num_tasks: int) -> None:
-    run_tasks(run, num_tasks=num_tasks, threads=available_threads())

@@ -27,7 +27,8 @@ every term by the same b' - D instead; `dp_bound` gives b of either.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -39,6 +40,7 @@ from fl.schemes.coders.coder import Coder, Known, Senders, checked_updates
 from fl.schemes.coders.stochastic_bits import SignSums, received_signs, stochastic_bits
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
+from phy.numerics.workers import spans
 
 if TYPE_CHECKING:
     from fl.schemes.probit.scheme import ProbitScheme
@@ -142,7 +144,9 @@ class Probit(Coder):
         if self.config.l1_clip is None:
             return np.ones(len(updates))
         norms = np.zeros(len(updates))
-        for rows, columns in _parts(*updates.shape):
+        width = min(max(self.num_values, 1), _VALUES_AT_ONCE)
+        height = max(_VALUES_AT_ONCE // width, 1)
+        for rows, columns in product(spans(len(updates), step=height), spans(self.num_values, step=width)):
             sizes = np.abs(updates[rows, columns])
             if self.config.clip is not None:
                 np.minimum(sizes, np.float32(self.config.clip), out=sizes)
@@ -167,14 +171,6 @@ class _Sums(SignSums):
         estimate = super().update()
         self._coder.learn(estimate, self._senders, arrived=np.concatenate(self._arrived))
         return estimate
-
-
-def _parts(count: int, num_values: int) -> Iterator[tuple[slice, slice]]:
-    width = min(max(num_values, 1), _VALUES_AT_ONCE)
-    height = max(_VALUES_AT_ONCE // width, 1)
-    for top in range(0, count, height):
-        for first in range(0, num_values, width):
-            yield slice(top, top + height), slice(first, first + width)
 
 
 def dp_bound(
