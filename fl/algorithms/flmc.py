@@ -178,7 +178,6 @@ class DetectedSigns(_OnAir):
     def round(
         self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
     ) -> RoundOutcome:
-        """See `OverTheAir.round`."""
         link, size, caps = self._link, self._task.dimension, self._within(budget)
         rate, known = None, None
         if self._config.debias:

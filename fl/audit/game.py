@@ -111,10 +111,8 @@ def nobody_honest(attack: AttackConfig | None, *, num_devices: int) -> str | Non
 def beside_attackers(attack: AttackConfig | None, *, num_devices: int, superposes: bool) -> str:
     """Words on what attackers among the other devices change of a game: nothing. Empty without attackers.
 
-    The audited device is honest. Whoever listens is with the attackers and knows what they send, as it knows what all
-    the others send, the worst case over them. On resources of its own a device is heard apart from them anyway.
-    Attackers that follow honest updates (`zero-gradient`, `duplicate`) know these without any radio, and with them all
-    that a mechanism hides: in the game they follow everybody but the audited device.
+    The audited device is honest, and whoever listens knows what attackers send, as what all others send. Attackers
+    that follow honest updates (`zero-gradient`, `duplicate`) follow everybody but the audited device.
     """
     count = 0 if attack is None else number_of(attack, num_devices)
     if attack is None or not count:
@@ -149,10 +147,7 @@ class Audited:
         return sorted({claim.order for claim in self.claims if claim.order is not None})
 
     def refuted(self, one: Claim) -> bool:
-        """Whether the games contradict a claim: its epsilon holds at no larger delta than was audited, and is less.
-
-        Of Renyi DP, that its epsilon is less than the divergence that the same errors prove.
-        """
+        """Whether games contradict a claim: its epsilon, at no larger delta than audited, is less than they prove."""
         if one.order is not None:
             return self.result.renyi_lower(one.order) > one.epsilon
         return one.delta <= self.result.delta and self.result.epsilon_lower > one.epsilon
@@ -188,14 +183,8 @@ def audit(
     bell = None
     if game.gaussian and delta > 0.0:
         bell = judge(scores, alternative, delta=delta, confidence=confidence, form="gaussian")
-    return Audited(
-        result=judge(scores, alternative, delta=delta, confidence=confidence),
-        gaussian=bell,
-        claims=game.claims(delta),
-        attack=chosen,
-        num_games=num_games,
-        game=game.facts,
-    )
+    result, claims = judge(scores, alternative, delta=delta, confidence=confidence), game.claims(delta)
+    return Audited(result=result, gaussian=bell, claims=claims, attack=chosen, num_games=num_games, game=game.facts)
 
 
 def _learnt(observed: NDArray[np.float32], alternative: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -38,9 +38,8 @@ Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
 class Places:
     """K rows (devices of the link) of `num_values` numbers, of which `places` are games in the rows `audited`.
 
-    Given its fades, the noise of a link is independent from bit to bit, unless something joins bits together: a code,
-    a channel estimate, a fade of a packet, a cipher's block (`channel_credit.errors_together`). Then each row holds
-    one game. Devices that share their resources (NOMA) err together: one of each group is a game.
+    Where bits err together (`channel_credit.errors_together`) each row holds one game. Of devices that share their
+    resources (NOMA) one of each group is a game.
     """
 
     num_rows: int

@@ -61,13 +61,8 @@ class UploadGame:
         self._law, self._seed = law, seed
         self._budget, self._num_rounds = budget, num_rounds
         self._played = weakest_rounds(law.released(num_rounds), count=rounds)
-        self.facts = GameFacts(
-            scope=law.scope,
-            unit=law.unit,
-            worlds=law.worlds + beside,
-            rounds=rounds,
-            when=self._played.describe() + law.note,
-        )
+        when = self._played.describe() + law.note
+        self.facts = GameFacts(scope=law.scope, unit=law.unit, worlds=law.worlds + beside, rounds=rounds, when=when)
         self._coder = coder(places.num_values)
         self._begin_with = copy.deepcopy(self._coder.state())
         self._transport = BitTransport(
@@ -98,9 +93,8 @@ class UploadGame:
         known = self._transport.known(reception, bits_per_value=1)
         if known is not None:
             signs *= known
-        return Received(
-            bits=self._of_games(signs), payload=received[0], places=self.places, coder=self._coder, context=context
-        )
+        bits = self._of_games(signs)
+        return Received(bits=bits, payload=received[0], places=self.places, coder=self._coder, context=context)
 
     def _numbers(self, worlds: NDArray[np.bool_], context: UplinkContext) -> NDArray[np.float32]:
         """Numbers `[K, num_values]` of `worlds` `[rows, games]`; zeros elsewhere."""

@@ -27,6 +27,7 @@ _DEVICES = np.array([0, 3, 4, 11, 12, 90_000])
 _SIZE = 0.01
 _ROUNDS = 300
 _STANDARD_ERRORS = 5.0
+_BLOCKS = (slice(0, 1), slice(1, 4), slice(4, 6))
 
 Bits = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -81,9 +82,6 @@ def _update(
     for part in blocks:
         gathering.add(payload[:, part], known=None if known is None else known[part])
     return gathering.update()
-
-
-_BLOCKS = (slice(0, 1), slice(1, 4), slice(4, 6))
 
 
 def the_payload_has_the_bits_that_are_declared(scheme: Scheme) -> None:

@@ -63,8 +63,7 @@ def checked_images(name: DataName, parts: tuple[Pair, Pair], *, source: str, fil
     """The whole set `parts` (train, test) in the common layout, with pixels in [0, 1] on use.
 
     Grey images may lack the axis of channels, labels may be `[N, 1]`. LearningError, one sentence with `source` (or
-    the `files` of train and test), for another shape or dtype, for labels out of range, for unequal lengths and for
-    none at all.
+    the `files` of train and test), for anything else.
     """
     facts = image_facts(name)
     in_train, in_test = files or (source, source)

@@ -27,9 +27,9 @@ _PATIENCE_S = 60.0
 def load_images(config: DataSet, *, seed: int, trial: int) -> ImageData:
     """The set that `config` names; `train_samples` and `test_samples` of it by a shuffle of this seed and trial.
 
-    Train and test images are shuffled on their own, so more of one leaves the other alone, and a larger number keeps
-    the images of a smaller one; images for validation follow those to train on. The decoded set stays in memory for
-    further trials. LearningError, one sentence, if it cannot be had, is damaged, or has fewer images than asked for.
+    Train and test images are shuffled on their own, and a larger number keeps the images of a smaller one; images for
+    validation follow those to train on. The decoded set stays in memory. LearningError, one sentence, if it cannot be
+    had, is damaged, or has fewer images than asked for.
     """
     whole = _whole_set(config)
     train, test = generator(seed, trial, Purpose.DATA).spawn(2)
@@ -62,10 +62,7 @@ def load_images(config: DataSet, *, seed: int, trial: int) -> ImageData:
 
 
 def available_images(name: DataName) -> tuple[int, int]:
-    """Train and test images of the copy that would be read, from its headers alone; those of the whole set if unknown.
-
-    LearningError if it cannot be had, or if its headers show damage.
-    """
+    """Train and test images of the copy that would be read, from its headers; those of the whole set if unknown."""
     where = find_data(name)
     if where.place == "nowhere":
         raise LearningError(where.sentence)
@@ -137,8 +134,7 @@ def _bundled(config: DataSet) -> ImageData:
 def _digits() -> tuple[Pair, Pair]:
     """1437 train and 360 test images of 8 x 8, pixels 0 .. 16, split label by label, the same in every trial.
 
-    The library has no split of its own. Of n_c images with label c the test set has 360 n_c / 1797, rounded so that
-    the sum is met (largest remainders).
+    Of n_c images with label c the test set has 360 n_c / 1797, by largest remainders.
     """
     from sklearn.datasets import load_digits
 

@@ -8,8 +8,7 @@ a_i^T g_i `[d, o]` for the kernel and sum_p g_i for the bias. Their norms follow
 - few positions: sum of (a_i a_i^T) * (g_i g_i^T), P x P each (Bu et al. 2022, mixed ghost clipping);
 - many: the gradients themselves, which are then smaller than what they are made of.
 
-All arrays are float32 tensors. Samples of D devices lie one after the other, `[D m, ...]`, so that a layer without
-weights needs to know nothing of devices.
+All arrays are float32 tensors. Samples of D devices lie one after the other, `[D m, ...]`.
 """
 
 from __future__ import annotations

@@ -22,11 +22,9 @@ Initial = Literal["keras", "pytorch"]
 
 
 def keras_on_tensorflow() -> Any:
-    """The module `keras`, imported on first use.
+    """The module `keras`, imported on first use; LearningError for another backend, number format or image layout.
 
-    Keras chooses its backend at import, from the variable KERAS_BACKEND, else from ~/.keras/keras.json: the variable is
-    set to `tensorflow` where it is missing or empty. Raises `LearningError` for another backend, number format or
-    image layout.
+    Keras chooses its backend at import, from the variable KERAS_BACKEND, else from ~/.keras/keras.json.
     """
     backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
     if backend != "tensorflow":
@@ -52,9 +50,8 @@ def keras_on_tensorflow() -> Any:
 def build_network(layers: Sequence[Layer], *, image_shape: Shape, name: str, initial: Initial = "keras") -> Any:
     """A functional `keras.Model` from images `[B, H, W, C]` float32 to logits `[B, outputs]` float32.
 
-    It consists of Input, Dense, Conv2D, MaxPooling2D, GlobalAveragePooling2D, ZeroPadding2D, Flatten, ReLU, Dropout,
-    GroupNormalization and Add, with no activation inside another layer. Layers are named in order, so that the names of
-    variables are the same at every call. `initial` `pytorch`: kernels and biases uniform within 1/sqrt(fan-in).
+    Layers are named in order, so that the names of variables are the same at every call. `initial` `pytorch`: kernels
+    and biases uniform within 1/sqrt(fan-in).
     """
     keras = keras_on_tensorflow()
     image = keras.Input(image_shape, name="image")
@@ -120,9 +117,8 @@ def _initializers(initial: Initial, *, fan_in: int, kernel: str) -> dict[str, An
 def build_model(config: Model, *, image_shape: Shape, num_classes: int, seed: int, trial: int) -> FederatedModel:
     """The network of `config` for images `image_shape` (height, width, channels), initial weights of (seed, trial).
 
-    The weights are those of Keras's initialisers, or drawn as PyTorch would, seeded from `Purpose.INITIAL_MODEL`: the
-    same at every call and in every process. Raises `LearningError` for an image too small for the network, for
-    `outputs` below `num_classes`, for Keras on another backend than TensorFlow, and for what `custom_network` refuses.
+    The weights are those of Keras's initialisers, or drawn as PyTorch would: the same at every call and in every
+    process. Raises `LearningError` for a model that does not fit, and for Keras on another backend than TensorFlow.
     """
     outputs = output_width(config, num_classes=num_classes)
     state = int.from_bytes(seed_sequence(seed, trial, Purpose.INITIAL_MODEL).generate_state(4).tobytes(), "little")
@@ -149,8 +145,7 @@ def build_model(config: Model, *, image_shape: Shape, num_classes: int, seed: in
 def _keras_seeded(state: int) -> Iterator[None]:
     """An initialiser without a seed asks Python's own generator for one: seeded here, and put back afterwards.
 
-    Keras has one to itself for the time being: other threads, those of a worker's connections among them, draw from
-    Python's whenever they like. Own code that draws from that gets the same numbers where it is alone.
+    Keras has one to itself for the time being, for other threads may draw from Python's.
     """
     from keras.src.random import seed_generator
 

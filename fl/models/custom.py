@@ -16,11 +16,7 @@ from fl.tasks.base import LearningError
 
 
 def code_digest(function: str) -> str:
-    """SHA-256, in hexadecimal, of the file of `function`'s module; nothing is imported.
-
-    Modules that this one imports are not part of it. LearningError if the module cannot be found or read, or is not
-    one file of Python.
-    """
+    """SHA-256, in hexadecimal, of the file of `function`'s module, which is not imported; LearningError without one."""
     spec = _found(function)
     if spec.origin is None or not spec.has_location:
         raise LearningError(f"model {function}: {spec.name} is not a file of Python; name the module that defines it")
@@ -43,9 +39,8 @@ def check_digest(function: str, *, digest: str) -> None:
 def custom_network(function: str, *, image_shape: Shape, num_classes: int) -> Any:
     """Return what `function`, written `module:function`, returns for these images and classes.
 
-    It is called with `image_shape` (height, width, channels) and `num_classes`. The current directory is searched for
-    the module, as `python` does and a console script does not. Raises `LearningError` if the module or the function is
-    missing or fails.
+    The current directory is searched for the module, as `python` does and a console script does not. Raises
+    `LearningError` if the module or the function is missing or fails.
     """
     with _current_directory_is_searched():
         make = _imported(function)
@@ -59,10 +54,9 @@ def custom_network(function: str, *, image_shape: Shape, num_classes: int) -> An
 
 
 def checked_network(network: Any, *, name: str, image_shape: Shape, num_classes: int, outputs: int) -> Any:
-    """Return `network`, built, if it is a Keras model of logits that training and aggregation can use.
+    """Return `network`, built, if it is a Keras model of logits, `outputs` wide, that training can use.
 
-    `outputs` is the width wanted. Raises `LearningError` for another type, if it does not fit the images or the
-    classes, ends in probabilities, or has weights that gradients do not move.
+    Raises `LearningError` for one that does not fit, ends in probabilities, or has weights that gradients do not move.
     """
     import keras
 

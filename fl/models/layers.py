@@ -129,20 +129,13 @@ def walk(layers: Sequence[Layer], shape: Shape) -> Iterator[tuple[Layer, Shape, 
 
 
 def num_parameters(config: Model, *, image_shape: Shape, num_classes: int) -> int | None:
-    """M, the trainable numbers; None where only the network itself knows them.
-
-    `image_shape` is height, width, channels. Raises `LearningError` for an image too small for the network and for
-    `outputs` below `num_classes`.
-    """
+    """M, the trainable numbers; None where only the network itself knows them. Raises as `Model.layers`."""
     layers = config.layers(image_shape=image_shape, num_classes=num_classes)
     return None if layers is None else sum(layer.num_parameters(given) for layer, given, _ in walk(layers, image_shape))
 
 
 def activation_bytes(config: Model, *, image_shape: Shape, num_classes: int) -> int | None:
-    """Bytes of the image and of every layer's output of one sample in float32, kept for the gradient [B].
-
-    None as for `num_parameters`. Raises as `num_parameters`.
-    """
+    """Bytes of the image and of every layer's output of one sample in float32 [B]; None as for `num_parameters`."""
     layers = config.layers(image_shape=image_shape, num_classes=num_classes)
     if layers is None:
         return None

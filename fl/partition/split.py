@@ -48,12 +48,9 @@ def partition(
 ) -> Partition:
     """Samples with `labels` `[N]` dealt to devices; the same for the same state of `generator`.
 
-    - `iid`: a random `samples_per_device` of all, or all in sizes that differ by one at most;
-    - `labels`: see `fl.partition.by_label.deal_by_labels`;
-    - `dirichlet`: see `fl.partition.by_label.deal_by_dirichlet`.
-
-    Not `disjoint`, every device draws from the whole set, each sample once at most. LearningError, one sentence, if
-    the samples do not suffice.
+    `iid`: a random `samples_per_device` of all, or all in sizes that differ by one at most. `labels`, `dirichlet`: see
+    `fl.partition.by_label`. Not `disjoint`, every device draws from the whole set, each sample once at most.
+    LearningError, one sentence, if the samples do not suffice.
     """
     numbers = np.asarray(labels, np.int64)
     by_label = [np.flatnonzero(numbers == label) for label in range(num_classes)]
@@ -73,10 +70,7 @@ def partition(
 
 
 def partition_problem(config: PartitionConfig, *, num_devices: int, num_samples: int, num_classes: int) -> str | None:
-    """One sentence if no set of `num_samples` with `num_classes` labels can be dealt like this, else None.
-
-    What depends on how many samples each label has, only `partition` can tell.
-    """
+    """One sentence if no set of `num_samples` with `num_classes` labels can be dealt like this, else None."""
     size, labels = config.samples_per_device, config.labels_per_device
     if num_samples == 0:
         return "there are no training samples to deal to devices; raise train_samples"

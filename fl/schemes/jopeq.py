@@ -95,8 +95,7 @@ class JopeqScheme(ValueScheme):
     def sure_epsilon(self) -> float:
         """What the added noise alone gives a block of clipped numbers, pure: a little more than `epsilon`.
 
-        Noise and quantisation together have the variance of eps-private noise, but not its density, and the server
-        knows the dither: only the noise counts.
+        The server knows the dither, so that only the noise counts.
         """
         if self.dimension == 1:
             return laplace_epsilon(self._scale, width=_WIDTH)
@@ -110,7 +109,7 @@ class JopeqScheme(ValueScheme):
         return self.quantizer.indices(x.reshape(len(x), -1, self.dimension))
 
     def to_values(self, codes: NDArray[Any], *, part: Part) -> NDArray[np.float32]:
-        """See `ValueScheme.to_values`; codes that no point has, as flips make them, are read as the last point."""
+        """See `ValueScheme.to_values`; codes that no point has are read as the last point."""
         points = self.quantizer.points.astype(np.float32)
         read = points[np.minimum(codes, len(points) - 1)].reshape(len(codes), -1)
         read -= self._dither(part, read.shape[1])
@@ -139,10 +138,7 @@ class JopeqScheme(ValueScheme):
         return np.stack([length * np.cos(angle), length * np.sin(angle)], axis=-1).reshape(words.shape)
 
     def _dither(self, part: Part, count: int) -> NDArray[np.float32]:
-        """Uniform over an interval of length D, or a rectangle that tiles the plane as the hexagon does.
-
-        Modulo the lattice that is uniform over the cell, which is all that subtractive dither needs.
-        """
+        """Uniform over an interval of length D, or a rectangle: modulo the lattice, uniform over the cell."""
         drawn = uniforms(part.words(Purpose.CODEBOOK, count=count))
         drawn -= np.float32(0.5)
         drawn *= np.float32(self.quantizer.spacing)

@@ -89,11 +89,8 @@ class SignScheme(Scheme):
             yield belongs("decode", "randomized response", "and epsilon is none")
 
     def describe(self, num_values: int | None) -> list[str]:
-        target = self.response.flip_target
-        return [
-            f"{line}: every bit is wrong with probability {target or 0.0:.4g} end to end"
-            for line in super().describe(num_values)
-        ]
+        wrong = f"every bit is wrong with probability {self.response.flip_target or 0.0:.4g} end to end"
+        return [f"{line}: {wrong}" for line in super().describe(num_values)]
 
     def law(self, *, num_values: int | None) -> Law:
         """See `Scheme.law`: a bit is more often +1 in the alternative."""

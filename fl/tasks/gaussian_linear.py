@@ -57,7 +57,6 @@ class GaussianLinear:
         return quadratic_gradients(self._curvature, self._offset, theta).reshape(self._shape)
 
     def exact_samples(self, num_samples: int) -> NDArray[np.float64]:
-        """See `PosteriorTask.exact_samples`."""
         factor = np.linalg.cholesky(self.posterior.covariance)
         normals = np.stack(
             [

@@ -53,7 +53,6 @@ class Gaussian(_OnUpdates):
         return out
 
     def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
-        """See `Attack.of_gradients`."""
         return round_normals(context, shape=gradients.shape) * self.std
 
 
@@ -61,11 +60,9 @@ class _Scaled(_OnUpdates):
     reads: ClassVar[tuple[str, ...]] = ("factor",)
 
     def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
-        """See `Attack.of_updates`."""
         return np.asarray(honest.updates[honest.attackers] * np.float32(self.factor))
 
     def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
-        """See `Attack.of_gradients`."""
         return gradients * self.factor
 
 
@@ -104,7 +101,6 @@ class ZeroGradient(_OnUpdates):
         return np.broadcast_to((-total / count).astype(np.float32), (count, len(total)))
 
     def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
-        """See `Attack.of_gradients`."""
         who = attackers[..., None]
         total = np.where(who, 0.0, gradients).sum(axis=1, keepdims=True)
         return np.asarray(-total / np.maximum(who.sum(axis=1, keepdims=True), 1))
@@ -125,7 +121,6 @@ class Duplicate(_OnUpdates):
         return np.broadcast_to(first, (len(attackers), updates.shape[1]))
 
     def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
-        """See `Attack.of_gradients`."""
         first = np.argmin(attackers[..., None], axis=1)[:, None]
         return np.asarray(np.take_along_axis(gradients, first, axis=1))
 
@@ -138,7 +133,6 @@ class Labels(Known):
     acts_on: ClassVar[Place] = "labels"
 
     def of_labels(self, labels: NDArray[np.int64], *, num_classes: int) -> NDArray[np.int64]:
-        """See `Attack.of_labels`."""
         return num_classes - 1 - labels
 
 
@@ -153,7 +147,6 @@ class Ones(_OnBits):
     kind: Literal["ones"]
 
     def of_bits(self, payload: Bits, *, meant: Bits, coins: Callable[[], Bits]) -> Bits:
-        """See `Attack.of_bits`."""
         return payload | meant
 
 
@@ -164,7 +157,6 @@ class Invert(_OnBits):
     kind: Literal["invert"]
 
     def of_bits(self, payload: Bits, *, meant: Bits, coins: Callable[[], Bits]) -> Bits:
-        """See `Attack.of_bits`."""
         return payload ^ meant
 
 
@@ -175,7 +167,6 @@ class Random(_OnBits):
     kind: Literal["random"]
 
     def of_bits(self, payload: Bits, *, meant: Bits, coins: Callable[[], Bits]) -> Bits:
-        """See `Attack.of_bits`."""
         return (payload & ~meant) | (coins() & meant)
 
 
@@ -188,7 +179,6 @@ class Jam(Known):
     reads: ClassVar[tuple[str, ...]] = ("signal",)
 
     def of_air(self, amplitudes: Floats, *, words: Callable[[], Any], normals: Callable[[], Floats]) -> Floats:
-        """See `Attack.of_air`."""
         if self.signal == "random":
             return np.where(words() >> np.uint32(31), -1.0, 1.0)
         if self.signal == "noise":

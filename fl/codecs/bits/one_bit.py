@@ -48,11 +48,9 @@ class StochasticOneBit:
 
     @property
     def bits_per_value(self) -> int:
-        """See `Codec`."""
         return 1
 
     def encode(self, values: Floats, *, keys: NDArray[np.uint32]) -> Encoded:
-        """See `Codec.encode`."""
         doubles = values.astype(np.float64, copy=False)
         if not all_between(doubles, -_LARGEST, _LARGEST):
             refuse_infinite_values(values)

@@ -79,7 +79,6 @@ class SignSums(Gathering):
         self._total, self._heard = np.zeros(num_values), np.zeros(num_values)
 
     def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
-        """See `Gathering.add`."""
         count, num_values = payload.shape[1], self._num_values
         mine = slice(self._done, self._done + count)
         amounts, shares = self._amounts[mine], self._shares[mine]

@@ -74,8 +74,7 @@ class ValueScheme(Scheme):
     def scaled_law(self, **promise: Any) -> Law:
         """Return the law of scaled numbers; `promise`: fields of the law.
 
-        Only every 16th number is a game, so that it lies beyond three standard deviations and is clipped to the end of
-        the range. An unclipped number among 63 zeros is sqrt(64) / 3 once it is scaled.
+        Every 16th number is a game, so that it is clipped. An unclipped one among 63 zeros is sqrt(64) / 3.
         """
         from fl.schemes.coders.value_coder import ValueLaw
 

@@ -26,7 +26,6 @@ class CpaLaw(Law):
     """
 
     def score(self, received: Received) -> Scores:
-        """See `Law.score`."""
         places, context, cpa = received.places, received.context, cast("Cpa", received.coder)
         key, devices = context.keys(Purpose.CODEBOOK)[0], places.audited
         blocks = places.places // cpa.dimension

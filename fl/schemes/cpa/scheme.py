@@ -147,11 +147,8 @@ class CpaScheme(Scheme):
         num_points = len(self.quantizer(1.0).points)
         codebook = Codebook(num_points=num_points, balanced=self.codewords == "balanced")
         found = anonymity(codebook, stages=self.stages)
-        lines.append(
-            f"{num_points} points per stage: k-anonymity of an unflipped bit is at least {found.least}, on average "
-            f"{found.expected:.4g} ({found.printed:.4g} as printed)"
-        )
-        return lines
+        text = f"{num_points} points per stage: k-anonymity of an unflipped bit is at least {found.least}, on average "
+        return [*lines, f"{text}{found.expected:.4g} ({found.printed:.4g} as printed)"]
 
     def law(self, *, num_values: int | None) -> Law:
         from fl.schemes.cpa.cpa_law import CpaLaw

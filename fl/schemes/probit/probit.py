@@ -61,9 +61,9 @@ _SAFE = 1.0 - 2.0**-20
 class Probit(Coder):
     """PRoBit at the bound `b`, which may change from round to round. The bit 1 stands for +1.
 
-    `b` is what an observer meets: with channel `native` and an epsilon, device k, whose bits are flipped with p_k at
-    least, sends with b_k = max(D, (1 - 2 p_k) b). Every entry is cut to +-clip, then the update is scaled down to the
-    l1 norm `l1_clip`; beyond b entries become certain bits.
+    With channel `native` and an epsilon, device k, whose bits are flipped with p_k at least, sends with
+    b_k = max(D, (1 - 2 p_k) b). Every entry is cut to +-clip, then the update is scaled down to the l1 norm `l1_clip`;
+    beyond b entries become certain bits.
     """
 
     def __init__(self, config: ProbitScheme, *, num_values: int, b: float | None = None) -> None:
@@ -228,14 +228,11 @@ def adapted_bound(estimate: NDArray[np.floating[Any]], *, b: float, noise_power:
     equal shares. s^2 is then the power of the mean update, and b_{t+1} makes the noise of an entry rho = 4 times its
     signal. Nothing private goes in: estimate and v follow from the bits, so that the bits keep their (eps, 0)-DP.
 
-    Why so. The noise b^2 / K does not shrink with the updates, so a b that stays ends in noise. A b below single
-    devices' updates does worse: their bits become bare signs, whose mean is biased, and no number of rounds averages a
-    bias away as it does noise. How large single updates are, the bits do not tell: their law depends on the mean alone.
-    Hence b is as large as noise allows, and follows the one size that is public. v is subtracted, else noise would feed
-    itself; the second term is what chance leaves of the difference, its standard error. Halving and doubling limit
-    what one strange round can do. b_0 = `largest` is what was asked for: the share beta of devices that lie moves every
-    entry by 2 beta b, s grows with it, and without the limit b would grow for ever once rho beta sqrt(K) > 1; so an
-    attack can switch the rule off, never make the influence larger than 2 beta b_0.
+    The noise b^2 / K does not shrink with the updates, so a b that stays ends in noise. A b below single devices'
+    updates makes bits bare signs, whose mean is biased. How large single updates are, the bits do not tell. Hence b is
+    as large as noise allows, and follows the one size that is public. v is subtracted, else noise would feed itself;
+    the second term is the standard error of the difference. The limit b_0 = `largest` keeps a share beta of attackers
+    from raising their influence above 2 beta b_0.
     """
     power = float(np.mean(np.square(estimate, dtype=np.float64)))
     unclear = noise_power * math.sqrt(2.0 / estimate.size)

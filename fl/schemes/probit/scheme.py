@@ -80,10 +80,7 @@ class ProbitScheme(Scheme):
         return float(bound)
 
     def first_bound(self, num_values: int | None) -> float:
-        """Return b of the first round: the one given (`fixed`), or `clip`, or the largest of the adaptive rule.
-
-        The latter two are raised to what epsilon asks for.
-        """
+        """Return b of the first round: as given (`fixed`), or `clip` or the adaptive rule's, raised to epsilon's b."""
         start = self.b if self.clip is None else self.clip
         return start if self.bound == "fixed" else max(start, self.needed_bound(num_values))
 
@@ -125,11 +122,7 @@ class ProbitScheme(Scheme):
         ]
 
     def law(self, *, num_values: int | None) -> Law:
-        """See `Scheme.law`: at the smallest b of any round.
-
-        The adaptive rule follows what the server has published, which data and attackers can bring down to its least
-        value: what epsilon asks for, or a fixed share of the first b.
-        """
+        """See `Scheme.law`: at the smallest b of any round, to which data and attackers can bring the adaptive rule."""
         from fl.audit.law import FAR, Law
 
         first = b = self.first_bound(num_values)
