@@ -19,8 +19,7 @@ def device_words(
 ) -> NDArray[np.uint32]:
     """Uniform words `[K, count]` number `first` .. of each device's stream; `first` is a multiple of `LANES`.
 
-    `key` `[2]` uint32 of `random.round_keys`; `devices` `[K]`. Threefry with counter (pair, device): the two words
-    of a pair lie half a group apart.
+    `key` `[2]` uint32; Threefry with counter (pair, device): the two words of a pair lie half a group apart.
     """
     from phy.numerics.compiled import read_only
     from phy.numerics.random_kernels import fill_groups

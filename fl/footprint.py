@@ -64,19 +64,13 @@ def bytes_per_trial(config: FedAvgConfig, link: LinkConfig) -> int:
 
 
 def devices_in_a_block(num_values: int) -> int:
-    """Devices of a block, each with an update of `num_values` float32: a power of two that follows from the size alone.
-
-    Groups of devices whose sums are rounded together are powers of two as well, so that neither cuts the other.
-    """
+    """Devices of a block, each with an update of `num_values` float32: a power of two, as all groups of devices are."""
     fit = max(_BLOCK_BYTES // (4 * num_values), _FEWEST_IN_A_BLOCK)
     return 1 << fit.bit_length() - 1
 
 
 def held_at_once(config: FedAvgConfig) -> str | None:
-    """Reason and remedy, in a clause, for a round with the numbers of all devices in memory; None for blocks of them.
-
-    The same rule as in `fl.algorithms.fedavg.Federation`.
-    """
+    """Reason and remedy, in a clause, for a round with the numbers of all devices in memory; None for blocks."""
     aggregation = config.aggregation
     if not aggregation.in_blocks:
         return f"aggregation {aggregation.name} needs the updates of all devices at once; cpa, probit and sign do not"
@@ -112,12 +106,8 @@ def upload_airtime_s(link: LinkConfig, *, payload_bits: int) -> float | None:
 
 
 def _packet_airtime_s(link: LinkConfig, *, packet_bits: int) -> float:
-    plan = plan_packet(
-        link.coding,
-        payload_bits=packet_bits,
-        bits_per_symbol=link.bits_per_symbol,
-        crc=link.packets.crc_name(packet_bits),
-    )
+    crc, width = link.packets.crc_name(packet_bits), link.bits_per_symbol
+    plan = plan_packet(link.coding, payload_bits=packet_bits, bits_per_symbol=width, crc=crc)
     symbols = plan.coded_bits // link.bits_per_symbol
     if link.ofdm != "none":
         symbols = -(-symbols // link.ofdm.data_symbols_per_slot) * link.ofdm.num_symbols

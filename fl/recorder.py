@@ -26,10 +26,8 @@ class Recorder:
 
     The tables are those of `fl.results.TrialResult`: a column of `rounds` is `[num_rounds, num_trials]`, one of `link`
     or `devices` is `[num_rounds, num_trials, num_devices]`. Columns stand in the order in which they are noted, `first`
-    ones before all others. What was not measured in a round is `unmeasured`, or 0 for counts.
-
-    `rounds_done` rounds are finished. A round that was noted but not finished is one in which a trial failed after
-    it had sent.
+    ones before all others. What was not measured in a round is `unmeasured`, or 0 for counts. A round that was noted
+    but not finished is one in which a trial failed after it had sent.
     """
 
     def __init__(
@@ -129,10 +127,10 @@ class Recorder:
         """Return one result per trial; a failed trial has no metrics.
 
         - `kept` `[num_trials]`: rounds that each trial keeps, left out all that are done;
-        - `sent_last` `[num_trials]`: trials that failed in the round after those, after they had sent. Left out: all,
-          if that round was noted;
+        - `sent_last` `[num_trials]`: trials that failed in the next round, after they had sent; left out: all, if that
+          round was noted;
         - `more_rounds`, `privacy`: further columns `[num_rounds, num_trials]`, of rounds and for the table of privacy;
-        - `on_air`: given where senders of the link are not devices. Bursts are then kept in it, beside what it holds.
+        - `on_air`: given where senders of the link are not devices. Bursts are then kept in it.
         """
         ended = np.full(len(trials), self.rounds_done) if kept is None else kept
         if sent_last is None:
@@ -149,11 +147,9 @@ class Recorder:
             bursts = {} if self._bursts is None else self._bursts.of_trial(row)
             air = OnAir() if on_air is None else replace(on_air, bursts=bursts)
             if sent_last[row]:
-                place = ended[row]
-                last = {
-                    table: {name: values[place, row] for name, values in columns.items() if place < len(values)}
-                    for table, columns in tables.items()
-                }
+                place, last = ended[row], dict[str, dict[str, Any]]()
+                for table, columns in tables.items():
+                    last[table] = {name: values[place, row] for name, values in columns.items() if place < len(values)}
                 numbers = {name: float(value) for name, value in last["rounds"].items()}
                 air = replace(air, rounds=numbers, link=last["link"], devices=last["devices"])
             out.append(

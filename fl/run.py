@@ -33,8 +33,7 @@ def run_trials(
 
     `on_round` receives the number of rounds done; rounds of trials that run one after the other add up. `checkpoints`
     keep the state of trials that are computed together: hand in a single trial of algorithms other than FLMC with them.
-    A budget for the run is turned into what rounds may release first. A trial of federated averaging or of an attack
-    that cannot go on fails, and keeps the rounds before.
+    A trial of federated averaging or of an attack that cannot go on fails, and keeps the rounds before.
 
     Raises LearningError for a mechanism that the algorithm does not have, and for data or a model that cannot be had;
     PrivacyError for a budget that holds nothing.
@@ -107,17 +106,12 @@ def _with_the_last_round(result: TrialResult) -> TrialResult:
     on_air = result.on_air
     if not on_air.rounds:
         return result
-    return replace(
-        result,
-        rounds=_longer(result.rounds, on_air.rounds),
-        link=_longer(result.link, on_air.link),
-        devices=_longer(result.devices, on_air.devices),
-    )
 
+    def longer(kept: Mapping[str, NDArray[Any]], last: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        return {
+            name: np.concatenate([kept.get(name, np.empty((0, *np.shape(value)))), np.asarray(value)[None]])
+            for name, value in last.items()
+        }
 
-def _longer(kept: Mapping[str, NDArray[Any]], last: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Return series `[num_rounds, ...]` with one more entry each; names of the last round alone start with it."""
-    return {
-        name: np.concatenate([kept.get(name, np.empty((0, *np.shape(value)))), np.asarray(value)[None]])
-        for name, value in last.items()
-    }
+    rounds, link = longer(result.rounds, on_air.rounds), longer(result.link, on_air.link)
+    return replace(result, rounds=rounds, link=link, devices=longer(result.devices, on_air.devices))

@@ -86,11 +86,7 @@ def deal(config: ReconstructionConfig, *, num_images: int, seed: int, trial: int
 
 
 class Reconstruction:
-    """One trial of the attack, see `fl.run.Trials`: every upload is attacked, and nobody learns.
-
-    Raises LearningError for data that cannot be had, for a mechanism without a sensitivity, and in a round for updates
-    that lie too far beyond the codec.
-    """
+    """One trial of the attack, see `fl.checkpoints.Trials`: every upload is attacked, and nobody learns."""
 
     ended = False
 

@@ -53,8 +53,8 @@ class Whereabouts:
 
 def missing_data(name: DataName) -> str | None:
     """None if the set can be had, if only by a download; else one sentence that says why not and what to do."""
-    whereabouts = find_data(name)
-    return whereabouts.sentence if whereabouts.place == "nowhere" else None
+    where = find_data(name)
+    return where.sentence if where.place == "nowhere" else None
 
 
 def find_data(name: DataName) -> Whereabouts:

@@ -118,8 +118,7 @@ class NumberUplink:
 class SchemeUplink:
     """The uplink of schemes with bits of their own, with the attributes of `NumberUplink`.
 
-    The protection of `transport` is the randomized response that the scheme asks for; what it leaves of the mean of a
-    bit, `RoundPlan.factor`, is handed to the scheme to divide by.
+    What the randomized response leaves of the mean of a bit, `RoundPlan.factor`, is handed to the scheme to divide by.
     """
 
     def __init__(
@@ -245,10 +244,8 @@ def _finite(values: NDArray[Any]) -> NDArray[np.float32]:
 def check_range(share: NDArray[np.float64], devices: NDArray[np.int64] | None, *, codec: Codec, key: str) -> None:
     """Raise LearningError where the share of values that `devices`, or the server, had clipped exceeds the limit."""
     limit = codec.clipped_limit
-    if limit is None or not len(share):
-        return
-    worst = int(np.argmax(share))
-    if share[worst] > limit:
+    worst = int(np.argmax(share)) if len(share) else 0
+    if limit is not None and len(share) and share[worst] > limit:
         bound = getattr(codec, "bound", codec.value_range)
         whose = "the server's model" if devices is None else f"device {devices[worst]}"
         raise LearningError(
@@ -282,12 +279,8 @@ def build_uplink(
             receiver_limit=config.receiver_limit,
         )
         return NumberUplink(transport, index=index, codec=config.codec, scheme=scheme, attack=attack)
-    bits = BitTransport(
-        on_air,
-        protection=build_response(scheme, link=link),
-        num_devices=index.count,
-        num_bits=scheme.upload_bits(model.num_parameters),
-    )
+    response, num_bits = build_response(scheme, link=link), scheme.upload_bits(model.num_parameters)
+    bits = BitTransport(on_air, protection=response, num_devices=index.count, num_bits=num_bits)
     return SchemeUplink(coder, transport=bits, index=index, scheme=scheme, attack=attack)
 
 

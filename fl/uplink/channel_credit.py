@@ -34,10 +34,9 @@ def law_of_errors(link: LinkConfig) -> Law:
 def errors_together(link: LinkConfig) -> int:
     """Bits that may err together for a cause which the next such group does not share, 1 for independent errors.
 
-    A probe of n bits says no more of the rate than n over this many independent ones would at worst: a decoder fails on
-    a packet or on none of it, a fade of a packet or symbol hits all its bits, and a channel estimate serves a packet.
-    Fades that last for the round are met by probe and payload alike; given those, noise is independent. On a channel
-    that moves on, the whole probe is one look at it.
+    A probe of n bits says no more of the rate than n over this many independent ones: a decoder fails on a packet or
+    on none of it, a fade of a packet or symbol hits all its bits, and a channel estimate serves a packet. Fades of the
+    whole round are met by probe and payload alike. On a channel that moves on, the whole probe is one look at it.
     """
     if link.error_model in ("error_free", "analytic"):
         return 1

@@ -23,8 +23,7 @@ class SenderIndex:
     """Indices 0 to `count` - 1 of the devices that the link simulates.
 
     Where every device's channel has the same law and nothing of it lasts from round to round, the `devices_per_round`
-    that take part get indices anew in each round, and no others are simulated. Otherwise the index of a device is its
-    number; silent devices stay off the air where others share their resources, and their counts are left out.
+    that take part get indices anew in each round, and no others are simulated. Otherwise the index is the number.
     """
 
     def __init__(self, config: FedAvgConfig, *, link: LinkConfig) -> None:
@@ -46,10 +45,7 @@ class SenderIndex:
         return owners
 
     def unused(self, devices: NDArray[np.int64]) -> tuple[int, ...]:
-        """Return the indices that must stay off the air when `devices` send.
-
-        None where every device has resources of its own: a million of them would be listed for nobody, round by round.
-        """
+        """Return the indices that must stay off the air when `devices` send; empty where each has its own resources."""
         if not self._meet:
             return ()
         return tuple(np.setdiff1d(np.arange(self.count), self.of(devices)).tolist())

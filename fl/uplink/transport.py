@@ -29,8 +29,7 @@ class Upload(NamedTuple):
     - `known` `[K, M]` or `[K, 1]` bool: which of them arrived and are believed; None: all;
     - `reception`: what the link measured;
     - `observed`: numbers per device `[K]` that the round reports: what the protection decided, `end_bits` and
-      `end_errors` counted end to end on the own bits of the numbers that arrived, `clipped_values` beyond the codec's
-      range.
+      `end_errors` end to end on the bits of the numbers that arrived, `clipped_values` beyond the codec's range.
     """
 
     values: NDArray[Any]
@@ -69,8 +68,8 @@ class BitTransport:
     ) -> tuple[NDArray[np.uint8], Reception]:
         """Return what the server has of `payload` `[1, K, num_bytes]`, and the reception of the protected bits.
 
-        `attack` changes the protected bits. With `first_device` the payload is of that device and those after it;
-        `plan` is that of all. Raises LinkError for some devices only where the transport is not `parted`.
+        `attack` changes the protected bits. With `first_device`, for a transport that is `parted`, the payload is of
+        that device and those after it; `plan` is that of all.
         """
         if first_device is not None:
             plan = plan.of(slice(first_device, first_device + payload.shape[1]))
