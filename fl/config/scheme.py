@@ -14,15 +14,16 @@ from fl.config.base import Frozen
 from fl.config.measured import Measured
 from phy.config.conflict import Conflict
 from phy.config.registry import Registry, defines
+from privacy.events.claims import Claim
+from privacy.events.events import Ledger
+from privacy.events.published import local_claim
+from privacy.events.releases import Release, Uploads
 
 if TYPE_CHECKING:
     from fl.audit.law import Law
     from fl.learning.fedavg import FedAvgConfig
     from fl.models.federated import Piece
     from fl.schemes.coders.coder import Coder
-    from privacy.events.claims import Claim
-    from privacy.events.events import Ledger
-    from privacy.events.releases import Release, Uploads
 
 Epsilon = Annotated[float, Field(gt=1e-6, le=1e6, allow_inf_nan=False)]
 EpsilonOrNone = Annotated[
@@ -196,8 +197,6 @@ class Scheme(Frozen):
 
     def release(self, num_values: int) -> Release:
         """Return the release of an upload of `num_values` numbers M: bits of randomized response, or unprotected."""
-        from privacy.events.releases import Release
-
         response = self.response
         if response is None or response.flip_target is None:
             if self.own_epsilon is not None:
@@ -216,8 +215,6 @@ class Scheme(Frozen):
 
     def unprotected(self, problem: str, *, assumptions: tuple[str, ...] = ()) -> Release:
         """Return the release of numbers for which no epsilon holds; `problem`, with a remedy, says why."""
-        from privacy.events.releases import Release
-
         sentence = f"aggregation {self.name} {problem}"
         return Release(kind="unprotected", unit="device", problem=sentence, assumptions=assumptions)
 
@@ -238,8 +235,6 @@ AggregationConfig = Annotated[Scheme, schemes]
 
 def response_claims(scheme: Scheme, source: str) -> tuple[Claim, ...]:
     """Return the claim of randomized response at an epsilon per number; empty without an epsilon."""
-    from privacy.events.published import local_claim
-
     if scheme.own_epsilon is None:
         return ()
     credited = scheme.credited is not None

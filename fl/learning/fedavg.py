@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from fl.accounting.fedavg import fedavg_account, rounds_within, scheme_within, upload_parameters
+from fl.attacks.attacks import attack_in_words
+from fl.audit.game import nobody_honest
 from fl.config.attack import AttackConfig
 from fl.config.base import Count, PositiveFloat
 from fl.config.codec import CodecConfig, codecs
@@ -16,6 +19,11 @@ from fl.config.local import LocalConfig, PersonalConfig
 from fl.config.measured import LINK, PRIVACY, RADIO, RATES, SPENT, UPLOADS, Measured, joined
 from fl.config.model import Model, models
 from fl.config.scheme import AggregationConfig, Scheme, schemes
+from fl.data.arrays import image_facts
+from fl.data.whereabouts import find_data
+from fl.footprint import bytes_per_trial, held_at_once, samples_per_device, training_samples
+from fl.learning.fedavg_conflicts import fedavg_conflicts
+from fl.models.layers import num_parameters
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict
 from phy.engines.choice import with_engine
@@ -132,8 +140,6 @@ class FedAvgConfig(Learning):
         return self.aggregation
 
     def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
-        from fl.learning.fedavg_conflicts import fedavg_conflicts
-
         yield from super().conflicts(link=link, privacy=privacy)
         yield from fedavg_conflicts(self, link=link, privacy=privacy)
 
@@ -154,15 +160,11 @@ class FedAvgConfig(Learning):
         )
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
-        from fl.accounting.fedavg import scheme_within, upload_parameters
-
         upload_parameters(self, link=link, privacy=privacy)
         scheme_within(self, link=link, privacy=privacy)
         yield from ()
 
     def settled(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Self:
-        from fl.accounting.fedavg import scheme_within
-
         return self.model_copy(update={"aggregation": scheme_within(self, link=link, privacy=privacy)})
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Federation:
@@ -171,22 +173,13 @@ class FedAvgConfig(Learning):
         return Federation(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
 
     def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
-        from fl.accounting.fedavg import fedavg_account
-
         return fedavg_account(self, link=link, privacy=privacy, result=result)
 
     def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
         """See `Learning`; `link` names access and modulation."""
-        from fl.accounting.fedavg import rounds_within
-
         return None if privacy.protects == "amplitude" else rounds_within(self, link=link, privacy=privacy)
 
     def describe(self, label: Label) -> list[str]:
-        from fl.attacks.attacks import attack_in_words
-        from fl.data.arrays import image_facts
-        from fl.data.whereabouts import find_data
-        from fl.footprint import samples_per_device, training_samples
-
         data, partition, local = self.data, self.partition, self.local
         facts = image_facts(data.name)
         height, width, channels = facts.image_shape
@@ -228,17 +221,12 @@ class FedAvgConfig(Learning):
         return f"{'bits per upload known at run time' if bits is None else f'{bits:,} bits per upload'} ({name})"
 
     def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
-        from fl.audit.game import nobody_honest
-
         if privacy is not None and privacy.protects == "bits" and self.codec.as_fractions() is None:
             return f"bit flipping is audited on the fixed-point code, and codec is {self.codec.name}"
         return nobody_honest(self.attack, num_devices=self.num_devices)
 
     def num_values(self) -> int | None:
         """Return the number of parameters M."""
-        from fl.data.arrays import image_facts
-        from fl.models.layers import num_parameters
-
         facts = image_facts(self.data.name)
         return num_parameters(self.model, image_shape=facts.image_shape, num_classes=facts.num_classes)
 
@@ -252,14 +240,10 @@ class FedAvgConfig(Learning):
         return num_values * self.codec.bits_per_value if scheme.uses_codec else scheme.upload_bits(num_values)
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
-        from fl.footprint import bytes_per_trial
-
         return bytes_per_trial(self, link)
 
     def bytes_compiled(self, link: LinkConfig) -> int:
         return super().bytes_compiled(link) + _COMPILED_BYTES
 
     def held_at_once(self) -> str | None:
-        from fl.footprint import held_at_once
-
         return held_at_once(self)

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from fl.attacks.attacks import attack_conflicts, choose_attackers
 from fl.config.scheme import SCHEME_KEYS
+from fl.data.arrays import image_facts
+from fl.footprint import samples_per_device, training_samples
+from fl.partition.split import partition_problem
+from fl.schemes.mean import MeanScheme
+from fl.tasks.base import LearningError
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict
 from privacy.config import AnyPrivacyConfig
@@ -20,9 +26,6 @@ _SHARES = ("partition.samples_per_device", "partition.labels_per_device", "num_d
 
 def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
     """Yield every combination of keys that cannot be simulated or that has no meaning."""
-    from fl.attacks.attacks import attack_conflicts, choose_attackers
-    from fl.tasks.base import LearningError
-
     yield from list(_samples(config)) or _shares(config)
     try:
         config.num_values()
@@ -105,9 +108,6 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig
 
 def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:
     """Check personal models, and the convergence bound of Li et al. 2025, Theorem 2."""
-    from fl.footprint import samples_per_device
-    from fl.schemes.mean import MeanScheme
-
     personal = learning.personal
     if personal is not None and samples_per_device(learning) < 2:
         yield Conflict(
@@ -133,8 +133,6 @@ def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:
 
 
 def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
-    from fl.data.arrays import image_facts
-
     data, facts = learning.data, image_facts(learning.data.name)
     for key, most in (("train_samples", facts.num_train), ("test_samples", facts.num_test)):
         wanted = getattr(data, key)
@@ -156,10 +154,6 @@ def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
 
 def _shares(learning: FedAvgConfig) -> Iterator[Conflict]:
     """Check that the samples can be dealt to the devices."""
-    from fl.data.arrays import image_facts
-    from fl.footprint import training_samples
-    from fl.partition.split import partition_problem
-
     facts = image_facts(learning.data.name)
     problem = partition_problem(
         learning.partition,

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from fl.accounting.flmc import amplitude_caps, flmc_account, uncreditable
+from fl.attacks.attacks import attack_conflicts, attack_in_words
+from fl.attacks.flmc_attackers import check_attack
+from fl.audit.game import nobody_honest
 from fl.config.attack import AttackConfig
 from fl.config.base import PositiveFloat
 from fl.config.learning import COMPILED_LINK_BYTES, Label, Learning, algorithms
 from fl.config.measured import LINK, LINK_RATES, RADIO, SPENT, Measured
 from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
 from fl.learning.flmc_schemes import SCHEME, FlmcScheme, Sending
+from fl.uplink.channel_credit import sure_noise_power
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
 from phy.config.link import LinkConfig
@@ -125,9 +130,6 @@ class FlmcConfig(Learning):
         return self if self.lmc_cap is not None else self.model_copy(update={"lmc_cap": self.resolved_lmc_cap})
 
     def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
-        from fl.attacks.attacks import attack_conflicts
-        from fl.attacks.flmc_attackers import check_attack
-
         task, num_devices, policy = self.task, self.num_devices, link.packets.policy
         if num_devices > task.num_samples:
             raised = ", or raise learning.task.num_samples" if task.name == "gaussian-linear" else ""
@@ -196,9 +198,6 @@ class FlmcConfig(Learning):
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
         """See `Learning`: a budget relies on the noise of the receiver."""
-        from fl.accounting.flmc import amplitude_caps, uncreditable
-        from fl.uplink.channel_credit import sure_noise_power
-
         if privacy.protects != "amplitude":
             return
         if not self.uses_radio:
@@ -231,8 +230,6 @@ class FlmcConfig(Learning):
         return FlmcTrials(self, link=link, privacy=privacy, seed=seed, trials=trials)
 
     def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
-        from fl.accounting.flmc import flmc_account
-
         return flmc_account(self, link=link, privacy=privacy, rounds=result.rounds, spent=result.privacy)
 
     def caps(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Caps | None:
@@ -242,8 +239,6 @@ class FlmcConfig(Learning):
 
     def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
         """See `Learning`; `link` names access and modulation."""
-        from fl.uplink.channel_credit import sure_noise_power
-
         if privacy.protects != "amplitude":
             return None
         caps, gains = self.caps(link=link, privacy=privacy), link.channel.gains(self.num_devices)
@@ -254,8 +249,6 @@ class FlmcConfig(Learning):
         return int(privacy.budget.rounds_within(release, most=self.rounds))
 
     def describe(self, label: Label) -> list[str]:
-        from fl.attacks.attacks import attack_in_words
-
         return [
             f"{self.task.name}, {self.task.num_samples} samples, {self.num_values()} parameters, "
             f"{self.num_devices} devices, {self.rounds} rounds",
@@ -263,8 +256,6 @@ class FlmcConfig(Learning):
         ]
 
     def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
-        from fl.audit.game import nobody_honest
-
         if not self.uses_radio:
             return f"scheme {self.scheme} sends nothing over a radio"
         return nobody_honest(self.attack, num_devices=self.num_devices)

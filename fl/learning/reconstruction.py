@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from fl.accounting.fedavg import reconstruction_account
 from fl.config.base import PositiveFloat
 from fl.config.codec import CodecConfig, codecs
 from fl.config.data import DataConfig, DataSet, PartitionConfig, data_sets
@@ -15,6 +16,9 @@ from fl.config.learning import Label, Learning, algorithms
 from fl.config.local import LocalConfig
 from fl.config.measured import LINK, PRIVACY, RATES, UPLOADS, Measured
 from fl.config.scheme import AggregationConfig, Scheme, schemes
+from fl.data.arrays import image_facts
+from fl.data.whereabouts import find_data
+from fl.footprint import training_samples
 from fl.learning.fedavg import FedAvgConfig
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict
@@ -111,8 +115,6 @@ class ReconstructionConfig(Learning):
         return self.aggregation
 
     def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
-        from fl.footprint import training_samples
-
         there = training_samples(self.data)
         each = self.samples_per_device + 1
         if (needed := self.num_devices * each) > there >= 1:
@@ -142,13 +144,9 @@ class ReconstructionConfig(Learning):
         return Reconstruction(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
 
     def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
-        from fl.accounting.fedavg import reconstruction_account
-
         return reconstruction_account(self, link=link, privacy=privacy, result=result)
 
     def describe(self, label: Label) -> list[str]:
-        from fl.data.whereabouts import find_data
-
         games, each = self.num_devices * self.rounds, self.samples_per_device
         return [
             f"{self.data.name}, {find_data(self.data.name).sentence}",
@@ -168,9 +166,6 @@ class ReconstructionConfig(Learning):
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
         """Return the memory of one round, of images as numbers, and of every upload beside every image [B]."""
-        from fl.data.arrays import image_facts
-        from fl.footprint import training_samples
-
         facts = image_facts(self.data.name)
         pixels = prod(facts.image_shape)
         matches = training_samples(self.data) * (8 * 2 * pixels + self.num_devices * _BYTES_PER_MATCH)
