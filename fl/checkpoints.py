@@ -109,21 +109,3 @@ def kept_number(state: State, name: str, *, most: int) -> int:
     if not isinstance(found, int) or not 0 <= found <= most:
         raise LearningError(f"{name} is {found!r}, and no number within 0 to {most}")
     return found
-
-
-def kept_rows(
-    state: State, *, num_rounds: int, shape: tuple[int, ...], unmeasured: float = 0.0
-) -> dict[str, NDArray[Any]]:
-    """Return arrays `[rounds_done, *shape]` by name as `[num_rounds, *shape]`; the rest is `unmeasured`, or 0.
-
-    Raises LearningError for anything else.
-    """
-    found = {}
-    for name, rows in state.items():
-        fits = isinstance(rows, np.ndarray) and rows.shape[1:] == shape and 0 <= len(rows) <= num_rounds
-        if not fits or rows.dtype not in (np.int64, np.float64):
-            raise LearningError(f"{name} is not an array of counts or numbers of {shape} over {num_rounds} rounds")
-        whole = np.full((num_rounds, *shape), unmeasured if rows.dtype.kind == "f" else 0, rows.dtype)
-        whole[: len(rows)] = rows
-        found[name] = whole
-    return found

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.checkpoints import State, kept_number, kept_rows
+from fl.checkpoints import State, kept_number
 from fl.results import LINK_COUNTS, OnAir, TrialResult
+from fl.tasks.base import LearningError
 from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts
 
@@ -103,10 +104,10 @@ class Recorder:
         self.rounds_done = kept_number(state, "rounds_done", most=self.num_rounds)
         self._noted = self.rounds_done - 1
         for table, shape in self._shapes.items():
-            kept = kept_rows(state[table], num_rounds=self.num_rounds, shape=shape)
+            if any(rows.shape != (self.rounds_done, *shape) for rows in state[table].values()):
+                raise LearningError(f"{table} holds other trials or devices than {shape}")
             self._tables[table] = {
-                name: RoundSeries(unmeasured=self._unmeasured, rows=rows[: self.rounds_done])
-                for name, rows in kept.items()
+                name: RoundSeries(unmeasured=self._unmeasured, rows=rows) for name, rows in state[table].items()
             }
         bursts, (num_trials, num_devices) = state["bursts"], self._shapes["link"]
         shape = (num_trials, num_devices if num_senders is None else num_senders)

@@ -37,7 +37,8 @@ def t_scale(epsilon: float, *, dimension: int, diameter: float, freedom: int = T
     """
     require_positive(epsilon=epsilon, diameter=diameter)
     _check(dimension, freedom)
-    return diameter / (2.0 * math.sinh(epsilon / (freedom + dimension)))
+    half = epsilon / (freedom + dimension)
+    return diameter / (2.0 * math.sinh(half)) if half < 700.0 else diameter * math.exp(-half)
 
 
 def t_epsilon(scale: float, *, dimension: int, diameter: float, freedom: int = T_FREEDOM) -> float:

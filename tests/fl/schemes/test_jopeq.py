@@ -145,6 +145,8 @@ def test_where_the_quantiser_hides_more_than_was_asked_for_it_is_refused() -> No
     assert problems(scheme(epsilon=edge * 0.999)) == []
     assert problems(scheme(epsilon=edge * 1.001)) == ["lower epsilon or raise rate_bits"]
     assert problems(scheme(epsilon=edge * 1.001, rate_bits=2)) == []
+    for epsilon in (5600.0, 5700.0, 1e6):  # sinh(epsilon / 8) is beyond float64
+        assert problems(scheme(epsilon=epsilon, dimension=2)) == ["lower epsilon or raise rate_bits"]
 
 
 def test_any_bits_are_some_number_within_the_radius() -> None:
