@@ -68,8 +68,7 @@ class TrialResult:
       device was detected on its own;
     - `privacy`: one array `[num_rounds]` float64 per name (`epsilon`, `delta_target`, `delta_spent`),
       empty without a privacy bound;
-    - `bursts`: int64 arrays `[num_devices]` or `[num_devices, ...]`, the fields of `burstiness.Burstiness` summed
-      over the rounds; empty where no payload of a device was compared;
+    - `bursts`: int64 arrays `[num_devices, ...]`, the fields of `burstiness.Burstiness` summed over the rounds;
     - `devices`: arrays `[num_rounds, num_devices]`, int64 or float64, of numbers that learning and privacy report
       (`probed_errors`, `flip_probability`, `end_errors`, `clipped_values`); NaN, or 0 for counts, of an absent device;
     - `pictures`: int64 greys 0 to 255 `[num_pictures, height, width, channels]`, `original` and `rebuilt`, of the first

@@ -69,8 +69,7 @@ def weighted_mean(
     """sum_n q_n w_n, Li et al. 2025 (4), `[M]` float32, from `values` `[K, M]` of devices with q_n > 0 in `weights`.
 
     The weights are those of the devices heard, brought to sum to one, coordinate by coordinate where packets are
-    missing (`known` `[K, M]`): unbiased where all devices are missing equally often. Where nothing arrived the result
-    is `otherwise` `[M]`. Sums run in float64 and in the order of the devices, chunk by chunk.
+    missing (`known` `[K, M]`). Where nothing arrived the result is `otherwise` `[M]`.
     """
     out, total = np.array(otherwise, np.float32), float(weights.sum())
     if total == 0.0:

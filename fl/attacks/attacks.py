@@ -30,9 +30,8 @@ _KEYS = (
 def choose_attackers(config: Attack, *, num_devices: int, seed: int, trial: int) -> NDArray[np.bool_]:
     """Who attacks, bool `[num_devices]`, for the whole trial.
 
-    Of a `share` round(share K) devices, drawn without replacement, or with, so that some are drawn twice and fewer
-    attack, as the CPA reference has it. Raises LearningError for devices that are not there, or where none is left that
-    an attack on the honest ones needs.
+    Of a `share` round(share K) devices, drawn without replacement, or with, so that fewer attack. Raises LearningError
+    for devices that are not there, or where none is left that an attack on the honest ones needs.
     """
     attackers = np.zeros(num_devices, bool)
     if config.devices is not None:

@@ -93,8 +93,8 @@ class UploadGame:
         known = self._transport.known(reception, bits_per_value=1)
         if known is not None:
             signs *= known
-        bits = self._of_games(signs)
-        return Received(bits=bits, payload=received[0], places=self.places, coder=self._coder, context=context)
+        own = self._of_games(signs)
+        return Received(bits=own, payload=received[0], places=self.places, coder=self._coder, context=context)
 
     def _numbers(self, worlds: NDArray[np.bool_], context: UplinkContext) -> NDArray[np.float32]:
         """Numbers `[K, num_values]` of `worlds` `[rows, games]`; zeros elsewhere."""

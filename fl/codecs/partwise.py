@@ -16,6 +16,7 @@ from fl.config.codec import Bound, ClippedLimit, Codec, Encoded, codecs
 from fl.draws import chosen
 from fl.tasks.base import LearningError
 from phy.numerics.random import uniform_words
+from phy.numerics.workers import spans
 
 _VALUES_AT_ONCE = 1 << 18
 VALUES_PER_GROUP = 64
@@ -50,7 +51,7 @@ class PartwiseCodec(Codec):
         from fl.codecs.bits.packing import all_between, pack  # numba takes a while to import
 
         bits, dtype = self.bits_per_value, self.dtype
-        payload = np.empty((*values.shape[:2], _num_bytes(values.shape[-1], bits)), np.uint8)
+        payload = np.empty((*values.shape[:2], -(-values.shape[-1] * bits // 8)), np.uint8)
         clipped = np.zeros(values.shape[:2], np.int64)
         low, high = (dtype(limit) for limit in self.limits)
         for columns, stored in _parts(values.shape, bits):
@@ -79,17 +80,12 @@ class PartwiseCodec(Codec):
         return out
 
 
-def _num_bytes(num_values: int, bits: int) -> int:
-    return -(-num_values * bits // 8)
-
-
 def _parts(shape: tuple[int, ...], bits: int) -> Iterator[tuple[slice, slice]]:
     """Columns of the values and of the bytes that hold them."""
     num_rows, num_values = math.prod(shape[:-1]), shape[-1]
     width = max(_VALUES_AT_ONCE // max(num_rows, 1) // VALUES_PER_GROUP, 1) * VALUES_PER_GROUP
-    for first in range(0, num_values, width):
-        last = min(first + width, num_values)
-        yield slice(first, last), slice(first * bits // 8, _num_bytes(last, bits))
+    for part in spans(num_values, step=width):
+        yield part, slice(part.start * bits // 8, -(-part.stop * bits // 8))
 
 
 def refuse_infinite_values(part: Floats, *, first: int = 0) -> None:
@@ -139,8 +135,8 @@ class FixedPoint(PartwiseCodec):
     IEEE 754 addition rounds the sum (to the nearest, ties to even), but those just below B stay at the last point of
     the grid, since B itself would change the exponent. Values outside [-B, B) are clipped and counted.
 
-    10, 23 and 52 fraction bits are those of binary16, binary32 and binary64. Values are read as float32 (float64 for
-    52 bits). A flip of bit i, counted from the most significant, moves the value by exactly B 2^-i.
+    Values are read as float32 (float64 for 52 bits). A flip of bit i, counted from the most significant, moves the
+    value by exactly B 2^-i.
     """
 
     name: Literal["fixed-point"] = "fixed-point"

@@ -32,7 +32,7 @@ def evaluate(
 ) -> tuple[float, float]:
     """Mean cross-entropy (without any l2 term) and share of right labels of `weights` `[M]` on `x` `[N, H, W, C]`.
 
-    Dropout is off. Pixels are taken times `scale`, plus `shift`. A logit beyond the classes that wins counts as wrong.
+    Dropout is off, and a logit beyond the classes that wins counts as wrong.
     """
     classes = model.linear_classes
     if classes is not None:  # TensorFlow would trace a function anew for the model of every trial
@@ -62,11 +62,9 @@ def evaluate(
 def evaluate_stacked(
     model: FederatedModel, weights: NDArray[np.float32], *, data: ImageData, partition: Partition
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean cross-entropy `[K]` and share of right labels `[K]` of every device's weights on its own training images.
+    """`evaluate` of every device's weights, `[K, M]` or `[M]` for all, on its own training images: `[K]` each.
 
-    `weights` `[K, M]`, or `[M]` for all; `partition` of K devices says which of `data.x_train` are whose. Dropout is
-    off, there is no l2 term, and a logit beyond the classes that wins counts as wrong. Dense networks are one product
-    over stacked weights; convolutions, and networks that are not known inside, go device by device.
+    Dense networks are one product over stacked weights; others go device by device inside the compiled call.
     """
     import tensorflow as tf
 

@@ -1,7 +1,6 @@
 """The forward pass of a Keras network with weights of one's own, per device, that taps the layers which have weights.
 
-`keras.Model.stateless_call` knows one set of weights and shows nothing of what happens inside. Networks of the layers
-below are walked through here, layer by layer; every other network is left to `fl/local/gradients.py`.
+Networks of the layers below are walked through, layer by layer; every other one is left to `fl/local/gradients.py`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     h_k(w; w_t) = f_k(w) + lam/2 ||w - w_t||^2
 
 is what device k brings down by its local steps from the global model w_t. The w it ends with is its personal model, and
-delta_k = w - w_t its update. Some of its samples are held out of f_k, and tell how well the model does at home.
+delta_k = w - w_t its update. Some of its samples are held out of f_k, to test the model.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from fl.tasks.base import LearningError
 def hold_out(partition: Partition, *, test_share: float, generator: np.random.Generator) -> tuple[Partition, Partition]:
     """What every device trains on, and what it is tested on: `test_share` of its samples, drawn at random.
 
-    A device with n samples holds out `test_share` n, rounded, but at least one and not all. How one device's are drawn
-    does not depend on the devices behind it. Where the partition lets devices share samples, one may train on what
-    another is tested on. Raises LearningError for a device with a single sample.
+    A device with n samples holds out `test_share` n, rounded, but at least one and not all. Where the partition lets
+    devices share samples, one may train on what another is tested on. Raises LearningError for a single sample.
     """
     sizes = partition.sizes
     if sizes.min() < 2:

@@ -46,9 +46,8 @@ def folded_keys(key: NDArray[np.uint32], first: NDArray[np.int64], second: NDArr
 class Batches:
     """Mini-batches without replacement: every device goes through its samples in an order of its own, epoch by epoch.
 
-    The order of device k in epoch e of a round is that of Threefry words under the key (seed, trial, round; e, k), so
-    it depends on no other device. The last batch of an epoch is smaller where `batch_size` does not divide |D_n|.
-    `batch_size` None: every step takes all samples, in their own order.
+    The order of device k in epoch e of a round is that of Threefry words under the key (seed, trial, round; e, k). The
+    last batch of an epoch may be smaller. `batch_size` None: every step takes all samples, in their own order.
     """
 
     key: NDArray[np.uint32]

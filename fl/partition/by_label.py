@@ -20,9 +20,8 @@ def deal_by_labels(
     """Every device has `labels_per_device` L different labels; `by_label[c]` are the samples of label c.
 
     With `samples_per_device` s, each label is on as equally many devices as its samples allow; of each of its labels a
-    device has floor(s / L) samples, and one more of s mod L of them. Without s, every label is cut into shards that
-    differ by one sample at most, more shards for a label with more samples, K L in all (McMahan et al. 2017, section
-    3, who do not keep the L labels of a device different). LearningError if labels have too few samples.
+    device has floor(s / L) samples, and one more of s mod L of them. Without s, labels are cut into K L shards, more
+    for a label with more samples (McMahan et al. 2017, section 3). LearningError if labels have too few samples.
     """
     L, size = config.labels_per_device, config.samples_per_device
     assert L is not None  # checked by the config
@@ -65,8 +64,7 @@ def deal_by_dirichlet(
     """Samples of each device; `by_label[c]` are those of label c.
 
     With `samples_per_device` s: p_n ~ Dirichlet(alpha, ..., alpha) over the labels that occur, and Multinomial(s, p_n)
-    samples (Hsu et al. 2019). Where a label has run out, or a device has all of it, the rest is drawn from the labels
-    left, by their share in p_n. Devices draw in turn, so where K s is close to N the last ones get what remains.
+    samples (Hsu et al. 2019). Where a label has run out, the rest is drawn from the labels left, by their share in p_n.
 
     Without s: the samples of each label are dealt by proportions ~ Dirichlet(alpha, ..., alpha) over the devices
     (Yurochkin et al. 2019); a device left without any takes one from the largest.

@@ -164,11 +164,10 @@ class BitFlipping(Protection):
 class RandomizedResponse(Protection):
     """Every bit is wrong with the `flip_target` 1 / (1 + e^eps) of `response` in the end, Warner 1965.
 
-    Channel `native` lets the bit errors that the channel surely makes count, (11) of Li et al. 2025 with the lower
+    Channel `native` counts the bit errors that the channel surely makes, (11) of Li et al. 2025 with the lower
     confidence limit of a probe; `debias` adds the whole response and only divides by what the channel takes off the
-    mean; `agnostic` knows nothing of it. What is left of the mean, by the point estimate, is the plan's `factor`:
-    (1 - 2 target) (1 - 2 p_C) where response and channel follow each other; the channel's part is kept above
-    `SMALLEST_DEBIAS_FACTOR`. Errors that the server never gets neither protect nor take anything off the mean.
+    mean; `agnostic` knows nothing of it. The plan's `factor` is what is left of the mean by the point estimate; the
+    channel's part is kept above `SMALLEST_DEBIAS_FACTOR`. Errors that the server never gets do not count.
     """
 
     def __init__(self, response: Response, *, link: LinkConfig) -> None:

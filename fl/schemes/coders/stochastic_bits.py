@@ -23,8 +23,7 @@ _CELLS_AT_ONCE = 1 << 20
 
 _MOST_COLUMNS = 1 << 16
 _WORTH_BITS = 36
-"""Shares are kept to this many binary digits below the largest, so that sums over 2^16 devices are exact in float64; of
-more devices to fewer digits, 33 for a million."""
+"""Binary digits of shares below the largest: sums over 2^16 devices are exact in float64. Of more devices fewer."""
 _EXACT_BITS = 53
 
 
@@ -62,8 +61,8 @@ def stochastic_bits(
 class SignSums(Gathering):
     """sum_k w_k a_k c_ki / sum_k w_k over the devices k whose bit i arrived, while bits come in, block after block.
 
-    Devices come in the order of `weights` w and `worth` a, `[K]` both. The sums are exact, so that their order, and the
-    blocks, do not matter. `update_of` makes the update of their mean.
+    Devices come in the order of `weights` w and `worth` a, `[K]` both. Sums are exact, so that blocks do not matter.
+    `update_of` makes the update of their mean.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """Random codewords that device and server both draw from the shared seed, Lang et al. 2023 Section 3.1.2.
 
-A codeword v of {-1, +1}^n stands for one block of one device, round and stage. It is a function of the round's key of
-`Purpose.CODEBOOK`, the device's number, the block and the stage, and of nothing else: the server draws again what the
-device drew. It is kept as a mask, the bit l of which says whether v_l = +1, and never written out entry by entry.
+A codeword v of {-1, +1}^n is a function of the round's key of `Purpose.CODEBOOK`, the device's number, the block and
+the stage alone: the server draws again what the device drew. Bit l of its mask says whether v_l = +1.
 """
 
 from __future__ import annotations
@@ -80,9 +79,8 @@ class Codewords:
     def histogram(self, received: NDArray[np.uint8], *, worth: NDArray[np.float32]) -> NDArray[np.float64]:
         """sum_k a_k b_ki v_ki over devices, `[n, num_blocks]` float64: the histogram of Lang et al. 2023 (13).
 
-        `received` `[K, num_blocks]` is 1 for b = +1, 0 for b = -1, `UNHEARD` for b = 0; `worth` `[K]` is a. Equal
-        worths are counted in whole numbers; others are added in single precision over the devices of one call: hand in
-        some hundred at once.
+        `received` `[K, num_blocks]` is 1 for b = +1, 0 for b = -1, `UNHEARD` for b = 0; `worth` `[K]` is a. Worths that
+        differ are added in single precision over the devices of one call: hand in some hundred at once.
         """
         heard = received != UNHEARD
         everybody = bool(heard.all())
@@ -96,10 +94,7 @@ class Codewords:
     def add_histograms(
         self, payload: NDArray[np.uint8], *, worth: NDArray[np.float32], step: int, out: NDArray[np.float64]
     ) -> None:
-        """Add the `histogram` of every `step` devices to `out` `[n, num_blocks]`, bit for bit.
-
-        `payload` `[K, ceil(num_blocks / 8)]` holds packed bits, all of which arrived.
-        """
+        """Add the `histogram` of every `step` devices to `out`, from packed bits, all of which arrived."""
         less = np.array([worth[at : at + step].sum(dtype=np.float64) for at in range(0, len(worth), step)])
         self._add_agreement((read_only(payload), True), worth, step=step, less=less, out=out)
 

@@ -1,8 +1,7 @@
 """Codewords in kernels: drawn, asked for one entry, or compared to a bit, and forgotten. See `cpa.codebooks`.
 
 A tile is 128 blocks of a device: the two words of one Threefry counter belong to blocks 64 apart. Stages work on a span
-of up to four tiles, since calling one costs as much as some ten blocks. What is drawn depends on (folded key, pair of
-blocks, device) alone, so spans, threads and rows change no value.
+of up to four tiles. Spans, threads and rows change no value.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ class Cpa(Coder):
         for at in range(0, len(devices), self.rows_at_once):
             rows = slice(at, at + self.rows_at_once)
             levels = self.levels(updates[rows], key=key, devices=devices[rows])
-            words = partial(self.codewords, key=key, devices=devices[rows])
-            bits = [words(stage=stage).bits(one) for stage, one in enumerate(levels)]
+            of_stage = partial(self.codewords, key=key, devices=devices[rows])
+            bits = [of_stage(stage=stage).bits(one) for stage, one in enumerate(levels)]
             payload[0, rows] = np.packbits(np.concatenate(bits, axis=1), axis=1)
         return payload
 

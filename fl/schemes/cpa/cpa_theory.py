@@ -27,8 +27,7 @@ Decode = Literal["coded", "printed", "unbiased"]
 class Codebook:
     """How codewords of `num_points` = n entries are drawn.
 
-    `balanced`: uniform over all words with floor(n/2) entries -1 and ceil(n/2) entries +1: n/2 of each for the printed
-    form, (n-1)/2 and (n+1)/2 for the coded one. Otherwise every entry is a fair coin.
+    `balanced`: uniform over all words with floor(n/2) entries -1 and ceil(n/2) entries +1; else by fair coins.
     """
 
     num_points: int
@@ -54,11 +53,7 @@ def decode_scale(codebook: Codebook, *, decode: Decode, epsilon: float | None) -
 
 
 def gain(codebook: Codebook, *, decode: Decode, epsilon: float | None) -> float:
-    """E[decoded] = gain Q(h), where flips are what they are taken for.
-
-    Printed n/(n-1) for even n (2 for n = 2) and (n+1)/n for odd n; as coded that times 2 p - 1 (0.327 for n = 3 at
-    epsilon 0.5); 1 unbiased.
-    """
+    """E[decoded] = gain Q(h): printed n/(n-1) for even n and (n+1)/n for odd n; as coded that times 2 p - 1."""
     return (1.0 - codebook.correlation) * decode_scale(codebook, decode=decode, epsilon=epsilon)
 
 
@@ -158,8 +153,7 @@ def next_scales(
     `power` `[num_blocks]`: unbiased estimate of the weighted mean of ||q||^2 over devices, in squared radii, of the
     blocks of which something was `heard`; its standard deviation is at most `power_std`. `dither`: the quantizer whose
     cell is the dither's. Where the mean power of a tensor lies within two standard errors of what its scale foretells,
-    the scale stays; else it moves as far as the nearer end of that interval asks for. So few devices at a small epsilon
-    do not make it wander. Tensors of which nothing arrived keep theirs.
+    the scale stays; else it moves to the nearer end of that interval.
     """
     curve = _mean_power(quantizer, dither)
     expected = float(np.interp(-math.log(gamma), np.log(_RATIOS), curve))
