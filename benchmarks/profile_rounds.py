@@ -55,7 +55,7 @@ from scenarios.store.store import Store
 
 STAGES = ("kernels", "TensorFlow", "NumPy", "results", "storing", "Python")
 NUMPY = (
-    "fl.tasks.gaussian_linear:GaussianLinear.__init__",
+    "fl.tasks.regression:GaussianLinear.__init__",
     "fl.algorithms.posterior_metrics:SampleMoments.summary",
     "fl.aggregation.estimates:weighted_mean",
     "fl.codecs.partwise:FixedPoint._fractions",

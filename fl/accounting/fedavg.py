@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fl.config.scheme import Scheme
     from fl.learning.fedavg import FedAvgConfig
     from fl.learning.reconstruction import ReconstructionConfig
-    from fl.partition.participation import Participants
+    from fl.partition.split import Participants
 
 _LEAST_EPSILON = 1e-6
 TOLD_BY_ATTACKERS = (

@@ -22,13 +22,11 @@ from fl.config.local import LocalConfig
 from fl.data.arrays import ImageData
 from fl.data.images import load_images
 from fl.footprint import devices_in_a_block
-from fl.local.evaluation import evaluate
-from fl.local.personal import PersonalModels, hold_out
+from fl.local.evaluation import PersonalModels, evaluate, hold_out
 from fl.local.trainer import LocalTrainer
 from fl.models.build import build_model
 from fl.models.federated import FederatedModel
-from fl.partition.participation import Participants, draw_participants
-from fl.partition.split import Partition, partition
+from fl.partition.split import Participants, Partition, draw_participants, partition
 from fl.recorder import Recorder
 from fl.results import TrialResult
 from fl.schemes.cpa.cpa_theory import aggregation_snr_db, coded_snr_db

@@ -14,7 +14,7 @@ from fl.schemes.cpa.cpa_theory import coded_snr_of_run_db
 
 if TYPE_CHECKING:
     from fl.algorithms.fedavg import Federation
-    from fl.local.personal import PersonalModels
+    from fl.local.evaluation import PersonalModels
     from fl.local.trainer import LocalOutcome
 
 AT_HOME = ("personal_accuracy", "personal_loss", "global_accuracy_at_home")

@@ -1,6 +1,6 @@
 """All local steps of softmax regression in one kernel: a device's weights stay in the first cache from step to step.
 
-What `fl.local.gradients` and `fl.local.optimizers` compute for one dense layer: the same sums, with roundings of their
+What `fl.local.gradients` and `fl.local.trainer` compute for one dense layer: the same sums, with roundings of their
 own. Numbers of a device depend on its samples, their order and its weights alone.
 
 The gradient of a sample is r x^T for the kernel and r for the biases, r = softmax(z) - e_label `[C]`, z = W x + b; with

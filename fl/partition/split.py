@@ -1,4 +1,4 @@
-"""Who holds which samples: IID, by label, or by Dirichlet proportions."""
+"""Who holds which samples: IID, by label, or by Dirichlet proportions; and who takes part in a round."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.data import PartitionConfig
+from fl.config.data import ParticipationConfig, PartitionConfig
+from fl.draws import round_generator
 from fl.partition.by_label import deal_by_dirichlet, deal_by_labels
 from fl.tasks.base import LearningError
+from phy.numerics.random import Purpose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,3 +119,39 @@ def _deal_at_random(
     from fl.partition.choices import choose_for_each
 
     return list(choose_for_each(generator, population=num_samples, size=size, rows=num_devices))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Participants:
+    """The devices of one round.
+
+    - `devices` int64 `[K']`: who trains, ascending;
+    - `sends` bool `[K']`: who of them uploads in the end;
+    - `steps` int64 `[K']`: local iterations that each gets through.
+    """
+
+    devices: NDArray[np.int64]
+    sends: NDArray[np.bool_]
+    steps: NDArray[np.int64]
+
+
+def draw_participants(
+    config: ParticipationConfig, *, num_devices: int, steps: int, seed: int, trial: int, round_index: int
+) -> Participants:
+    """Who takes part in round `round_index`; E = `steps` for all but stragglers, who get 1 .. E - 1 of them.
+
+    Every draw is made for all devices, so that another probability of one thing does not shift the others.
+    """
+    if (config.devices_per_round or num_devices) >= num_devices and not (config.dropout or config.straggling):
+        everybody = np.arange(num_devices)
+        return Participants(
+            devices=everybody, sends=np.ones(num_devices, np.bool_), steps=np.full(num_devices, steps, np.int64)
+        )
+    drawn = round_generator(seed, trial, Purpose.PARTICIPATION, round_index)
+    order = drawn.permutation(num_devices)
+    dropped, straggling, done = drawn.random((3, num_devices))
+    chosen = np.sort(order[: config.devices_per_round or num_devices])
+    late = straggling[chosen] < config.straggling
+    partial = 1 + np.floor(done[chosen] * (steps - 1)).astype(np.int64)
+    sends = dropped[chosen] >= config.dropout
+    return Participants(devices=chosen, sends=sends, steps=np.where(late, partial, steps))

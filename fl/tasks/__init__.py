@@ -13,11 +13,7 @@ __all__ = ["Posterior", "PosteriorTask", "build_task"]
 @lru_cache(maxsize=4)
 def build_task(config: TaskConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]) -> PosteriorTask:
     """The task of these trials; kept, because the points of a sweep share their data (paired comparison)."""
-    # Here, because numba, scikit-learn and SciPy take a while to import.
-    if isinstance(config, GaussianLinearConfig):
-        from fl.tasks.gaussian_linear import GaussianLinear
+    from fl.tasks.regression import GaussianLinear, Logistic  # numba and SciPy take a while to import
 
-        return GaussianLinear(config, num_devices=num_devices, seed=seed, trials=trials)
-    from fl.tasks.logistic import Logistic
-
-    return Logistic(config, num_devices=num_devices, seed=seed, trials=trials)
+    kind = GaussianLinear if isinstance(config, GaussianLinearConfig) else Logistic
+    return kind(config, num_devices=num_devices, seed=seed, trials=trials)

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 
 from fl.codecs.bits.one_bit import StochasticOneBit
-from fl.tasks.gaussian_linear import quadratic_gradients
+from fl.tasks.regression import quadratic_gradients
 from phy.numerics.random import Purpose, round_keys, threefry
 from phy.numerics.workers import THREADS_VARIABLE
 

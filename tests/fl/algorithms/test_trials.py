@@ -14,7 +14,7 @@ import phy.links.orthogonal
 from fl.codecs.bits import one_bit
 from fl.results import TrialResult
 from fl.run import run_trials
-from fl.tasks.gaussian_linear import GaussianLinear
+from fl.tasks.regression import GaussianLinear
 from phy.config import CsiError
 from privacy.config import PrivacyConfig
 

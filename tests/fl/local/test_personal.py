@@ -11,8 +11,7 @@ from local_setting import CLASSES, SCALE, SEED, TRIAL, images, network
 import fl.local.evaluation as evaluation
 from fl.config.local import LocalConfig
 from fl.data.arrays import ImageData
-from fl.local.evaluation import evaluate, evaluate_stacked
-from fl.local.personal import PersonalModels, hold_out
+from fl.local.evaluation import PersonalModels, evaluate, evaluate_stacked, hold_out
 from fl.local.trainer import LocalTrainer
 from fl.partition.split import Partition
 from fl.tasks.base import LearningError

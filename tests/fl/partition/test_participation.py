@@ -7,7 +7,7 @@ import pytest
 
 from fl.config.data import ParticipationConfig
 from fl.learning.fedavg import FedAvgConfig
-from fl.partition.participation import Participants, draw_participants
+from fl.partition.split import Participants, draw_participants
 from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
 

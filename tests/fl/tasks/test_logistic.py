@@ -10,7 +10,7 @@ from scipy.special import expit
 from fl.config.task import LogisticConfig
 from fl.run import run_trials
 from fl.tasks import build_task
-from fl.tasks.logistic import reference_chain, standardised_data
+from fl.tasks.regression import reference_chain, standardised_data
 from phy.config import CsiError
 from phy.numerics.random import Purpose, generator
 from privacy.config import PrivacyConfig
