@@ -137,9 +137,8 @@ def rounds_within(
 class UploadAllowance:
     """Uploads that the budget of `privacy` leaves to every device of federated averaging.
 
-    The largest release of a round is known before the run, so the accountant is asked once how many fit. The seed
-    alone decides who takes part, and not the data. `link` names its modulation, `num_values` and `target` as in
-    `release_of`. Raises PrivacyError if the budget does not hold a single round.
+    The largest release of a round is known before the run, so the accountant is asked once how many fit. Arguments
+    are those of `release_of`. Raises PrivacyError if the budget does not hold a single round.
     """
 
     def __init__(
@@ -259,8 +258,8 @@ def sampled_share(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism 
     """Return the share of devices drawn in each round, without replacement and anew; None if that hides nobody.
 
     What a device sends must be all that depends on whether it was drawn: so not where the optimizer or the downlink
-    leaves it a state that its earlier rounds made, where a budget tells who has none left, where its channel or the
-    scale of its numbers is its own, or where attackers, the same in every round, are among those drawn.
+    leaves it a state, where a budget tells who has none left, where its channel or the scale of its numbers is its
+    own, or where attackers are among those drawn.
     """
     some, local = config.participation.devices_per_round, config.local
     if some is None or some >= config.num_devices or not exchangeable(link):

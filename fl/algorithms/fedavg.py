@@ -187,9 +187,8 @@ class Federation:
         start = self._received_model(who.devices, index)
         senders = who.devices[who.sends]
         q = self._sizes[senders] if config.weighting == "samples" else np.ones(len(senders))
-        context = UplinkContext(
-            seed=self._seed, trials=(self.trial,), round_index=index, silent=self._index.unused(senders)
-        )
+        silent = self._index.unused(senders)
+        context = UplinkContext(seed=self._seed, trials=(self.trial,), round_index=index, silent=silent)
         tally = RoundTally(num_values=self.model.num_parameters)
         update = self.uplink.send(
             self._updates(who, start, weights=q, tally=tally, context=context),
@@ -266,10 +265,7 @@ class Federation:
         )
 
     def _aggregation_error(self, tally: RoundTally, found: NDArray[np.float32]) -> dict[str, float]:
-        """How far the server's update is from the mean of those that devices computed, Lang et al. 2023, Section V.
-
-        Empty where models are sent, NaN where nobody sent anything.
-        """
+        """How far the server's update is from the mean of what devices computed; nothing where models are sent."""
         if self._config.upload != "update":
             return {}
         exact = tally.mean()

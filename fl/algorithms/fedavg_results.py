@@ -109,16 +109,11 @@ def _aggregation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:
     """Means over the rounds in which somebody sent: of decibels, and of ratios under the 20 log10 of the CPA code."""
     if "aggregation_snr_db" not in rounds:
         return {}
-    return {
-        "aggregation_snr_db": _finite_mean(rounds["aggregation_snr_db"]),
-        "aggregation_snr_20log_db": coded_snr_of_run_db(rounds["aggregation_snr_20log_db"]),
-        "aggregation_mse": _finite_mean(rounds["aggregation_mse"]),
-    }
-
-
-def _finite_mean(values: NDArray[np.float64]) -> float:
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if finite.size else float("nan")
+    means = {}
+    for name in ("aggregation_snr_db", "aggregation_mse"):
+        finite = rounds[name][np.isfinite(rounds[name])]
+        means[name] = float(finite.mean()) if finite.size else float("nan")
+    return means | {"aggregation_snr_20log_db": coded_snr_of_run_db(rounds["aggregation_snr_20log_db"])}
 
 
 def _at_best_validation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:

@@ -94,6 +94,10 @@ class CodecLaw(Law):
         ratio = self._ratio(read, received).ravel() * (received.bits != 0).all(axis=1)
         return ratio, ratio[:, None]
 
+    def _spent(self, kind: Any, played: Sequence[int], *, times: int = 1) -> list[Spending]:
+        counts = Counter(float(self.parameters[index]) for index in played)
+        return [Spending(event=event_of(kind, one, {}), count=n * times) for one, n in counts.items()]
+
     def _ratio(self, read: NDArray[np.float64], received: Received) -> NDArray[np.float64]:
         middle = float(np.max(self._apart(received.places.audited).astype(np.float32))) / 2.0
         finite = np.nan_to_num(read, nan=0.0, posinf=0.0, neginf=0.0)
@@ -138,17 +142,9 @@ class GaussianLaw(CodecLaw):
                 **labels,
             )
             found.insert(0, printed)
-        multipliers = Counter(float(self.parameters[index]) for index in played)
-        return (
-            *found,
-            accounted(
-                [Spending(event=event_of("gaussian", one, {}), count=n) for one, n in multipliers.items()],
-                delta=delta,
-                scope=self.scope,
-                source=f"Gaussian mechanism, {len(played)} round{'s' if len(played) > 1 else ''}",
-                **labels,
-            ),
-        )
+        spent = self._spent("gaussian", played)
+        source = f"Gaussian mechanism, {len(played)} round{'s' if len(played) > 1 else ''}"
+        return (*found, accounted(spent, delta=delta, scope=self.scope, source=source, **labels))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,14 +182,8 @@ class FlippingLaw(CodecLaw):
         found, assumptions = [], CREDITED if credited else ()
         if budget is None or not budget.calibrate:
             share = privacy.epsilon * len(played) / num_rounds
-            theorem = partial(
-                claim,
-                accountant="paper",
-                standing="as published",
-                scope="coordinate",
-                assumptions=(WEIGHED_BITS, *assumptions),
-                **labels,
-            )
+            proof = {"accountant": "paper", "standing": "as published", "assumptions": (WEIGHED_BITS, *assumptions)}
+            theorem = partial(claim, scope="coordinate", **proof, **labels)
             source = f"Li et al. 2025, Theorem 1, {len(played)} of {num_rounds} rounds"
             epsilon = epsilon_from_renyi(order=privacy.order, epsilon=share, delta=delta) if delta > 0.0 else math.inf
             found = [
@@ -206,16 +196,9 @@ class FlippingLaw(CodecLaw):
         # A block cipher garbles the bits of a block together: they are no independent responses any more.
         if privacy.cipher != "aes":
             bits = self.config.codec.bits_per_value
-            rates = Counter(float(self.parameters[index]) for index in played)
-            found.append(
-                accounted(
-                    [Spending(event=event_of("flipped-bits", one, {}), count=n * bits) for one, n in rates.items()],
-                    delta=delta,
-                    scope="coordinate",
-                    source=f"randomized response of {bits} bits of one weight",
-                    **labels,
-                )
-            )
+            spent = self._spent("flipped-bits", played, times=bits)
+            source = f"randomized response of {bits} bits of one weight"
+            found.append(accounted(spent, delta=delta, scope="coordinate", source=source, **labels))
         return tuple(found)
 
 

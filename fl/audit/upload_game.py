@@ -149,16 +149,9 @@ def audit_scheme(
     scheme: Scheme, *, num_games: int = 4000, rounds: int = 1, confidence: float = 1.0 - 1e-6, seed: int = 1
 ) -> Audited:
     """Audit a scheme with bits of its own over an error-free link, at delta 0."""
-    game = scheme_game(
-        scheme,
-        num_values=None,
-        link=LinkConfig(error_model="error_free"),
-        rounds=rounds,
-        num_rounds=rounds,
-        num_devices=1,
-        num_games=num_games,
-        seed=seed,
-    )
+    run: dict[str, Any] = {"num_devices": 1, "num_games": num_games, "seed": seed}
+    link = LinkConfig(error_model="error_free")
+    game = scheme_game(scheme, num_values=None, link=link, rounds=rounds, num_rounds=rounds, **run)
     return audit(game, num_games=num_games, delta=0.0, confidence=confidence)
 
 
@@ -227,13 +220,9 @@ def _upload_game(
                 f"{rounds} was asked for; play fewer rounds, or raise the budget"
             )
     config = config.settled(link=on_air, privacy=privacy)
-    run |= {
-        "rounds": rounds,
-        "num_rounds": config.rounds,
-        "num_devices": config.num_devices,
-        "budget": budget,
-        "beside": beside_attackers(config.attack, num_devices=config.num_devices, superposes=False),
-    }
+    beside = beside_attackers(config.attack, num_devices=config.num_devices, superposes=False)
+    run |= {"rounds": rounds, "num_rounds": config.rounds, "num_devices": config.num_devices}
+    run |= {"budget": budget, "beside": beside}
     if not config.aggregation.uses_codec:
         return scheme_game(config.aggregation, num_values=config.num_values(), link=link, **run)
     # Loaded when a codec is played: it takes a model and its data.

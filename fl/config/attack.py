@@ -35,9 +35,8 @@ class HonestRound:
 class Attack(Frozen):
     """Attackers are a `share` of the devices, or `devices` by number. An attack is a class in the registry `attacks`.
 
-    `acts_on` is the place where attackers differ from honest devices: the labels that they train on, the update before
-    it is encoded, the bits after privacy, or the symbols on the air. The method of that place, `of_updates` and so on,
-    says how; the others change nothing.
+    `acts_on` is where attackers differ from honest devices: the labels that they train on, the update before it is
+    encoded, the bits after privacy, or the symbols on the air. Its method, such as `of_updates`, says how.
     """
 
     kind: str

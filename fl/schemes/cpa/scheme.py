@@ -126,8 +126,7 @@ class CpaScheme(Scheme):
                 "has two levels of one size; use form coded, or rate_bits 2"
             )
             yield Conflict.of(f"learning.aggregation.radius {keys}", problem)
-        num_points = len(self.quantizer(1.0).points)
-        if num_points > _MOST_POINTS:
+        if (num_points := len(self.quantizer(1.0).points)) > _MOST_POINTS:
             problem = (
                 f"a hexagonal lattice of rate_bits {self.rate_bits} has {num_points} points in its ball, and "
                 f"codewords have at most {_MOST_POINTS} entries; write rate_bits: 4 or less, or dimension: 1"
