@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fl.aggregation.estimates import sum_from_superposition, sum_of_devices
 from fl.algorithms.amplitude_caps import Sampling, sampling_of
-from fl.algorithms.flmc_kernels import clipped, descended, row_sums
+from fl.algorithms.flmc_kernels import clipped, descended
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.checkpoints import State
 from fl.results import CAP_NAMES
@@ -79,7 +79,7 @@ def spent(
     """Latency [s] and energy of all devices [J] of one round, `[num_trials]` each; empty without a radio."""
     if round_airtime_s is None or energy_j is None:
         return {}
-    return {"airtime_s": round_airtime_s, "energy_j": row_sums(energy_j)}
+    return {"airtime_s": round_airtime_s, "energy_j": np.ascontiguousarray(energy_j).sum(axis=1)}
 
 
 class _Rounds(Forgetful):

@@ -12,7 +12,6 @@ from phy.numerics.compiled import exact_kernel, kernel, read_only
 
 _NUMPY_ADDS_EIGHT = 8
 """Numbers side by side from here on."""
-_NUMPY_HALVES_ABOVE = 128
 
 
 @kernel
@@ -75,32 +74,6 @@ def descended(
     return out
 
 
-@exact_kernel
-def _row_sums(values: Any, out: Any) -> None:
-    size = values.shape[1]
-    eights = size - size % 8
-    parts = np.zeros(8)
-    for row in range(len(values)):
-        parts[:] = 0.0
-        for i in range(0, eights, 8):
-            for k in range(8):
-                parts[k] += values[row, i + k]
-        first, second = (parts[0] + parts[1]) + (parts[2] + parts[3]), (parts[4] + parts[5]) + (parts[6] + parts[7])
-        total = first + second
-        for i in range(eights, size):
-            total += values[row, i]
-        out[row] = total
-
-
-def row_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum of each row of `[num_rows, n]`, in the order of NumPy, which takes three times as long for short rows."""
-    if values.shape[1] > _NUMPY_HALVES_ABOVE:
-        return np.asarray(np.ascontiguousarray(values).sum(axis=1))
-    out = np.empty(len(values))
-    _row_sums(read_only(values), out)
-    return out
-
-
 def clipped(values: NDArray[np.float64], bound: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Values clipped to |v| <= `bound` > 0, of the same shape, and the rows with NaN; NaN stays NaN."""
     out, lost = np.empty(values.shape), np.empty(len(values), np.bool_)
@@ -117,7 +90,7 @@ def distances(
     everywhere = bool(_distances(read_only(values), read_only(targets), float(limit), squares, below))
     if values.shape[1] >= _NUMPY_ADDS_EIGHT:
         with np.errstate(over="ignore", invalid="ignore"):
-            squares = row_sums((values - targets) ** 2)
+            squares = ((values - targets) ** 2).sum(axis=1)
     return squares, below, everywhere
 
 

@@ -116,9 +116,7 @@ def _deal_at_random(
         return np.array_split(generator.permutation(num_samples), num_devices)
     if config.disjoint:
         return list(generator.permutation(num_samples)[: num_devices * size].reshape(num_devices, size))
-    from fl.partition.choices import choose_for_each
-
-    return list(choose_for_each(generator, population=num_samples, size=size, rows=num_devices))
+    return [generator.choice(num_samples, size, replace=False) for _ in range(num_devices)]
 
 
 @dataclass(frozen=True, kw_only=True)

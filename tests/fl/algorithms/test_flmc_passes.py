@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.algorithms.flmc_kernels import add_moments, clipped, descended, distances, row_sums
+from fl.algorithms.flmc_kernels import add_moments, clipped, descended, distances
 
 NUMBERS = np.random.default_rng(5).standard_normal((40, 3, 7))
 ODD = (np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 5e-324, 1e100, -1e100)
@@ -32,13 +32,6 @@ def test_diverged_rows_are_found(values: np.ndarray) -> None:
             expected = ((some - 1.0) ** 2).sum(axis=1)
             assert distances(some, np.ones(some.shape), limit=1.0)[0].tobytes() == expected.tobytes()
     assert squares.shape == below.shape == (len(values),)
-
-
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 20, 127, 128, 129, 1000])
-def test_rows_are_added_in_the_order_of_numpy(size: int) -> None:
-    values = np.random.default_rng(size).standard_normal((50, size)) * 10.0 ** np.arange(50)[:, None]
-    assert row_sums(values).tobytes() == values.sum(axis=1).tobytes()
-    assert row_sums(values[:, ::2]).tobytes() == np.ascontiguousarray(values[:, ::2]).sum(axis=1).tobytes()
 
 
 def test_a_step_is_that_of_numpy_and_lost_where_a_gradient_is() -> None:

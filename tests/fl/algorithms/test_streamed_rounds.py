@@ -12,7 +12,6 @@ from fl.aggregation.update_kernels import DivergedError
 from fl.algorithms import fedavg as federation
 from fl.algorithms.fedavg import Federation
 from fl.learning.fedavg import FedAvgConfig
-from fl.partition.choices import choose_for_each
 from fl.results import TrialResult
 from fl.schemes.coders.stochastic_bits import SignSums
 from phy.config import LinkConfig
@@ -171,14 +170,6 @@ def test_what_the_kernel_cannot_train_is_left_to_tensorflow() -> None:
     for model, local in (("mlp", {}), ("linear", {"optimizer": "adam", "batch_size": 5})):
         trial = build({"aggregation": CPA, "model": model, "local": local}, FADING)
         assert trial._trainer._classes is None
-
-
-@pytest.mark.parametrize(("population", "size"), [(60_000, 5), (10, 10), (7, 1), (60_000, 64), (20_000, 500)])
-def test_many_draws_are_those_of_numpy_one_by_one(population: int, size: int) -> None:
-    ours, theirs = (np.random.Generator(np.random.Philox(9)) for _ in range(2))
-    found = choose_for_each(ours, population=population, size=size, rows=2000 if size < 10 else 50)
-    expected = [theirs.choice(population, size, replace=False) for _ in range(len(found))]
-    np.testing.assert_array_equal(found, expected)
 
 
 def test_memory_foretold_grows_with_a_million_devices_by_what_is_kept_of_each_alone() -> None:
