@@ -15,5 +15,6 @@ def build_task(config: TaskConfig, *, num_devices: int, seed: int, trials: tuple
     """The task of these trials; kept, because the points of a sweep share their data (paired comparison)."""
     from fl.tasks.regression import GaussianLinear, Logistic  # numba and SciPy take a while to import
 
-    kind = GaussianLinear if isinstance(config, GaussianLinearConfig) else Logistic
-    return kind(config, num_devices=num_devices, seed=seed, trials=trials)
+    if isinstance(config, GaussianLinearConfig):
+        return GaussianLinear(config, num_devices=num_devices, seed=seed, trials=trials)
+    return Logistic(config, num_devices=num_devices, seed=seed, trials=trials)
