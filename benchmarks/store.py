@@ -1,9 +1,11 @@
 """A folder of 100,000 stored tasks: how long `run` takes to find what is missing and `status` to count, and its size.
 
+Also the time to store and to read 1000 trials.
+
     python benchmarks/store.py [--tasks 100000] [--points 100]
 
 Results are of trials whose numbers are drawn, not learnt. Times are wall and processor seconds of the command in a
-process of its own, Python and its libraries included; bytes are of the whole database, per float or integer of metrics
+process of its own, Python and its libraries included; bytes are of the whole file, per float or integer of metrics
 and arrays.
 """
 
@@ -31,6 +33,7 @@ from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.store.store import Store
+from scenarios.store.trials import SERIES_TABLES
 from scenarios.studies.learning import identify
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -182,6 +185,27 @@ def sizes(folder: Path, *, tasks: int) -> Iterator[tuple[str, ...]]:
         yield name, str(some), str(count), f"{size / some:.0f}", f"{size / some / count:.1f}"
 
 
+def batch_times(folder: Path) -> Iterator[tuple[str, ...]]:
+    """Rows of the table of 1000 FLMC trials: processor time to store them as one batch, and to read all of them."""
+    for rounds in (20, 200):
+        draws = np.random.default_rng(3)
+        results = {f"{trial:064x}": as_flmc(trial, rounds=rounds, draws=draws) for trial in range(1000)}
+        stored, read = [], []
+        for turn in range(REPEATS):
+            inside = folder / f"batch{rounds}-{turn}"
+            with Store.open(inside, scenario_name="stored") as store:
+                started = time.process_time()
+                store.write(results, physics={}, seconds=1.0)
+                stored.append(time.process_time() - started)
+            started = time.process_time()
+            with Store.open_existing(inside) as store:
+                store.read_metrics(results)
+                for table in SERIES_TABLES:
+                    store.read_series(results, table)
+            read.append(time.process_time() - started)
+        yield f"1000 trials, {rounds} rounds", f"{1e3 * min(stored):.0f}", f"{1e3 * min(read):.0f}"
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -193,6 +217,8 @@ def main() -> None:
         print(f"{arguments.tasks} tasks of {arguments.points} points\n")
         rows = list(times(folder, tasks=arguments.tasks, points=arguments.points))
         print_table(("", "wall [s]", "processor [s]", "target [s]"), rows)
+        print()
+        print_table(("", "stored, processor [ms]", "read, processor [ms]"), list(batch_times(folder)))
         print()
         header = ("results", "tasks", "numbers per task", "bytes per task", "bytes per number")
         print_table(header, list(sizes(folder, tasks=2000)))

@@ -121,7 +121,7 @@ def _unsweep_block(block: dict[str, Any], marks: dict[KeyPath, Mark], at: KeyPat
                 for other in group if kept is not None else ():
                     group[other] = [group[other][number] for number in kept or ()]
                     _renumber(marks, (*here, other), kept or [])
-    if isinstance(zips, dict) and not zips:
+    if zips == {}:
         del block["zip"]
     elif isinstance(zips, list) and not all(zips):
         kept = [number for number, group in enumerate(zips) if group != {}]
@@ -145,13 +145,12 @@ def _renumber(marks: dict[KeyPath, Mark], at: KeyPath, kept: list[int]) -> None:
     """Renumber the marks of a list at `at` of which only the items `kept` are left."""
     depth = len(at)
     items = {key: mark for key, mark in marks.items() if key[:depth] == at and len(key) > depth}
-    new_number = {old: new for new, old in enumerate(kept)}
+    new_number: dict[str | int, int] = {old: new for new, old in enumerate(kept)}
     for key in items:
         del marks[key]
     for key, mark in items.items():
-        number = key[depth]
-        if isinstance(number, int) and number in new_number:
-            marks[(*at, new_number[number], *key[depth + 1 :])] = mark
+        if key[depth] in new_number:
+            marks[(*at, new_number[key[depth]], *key[depth + 1 :])] = mark
 
 
 def _forget(marks: dict[KeyPath, Mark], path: KeyPath) -> None:
