@@ -85,7 +85,9 @@ def find_data(name: DataName) -> Whereabouts:
         found = None
     if found:
         return Whereabouts(place="cache", sentence=f"{name} is in keras' cache, {found.paths[0]}", found=found)
-    sentence = f"{name} will be downloaded to {keras_cache()} at the first run; to spare that, {remedy(name)}"
+    sentence = (
+        f"{name} will be downloaded to {keras_cache()} at the first run; {_VARIABLE}: a folder with files instead"
+    )
     return Whereabouts(place="download", sentence=sentence)
 
 

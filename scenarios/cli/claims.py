@@ -47,8 +47,10 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None
     name = escape(plan.points[0].scenario.name)
     say(f"[bold]{name}[/bold]: {what} the worst device of {most} trial{'s' if most != 1 else ''}", markup=True)
     if any(fixed.values()):
-        say("Every row: " + "; ".join(f"{head}: {text}" for head, text in fixed.items() if text))
-    table.print()
+        alike = "; ".join(f"{head}: {text}" for head, text in fixed.items() if text)
+        say(f"All {len(found)} sweep points: {alike}")
+    if len(table.columns) > 1:
+        table.print()
     for number, sentence in enumerate(footnotes, start=1):
         say(f"[{number}] {sentence}.")
     if any(math.isinf(claim.epsilon) for one in found for claim in one.claims):

@@ -35,7 +35,7 @@ def list_library(words: str | None = None) -> None:
         if words is None or words.lower() in f"{name} {title} {description}".lower():
             groups.setdefault(title, []).append((name, description))
     if not any(groups.values()):
-        near = get_close_matches(str(words), [name for name, _ in names], cutoff=0.4)
+        near = get_close_matches(str(words), [name for name, _ in names])
         raise ScenarioError(
             problem=f"no scenario has {words} in its name, system or description",
             remedy=f"did you mean {listing(near)}" if near else "see phyloop list",
