@@ -56,7 +56,7 @@ from scenarios.store.store import Store
 STAGES = ("kernels", "TensorFlow", "NumPy", "results", "storing", "Python")
 NUMPY = (
     "fl.tasks.regression:GaussianLinear.__init__",
-    "fl.algorithms.posterior_metrics:SampleMoments.summary",
+    "fl.algorithms.flmc_kernels:SampleMoments.summary",
     "fl.aggregation.estimates:weighted_mean",
     "fl.codecs.partwise:FixedPoint._fractions",
     "fl.codecs.partwise:FixedPoint._values",

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from fl.accounting.flmc import AmplitudeAllowance
 from fl.algorithms.flmc import RoundOutcome, build_flmc
-from fl.algorithms.flmc_kernels import distances
-from fl.algorithms.posterior_metrics import SampleMoments
+from fl.algorithms.flmc_kernels import SampleMoments, distances
 from fl.checkpoints import State, kept_array
 from fl.recorder import SPENT, Recorder, link_columns, with_totals
 from fl.results import CAP_NAMES, TrialResult

@@ -10,8 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fl.aggregation.estimates import weighted_mean
-from fl.aggregation.robust import by_columns, coordinate_median, geometric_median, rsa_step, trimmed_mean
+from fl.aggregation.estimates import (
+    by_columns,
+    coordinate_median,
+    geometric_median,
+    rsa_step,
+    trimmed_mean,
+    weighted_mean,
+)
 from fl.config.base import PositiveFloat
 from fl.config.scheme import Scheme, belongs, schemes
 from phy.config.conflict import Conflict

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.aggregation.estimates import weighted_mean
-from fl.aggregation.robust import by_columns
+from fl.aggregation.estimates import by_columns, weighted_mean
 from fl.audit.law import Law, Received, Scores
 from fl.codecs.bits.packing import pack, unpack
 from fl.codecs.partwise import VALUES_PER_GROUP

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from fl.aggregation import robust as robust_aggregation
-from fl.aggregation.robust import geometric_median
+from fl.aggregation import estimates
+from fl.aggregation.estimates import geometric_median
 from fl.schemes.mean import MeanScheme
 
 RNG = np.random.default_rng(5)
@@ -170,7 +170,7 @@ def test_results_do_not_depend_on_parts(name: str, monkeypatch: pytest.MonkeyPat
     weights = RNG.random(11)
     config, otherwise = MeanScheme(name=name), np.zeros(333, np.float32)
     whole = config.aggregate(values, weights=weights, known=known, otherwise=otherwise)
-    monkeypatch.setattr(robust_aggregation, "_VALUES_AT_ONCE", 700)
+    monkeypatch.setattr(estimates, "_VALUES_AT_ONCE", 700)
     small = config.aggregate(values, weights=weights, known=known, otherwise=otherwise)
     # Sums in another order: 53 bits, then rounded to 24.
     np.testing.assert_allclose(small, whole, rtol=3e-7, atol=1e-9)
@@ -178,14 +178,14 @@ def test_results_do_not_depend_on_parts(name: str, monkeypatch: pytest.MonkeyPat
 
 def test_weiszfelds_iteration_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = itertools.count()
-    real = robust_aggregation._weiszfeld
+    real = estimates._weiszfeld
 
     def counted(*given: object) -> object:
         next(steps)
         return real(*given)
 
-    monkeypatch.setattr(robust_aggregation, "_weiszfeld", counted)
-    monkeypatch.setattr(robust_aggregation, "_CLOSE", -1.0)
+    monkeypatch.setattr(estimates, "_weiszfeld", counted)
+    monkeypatch.setattr(estimates, "_CLOSE", -1.0)
     values = RNG.normal(size=(5, 3)).astype(np.float32)
     geometric_median(values, weights=np.ones(5), otherwise=np.zeros(3, np.float32))
     assert next(steps) == 100
