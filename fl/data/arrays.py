@@ -126,6 +126,16 @@ def check_layout(name: DataName, *, shape: tuple[int, ...], dtype: np.dtype[Any]
         )
 
 
+def check_most(name: DataName, *, claimed: int, what: str, source: str) -> None:
+    """LearningError for more images or labels than the complete set has, both parts together.
+
+    Asked before anything is unpacked: a few kilobytes may claim, and unpack to, any number of equal bytes.
+    """
+    facts = image_facts(name)
+    if claimed > (most := facts.num_train + facts.num_test):
+        raise LearningError(f"{source}: {what} claims {claimed} entries, all of {name} are {most}; {AGAIN}")
+
+
 def check_counts(num_images: int, num_labels: int, *, part: str, source: str) -> None:
     """LearningError unless there are as many labels as images, and some."""
     if num_images != num_labels:

@@ -1,6 +1,8 @@
 """CIFAR-10 and CIFAR-100 as their author packed them for Python: a folder of pickles, or its .tar.gz.
 
-A pickle is a program. The reader here lets it call nothing but what makes the arrays of NumPy.
+A pickle is a program. It is read without running the code that it names: the reader runs only the instructions of text,
+whole numbers, lists, dictionaries and arrays. Python's own reader written in Python runs them: the one written in C
+takes the memory that a file claims to need.
 """
 
 from __future__ import annotations
@@ -8,12 +10,15 @@ from __future__ import annotations
 import gzip
 import io
 import pickle
+import re
 import struct
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from pickle import UnpicklingError
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +37,32 @@ FILES: dict[DataName, tuple[str, ...]] = {
 
 _LABELS: dict[DataName, str] = {"cifar10": "labels", "cifar100": "fine_labels"}
 _DAMAGE = (
-    *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, TypeError, ValueError),
-    *(pickle.UnpicklingError, struct.error, tarfile.TarError, zlib.error),
+    *(EOFError, ValueError, KeyError, OSError, OverflowError, MemoryError),
+    *(UnpicklingError, tarfile.TarError, zlib.error),
 )
-_ARRAYS = {"multiarray._reconstruct", "numeric._frombuffer"}
-_CALLED = {"_codecs.encode", "numpy.dtype", "numpy.ndarray"} | {
-    f"numpy.{core}.{name}" for core in ("core", "_core") for name in _ARRAYS
-}
+
+_MAX_INSTRUCTIONS = 1 << 20
+"""CIFAR-100's training file has some 300 000. One instruction takes at most about 100 bytes beyond the file's own."""
+
+_ALLOWED = (
+    pickle.PROTO + pickle.FRAME + pickle.STOP + pickle.MARK + pickle.POP,
+    pickle.NONE + pickle.NEWTRUE + pickle.NEWFALSE + pickle.BININT + pickle.BININT1 + pickle.BININT2 + pickle.LONG1,
+    pickle.BINSTRING + pickle.SHORT_BINSTRING,  # text of Python 2, in which CIFAR was written
+    pickle.BINBYTES + pickle.SHORT_BINBYTES + pickle.BINBYTES8 + pickle.BYTEARRAY8,
+    pickle.BINUNICODE + pickle.SHORT_BINUNICODE + pickle.BINUNICODE8,
+    pickle.EMPTY_TUPLE + pickle.TUPLE1 + pickle.TUPLE2 + pickle.TUPLE3 + pickle.TUPLE,
+    pickle.EMPTY_LIST + pickle.APPEND + pickle.APPENDS + pickle.EMPTY_DICT + pickle.SETITEM + pickle.SETITEMS,
+    pickle.BINPUT + pickle.LONG_BINPUT + pickle.MEMOIZE + pickle.BINGET + pickle.LONG_BINGET,
+    pickle.GLOBAL + pickle.STACK_GLOBAL + pickle.REDUCE + pickle.BUILD,
+)
+_NAMES = re.compile(
+    r"numpy\.(dtype|ndarray)|numpy\._?core\.(multiarray\._reconstruct|numeric\._frombuffer)|_codecs\.encode"
+)
 
 
 def read_cifar(path: Path, *, name: DataName) -> tuple[Pair, Pair]:
     """The set in the folder or archive `path`, fine labels of CIFAR-100; LearningError, one sentence, if damaged."""
-    parts: dict[str, Pair] = {}
+    parts: dict[str, tuple[NDArray[np.uint8], NDArray[Any]]] = {}
     where = str(path)
     try:
         for member, content in _members(path, wanted=FILES[name]):
@@ -70,22 +89,117 @@ def _members(path: Path, *, wanted: tuple[str, ...]) -> Iterator[tuple[str, byte
                 yield name, packed.read()
 
 
-def _part(content: bytes, *, name: DataName) -> Pair:
+def _part(content: bytes, *, name: DataName) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     """Images `[N, 32, 32, 3]` and labels: rows in the file hold all red, then all green, then all blue pixels."""
     read = read_pickle(content)
     height, width, channels = image_facts(name).image_shape
-    images: NDArray[Any] = np.asarray(read["data"])
-    return images.reshape(-1, channels, height, width).transpose(0, 2, 3, 1), np.asarray(read[_LABELS[name]])
+    images, labels = read["data"], read[_LABELS[name]]
+    if not isinstance(images, np.ndarray):
+        raise ValueError("its data are not an array of unsigned bytes")
+    if not isinstance(labels, list) or not all(type(label) is int and abs(label) < 1 << 31 for label in labels):
+        raise ValueError("its labels are not a list of whole numbers")
+    return images.reshape(-1, channels, height, width).transpose(0, 2, 3, 1), np.asarray(labels, np.int64)
 
 
 def read_pickle(content: bytes) -> dict[str, Any]:
-    """Return the dictionary in `content`, keys as str. Raises UnpicklingError if it calls anything but arrays."""
-    items = _Reader(io.BytesIO(content), encoding="bytes").load().items()
-    return {key if isinstance(key, str) else key.decode("latin1"): value for key, value in items}
+    """Return the dictionary in `content`: keys as str, arrays of bytes as uint8.
+
+    Raises UnpicklingError for a damaged file, and for one that holds anything but text, bytes, whole numbers, lists,
+    tuples, dictionaries and arrays of unsigned bytes.
+    """
+    try:
+        items = _Reader(content).load().items()
+        return {key if isinstance(key, str) else key.decode("latin1"): _array(value) for key, value in items}
+    except (ArithmeticError, AttributeError, EOFError, LookupError, TypeError, ValueError, struct.error) as error:
+        raise UnpicklingError("it is cut short or damaged") from error
 
 
-class _Reader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if f"{module}.{name}" not in _CALLED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+class _Call:
+    """A call that the file makes of a function of NumPy: kept, not made."""
+
+    state: Any = None
+
+    def __init__(self, function: str, *given: Any) -> None:
+        self.function, self.given = function, given
+
+
+def _array(value: Any) -> Any:
+    """The uint8 array that a call would make; any other value as it is."""
+    if not isinstance(value, _Call):
+        return value
+    if value.function.endswith("_frombuffer"):  # NumPy's way since protocol 5
+        buffer, dtype, shape, order = value.given
+    else:
+        _, shape, dtype, is_by_column, buffer = value.state
+        order = "F" if is_by_column else "C"
+    if dtype.function != "numpy.dtype" or dtype.given[0] not in ("u1", "|u1", "uint8", b"u1", b"|u1"):
+        raise UnpicklingError("its array is not of unsigned bytes")
+    return np.frombuffer(buffer, np.uint8).reshape(shape, order=order)
+
+
+class _Reader(pickle._Unpickler):
+    stack: list[Any]
+    dispatch: ClassVar[Any]
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(io.BytesIO(content), encoding="bytes")
+        self.instructions, self.left_to_encode = 0, len(content)
+
+    def find_class(self, module: str, name: str) -> Callable[..., Any]:
+        full = f"{module}.{name}"
+        if not _NAMES.fullmatch(full):
+            raise UnpicklingError(f"it asks for {re.sub(r'[^A-Za-z0-9_.]', '?', full[:160])}")
+        return self.encode if name == "encode" else partial(_Call, full)
+
+    def encode(self, text: str, encoding: Any) -> bytes:
+        """Bytes as Python 3 writes them in protocol 2. A file may ask for copies of one text: not beyond its size."""
+        self.left_to_encode -= len(text)
+        if self.left_to_encode < 0 or encoding not in ("latin1", b"latin1"):
+            raise UnpicklingError("it encodes more than it holds, or not bytes")
+        return text.encode("latin1")
+
+    def reduce(self) -> None:
+        if not isinstance(self.stack[-1], tuple) or len(self.stack[-1]) > 4:  # each call copies its arguments
+            raise UnpicklingError("it calls something other than NumPy's arrays")
+        _STANDARD[pickle.REDUCE[0]](self)
+
+    def build(self) -> None:
+        """Keep the state of a call; the standard reader lets a file set any attribute of any object."""
+        state = self.stack.pop()
+        if not isinstance(self.stack[-1], _Call):
+            raise UnpicklingError("it fills something other than an array")
+        self.stack[-1].state = state
+
+    def set_item(self) -> None:
+        _check_keys(self.stack[-2:-1])
+        _STANDARD[pickle.SETITEM[0]](self)
+
+    def set_items(self) -> None:
+        _check_keys(self.stack[::2])
+        _STANDARD[pickle.SETITEMS[0]](self)
+
+
+def _check_keys(keys: list[Any]) -> None:
+    if not all(isinstance(key, str | bytes) for key in keys):  # nested tuples take for ever to hash
+        raise UnpicklingError("a key of it is not text")
+
+
+def _counted(run: Callable[[Any], None]) -> Callable[[_Reader], None]:
+    def step(reader: _Reader) -> None:
+        reader.instructions += 1
+        if reader.instructions > _MAX_INSTRUCTIONS:
+            raise UnpicklingError(f"it has more than {_MAX_INSTRUCTIONS} instructions")
+        run(reader)
+
+    return step
+
+
+_STANDARD: dict[int, Callable[[Any], None]] = {**pickle._Unpickler.dispatch}
+_OWN: dict[int, Callable[[Any], None]] = {
+    pickle.REDUCE[0]: _Reader.reduce,
+    pickle.BUILD[0]: _Reader.build,
+    pickle.SETITEM[0]: _Reader.set_item,
+    pickle.SETITEMS[0]: _Reader.set_items,
+    pickle.BYTEARRAY8[0]: _STANDARD[pickle.BINBYTES8[0]],  # the standard reader takes the memory that the file claims
+}
+_Reader.dispatch = {code: _counted(_OWN.get(code, _STANDARD[code])) for code in b"".join(_ALLOWED)}

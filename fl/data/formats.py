@@ -1,6 +1,7 @@
 """Two layouts of a set of images in files: keras' `.npz`, and the IDX files of MNIST and its kin.
 
-Headers are read before the arrays, so that a wrong file is refused at once.
+Headers are read before the arrays: a file that claims more than fits into memory is refused by its shape, and a wrong
+file is refused at once.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.data import DataName, Pair
-from fl.data.arrays import AGAIN, check_counts, check_layout, damaged
+from fl.data.arrays import AGAIN, check_counts, check_layout, check_most, damaged
 from fl.tasks.base import LearningError
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 
-_NPZ_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, MemoryError, OSError, ValueError, RuntimeError)
-"""What NumPy and zipfile raise for a file that is torn, has flipped bytes, is encrypted or packed in an unknown way."""
+_NPZ_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError)
+"""What NumPy and zipfile raise for a file that is torn (EOFError, OSError), has flipped bytes (BadZipFile, zlib.error,
+ValueError), is packed in a way they do not know (NotImplementedError), or is encrypted (RuntimeError)."""
 
 
 def read_npz(path: Path, *, name: DataName) -> tuple[Pair, Pair]:
@@ -47,6 +49,7 @@ def check_headers(path: Path, *, name: DataName) -> tuple[int, int]:
     if absent:
         raise LearningError(f"{path}: there is no array {absent[0]}, it needs {', '.join(_KEYS)}; write the file anew")
     for key, (shape, dtype) in headers.items():
+        check_most(name, claimed=shape[0] if shape else 0, what=key, source=str(path))
         check_layout(name, shape=shape, dtype=dtype, what=key, source=str(path))
     counts = {key: shape[0] for key, (shape, _) in headers.items()}
     for part in ("train", "test"):
@@ -55,10 +58,17 @@ def check_headers(path: Path, *, name: DataName) -> tuple[int, int]:
 
 
 def _npy_header(archive: zipfile.ZipFile, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    with archive.open(f"{key}.npy") as stream:
+    member = archive.getinfo(f"{key}.npy")
+    with archive.open(member) as stream:
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(stream)
+        start = stream.tell()
+    if dtype.hasobject:
+        raise ValueError("it holds pickled objects")
+    claimed = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if claimed != member.file_size - start:
+        raise ValueError(f"{key} claims {claimed} bytes and has {member.file_size - start}")
     return shape, dtype
 
 
@@ -95,6 +105,7 @@ def read_idx(path: Path, *, name: DataName, what: str) -> NDArray[np.uint8]:
     """
     num_axes = 3 if what.startswith("x") else 1
     shape = read_idx_shape(path, num_axes=num_axes)
+    check_most(name, claimed=shape[0], what="its header", source=str(path))
     check_layout(name, shape=shape, dtype=np.dtype(np.uint8), what=what, source=str(path))
     start, claimed = 4 + 4 * num_axes, int(np.prod(shape, dtype=object))
     content = _first_bytes(path, start + claimed + 1)
@@ -124,5 +135,5 @@ def _first_bytes(path: Path, num_bytes: int) -> bytes:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             return file.read(num_bytes)
-    except (EOFError, MemoryError, zlib.error, OSError) as error:
+    except (EOFError, zlib.error, OSError) as error:
         raise damaged("file", error, source=path) from error

@@ -181,19 +181,10 @@ def test_a_pickle_can_run_nothing(folder: Path) -> None:
     assert (folder / "harm").exists()
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"data": np.zeros((1, 3072)), "labels": [1]}, "images x_train are float64, not uint8"),
-        ({"data": np.array([{}]), "labels": [1]}, "data_batch_3: not a whole file of cifar10 (cannot reshape"),
-        ({"data": np.zeros((1, 3072), np.uint8), "labels": ["cat"]}, "labels y_train are "),
-        (["data"], "data_batch_3: not a whole file of cifar10 ("),
-    ],
-)
-def test_a_pickle_of_something_else_is_refused(folder: Path, given: Any, sentence: str) -> None:
-    files = {**cifar_files(COLOUR, fine=False), "data_batch_3": pickle.dumps(given, protocol=2)}
-    write_folder(folder / "cifar-10-batches-py", files)
-    assert sentence in sentence_about("cifar10")
+@pytest.mark.parametrize("given", [{"data": np.zeros(3)}, {"data": np.array([{}])}, ["data"]])
+def test_a_pickle_of_something_else_is_refused(given: Any) -> None:
+    with pytest.raises((ValueError, pickle.UnpicklingError)):
+        read_pickle(pickle.dumps(given, protocol=2))
 
 
 def cut(path: Path, *, keep: float = 0.6) -> None:
@@ -219,10 +210,10 @@ def test_a_flipped_byte_in_an_npz_is_noticed(folder: Path) -> None:
 
 def test_an_npz_of_pickled_objects_is_refused(folder: Path) -> None:
     np.savez(folder / "mnist.npz", **{**GREY, "y_test": np.array([{}] * 7, object)})
-    assert "labels y_test are object, not integers" in sentence_about("mnist")
+    assert "(it holds pickled objects); fetch the file again" in sentence_about("mnist")
 
 
-def test_an_npz_that_claims_more_than_it_holds_is_refused(folder: Path) -> None:
+def test_an_npz_that_claims_more_than_it_holds_is_refused_unread(folder: Path) -> None:
     file = folder / "mnist.npz"
     np.savez(file, **GREY)
     content = file.read_bytes()
@@ -232,7 +223,7 @@ def test_an_npz_that_claims_more_than_it_holds_is_refused(folder: Path) -> None:
     start = content.index(claim)
     assert padding in header[:200]
     file.write_bytes(content[:start] + header.replace(claim, more, 1).replace(padding, b"", 1))
-    assert sentence_about("mnist").startswith(f"{file}: 1000000000000 train images have 12 labels")
+    assert "x_train claims 784000000000000 bytes and has 9408" in sentence_about("mnist")
 
 
 @pytest.mark.parametrize(
@@ -275,7 +266,7 @@ IDX_DAMAGE = [
         "more than 9408 bytes follow the header, its shape (12, 28, 28) needs 9408; fetch",
     ),
     (idx_bytes(GREY["y_train"]) + bytes(16), "begins with 00 00 08 01, an IDX file of bytes and 3 axes with 00 00 08"),
-    (struct.pack(">BBBB3I", 0, 0, 8, 3, 2**32 - 1, 28, 28), "not a whole file ("),
+    (struct.pack(">BBBB3I", 0, 0, 8, 3, 2**32 - 1, 28, 28), "claims 4294967295 entries, all of mnist are 70000"),
     (idx_bytes(GREY["x_train"].reshape(12, 14, 56)), "x_train have shape (12, 14, 56), those of mnist (N, 28, 28, 1)"),
     (idx_bytes(GREY["x_train"][:5]), "5 train images have 12 labels"),
 ]
@@ -330,7 +321,7 @@ def test_a_truncated_archive_is_one_sentence(folder: Path, keep: float) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "data_batch_2: not a whole file of cifar10 (Ran out of input)"),
+        (b"", "data_batch_2: not a whole file of cifar10 (it is cut short or damaged)"),
         (cifar_files(COLOUR, fine=False)["data_batch_2"][:-400], "data_batch_2: not a whole file of cifar10 ("),
         (pickle.dumps({b"labels": [1]}, protocol=2), "data_batch_2: not a whole file of cifar10 (there is no 'data')"),
         (
