@@ -288,7 +288,7 @@ def _noma(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
         yield Conflict(
             "noma.group_size access",
             f"{num_devices} devices cannot form groups of {group}",
-            "use a multiple of group_size devices, or another group_size",
+            f"write num_devices: {num_devices + -num_devices % group}, or another group_size",
         )
     if link.modulation == "auto" and link.mcs is None:
         return

@@ -141,6 +141,14 @@ def _error(
     return ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key=key or names_of(at), value=value)
 
 
+def sweep_axes(loaded: LoadedScenario) -> list[list[_Axis]]:
+    """The axes of every block of the sweep; raises ScenarioError for all wrong paths and lists."""
+    sweep = loaded.document.get("sweep", {})
+    if not isinstance(sweep, list):
+        return [_axes(loaded, sweep, ("sweep",))]
+    return _each(lambda block: _axes(loaded, block[1], ("sweep", block[0])), enumerate(sweep)) or [[]]
+
+
 def _axes(loaded: LoadedScenario, block: dict[str, Any], at: KeyPath) -> list[_Axis]:
     """The axes of one block: single lists, and lists that step together."""
     groups: list[tuple[KeyPath, Any]] = []
@@ -178,7 +186,7 @@ def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPa
 
     def check(entry: tuple[str, Any]) -> None:
         path, values = entry
-        _check_path(loaded, path, (*at, path), seen)
+        _check_path(loaded, path, values, (*at, path), seen)
         if not isinstance(values, list) or not values:
             remedy = f"write {path}: [{shorten(values)}]" if values not in ([], {}) else "add values, or leave it out"
             raise _error(loaded, (*at, path), "must be a list of at least one value", remedy, key=path, value=values)
@@ -210,7 +218,7 @@ def _text(value: Any) -> str:
         return repr(value)
 
 
-def _check_path(loaded: LoadedScenario, path: str, at: KeyPath, seen: dict[str, KeyPath]) -> None:
+def _check_path(loaded: LoadedScenario, path: str, values: Any, at: KeyPath, seen: dict[str, KeyPath]) -> None:
     def refuse(problem: str, remedy: str) -> ScenarioError:
         return _error(loaded, at, problem, remedy, key=path)
 
@@ -220,7 +228,7 @@ def _check_path(loaded: LoadedScenario, path: str, at: KeyPath, seen: dict[str, 
     key = schema_keys().get(path)
     if key is None:
         known = [one for one in schema_keys() if one.partition(".")[0] not in _NOT_SWEPT]
-        raise refuse("the sweep names a path that does not exist", unknown_key(path, among=known))
+        raise refuse("the sweep names a path that does not exist", unknown_key(path, among=known, value=values))
     for other, place in seen.items():
         if path == other or path.startswith(other + ".") or other.startswith(path + "."):
             line = mark_of(place, loaded.marks)[1]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator
 from typing import Any, NamedTuple, get_args
 
 from fl.config.learning import algorithms
@@ -13,6 +12,7 @@ from scenarios.report.published import Published, lists_in, of_plan, points_at, 
 from scenarios.report.tables.quantities import LINK_STUDY, SHARES
 from scenarios.schema.errors import KeyPath, ScenarioError, dotted, listing, mark_of, shorten, together
 from scenarios.schema.loader import LoadedScenario
+from scenarios.schema.nearest import nearest, suggest
 from scenarios.schema.schema import Axis, FigureConfig, TableConfig
 from scenarios.schema.schema_keys import schema_keys, unknown_key
 
@@ -38,30 +38,30 @@ class _Place(NamedTuple):
 
 def check_figures(loaded: LoadedScenario) -> None:
     """Raise ScenarioError for figures of something that is never measured or set."""
-    errors = []
-    for number, figure in enumerate(loaded.scenario.report.figures):
-        try:
-            _check_figure(_Place(loaded, ("report", "figures", number)), figure)
-        except ScenarioError as error:
-            errors.append(error)
+    errors = [
+        error
+        for number, figure in enumerate(loaded.scenario.report.figures)
+        for error in _of_figure(_Place(loaded, ("report", "figures", number)), figure)
+    ]
     if errors:
         raise together(errors)
 
 
-def _check_figure(place: _Place, figure: FigureConfig) -> None:
+def _of_figure(place: _Place, figure: FigureConfig) -> Iterator[ScenarioError]:
     loaded = place.loaded
     measures, learns = loaded.scenario.measure is not None, "learning" in loaded.document
     of_link = measures and (not learns or figure.x in get_args(Axis))
     measured = LINK_STUDY if of_link else _measured(loaded)
     axes, rates, of_devices = measured.axes, measured.rates, measured.per_device
     follows = figure.x in axes
-    if of_link and not follows:
-        raise place.inside("x").refuse("names no axis of a link study", f"write {listing(axes)}", figure.x)
-    if not follows and figure.x not in schema_keys():
-        remedy = f"write a dotted path{f', or {listing(axes)} for a curve along the run' if axes else ''}"
-        raise place.inside("x").refuse("names no key of a scenario", remedy, figure.x)
     of_trials, of_rounds = measured.per_trial, (*measured.per_round, *of_devices)
     series = figure.series_paths
+    settings = [("series", path) for path in series if path != "device"]
+    settings += [("panels", figure.panels or "label"), *(("where", path) for path in figure.where)]
+    if of_link and not follows:
+        yield place.inside("x").refuse("names no axis of a link study", f"write {listing(axes)}", figure.x)
+    elif not follows:
+        settings.append(("x", figure.x))
     if "device" in series:
         # A curve per device needs an x along the run and a y that is known of each device.
         for name, value, known, problem in (
@@ -70,20 +70,23 @@ def _check_figure(place: _Place, figure: FigureConfig) -> None:
         ):
             if value not in known:
                 remedy = f"set {name} to {listing(known)}, or leave device out" if known else "leave device out"
-                raise place.inside("series").refuse(problem, remedy, "device")
-    settings = [path for path in series if path != "device"]
-    for key, paths in (("series", settings), ("panels", [figure.panels or "label"]), ("where", figure.where)):
-        for path in paths:
-            if path not in schema_keys():
-                raise place.inside(key).refuse("names no key of a scenario", "write a dotted path", path)
+                yield place.inside("series").refuse(problem, remedy, "device")
+    paths = [path for path, key in schema_keys().items() if not key.indexed]
+    for name, path in settings:
+        if path not in schema_keys():
+            along = axes if name == "x" else ()
+            near = nearest(path, (*along, *paths), least=0.85)
+            remedy = f"write a dotted path{f', or {listing(along)} for a curve along the run' if along else ''}"
+            remedy = remedy if near is None else f"did you mean {near}"
+            yield place.inside(name).refuse("names no key of a scenario", remedy, path)
     fitting = (*(of_rounds if follows else of_trials), *rates)
-    for key, name in (("y", figure.y), ("beside", figure.beside or figure.y)):
-        if name not in fitting:
-            problem = "names nothing that is measured"
-            if name in (of_trials if follows else of_rounds):
+    for key, metric in (("y", figure.y), ("beside", figure.beside)):
+        if metric is not None and metric not in fitting:
+            problem, remedy = "names nothing that is measured", suggest(metric, fitting)
+            if metric in (of_trials if follows else of_rounds):
                 whole = "one round" if follows else "a whole trial"
                 problem = f"is no number of {whole}, which x = {figure.x} asks for"
-            raise place.inside(key).refuse(problem, f"write one of {listing(fitting)}", name)
+            yield place.inside(key).refuse(problem, remedy, metric)
 
 
 def _measured(loaded: LoadedScenario) -> Measured:
@@ -106,7 +109,7 @@ def check_tables(loaded: LoadedScenario, plan: Plan) -> None:
     for number, config in enumerate(loaded.scenario.report.tables):
         place = _Place(loaded, ("report", "tables", number))
         if config.metric not in metrics:
-            remedy = _nearest(config.metric, metrics)
+            remedy = suggest(config.metric, metrics)
             raise place.inside("metric").refuse("names no number of a whole trial", remedy, config.metric)
         if config.unit == "percent" and config.metric not in SHARES:
             problem = f"{config.metric} is no share, and has no percent"
@@ -133,7 +136,7 @@ def _check_settings(place: _Place, at: dict[str, Any], plan: Plan) -> None:
                 raise here.refuse(problem, remedy, value)
             words = words_at(plan, path)
             if isinstance(item, str) and item not in words and _is_meant(here, path, plan):
-                raise here.refuse(f"no point has {path} {shorten(item)}", _nearest(item, words))
+                raise here.refuse(f"no point has {path} {shorten(item)}", suggest(item, words))
 
 
 def _is_meant(here: _Place, path: str, plan: Plan) -> bool:
@@ -176,10 +179,3 @@ def _check_points(place: _Place, config: TableConfig, plan: Plan) -> None:
             if earlier is not published:
                 problem = f"two numbers, {earlier.value:g} and {published.value:g}, belong to one point"
                 raise here.refuse(problem, "keep one of them")
-
-
-def _nearest(word: str, words: Sequence[str]) -> str:
-    near = get_close_matches(word, words, n=1)
-    if near:
-        return f"did you mean {shorten(near[0])}"
-    return f"write one of {listing(words)}" if words else "leave it out"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -21,9 +20,12 @@ from scenarios.schema.errors import (
     mark_of,
     names_of,
     needs_quotes,
+    shorten,
     together,
     value_at,
 )
+from scenarios.schema.labels.units import in_unit_of
+from scenarios.schema.nearest import nearest
 from scenarios.schema.schema_keys import SECTIONS, TAGS, schema_keys, unknown_key
 
 # Unions, of which every member reports an error: the allowed values, and an example.
@@ -87,6 +89,8 @@ _TYPES = {
 }
 """Wrong types, and the remedy for a key without a default."""
 
+_SWEPT = ("link.", "learning.", "privacy.")
+
 _LIMITS = {
     "greater_than": ("gt", "above", "larger"),
     "greater_than_equal": ("ge", "at least", "larger"),
@@ -127,6 +131,9 @@ def explain(
     paths.sort(key=lambda path: mark_of(path, marks)[1] or 0)
     # Each sentence takes milliseconds to find the nearest key.
     errors = [_as_error(path, found[path], document=document, marks=marks, prefer=prefer) for path in paths[:MAX_SHOWN]]
+    # A misspelt key is not missing.
+    meant = {error.remedy.rpartition(" ")[2] for error in errors}
+    errors = [one for one in errors if one.problem != "the key is missing" or one.key not in meant]
     return together(errors, unseen=len(paths[MAX_SHOWN:]))
 
 
@@ -191,8 +198,8 @@ def _choice(expected: str, given: object) -> tuple[str, str]:
     choices = [word for word in re.findall(r"'([^']*)'", expected) if word != "amplitude" and " " not in word]
     if not choices:  # numbers, which pydantic does not quote
         return f"must be {expected}", "write one of these numbers"
-    near = get_close_matches(str(given), choices, n=1, cutoff=0.5)
-    return f"must be {listing(choices)}", f"did you mean {near[0]}" if near else "write one of these words"
+    near = nearest(given, choices)
+    return f"must be {listing(choices)}", f"did you mean {near}" if near else "write one of these words"
 
 
 def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str, Any]) -> tuple[str, str]:
@@ -203,11 +210,15 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
         if isinstance(leaf, str) and "." in leaf:
             nested = f"{leaf.replace('.', ': {')}: ...{'}' * leaf.count('.')}"
             return "unknown key", f"nest it instead of dots: {nested}"
-        in_section = [one for one, key in schema_keys().items() if owner in key.fields] if owner else None
-        return "unknown key", unknown_key(name, among=in_section)
+        section = f"{path[0]}."
+        known = [
+            one for one, key in schema_keys().items() if not owner or owner in key.fields or not one.startswith(section)
+        ]
+        return "unknown key", unknown_key(name, among=known, value=value)
     if kind == "missing":
         where = f"under {dotted(path[:-1])}" if path[:-1] else "at the top"
-        return "the key is missing", f"add {leaf}: {where}"
+        choices = [one for one in get_args(schema_keys()[name].meant(owner).annotation) if isinstance(one, str)]
+        return "the key is missing", f"add {leaf}: {listing(choices)}{' ' * bool(choices)}{where}"
     if name in _FORMS:
         return _FORMS[name]
     if kind == "literal_error":
@@ -230,6 +241,12 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
     if kind not in _TYPES:
         return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key"
     problem, remedy = _TYPES[kind]
+    if kind == "tuple_type" and name == "measure.values":
+        return f"{problem} or a range", "write for example {start: 0, stop: 20, step: 2}"
+    if isinstance(value, list) and key is not None and dotted(path) == name and name.startswith(_SWEPT):
+        return problem, f"write one value, or move the list into the sweep: {name}: {shorten(value)}"
+    if kind == "float_type" and (converted := in_unit_of(str(leaf), value)) is not None:
+        return f"{problem} without a unit", f"write {converted}"
     if isinstance(value, str) and kind in ("float_type", "int_type") and needs_quotes(value) and value.strip():
         return f"{problem}, not text", f"write {value.strip()} without quotes"
     if kind == "int_type" and isinstance(value, float) and value.is_integer():

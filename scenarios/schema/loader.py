@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from fl.config.learning import UNNAMED
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing, together, value_at
 from scenarios.schema.explain import explain
 from scenarios.schema.overrides import OVERRIDE, override, parse_override, unsweep
@@ -53,6 +54,38 @@ def load_scenario(
     `overrides` are `dotted.path=value` and win over the file and over its sweep; `trials` and `seed` are overrides,
     too. Raises ScenarioError for bad input.
     """
+    document, marks, path = _read(source, overrides=overrides, trials=trials, seed=seed)
+    scenario = validate(document, marks=marks)
+    return LoadedScenario(scenario=scenario, document=document, marks=marks, source=path)
+
+
+def load_valid_sections(source: Source, **changes: Any) -> LoadedScenario | None:
+    """The scenario without the settings of its invalid sections; None if nothing valid is left.
+
+    Its figures and the paths of its sweep can be checked beside the errors of `load_scenario`.
+    """
+    try:
+        document, marks, path = _read(source, **changes)
+    except ScenarioError:
+        return None
+    algorithm = value_at(document, ("learning", "algorithm")) or UNNAMED
+    usual: dict[str, Any] = {"learning": {"algorithm": algorithm}, "measure": {"values": [0]}, "name": IN_PYTHON}
+    try:
+        validate_quickly(document)
+    except ValidationError as error:
+        for section in {str(item["loc"][0]) for item in error.errors(include_url=False) if item["loc"]}:
+            document.pop(section, None)
+            document.update({section: usual[section]} if section in usual else {})
+    try:
+        return LoadedScenario(scenario=validate_quickly(document), document=document, marks=marks, source=path)
+    except ValidationError:
+        return None
+
+
+def _read(
+    source: Source, *, overrides: Sequence[str] = (), trials: int | None = None, seed: int | None = None
+) -> tuple[dict[str, Any], dict[KeyPath, Mark], Path]:
+    """Plain data with bases and overrides, the place of each value, and the file."""
     if isinstance(source, Mapping):
         path = Path(IN_PYTHON)
         document, marks = _merged(_from_python(source), path, ())
@@ -74,8 +107,7 @@ def load_scenario(
             override(document, marks, path=name, value=plain_number, name=f"--{name}", lines=((),))
     normalise(document)
     pin_plugins(document, marks, folder=path.parent)
-    scenario = validate(document, marks=marks)
-    return LoadedScenario(scenario=scenario, document=document, marks=marks, source=path)
+    return document, marks, path
 
 
 def unswept(loaded: LoadedScenario, paths: Sequence[str]) -> LoadedScenario:

@@ -16,6 +16,8 @@ from phy.config.by_word import ByWord
 from phy.config.registry import registry_of
 from privacy.config import AmplitudeBudget, PrivacyConfig
 from scenarios.schema.errors import listing
+from scenarios.schema.labels.units import in_unit_of
+from scenarios.schema.nearest import nearness
 from scenarios.schema.schema import Scenario
 
 OWNERS = ("algorithm", "mechanism")
@@ -97,31 +99,40 @@ def _models_in(annotation: Any, in_list: bool = False) -> Iterator[tuple[type[Ba
         yield from _models_in(argument, in_list or get_origin(annotation) in (tuple, list))
 
 
-def unknown_key(path: str, *, among: Iterable[str] | None = None) -> str:
-    """The remedy for a path that does not exist: the nearest known path, or the keys beside it."""
-    keys = schema_keys()
-    known = list(keys if among is None else among)
-    if path in keys and (variants := keys[path].variants):
-        parent = path.rpartition(".")[0]
-        if parent in SECTIONS:
-            tag, _ = SECTIONS[parent]
-            return f"it belongs to {tag} {listing(variants)} only: leave it out, or change the {tag}"
-        return f"it belongs to {parent} {listing(variants)} only: leave it out"
-    section, _, leaf = path.rpartition(".")
+def unknown_key(path: str, *, among: Iterable[str] | None = None, value: Any = None) -> str:
+    """The remedy for a path that does not exist: the nearest known path, or the keys beside it.
 
-    def nearness(other: str) -> float:
+    `value` is the value written there, which may need another unit.
+    """
+    keys = schema_keys()
+    known = [one for one in (keys if among is None else among) if not f"{path}.".startswith(f"{one}.")]
+    section, _, leaf = path.rpartition(".")
+    top = section.partition(".")[0]
+
+    def near(other: str) -> float:
         # A right word in the wrong place is the likeliest mistake: compare the last words, then the section, then all.
         around, _, word = other.rpartition(".")
-        own = SequenceMatcher(None, leaf, word).ratio()
-        return own + 0.1 * (around == section) + 0.01 * SequenceMatcher(None, path, other).ratio()
+        same_top = other.startswith(top)
+        alike = nearness(leaf, word)
+        if alike < (0.7 if around == section else 0.8 if same_top else 0.95):
+            return 0.0
+        return alike + 0.15 * (around == section) + 0.05 * same_top + 0.01 * SequenceMatcher(None, path, other).ratio()
 
-    best = max(known, key=nearness)
-    if SequenceMatcher(None, leaf, best.rpartition(".")[2]).ratio() >= 0.7:
-        return f"did you mean {best}"
-    parent = path.rpartition(".")[0]
-    while parent and not any(other.startswith(parent + ".") for other in known):
-        parent = parent.rpartition(".")[0]
-    start = parent + "." if parent else ""
+    best = max(known, key=near)
+    word = best.rpartition(".")[2]
+    if path in keys and not (section in SECTIONS and leaf == word):
+        kind = f"{section}.{SECTIONS[section][0]}" if section in SECTIONS else section
+        if variants := keys[path].variants:
+            return f"it belongs to {kind} {listing(variants)} only: leave it out, or change {kind}"
+        return f"it belongs to another form of {section}: leave it out, or leave the keys beside it out"
+    if near(best) > 0.0:
+        items = [in_unit_of(word, one, own=leaf) for one in (value if isinstance(value, list) else [value])]
+        if not all(items):
+            return f"did you mean {best}"
+        return f"write {best}: " + (f"[{', '.join(map(str, items))}]" if isinstance(value, list) else str(items[0]))
+    while section and not any(other.startswith(section + ".") for other in known):
+        section = section.rpartition(".")[0]
+    start = section + "." if section else ""
     siblings = [other[len(start) :] for other in known if other.startswith(start)]
-    owner = f"of {parent}" if parent else "at the top"
-    return f"the keys {owner} are {listing((one for one in siblings if '.' not in one), last='and')}"
+    owner = f"of {section}" if section else "at the top"
+    return f"leave it out: the keys {owner} are {listing((one for one in siblings if '.' not in one), last='and')}"

@@ -76,8 +76,19 @@ def parse_yaml(text: str, *, file: Path | str) -> Marked | None:
         position = getattr(error, "position", getattr(error, "start", 0))
         line = (mark.line if mark else text.count("\n", 0, position)) + 1
         problem = getattr(error, "problem", None) or getattr(error, "reason", "a character does not exist")
-        raise _refuse(f"not valid YAML: {problem}", "check indentation, colons and quotes", file, line) from None
+        raise _refuse(f"not valid YAML: {problem}", _syntax_remedy(text.splitlines()[:line]), file, line) from None
     return Marked(data, dict(reader.marks)) if reader.marks else None
+
+
+def _syntax_remedy(lines: list[str]) -> str:
+    """The remedy for a syntax error in the last of `lines`."""
+    last, *above = [line for line in reversed(lines) if line.strip()] or [""]
+    spaces = [len(line) - len(line.lstrip()) for line in (last, *above[:1])]
+    if "\t" in last[: spaces[0]]:
+        return "indent with spaces in place of the tab"
+    if len(set(spaces)) > 1:
+        return f"check indentation ({spaces[0]} spaces, the line above has {spaces[1]}), colons and quotes"
+    return "check indentation, colons and quotes"
 
 
 class _Reader:

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -161,6 +162,18 @@ def test_errors_of_all_parts_of_a_scenario_are_told_at_once() -> None:
     keys = [error.key for error in checked.errors]
     assert keys == ["report.figures[0].y", "report.figures[1].x", "link.power.snr_max_db"]
     assert "needs about" in str(phyloop.check(SMALL, memory_limit="1MB"))
+
+
+@pytest.mark.parametrize("section", ["link", "learning", "privacy", "measure"])
+def test_figures_and_sweep_are_checked_beside_an_unknown_key(section: str) -> None:
+    scenario: dict[str, Any] = {
+        "learning": {"algorithm": "fedavg"},
+        "sweep": {"link.power.snr_db": [1]},
+        "report": {"figures": [{"x": "round", "y": "ber"}, {"x": "round", "y": "test_accuracy"}]},
+    }
+    scenario[section] = {**scenario.get(section, {}), "wrong": 1}
+    keys = [error.key for error in phyloop.check(scenario).errors if error.problem != "the key is missing"]
+    assert keys == [f"{section}.wrong", "link.power.snr_db", "report.figures[0].y"]
 
 
 def test_a_bar_in_a_notebook_shows_the_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

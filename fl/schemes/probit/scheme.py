@@ -61,7 +61,8 @@ class ProbitScheme(Scheme):
         if (self.bound == "clip") != (self.clip is not None):
             raise ValueError("bound clip needs clip, and no other bound has one; write for example clip: 0.05")
         if (self.epsilon is None) != (self.l1_clip is None):
-            raise ValueError("epsilon needs l1_clip, which bounds the sensitivity, and the other way round")
+            given, missing = ("epsilon", "l1_clip") if self.l1_clip is None else ("l1_clip", "epsilon")
+            raise ValueError(f"{given} needs {missing}; add for example {missing}: 1.0, or leave {given} out")
         return self
 
     def upload_bits(self, num_values: int) -> int:

@@ -1,6 +1,34 @@
-"""Amounts in words. A module of its own, so that `phyloop status` loads no pydantic."""
+"""Amounts and their units. A module of its own, so that `phyloop status` loads no pydantic."""
 
 from __future__ import annotations
+
+import re
+
+_FACTORS = {
+    "_m_s": {"m/s": 1.0, "mps": 1.0, "km/h": 1 / 3.6, "km_h": 1 / 3.6, "kmh": 1 / 3.6, "kmph": 1 / 3.6},
+    "_s": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9},
+    "_hz": {"hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9},
+    "_m": {"m": 1.0, "km": 1e3},
+    "_db": {"db": 1.0},
+    "_bytes": {"bytes": 1.0, "bits": 0.125, "kb": 1e3},
+    "": {"%": 0.01, "percent": 0.01},
+}
+"""Endings of keys that are units, and the units in which a user may write such a key."""
+
+
+def in_unit_of(key: str, value: object, *, own: str = "") -> str | None:
+    """Return `value` in the unit of `key`; None if `value` has no unit, or one of another quantity.
+
+    The unit is written in the value, as in `3.5 GHz`, or in the user's `own` key, as in `speed_kmh`.
+    """
+    ending = next(one for one in _FACTORS if key.endswith(one))
+    rest = "_".join(part for part in own.lower().split("_") if part not in key.split("_"))
+    match = re.fullmatch(r"([-+]?[\d.]+(?:e[-+]?\d+)?) *([a-zµ%/]*)", str(value).lower())
+    factor = _FACTORS[ending].get((match[2] or rest) if match else "")
+    try:
+        return None if match is None or factor is None else f"{float(match[1]) * factor:.6g}".replace("e+0", "e")
+    except ValueError:
+        return None
 
 
 def duration(seconds: float) -> str:

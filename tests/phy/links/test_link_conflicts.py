@@ -100,7 +100,7 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         link("noma", noma={"group_size": 3}),
         "noma.group_size",
         "4 devices cannot form groups of 3",
-        "a multiple",
+        "write num_devices: 6, or another group_size",
     ),
     "users that cannot be separated": (
         link("noma", noma={"ladder_db": [0, 0]}),

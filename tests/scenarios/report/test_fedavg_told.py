@@ -117,7 +117,7 @@ def test_a_network_of_the_user_has_no_known_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("algorithm", "figure", "complaint"),
     [
-        ("fedavg", "{x: learning.rounds, y: mse}", "names nothing that is measured; write one of test_accuracy"),
+        ("fedavg", "{x: learning.rounds, y: mse}", "names nothing that is measured; did you mean aggregation_mse"),
         ("flmc", "{x: learning.rounds, y: test_accuracy}", "names nothing that is measured; write one of mse"),
         ("fedavg", "{x: value, y: test_accuracy}", "names no key of a scenario; write a dotted path, or round, "),
         ("flip-moments", "{x: value, y: mse}", "write one of value, recovered_mean"),

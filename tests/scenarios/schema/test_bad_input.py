@@ -32,12 +32,13 @@ SENTENCES = {
     ),
     "a key like no other": (
         "name: a\nlink:\n  power:\n    zzz: 3\n",
-        "s.yaml:4: link.power.zzz = 3: unknown key; the keys of link.power are policy, snr_max_db, cutoff_db and loop.",
+        "s.yaml:4: link.power.zzz = 3: unknown key; leave it out: the keys of link.power are policy, "
+        "snr_max_db, cutoff_db and loop.",
     ),
     "a key of another task": (
         "name: a\nlearning:\n  task: {name: logistic, dimension: 3}\n",
         "s.yaml:3: learning.task.dimension = 3: unknown key; it belongs to learning.task gaussian-linear only: "
-        "leave it out.",
+        "leave it out, or change learning.task.",
     ),
     "dots in the file": (
         "name: a\nlink.channel.gain: 2\n",
@@ -127,9 +128,9 @@ SENTENCES = {
     ),
     "three errors, sorted by line": (
         "name: a\nlink: {bogus_: 1}\ntrials: 0\nseed: -1\n",
-        "s.yaml:2: link.bogus_ = 1: unknown key; the keys of link are access, modulation, mcs, coding, packets, "
-        "channel, ofdm, csi, receiver, noma, multiplexing, impairments, power, error_model, engine, bandwidth_hz, "
-        "packet_size_bytes and probe_bits.\n"
+        "s.yaml:2: link.bogus_ = 1: unknown key; leave it out: the keys of link are access, modulation, mcs, "
+        "coding, packets, channel, ofdm, csi, receiver, noma, multiplexing, impairments, power, error_model, "
+        "engine, bandwidth_hz, packet_size_bytes and probe_bits.\n"
         "s.yaml:3: trials = 0: must be at least 1; write a larger value (the default is 100).\n"
         "s.yaml:4: seed = -1: must be at least 0; write a larger value (the default is 0).",
     ),

@@ -90,8 +90,8 @@ SENTENCES = {
     ),
     "devices that form no whole groups": (
         LINK + "  access: noma\n  noma:\n    group_size: 3\n",
-        "s.yaml:6: link.noma.group_size = 3: 20 devices cannot form groups of 3; use a multiple of group_size "
-        "devices, or another group_size.",
+        "s.yaml:6: link.noma.group_size = 3: 20 devices cannot form groups of 3; write num_devices: 21, or "
+        "another group_size.",
     ),
     "a ladder of another length": (
         LINK + "  access: noma\n  noma:\n    ladder_db: [0, -3, -6]\n",
