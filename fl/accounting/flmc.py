@@ -179,7 +179,7 @@ def renyi_limits(orders: Floats, *, budget: BudgetConfig) -> Floats:
 
 def power_peak(config: FlmcConfig, *, link: LinkConfig) -> float | None:
     """The amplitude at which the strongest device arrives under the power constraint alone; None where it varies."""
-    channel, control = link.channel, link.power.control
+    channel, control = link.channel, link.control
     still = not (channel.fades or channel.selective or channel.cell is not None or link.csi_error_variance > 0.0)
     if not still or link.ofdm != "none" or not (control.constant or control.inverts):
         return None

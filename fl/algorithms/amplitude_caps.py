@@ -114,7 +114,7 @@ def caps_of(learning: FlmcConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig
     """Return the caps at one sweep point; None without a radio."""
     if not learning.uses_radio or link.error_model == "error_free":
         return None
-    power, control, lmc = None, link.power.control, None
+    power, control, lmc = None, link.control, None
     varies = link.channel.fades or link.channel.cell is not None or link.csi_error_variance > 0
     if control.kernel is not None and not varies:
         gains = link.channel.gains(learning.num_devices)

@@ -198,7 +198,11 @@ class Uniform(PartwiseCodec):
 
     name: Literal["uniform"] = "uniform"
     bits: Annotated[int, Field(ge=1, le=16, strict=True)] = Field(default=8, description="per number: 2^bits levels")
-    bound: Bound = Field(default=1.0, description="B: values are clipped to +-B")
+    bound: Bound = Field(
+        default=0.5,
+        description="B: values are clipped to +-B; updates of five steps of 0.1 stay below 0.5, and wrong bits cost "
+        "less the smaller B is",
+    )
     stochastic: bool = Field(
         default=True, description="round at random, so that the mean is exact; otherwise to the nearest level"
     )

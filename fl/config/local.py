@@ -20,7 +20,8 @@ class LocalConfig(Frozen):
     )
     learning_rate: PositiveFloat = Field(default=0.1, description="eta")
     steps: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
-        default=1, description="E, local iterations per round"
+        default=5,
+        description="E, local iterations per round; 5 steps of 0.1 learn about as fast as one of 0.5, 1 is FedSGD",
     )
     batch_size: Count | None = Field(default=None, description="samples of one mini-batch (sgd, adam)")
     momentum: Decay = Field(default=0.0, description="momentum (sgd)")

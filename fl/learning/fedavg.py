@@ -66,13 +66,16 @@ class FedAvgConfig(Learning):
     model: Annotated[Model, models] = Field(default_factory=lambda: models.read("linear"), description="network")
     local: LocalConfig = Field(default=LocalConfig(), description="training on each device between two uploads")
     codec: CodecConfig = Field(
-        default_factory=lambda: codecs.read("binary32"),
-        description="numbers to bits, for aggregation mean and the robust ones",
+        default_factory=lambda: codecs.read("uniform"),
+        description="numbers to bits, for aggregation mean and the robust ones; uniform: a wrong bit changes a number "
+        "by at most twice the bound, a wrong bit of binary32 up to 1e38",
     )
     num_devices: int = Field(default=20, ge=1, le=1_000_000, strict=True, description="number of devices")
     rounds: int = Field(default=50, ge=1, le=1_000_000, strict=True, description="K")
     upload: Literal["model", "update"] = Field(
-        default="model", description="the model, as in the paper, or the update against the model that was received"
+        default="update",
+        description="the update against the model that was received, whose numbers are small and which every "
+        "aggregation takes, or the model, as in Li et al. 2025",
     )
     weighting: Literal["samples", "equal"] = Field(default="samples", description="q_n by number of samples, or equal")
     participation: ParticipationConfig = Field(

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fl.attacks.attacks import attack_conflicts, choose_attackers
+from fl.config.codec import codecs
 from fl.config.scheme import SCHEME_KEYS
 from fl.data.arrays import image_facts
 from fl.footprint import samples_per_device, training_samples
@@ -77,7 +78,8 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig
     yield from scheme.conflicts(config, num_values=config.num_values(), calibrated=calibrated)
     if scheme.uses_codec:
         return
-    if config.codec.name != "binary32" and config.downlink == "ideal":
+    # Comparisons with a mean write the codec of the mean once for all: full precision, or the default.
+    if config.codec not in (codecs.read("uniform"), codecs.read("binary32")) and config.downlink == "ideal":
         yield Conflict(
             f"learning.codec.name learning.codec {SCHEME_KEYS}",
             f"aggregation {scheme.name} makes its own bits and never uses codec {config.codec.name}",

@@ -34,6 +34,14 @@ _COMPILED_BYTES = 190 << 20
 """Memory of the compiled code of the attack."""
 
 
+class OneStep(LocalConfig):
+    """The local step that is attacked."""
+
+    learning_rate: PositiveFloat = Field(default=1.0, description="eta; the attack divides by it")
+    steps: Literal[1] = Field(default=1, description="the attack inverts one step")
+    clip: PositiveFloat | None = Field(default=1.0, description="G, largest l2 norm of the gradient of one sample")
+
+
 @algorithms.register
 class ReconstructionConfig(Learning):
     """Rebuild the images of every device from its upload, and tell whether a given image was among them.
@@ -46,11 +54,9 @@ class ReconstructionConfig(Learning):
 
     algorithm: Literal["reconstruction"] = "reconstruction"
     data: Annotated[DataSet, data_sets] = Field(default=DataConfig(), description="set of images")
-    local: LocalConfig = Field(
-        default=LocalConfig(learning_rate=1.0, clip=1.0), description="the step of gradient descent that is attacked"
-    )
+    local: OneStep = Field(default=OneStep(), description="the step of gradient descent that is attacked")
     codec: CodecConfig = Field(
-        default_factory=lambda: codecs.read("binary32"), description="numbers to bits, for aggregation mean"
+        default_factory=lambda: codecs.read("uniform"), description="numbers to bits, for aggregation mean"
     )
     aggregation: AggregationConfig = Field(
         default_factory=lambda: schemes.read("mean"), description="scheme of the uploads"
@@ -63,9 +69,9 @@ class ReconstructionConfig(Learning):
     @model_validator(mode="after")
     def _one_plain_step_is_attacked(self) -> ReconstructionConfig:
         local, scheme = self.local, self.aggregation
-        if local.optimizer != "gd" or local.steps != 1 or local.l2 > 0.0 or local.proximal > 0.0:
+        if local.optimizer != "gd" or local.l2 > 0.0 or local.proximal > 0.0:
             raise ValueError(
-                "reconstruction inverts one step of gradient descent on the loss alone; leave optimizer, steps, l2 and "
+                "reconstruction inverts gradient descent on the loss alone; leave optimizer, l2 and "
                 "proximal out of local"
             )
         if scheme.uses_codec and scheme.name != "mean":

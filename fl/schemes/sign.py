@@ -61,7 +61,9 @@ class SignScheme(Scheme):
     decode: Literal["coded", "unbiased"] = Field(
         default="coded", description="of the mean: as coded, without dividing by tanh(eps/2), or unbiased"
     )
-    step: PositiveFloat = Field(default=1.0, description="change of a parameter for a mean sign of 1")
+    step: PositiveFloat = Field(
+        default=0.01, description="change of a parameter for a mean sign of 1; 0.01 is near one number of an update"
+    )
     channel: ChannelUse = "agnostic"
     confidence: Confidence = 0.99
 

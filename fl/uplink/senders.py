@@ -92,4 +92,4 @@ def exchangeable(link: LinkConfig) -> bool:
     drawn = channel.fades or channel.selective or link.csi_error_variance > 0.0
     lasting = channel.coherence in ("run", "doppler") and drawn
     own_gain = isinstance(channel.gain, tuple) or channel.cell is not None
-    return not (lasting or own_gain or link.power.control.closed_loop or link.access == "noma")
+    return not (lasting or own_gain or link.control.closed_loop or link.access == "noma")

@@ -22,19 +22,21 @@ def _built(cls: type[BaseModel], *parameters: tuple[str, Any]) -> Any:
 class ByWord(Generic[T]):
     """Annotation of such a field: `Annotated[str | Base, ByWord(registry, beside=("k_db",))]`.
 
-    `beside` names keys of the section that has the field. A thing that has no other parameters is written, kept and
-    dumped as its word. A thing with parameters of its own is a mapping: `{name: kappa-mu, kappa: 1.5}`, or the bare
-    word for its defaults.
+    `beside` names keys of the section that has the field; with `auto`, the section chooses for the word `auto`. A thing
+    that has no other parameters is written, kept and dumped as its word. A thing with parameters of its own is a
+    mapping: `{name: kappa-mu, kappa: 1.5}`, or the bare word for its defaults.
     """
 
-    def __init__(self, registry: Registry[T], *, beside: tuple[str, ...] = ()) -> None:
-        self.registry, self._beside = registry, beside
+    def __init__(self, registry: Registry[T], *, beside: tuple[str, ...] = (), auto: bool = False) -> None:
+        self.registry, self._beside, self._auto = registry, beside, auto
 
     def read(self, value: Any) -> str | T:
         """Return the word of a thing without parameters of its own, else the thing. Errors as `Registry.read`."""
         tag, base = self.registry.tag, self.registry.base
+        if self._auto and value == "auto":
+            return "auto"
         if not isinstance(value, str | base) and not (isinstance(value, dict) and tag in value):
-            words = " or ".join(f"'{word}'" for word in self.registry.words())
+            words = " or ".join(f"'{word}'" for word in self._words)
             raise PydanticKnownError("literal_error", {"expected": words})
         thing = self.registry.read(value)
         if self._has_own(type(thing)):
@@ -58,6 +60,10 @@ class ByWord(Generic[T]):
         """Return the classes with parameters of their own, which are written as a mapping."""
         return tuple(cls for cls in self.registry.classes() if self._has_own(cls))
 
+    @property
+    def _words(self) -> tuple[str, ...]:
+        return (*(("auto",) if self._auto else ()), *self.registry.words())
+
     def _has_own(self, cls: type[T]) -> bool:
         return not set(cls.model_fields) <= {self.registry.tag, *self._beside}
 
@@ -68,4 +74,4 @@ class ByWord(Generic[T]):
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Describe every word, and the mapping of every class with parameters of its own."""
         mappings = [handler(cls.__pydantic_core_schema__) for cls in self.classes()]
-        return {"anyOf": [{"enum": list(self.registry.words())}, *mappings]}
+        return {"anyOf": [{"enum": list(self._words)}, *mappings]}

@@ -21,7 +21,7 @@ from phy.config.base import BITS_PER_SYMBOL, Access, ErrorModel, Frozen, Modulat
 from phy.config.channel import ChannelConfig
 from phy.config.coding import NUM_MCS, CodingConfig, PacketConfig, mcs_entry
 from phy.config.ofdm import OfdmConfig
-from phy.config.power import PowerConfig
+from phy.config.power import PowerConfig, PowerPolicy
 
 
 def _word_or_mapping(value: object) -> str:
@@ -121,11 +121,13 @@ class LinkConfig(Frozen):
         return self.resolve(access="orthogonal", modulation="qpsk")
 
     def resolve(self, *, access: Access, modulation: Modulation) -> LinkConfig:
-        """Return the link with the modulation of `mcs`, and `access` and `modulation` in place of `auto`."""
+        """Return the link with the modulation of `mcs`, and access, modulation and power policy in place of `auto`."""
         resolved = self.resolve_mcs()
+        access = access if self.access == "auto" else self.access
         update = {
-            "access": access if self.access == "auto" else self.access,
+            "access": access,
             "modulation": modulation if resolved.modulation == "auto" else resolved.modulation,
+            "power": self.power.model_copy(update={"policy": self.power.policy_of(access)}),
         }
         return resolved.model_copy(update=update)
 
@@ -138,6 +140,11 @@ class LinkConfig(Frozen):
         return self.model_copy(
             update={"mcs": None, "modulation": modulation, "coding": coding.model_copy(update={"rate": rate})}
         )
+
+    @property
+    def control(self) -> PowerPolicy:
+        """The power policy with its parameters; under access `auto` that of detected devices stands for `auto`."""
+        return self.power.control_of(self.access)
 
     @property
     def plain(self) -> bool:
@@ -154,14 +161,14 @@ class LinkConfig(Frozen):
             and not isinstance(self.csi, CsiEstimation)
             and self.receiver.num_antennas == 1
             and self.impairments.none
-            and not self.power.control.closed_loop
+            and not self.control.closed_loop
         )
 
     @property
     def fusible(self) -> bool:
         """True if engine `fused` has kernels for this link: for its symbols, or for its code alone."""
         if self.error_model == "error_free" or (
-            self.power.control.kernel is None and (self.plain or self.access == "superposition")
+            self.control.kernel is None and (self.plain or self.access == "superposition")
         ):
             return False
         if self.access == "superposition":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from phy.config.base import Decibels, Frozen
+from phy.config.base import Access, Decibels, Frozen
 from phy.config.by_word import ByWord
 from phy.config.conflict import Conflict
 from phy.config.registry import Registry
@@ -83,7 +83,7 @@ class PowerPolicy(Frozen):
 
 
 power_policies: Registry[PowerPolicy] = Registry("power policy", PowerPolicy, package="phy.links.policies")
-_POLICY = ByWord(power_policies, beside=("cutoff_db", "loop"))
+_POLICY = ByWord(power_policies, beside=("cutoff_db", "loop"), auto=True)
 
 
 class LoopConfig(Frozen):
@@ -111,8 +111,16 @@ class LoopConfig(Frozen):
 class PowerConfig(Frozen):
     """Power control: a policy of `phy.links.policies` under the limit P0. `flmc` is another name for `inversion`."""
 
-    policy: Annotated[str | PowerPolicy, _POLICY] = Field(default="inversion", description="power control policy")
-    snr_max_db: Decibels = Field(default=20.0, description="10 log10(P0 / N0) [dB]")
+    policy: Annotated[str | PowerPolicy, _POLICY] = Field(
+        default="auto",
+        description="power control policy; auto: inversion for access superposition, where amplitudes must arrive "
+        "equal, else fixed, because inversion brings every device down to the weakest one",
+    )
+    snr_max_db: Decibels = Field(
+        default=20.0,
+        description="10 log10(P0 / N0) [dB]; 20: about 1 bit in 100 is wrong over Rayleigh fading with qpsk, none "
+        "without fading",
+    )
     cutoff_db: Cutoff = -10.0
     loop: LoopConfig = Field(
         default=LoopConfig(), description="closed loop on the measured error rate (policy closed-loop)"
@@ -126,9 +134,9 @@ class PowerConfig(Frozen):
     @model_validator(mode="after")
     def _loop_has_room(self) -> PowerConfig:
         loop = self.loop
-        if not self.control.closed_loop:
+        if not self.control_of("auto").closed_loop:
             if loop != LoopConfig():
-                name = self.control.name
+                name = self.policy if isinstance(self.policy, str) else self.policy.name
                 raise ValueError(f"loop belongs to policy closed-loop, the policy is {name}; leave loop out")
             return self
         for name in ("min_snr_db", "initial_snr_db"):
@@ -137,10 +145,15 @@ class PowerConfig(Frozen):
                 raise ValueError(f"loop.{name} {value:g} is above snr_max_db {self.snr_max_db:g}; lower it")
         return self
 
-    @property
-    def control(self) -> PowerPolicy:
-        """The policy with its parameters."""
-        return _POLICY.thing(self, self.policy)
+    def control_of(self, access: Access) -> PowerPolicy:
+        """Return the policy with its parameters, for devices under `access`."""
+        return _POLICY.thing(self, self.policy_of(access))
+
+    def policy_of(self, access: Access) -> str | PowerPolicy:
+        """Return the policy with `auto` resolved for `access`."""
+        if self.policy != "auto":
+            return self.policy
+        return "inversion" if access == "superposition" else "fixed"
 
     @property
     def snr_max(self) -> float:

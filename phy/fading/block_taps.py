@@ -207,7 +207,7 @@ class FlatChannel:
         self.spec = Fading(
             kind=draw_kind(channel.law),
             perfect_csi=perfect,
-            policy=config.power.control.compiled,
+            policy=config.control.compiled,
             columns=self.columns if self.varies else 1,
         )
         self.numbers = Numbers(

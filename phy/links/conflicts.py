@@ -59,18 +59,18 @@ def _error_model(link: LinkConfig) -> Iterator[Conflict]:
                 "the closed form of error model analytic holds for perfect csi only",
                 "write error_model: iid or measured, or csi: perfect",
             )
-        if link.channel.fades and not link.power.control.constant:
+        if link.channel.fades and not link.control.constant:
             yield Conflict(
                 "error_model power.policy channel.fading",
                 "the closed form of error model analytic holds in fading for power policy fixed only, the policy is "
-                f"{link.power.control.name}",
+                f"{link.control.name}",
                 "write error_model: iid or measured, or power policy: fixed",
             )
 
 
 def _silence(link: LinkConfig) -> Iterator[Conflict]:
     """A power policy that silences every device, or that changes within a transmission of a plain link."""
-    if not link.power.control.silences:
+    if not link.control.silences:
         return
     varies = link.channel.fades or link.csi_error_variance > 0
     if not varies and link.power.cutoff_db > 0:
@@ -82,7 +82,7 @@ def _silence(link: LinkConfig) -> Iterator[Conflict]:
     if varies and link.channel.coherence in ("symbol", "packet") and link.plain:
         yield Conflict(
             "channel.coherence power.policy",
-            f"on orthogonal access {link.power.control.name.replace('-', ' ')} silences a device for a whole "
+            f"on orthogonal access {link.control.name.replace('-', ' ')} silences a device for a whole "
             f"transmission, but the channel's coherence is {link.channel.coherence}",
             "write coherence: round or run, or another power policy",
         )
@@ -265,7 +265,7 @@ def _superposition(link: LinkConfig) -> Iterator[Conflict]:
             f"superposition aligns the phases at one antenna, the receiver has {link.receiver.num_antennas}",
             "write num_antennas: 1, or access: orthogonal",
         )
-    yield from link.power.control.conflicts(link)
+    yield from link.control.conflicts(link)
     if link.ofdm != "none" and link.ofdm.domain == "time":
         yield Conflict(
             "ofdm.domain access",
@@ -328,7 +328,7 @@ def _policies(link: LinkConfig) -> Iterator[Conflict]:
             f"error model {link.error_model} has no packets, which policy {link.packets.policy} needs",
             "write error_model: measured, or leave packets.policy out",
         )
-    yield from link.power.control.conflicts(link)
+    yield from link.control.conflicts(link)
     if link.error_model == "analytic" and link.access == "noma":
         yield Conflict(
             "error_model access",

@@ -186,14 +186,14 @@ class IndependentFlips:
         config = self._link.config
         channel = config.channel
         complex_noise_power = 2.0 * channel.noise_power
-        if config.power.control.constant:
+        if config.control.constant:
             gains = device_gains(channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
             arriving = decision.level[:, None] * gains.astype(float)
         else:
             arriving = np.repeat(decision.level[:, None], self.num_devices, axis=1)
         esno = arriving**2 / complex_noise_power
         antennas = config.receiver.num_antennas
-        if not channel.fades or not config.power.control.constant:
+        if not channel.fades or not config.control.constant:
             return theory.awgn_bit_error_rate(esno * antennas, bits_per_symbol=self._bits_per_symbol)
         distinct, where = np.unique(esno, return_inverse=True)
         rates = theory.fading_bit_error_rate(

@@ -54,12 +54,12 @@ def receiver_problem(config: LinkConfig) -> tuple[str, str] | None:
 def _equal_powers(config: LinkConfig) -> tuple[str, str] | None:
     """(problem, remedy) for users of equal power over a static channel, which one antenna cannot separate."""
     separable = config.channel.fades or config.channel.cell is not None or config.receiver.num_antennas > 1
-    if separable or config.power.control.closed_loop:
+    if separable or config.control.closed_loop:
         return None
     users, gain = config.noma.group_size, config.channel.gain
     ladder_db = [10.0 * math.log10(share) for share in config.noma.power_shares]
     # Inversion takes the gains out again; otherwise they come on top of the ladder.
-    listed = gain if isinstance(gain, tuple) and config.power.control.kernel == "constant" else (1.0,) * users
+    listed = gain if isinstance(gain, tuple) and config.control.kernel == "constant" else (1.0,) * users
     for first in range(0, len(listed) - users + 1, users):
         group = zip(ladder_db, listed[first : first + users], strict=True)
         arriving_db = sorted(level + 20.0 * math.log10(one) for level, one in group)

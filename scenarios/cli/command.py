@@ -60,7 +60,7 @@ def carry_out(
     for sentence in outcome.notices[:NOTICES_SHOWN]:
         print(f"phyloop: {sentence}.", file=sys.stderr)
     if len(outcome.notices) > NOTICES_SHOWN:
-        print(f"phyloop: so in {len(outcome.notices)} trials in all.", file=sys.stderr)
+        print(f"phyloop: the first {NOTICES_SHOWN} of {len(outcome.notices)} sentences like these.", file=sys.stderr)
     return FAILED if outcome.failed else 0
 
 

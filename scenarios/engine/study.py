@@ -53,7 +53,7 @@ class ReportPaths:
 class Outcome:
     """Result of a study: tasks planned, computed now, found done, failed; and the report.
 
-    - `notices`: sentences, without their full stop, on single tasks for the reader of a log;
+    - `notices`: sentences, without their full stop, on what went wrong in sweep points and tasks;
     - `complete`: everything was there already, report included, and nothing was written.
     """
 

@@ -25,6 +25,9 @@ def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict
     parts = resolve_auto(scenario).model_dump(mode="json", include=_PARTS)
     leave_out_sionna(parts["link"])
     _leave_out_later_keys(parts["learning"])
+    scheme = scenario.learning.upload_scheme
+    if scheme is not None and not scheme.uses_codec and not scenario.learning.links():
+        parts["learning"]["codec"] = {"name": "binary32"}  # one word for every codec that is not used
     if parts["privacy"] != "none":
         _leave_out_later_privacy(parts["privacy"])
     if scenario.plugins:

@@ -20,6 +20,7 @@ from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mark_of, names_of, shorten, together
 from scenarios.schema.explain import explain
+from scenarios.schema.labels.guarantees import unequal_guarantees
 from scenarios.schema.loader import LoadedScenario, validate_quickly
 from scenarios.schema.overrides import set_path
 from scenarios.schema.schema import Scenario
@@ -125,6 +126,10 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
 def learning_warnings(plan: Plan) -> list[str]:
     """Return the warnings about all sweep points; of those that differ in numbers alone, the first and a count."""
     sentences = dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario))
+    if unequal := unequal_guarantees(point.scenario for point in plan.points):
+        which = "; ".join(f"{scheme}: {words}" for scheme, words in unequal.items())
+        what = f"learning.aggregation: the schemes differ in their privacy ({which})"
+        sentences[f"{what}; write one epsilon for all to compare them at equal privacy"] = None
     alike: dict[str, list[str]] = {}
     for sentence in sentences:
         alike.setdefault(_NUMBER.sub("0", sentence), []).append(sentence)

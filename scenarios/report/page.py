@@ -17,6 +17,7 @@ from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.images import draw_attacks, draw_partitions
 from scenarios.report.figures.round_curves import over_rounds
+from scenarios.report.findings import read_findings, silent_trials
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
 from scenarios.report.published import read_published, write_published
 from scenarios.report.reference import agreeing, reference_parts
@@ -55,12 +56,14 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
     planned = len(plan.points) * plan.trials
     done, failed = sum(s.done for s in summaries), sum(s.failed for s in summaries)
     missing = planned - done - failed
-    silent = rows.silent_trials(store, plan, task_ids=task_ids)
+    silent = silent_trials(store, plan, task_ids=task_ids)
     silence = [Part(items=[("", f"{one}.") for one in silent[:MOST_LINES]])] if silent else []
     if len(silent) > MOST_LINES:
         silence.append(Part(soft=f"The first {MOST_LINES} of {len(silent)} trials."))
     uploads = "One simple attack. Where it fails, a better one may not: a failure is no proof of privacy."
+    wrong = read_findings(store, plan, task_ids=task_ids)
     sections: dict[str, Sequence[Part]] = {
+        "What went wrong, and what to change": [Part(items=[("", f"{one}.") for one in wrong])] if wrong else [],
         "Rounds in which nothing arrived or was sent": silence,
         "Figures": pictures(figures, numbered=True),
         "What an attacker makes of uploads": [Part(soft=uploads), *pictures(attacks)] if attacks else [],

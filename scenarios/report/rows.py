@@ -205,26 +205,3 @@ def geometric_shares(counts: Burstiness) -> NDArray[np.float64]:
     exactly = np.concatenate([(1.0 - p) * p ** (k - 1), p ** len(k)], axis=1)
     weight = one.bits[:, None] * p * (1.0 - p)
     return np.asarray((exactly * weight).sum(axis=0) / weight.sum())
-
-
-# --- silence --------------------------------------------------------------------------------------
-
-
-def silent_trials(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[str, ...]:
-    """A sentence, without its full stop, for every whole trial in which nothing arrived or a budget was spent."""
-    found = []
-    for point, ids in zip(plan.points, task_ids, strict=True):
-        metrics, budget = store.read_metrics(ids), point.scenario.budget
-        setting, rounds = setting_in_words(plan, point), point.scenario.learning.rounds
-        for trial, task_id in enumerate(ids):
-            measured = metrics.get(task_id, {})
-            where = f"{setting}, trial {trial}" if setting else f"trial {trial}"
-            sent, empty = measured.get("rounds_sent", float(rounds)), measured.get("empty_rounds", 0.0)
-            if budget is not None and not budget.calibrate and sent < rounds:
-                what = "where it stopped" if budget.action == "stop" else "after which nobody sent"
-                held = f"the budget of epsilon {budget.epsilon:g} held {sent:.0f} of {rounds} rounds"
-                found.append(f"{where}: {held}, {what}")
-            elif empty:
-                what = "which left the model as it was"
-                found.append(f"{where}: nothing arrived in {empty:.0f} of {rounds} rounds, {what}")
-    return tuple(found)

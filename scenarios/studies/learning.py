@@ -19,9 +19,9 @@ from scenarios.files.log import event, logger
 from scenarios.plan.identity import physics, physics_json, task_ids
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
+from scenarios.report.findings import read_findings, silent_trials
 from scenarios.report.page import write_report
 from scenarios.report.published import without_others
-from scenarios.report.rows import silent_trials
 from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.tables import KEYS, columns_of, rows_of
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
@@ -107,7 +107,8 @@ class LearningStudy(Study):
         return write_report(folder, self.plan, task_ids=self.task_ids, store=store)
 
     def notices(self, store: Store) -> tuple[str, ...]:
-        return silent_trials(store, self.plan, task_ids=self.task_ids)
+        read = (read_findings, silent_trials)
+        return tuple(sentence for one in read for sentence in one(store, self.plan, task_ids=self.task_ids))
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         found = f", {outcome.found} found done" if outcome.found else ""

@@ -30,7 +30,7 @@ def paper_config(scheme: str, **changes: Any) -> FlmcConfig:
 
 def paper_link(scheme: str, *, snr_max_db: float = 25.0, channel: dict | None = None, **changes: Any) -> LinkConfig:
     """The paper's radio (h = 0.04, N0 = 1, inversion), or the given channel, with `auto` spelt out."""
-    power = {"snr_max_db": snr_max_db} | changes.pop("power", {})
+    power = {"policy": "inversion", "snr_max_db": snr_max_db} | changes.pop("power", {})
     settings = {
         "modulation": "analog" if scheme == "analog" else "bpsk",
         "access": "orthogonal" if scheme == "digital-orthogonal" else "superposition",

@@ -114,7 +114,7 @@ class PacketLink:
         if kept is None:
             self._loop = None
             return
-        if not self.config.power.control.closed_loop:
+        if not self.config.control.closed_loop:
             raise LinkError("the state has powers of a closed loop, the link has none; restore it into its own link")
         which = (int(kept["seed"]), tuple(int(trial) for trial in kept["trials"]))
         loop = self._new_loop(num_trials=len(which[1]))
@@ -181,7 +181,7 @@ class PacketLink:
         power = self.config.power
         bounded = any(np.isfinite(np.asarray(cap, float)).any() for cap in caps.values())
         # At full power without a cap nothing depends on the fades; the reported amplitude is the mean one.
-        measured = self.config.channel.fades and (bounded or power.control.kernel != "constant")
+        measured = self.config.channel.fades and (bounded or self.config.control.kernel != "constant")
         mean_gain, weights = self._weights(context, self._payload, measured=measured)
         decision = decide_amplitude(
             gains_of_packets(mean_gain, weights, self._uses()),
@@ -197,7 +197,7 @@ class PacketLink:
             shares = np.tile(np.sqrt(self.config.noma.power_shares), self.num_devices // self._users)
             amplitude = amplitude * shares[:, None]
         power_db = None
-        if power.control.closed_loop:
+        if self.config.control.closed_loop:
             wanted_db = self._power_loop(context).snr_db(context.round_index)
             amplitude = amplitude * 10.0 ** ((wanted_db - power.snr_max_db) / 20.0)[..., None]
             # The power in use: caps and the NOMA ladder may limit it below the target of the loop.
@@ -218,7 +218,7 @@ class PacketLink:
             mean_gain = gain * self._small_scale(context, batches)
         else:
             mean_gain = np.repeat(gain, sum(batch.num_packets for batch in batches), axis=-1)
-        return mean_gain, self.config.power.control.amplitude(mean_gain, gain, np)
+        return mean_gain, self.config.control.amplitude(mean_gain, gain, np)
 
     def _power_loop(self, context: UplinkContext) -> PowerLoop:
         which = (context.seed, context.trials)

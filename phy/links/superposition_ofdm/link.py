@@ -113,7 +113,7 @@ class OfdmSuperposition:
         sent = cut.add_up(np.asarray(energy)).T + layout.pilot_elements * self.config.max_power
         return Superposition(
             received=cut.join(np.asarray(received))[:, : self.num_symbols],
-            num_active=num_active[:, : self.num_symbols if self.config.power.control.silences else 1],
+            num_active=num_active[:, : self.num_symbols if self.config.control.silences else 1],
             decision=decision,
             airtime_s=np.where(on_air(decision, jammers), layout.airtime_s, layout.pilots_s),
             energy_j=sent * (layout.ofdm.prefix_share * layout.ofdm.sample_s),
@@ -130,7 +130,7 @@ class OfdmSuperposition:
         spec = ChainSpec(
             layout=layout,
             modulation=config.modulation,
-            policy=config.power.control.compiled,
+            policy=config.control.compiled,
             csi=_csi(config),
             motion=air.motion(config.channel),
             impairments=config.impairments,

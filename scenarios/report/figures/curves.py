@@ -13,6 +13,7 @@ from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, listed, value_of
 from scenarios.report.settings import is_set, said
 from scenarios.report.tables.quantities import RATES, ROUND_AXES, Mean
+from scenarios.schema.labels.guarantees import AGGREGATION, guarantee, unequal_guarantees
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.schema import FigureConfig
 
@@ -99,10 +100,13 @@ def sort_into_panels(
     panels: dict[str, dict[str, tuple[list[Spot], list[Spot]]]] = {}
     titles: dict[str, str] = {}
     looks: dict[str, int] = {}
+    named = _names_guarantees(config, paths, points.values())
     for kind, several in enumerate((shown, theory)):
         for point, part, spot in several:
             key, titles[key] = _panel(config, point)
             label = _label(config, paths, point, part, alone=spot.x is None)
+            if named and (words := guarantee(point.scenario)) not in label:
+                label = f"{label}, {words}"
             looks.setdefault(label, len(looks))
             panels.setdefault(key, {}).setdefault(label, ([], []))[kind].append(spot)
     if len(panels) > 1:
@@ -120,6 +124,16 @@ def sort_into_panels(
             ),
         )
         for key, curves in panels.items()
+    )
+
+
+def _names_guarantees(config: FigureConfig, paths: Sequence[str], points: Iterable[Point]) -> bool:
+    """Return whether curves of schemes differ in their epsilon, which neither an axis nor a panel shows."""
+    shown = (config.x, config.panels or "")
+    return (
+        any(path.startswith(AGGREGATION) for path in paths)
+        and not any(path.endswith("epsilon") for path in shown)
+        and bool(unequal_guarantees(point.scenario for point in points))
     )
 
 

@@ -56,7 +56,7 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
             "an error rate is measured on the simulated link, not on a model of its errors",
             "write error_model: measured, or leave it out",
         )
-    if link.power.control.closed_loop:
+    if link.control.closed_loop:
         yield Conflict(
             "link.power.policy",
             "a closed loop changes the power in every round of learning, so that no level on the axis can hold",

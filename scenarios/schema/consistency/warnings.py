@@ -69,15 +69,15 @@ def _data(learning: FedAvgConfig) -> Iterator[str]:
 def _bare_numbers(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     """Bit errors in numbers of binary32."""
     for path, link in links_of(scenario):
-        if path == "link" and not (learning.aggregation.uses_codec or learning.aggregation.binary32):
-            continue  # the scheme has bits of its own
+        scheme, own = learning.aggregation, path == "link" and not learning.aggregation.uses_codec
         codec = learning.codec if path == "link" else learning.downlink_codec or learning.codec
-        if codec.value_range is not None or learning.receiver_limit is not None:
+        bounded = not scheme.binary32 if own else codec.value_range is not None
+        if bounded or learning.receiver_limit is not None:
             continue
         if link.error_model != "error_free" and link.packets.policy == "accept":
             yield (
-                f"{path}: a wrong exponent bit makes a weight of codec binary32 as large as 1e38, which ends a trial; "
-                "write codec: fixed-point, packets.policy: drop, or a learning.receiver_limit"
+                f"{path}: a wrong exponent bit makes a number of binary32 as large as 1e38, which ends a trial; write "
+                f"{'' if own else 'codec: uniform, '}packets.policy: drop, or a learning.receiver_limit"
             )
 
 

@@ -66,7 +66,7 @@ def has_closed_form(link: LinkConfig) -> bool:
         link.access == "orthogonal"
         and link.coding == "none"
         and link.packets.policy == "accept"
-        and link.power.control.constant
+        and link.control.constant
         and link.csi == "perfect"
         and link.impairments.none
         and link.channel.cell is None

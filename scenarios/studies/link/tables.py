@@ -108,7 +108,7 @@ def axis_sentence(plan: LinkPlan) -> str:
     uncharged = "pilots, prefixes, check sums and retransmissions are not charged"
     text = f"{name} is the {MEANINGS[plan.measure.over]}; {uncharged}."
     links = [curve.link for curve in plan.curves]
-    if any(not link.power.control.constant for link in links):
+    if any(not link.control.constant for link in links):
         text += " Under power control other than fixed it is the value that fixed power would give."
     if any(link.access == "noma" for link in links):
         text += " Under NOMA the power of a group counts as one."

@@ -44,8 +44,8 @@ def setting(aggregation: Any = "mean", **changes: Any) -> FedAvgConfig:
             "num_devices": 4,
             "rounds": 4,
             "partition": {"kind": "iid", "samples_per_device": 10},
-            "local": {"learning_rate": 0.1, "clip": 1.0},
-            "upload": "update",
+            "local": {"learning_rate": 0.1, "steps": 1, "clip": 1.0},
+            "codec": "binary32",
             "aggregation": aggregation,
             **changes,
         }

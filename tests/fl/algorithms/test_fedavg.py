@@ -27,7 +27,9 @@ def setting(**changes: Any) -> FedAvgConfig:
             "rounds": 4,
             "partition": {"kind": "iid", "samples_per_device": 40},
             "model": "linear",
-            "local": {"learning_rate": 0.5, "clip": 1.0},
+            "local": {"learning_rate": 0.5, "steps": 1, "clip": 1.0},
+            "codec": "binary32",
+            "upload": "model",
             **changes,
         }
     )

@@ -29,7 +29,8 @@ def setting(**changes: Any) -> FedAvgConfig:
             "partition": {"kind": "iid", "samples_per_device": 40},
             "model": "linear",
             "codec": FRACTIONS,
-            "local": {"learning_rate": 0.5, "clip": 1.0},
+            "local": {"learning_rate": 0.5, "steps": 1, "clip": 1.0},
+            "upload": "model",
             **changes,
         }
     )

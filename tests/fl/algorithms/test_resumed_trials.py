@@ -56,8 +56,8 @@ def fedavg(aggregation: Any = "mean", **changes: Any) -> FedAvgConfig:
             "num_devices": 4,
             "rounds": 5,
             "partition": {"kind": "iid", "samples_per_device": 12},
-            "local": {"learning_rate": 0.1, "clip": 1.0},
-            "upload": "update",
+            "local": {"learning_rate": 0.1, "steps": 1, "clip": 1.0},
+            "codec": "binary32",
             "receiver_limit": 10.0,
             "aggregation": aggregation,
             **changes,
@@ -165,7 +165,7 @@ CASES = {
         )
     ),
     "a trial that diverges": Case(
-        learning=fedavg(rounds=9, local={"learning_rate": 3e3, "l2": 1.0}, receiver_limit=None)
+        learning=fedavg(rounds=9, local={"learning_rate": 3e3, "steps": 1, "l2": 1.0}, receiver_limit=None)
     ),
     "analog": Case(
         learning=flmc("analog"),

@@ -110,11 +110,20 @@ def test_a_policy_without_a_closed_form_excludes_the_analytic_error_model() -> N
 @pytest.mark.parametrize("word", power_policies.words())
 def test_a_built_in_policy_is_kept_and_written_as_its_word(word: str) -> None:
     power = PowerConfig(policy=word, cutoff_db=-3.0)
-    assert power.control.name == word
+    assert power.control_of("orthogonal").name == word
     assert power.model_dump(mode="json")["policy"] == word
     assert power.model_dump(mode="json")["cutoff_db"] == -3.0
-    defaults = PowerConfig(policy=word).control
+    defaults = PowerConfig(policy=word).control_of("orthogonal")
     assert defaults == type(defaults)()
+
+
+def test_auto_inverts_the_channel_only_where_amplitudes_add_up() -> None:
+    link = LinkConfig()
+    assert link.power.policy == "auto"
+    assert link.resolve(access="superposition", modulation="bpsk").power.policy == "inversion"
+    assert link.resolve_digital().power.policy == "fixed"
+    named = LinkConfig.model_validate({"power": {"policy": "inversion"}})
+    assert named.resolve_digital().power.policy == "inversion"
 
 
 def test_flmc_is_another_word_for_inversion() -> None:
@@ -129,7 +138,10 @@ def test_what_names_no_policy_is_refused_with_the_words_of_all() -> None:
 
 
 def test_policies_with_other_cutoffs_share_compiled_code() -> None:
-    truncated = [PowerConfig(policy="truncated-inversion", cutoff_db=cutoff).control for cutoff in (-10.0, -3.0)]
+    def control(**settings: Any) -> PowerPolicy:
+        return PowerConfig(**settings).control_of("superposition")
+
+    truncated = [control(policy="truncated-inversion", cutoff_db=cutoff) for cutoff in (-10.0, -3.0)]
     assert truncated[0] != truncated[1]
     assert truncated[0].compiled == truncated[1].compiled
-    assert len({PowerConfig(policy=Fractional(alpha=alpha)).control.compiled for alpha in (0.2, 0.3)}) == 2
+    assert len({control(policy=Fractional(alpha=alpha)).compiled for alpha in (0.2, 0.3)}) == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from learning_run import reload, run_scenario
 
-from scenarios.report.rows import silent_trials
+from scenarios.report.findings import silent_trials
 from scenarios.store.store import Store
 from scenarios.studies.learning import identify
 

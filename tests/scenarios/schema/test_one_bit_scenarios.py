@@ -102,8 +102,8 @@ def test_a_mistake_names_the_aggregation_and_what_to_write(written: str, sentenc
 
 
 def test_a_scheme_with_its_own_bits_needs_updates(tmp_path: Path) -> None:
-    said = sentence_about("name: a\nlearning:\n  algorithm: fedavg\n  aggregation: cpa\n", tmp_path)
-    assert said.startswith("s.yaml:4: learning.aggregation: aggregation cpa sends updates; write upload: update."), said
+    said = sentence_about("name: a\nlearning:\n  algorithm: fedavg\n  upload: model\n  aggregation: cpa\n", tmp_path)
+    assert said.startswith("s.yaml:5: learning.aggregation: aggregation cpa sends updates; write upload: update."), said
 
 
 # --- refused --------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
         "has its own epsilon",
         scenario({"aggregation": "cpa"}, privacy={"mechanism": "gaussian", "epsilon": 1}),
     ),
-    ("learning.codec.name", "makes its own bits", scenario({"aggregation": "mvu", "codec": "uniform"})),
+    ("learning.codec.name", "makes its own bits", scenario({"aggregation": "mvu", "codec": "fixed-point"})),
     ("learning.receiver_limit", "single bits", scenario({"aggregation": "sign", "receiver_limit": 1.0})),
     ("link.packets.policy", "channel native", scenario({"aggregation": "cpa"}, link=DROP)),
     (
@@ -242,22 +242,23 @@ def test_a_probe_in_other_fades_gives_a_warning_where_it_counts_towards_privacy(
 
 
 def test_single_bits_give_no_warning_about_exponents() -> None:
-    assert "1e38" in warned(scenario())
-    assert "1e38" not in warned(scenario({"aggregation": "cpa"}))
+    assert "1e38" in warned(scenario({"codec": "binary32"}))
+    assert "1e38" not in warned(scenario({"codec": "binary32", "aggregation": "cpa"}))
+    assert "1e38" not in warned(scenario())
     assert "1e38" in warned(scenario({"aggregation": "laplace"}))
 
 
 def test_attacks_on_bits_of_binary32_give_a_warning() -> None:
     free = {"error_model": "error_free"}
     ones = {"kind": "ones", "share": 0.1}
-    assert "NaN" in warned(scenario({"attack": ones}, link=free))
+    assert "NaN" in warned(scenario({"attack": ones, "codec": "binary32"}, link=free))
     said = warned(scenario({"attack": ones, "aggregation": "laplace"}, link=free))
     assert "NaN" in said
     assert "codec" not in said
     assert warned(scenario({"attack": ones, "aggregation": "laplace", "receiver_limit": 9.0}, link=free)) == ""
     assert warned(scenario({"attack": ones, "aggregation": "jopeq"}, link=free)) == ""
-    assert warned(scenario({"attack": ones, "aggregation": "median"}, link=free)) == ""
-    assert warned(scenario({"attack": ones, "receiver_limit": 9.0}, link=free)) == ""
+    assert warned(scenario({"attack": ones, "codec": "binary32", "aggregation": "median"}, link=free)) == ""
+    assert warned(scenario({"attack": ones, "codec": "binary32", "receiver_limit": 9.0}, link=free)) == ""
 
 
 # --- run ------------------------------------------------------------------------------------------

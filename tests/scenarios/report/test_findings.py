@@ -1,0 +1,103 @@
+"""Findings: what a run that learnt nothing, diverged or received nothing says, and silence where it learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from learning_run import run_scenario
+from one_bit_learning import scenario
+
+from scenarios.report.findings import PointFacts, findings
+from scenarios.schema.loader import validate_quickly
+
+Settings = dict[str, Any]
+
+GUESSED = {"test_accuracy": 0.11, "best_accuracy": 0.13, "test_loss": 2.3, "empty_rounds": 0.0}
+LEARNT = {"test_accuracy": 0.8, "best_accuracy": 0.82, "test_loss": 0.7, "empty_rounds": 0.0}
+FELL = {"test_accuracy": 0.35, "best_accuracy": 0.8, "test_loss": 9.0, "empty_rounds": 0.0}
+SILENT = GUESSED | {"empty_rounds": 50.0}
+
+
+def said(
+    metrics: Mapping[str, float],
+    learning: Settings | None = None,
+    *,
+    rates: Mapping[str, float] | None = None,
+    failures: tuple[str, ...] = (),
+    growth: float = 1.0,
+    done: int = 3,
+    flmc: bool = False,
+    **parts: Any,
+) -> str:
+    """The findings of a sweep point, a line each."""
+    made = validate_quickly({"name": "a"}) if flmc else scenario(learning, **parts)
+    facts = PointFacts(scenario=made, done=done, failures=failures, metrics=metrics, rates=rates or {}, growth=growth)
+    return "\n".join(findings(facts))
+
+
+# What is planted, and the words of the cause and of the key that the finding must have.
+PLANTED: dict[str, tuple[str, str, str]] = {
+    "many wrong bits": (said(GUESSED, rates={"bit_error_rate": 0.2}), "20.0% of the bits", "link.power.snr_max_db"),
+    "a small epsilon": (said(GUESSED, {"aggregation": "cpa"}), "epsilon 0.5", "learning.aggregation.gamma"),
+    "a mechanism": (
+        said(GUESSED, privacy={"mechanism": "gaussian", "epsilon": 0.1}),
+        "privacy mechanism gaussian",
+        "privacy.epsilon",
+    ),
+    "attackers": (said(GUESSED, {"attack": {"kind": "ones", "share": 0.4}}), "kind ones", "median"),
+    "long steps": (said(GUESSED | {"test_loss": 40.0}), "above the 2.3 of guessing", "learning.local.learning_rate"),
+    "no number as a loss": (said(GUESSED | {"test_loss": float("nan")}), "guessing", "learning.local.learning_rate"),
+    "long steps of signs": (
+        said(GUESSED | {"test_loss": 40.0}, {"aggregation": {"name": "sign", "epsilon": "none"}}),
+        "steps are too long",
+        "learning.aggregation.step",
+    ),
+    "few rounds": (said(GUESSED, {"rounds": 2}), "after 2 rounds is that of guessing", "learning.rounds"),
+    "a fall": (said(FELL), "fell from 80.0% to 35.0%", "learning.local.learning_rate"),
+    "lost packets": (
+        said(SILENT, rates={"packet_error_rate": 0.99}, link={"packets": {"policy": "drop"}}),
+        "99% of the packets",
+        "link.packet_size_bytes",
+    ),
+    "silent devices": (
+        said(SILENT, link={"power": {"policy": "truncated-inversion", "cutoff_db": 10}}),
+        "keeps devices in a fade silent",
+        "link.power.cutoff_db",
+    ),
+    "failures": (
+        said({}, done=0, failures=("round 3: NaN; lower x", "round 4: NaN; lower x", "before round 0: no data")),
+        "2 of 3 trials failed: NaN",
+        "lower x",
+    ),
+    "samples that run away": (
+        said({"mse": 5.0, "active_cap": 1.0}, growth=30.0, flmc=True),
+        "30 times as far from the truth",
+        "link.power.snr_max_db",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PLANTED)
+def test_a_planted_cause_is_named_with_the_key_to_change(case: str) -> None:
+    sentence, cause, key = PLANTED[case]
+    assert cause in sentence, sentence
+    assert key in sentence.partition(": ")[2], sentence
+
+
+@pytest.mark.parametrize("metrics", [LEARNT, FELL | {"test_accuracy": 0.7}, {}])
+def test_nothing_is_said_of_a_point_that_learnt(metrics: Mapping[str, float]) -> None:
+    assert said(metrics, {"aggregation": "cpa"}, rates={"bit_error_rate": 0.2, "packet_error_rate": 0.9}) == ""
+
+
+def test_the_finding_is_printed_and_stands_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "name: s\ntrials: 1\nlink: {power: {snr_max_db: -10}}\n"
+        "learning: {algorithm: fedavg, rounds: 3, num_devices: 4}\n"
+    )
+    assert run_scenario(str(tmp_path / "s.yaml"), out=tmp_path / "out", overrides=(), trials=None, seed=None) == 0
+    words = "of the bits arrived wrong; raise link.power.snr_max_db above -10, or add link.coding."
+    assert words in capsys.readouterr().err
+    assert (tmp_path / "out" / "report.html").read_text().count(words) == 1
