@@ -310,7 +310,7 @@ def in_words(config: LinkConfig) -> str:
     """Modulation, channel and power of a link, `16qam, channel rayleigh, power fixed, 12 dB`."""
     channel, power = config.channel, config.power
     model = channel.law.name if channel.model in ("awgn", "flat") else channel.model
-    return f"{config.modulation}, channel {model}, power {power.control.name}, {power.snr_max_db:g} dB"
+    return f"{config.modulation}, channel {model}, power {config.control.name}, {power.snr_max_db:g} dB"
 
 
 def _at_least_one(**counts: int) -> None:

@@ -121,7 +121,7 @@ def read_settings(
         "aggregation": scheme,
         "downlink": None if downlink is None else _section(downlink),
     }
-    section: dict[str, Any] = {"algorithm": "fedavg", "upload": "update", **(learning or {})}
+    section: dict[str, Any] = {"algorithm": "fedavg", "codec": "binary32", **(learning or {})}
     section |= {key: _plain(value) for key, value in written.items() if value is not None}
     root = {"name": "flower", "seed": seed, "link": _section(link), "learning": section}
     settings = Settings(

@@ -129,7 +129,7 @@ def learning_warnings(plan: Plan) -> list[str]:
     if unequal := unequal_guarantees(point.scenario for point in plan.points):
         which = "; ".join(f"{scheme}: {words}" for scheme, words in unequal.items())
         what = f"learning.aggregation: the schemes differ in their privacy ({which})"
-        sentences[f"{what}; write one epsilon for all to compare them at equal privacy"] = None
+        sentences[f"{what}; write one epsilon for all, or none, to compare them at equal privacy"] = None
     alike: dict[str, list[str]] = {}
     for sentence in sentences:
         alike.setdefault(_NUMBER.sub("0", sentence), []).append(sentence)

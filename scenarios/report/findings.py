@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl.data import image_facts
+from fl.data.arrays import image_facts
 from fl.learning.fedavg import FedAvgConfig
 from fl.learning.flmc import FlmcConfig
 from fl.results import CAP_NAMES
@@ -99,7 +99,7 @@ def _cause(learning: FedAvgConfig, facts: PointFacts, *, guessing: float) -> str
         more = f"raise link.power.snr_max_db above {link.power.snr_max_db:g}, or add link.coding"
         return f"{wrong:.1%} of the bits arrived wrong; {more}"
     if privacy is not None and privacy.for_uploads is not None:
-        noise = f"privacy mechanism {privacy.mechanism} adds more noise than {learning.num_devices} devices average out"
+        noise = f"the privacy mechanism adds more noise than {learning.num_devices} devices average out"
         return f"{noise}; raise privacy.epsilon or learning.num_devices"
     if scheme.own_epsilon is not None:
         noise = f"aggregation {scheme.name} at epsilon {scheme.own_epsilon:g} adds more noise than"
@@ -158,7 +158,8 @@ def _at(settings: Sequence[str], sentence: str) -> str:
 
 def _growth(store: Store, task_ids: Sequence[str]) -> float:
     """Last over first squared error, means over the trials."""
-    errors = [arrays["squared_error"][[0, -1]] for arrays in done_series(store, task_ids, "rounds") if arrays]
+    series = (arrays.get("squared_error") for arrays in done_series(store, task_ids, "rounds"))
+    errors = [one[[0, -1]] for one in series if one is not None]
     first, last = np.mean(errors, axis=0) if errors else (1.0, 1.0)
     return float(last / first) if first > 0.0 else 1.0
 

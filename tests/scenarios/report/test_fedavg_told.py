@@ -42,7 +42,7 @@ def cells(plan: Plan) -> list[dict[str, str]]:
 
 def test_check_tells_parameters_bits_airtime_and_the_target_of_theorem_1(tmp_path: Path) -> None:
     plan = planned(
-        f"{FEDAVG}  codec: fixed-point\n  rounds: 50\n  local: {{clip: 1}}\n"
+        f"{FEDAVG}  codec: fixed-point\n  rounds: 50\n  local: {{clip: 1, steps: 1}}\n"
         "link: {bandwidth_hz: 1e6}\n"
         "sweep:\n  privacy: [none, {mechanism: bit-flipping, epsilon: 10, kappa: 0.02}, "
         "{mechanism: bit-flipping, epsilon: 1, kappa: 0.02}, {mechanism: gaussian, epsilon: 10}]\n",
@@ -169,7 +169,7 @@ def test_settings_of_the_mechanisms_are_said_as_people_say_them() -> None:
     noise = {"mechanism": "gaussian", "epsilon": 10.0, "delta": None, "calibration": "dp-accounting"}
     assert setting_label("privacy", noise) == "Gaussian noise, ε = 10, calibrated"
     assert setting_label("privacy", {"epsilon": 5.0, "delta": 0.01, "analog_tail": "corrected"}) == "ε = 5"
-    codec = {"name": "uniform", "bits": 8, "bound": 1.0, "stochastic": True, "max_clipped": 0.05}
+    codec = {"name": "uniform", "bits": 8, "bound": 0.5, "stochastic": True, "max_clipped": 0.05}
     assert setting_label("learning.codec", codec) == "uniform"
     assert setting_label("learning.codec", {**codec, "bound": 2.0}) == "uniform, bound = 2"
     assert setting_cell("learning.dimension", 1206590) == "1206590"

@@ -44,7 +44,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "a small epsilon": (said(GUESSED, {"aggregation": "cpa"}), "epsilon 0.5", "learning.aggregation.gamma"),
     "a mechanism": (
         said(GUESSED, privacy={"mechanism": "gaussian", "epsilon": 0.1}),
-        "privacy mechanism gaussian",
+        "the privacy mechanism adds more noise",
         "privacy.epsilon",
     ),
     "attackers": (said(GUESSED, {"attack": {"kind": "ones", "share": 0.4}}), "kind ones", "median"),

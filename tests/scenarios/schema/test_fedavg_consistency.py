@@ -17,7 +17,7 @@ from scenarios.schema.shorthand import normalise
 
 FLIPS = {"mechanism": "bit-flipping", "epsilon": 10, "kappa": 0.02}
 NOISE = {"mechanism": "gaussian", "epsilon": 10}
-CLIPPED = {"codec": "fixed-point", "local": {"clip": 1.0}}
+CLIPPED = {"codec": "fixed-point", "local": {"clip": 1.0, "steps": 1}}
 
 
 def scenario(learning: dict[str, Any] | None = None, **parts: Any) -> Scenario:
@@ -33,7 +33,7 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
     ("privacy", "studies a codec", scenario({"algorithm": "flip-moments"}, privacy=NOISE)),
     ("privacy.mechanism", "clipped", scenario({"codec": "fixed-point"}, privacy=FLIPS)),
     ("privacy.mechanism", "clipped", scenario({}, privacy=NOISE)),
-    ("learning.codec.name", "exponent bits", scenario({"local": {"clip": 1.0}}, privacy=FLIPS)),
+    ("learning.codec.name", "exponent bits", scenario({"codec": "binary32", "local": {"clip": 1.0}}, privacy=FLIPS)),
     (
         "privacy.kappa",
         "fraction bits",
@@ -164,9 +164,10 @@ def test_harmful_combinations_give_a_warning() -> None:
     several = {"codec": "fixed-point", "local": {"clip": 1.0, "steps": 3}}
     assert "one local step, there are 3" in warned(scenario(several, privacy=FLIPS))
     assert warned(scenario(several, privacy={**NOISE, "sensitivity": "all-steps"})) == ""
-    assert "1e38" in warned(scenario())
-    assert warned(scenario(link={"packets": {"policy": "drop"}})) == ""
-    assert warned(scenario({"receiver_limit": 5.0})) == ""
+    assert "1e38" in warned(scenario({"codec": "binary32"}))
+    assert warned(scenario({"codec": "binary32"}, link={"packets": {"policy": "drop"}})) == ""
+    assert warned(scenario({"codec": "binary32", "receiver_limit": 5.0})) == ""
+    assert warned(scenario()) == ""
 
 
 def test_missing_images_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
