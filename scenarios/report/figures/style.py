@@ -31,6 +31,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 
+DPI = 150
+
 STYLE: dict[str, Any] = {
     "svg.hashsalt": "phyloop",  # else element ids are random
     "font.family": "sans-serif",
@@ -46,6 +48,8 @@ STYLE: dict[str, Any] = {
     "legend.frameon": False,
     "legend.fontsize": 9,
     "mathtext.fontset": "dejavusans",
+    "figure.autolayout": False,
+    "figure.constrained_layout.use": False,
 }
 
 
@@ -60,7 +64,8 @@ class FigureFiles:
 
 
 def write_picture(figure: Figure, stem: Path, *, title: str = "", caption: str = "") -> FigureFiles:
-    """Write `figure` as PNG (150 dpi) and SVG beside each other, each whole or not."""
+    """Write `figure` as PNG (150 dpi) and SVG beside each other, each whole or not; it is laid out once for both."""
+    _lay_out(figure)
     png, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg"))
     for path in (png, svg):
         with replacement(path) as file:
@@ -75,8 +80,19 @@ def render(figure: Figure, kind: str) -> bytes:
     buffer = io.BytesIO()
     with rc_context(STYLE):
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+        figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
     return buffer.getvalue()
+
+
+def _lay_out(figure: Figure) -> None:
+    """Lay the figure out for good. `savefig` lays out anew for each file, and draws the figure twice for that."""
+    from matplotlib import rc_context
+
+    with rc_context(STYLE):
+        if (engine := figure.get_layout_engine()) is not None:
+            figure.set_dpi(DPI)
+            engine.execute(figure)
+            figure.set_layout_engine(None)
 
 
 # --- room for words -------------------------------------------------------------------------------

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from dp_accounting import rdp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privacy.accounting import ACCOUNTANTS, account, refusal, spent_delta
 from privacy.accounting import loss_distributions as pld
-from privacy.accounting.composition import advanced_epsilon, condensed
+from privacy.accounting.composition import _best_order, advanced_epsilon, condensed, renyi_epsilon
 from privacy.accounting.inversion import epsilon_of_event
 from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant
@@ -267,3 +268,14 @@ def test_a_grid_never_tells_more_than_renyi_divergences_prove() -> None:
     tight = account(releases, delta=1e-5, accountant="pld")
     assert tight <= account(releases, delta=1e-5, accountant="renyi")
     assert spent_delta(releases, epsilon=0.99 * tight, accountant="pld") > 1e-5
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.3])
+@pytest.mark.parametrize("multiplier", [1e-3, 0.1, 1.0, 50.0, 1e5])
+def test_renyi_epsilon_is_converted_as_in_dp_accounting(multiplier: float, delta: float) -> None:
+    def theirs(orders: Floats, loss: Floats) -> tuple[float, float]:
+        return rdp.compute_epsilon(orders, loss, delta)
+
+    events = GaussianNoise(noise_multiplier=multiplier), FlippedBit(flip_probability=0.4)
+    releases = [Spending(event=event, count=count) for event, count in zip(events, (7, 3), strict=True)]
+    assert renyi_epsilon(releases, delta=delta) == _best_order(releases, worst=math.inf, convert=theirs)

@@ -37,6 +37,8 @@ from phy.numerics.threefry import positions
 from phy.numerics.workers import available_threads, run_tasks
 
 _TILES_OF_A_TASK = 8
+_WORTH_THREADS = 1 << 17
+"""Symbols of all trials and devices, some 0.1 ms, below which handing blocks to threads costs more than they save."""
 _REAL, _COMPLEX, _BITS = range(3)
 _WIDTH = TILE + 16
 SYMBOL_REAL, SYMBOL_IMAG, SUM_REAL, SUM_IMAG, _NUM_SYMBOL_LANES = (i * _WIDTH for i in range(5))
@@ -230,7 +232,7 @@ class FusedAir(AirChain):
                 last,
             ),
             num_tasks=num_trials * spans,
-            threads=self._threads,
+            threads=self._threads if num_trials * num_devices * num_symbols >= _WORTH_THREADS else 1,
         )
         return Arrivals(
             received=received.view(np.complex64),
