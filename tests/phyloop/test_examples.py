@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import doctest
 import inspect
-from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import phyloop
 
-MODULES = ("phyloop.comparison", "phyloop.links", "phyloop.results", "phyloop.studies")
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_examples_of_docstrings_run(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    found = doctest.testmod(import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert found.attempted > 5
-    assert found.failed == 0
+ROOT = Path(__file__).parents[2]
 
 
 def documented() -> list[str]:
@@ -35,6 +28,38 @@ def documented() -> list[str]:
         if inspect.isfunction(value) and not method.startswith("_")
     ]
     return [name for name in own if name not in results] + methods
+
+
+@pytest.mark.parametrize("name", documented())
+def test_the_example_of_a_public_name_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    (example,) = doctest.DocTestFinder(recurse=False).find(attrgetter(name)(phyloop), name, module=False, globs={})
+    found = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example)
+    assert found.attempted > 1
+    assert found.failed == 0
+
+
+def test_every_line_of_the_overview_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    lines = [line[4:] for line in (ROOT / "docs/python.md").read_text().splitlines() if line.startswith("    ")]
+    assert len(lines) == 14
+    few = {"sweep": {"learning.scheme": ["analog"], "link.power.snr_max_db": [0, 10]}}
+    demo = phyloop.run("flmc-snr", trials=2, set=few, out="runs/flmc-snr", progress=False)
+    digits = {"sweep": {"link.power.snr_max_db": [10]}, "learning.rounds": 2}
+    names: dict[str, Any] = {
+        "bits": np.zeros((20, 10_000), np.uint8),
+        "amplitudes": np.ones((20, 1000)),
+        "scenario": {"base": "flmc-snr", **few, "privacy": {"epsilon": 5, "delta": 0.01}, "trials": 1},
+        **{name: phyloop.run("fedavg-digits", trials=1, set=digits, out=name, progress=False) for name in "ab"},
+    }
+    for line in lines:
+        exec(line, names)
+        if "phyloop.load" in line:
+            assert names["run"].metrics.equals(demo.metrics)
+    assert names["received"].bits.shape == (20, 10_000)
+    assert names["study"]["bit_error_rate"].notna().any()
 
 
 @pytest.mark.parametrize("name", documented())
