@@ -18,7 +18,7 @@ from phyloop.flower.numbers import Layout, Numbers, layout_of, pieces_of, vector
 from phyloop.flower.path import CodecPath, Path, Radio, build_path
 from phyloop.flower.settings import Settings
 from scenarios.schema.errors import ScenarioError
-from scenarios.studies.flower.store import RoundOfClients
+from scenarios.studies.flower.rounds import RoundOfClients
 
 Contents = Mapping[int, RecordDict]
 """Content of a message by node id."""
@@ -98,7 +98,7 @@ class Uplink:
             index=self._round,
             nodes=tuple(nodes),
             columns={"sender": at, "lost": arrived.lost.astype(np.int64), **arrived.link, **arrived.devices},
-            numbers=dict(arrived.numbers),
+            numbers={**arrived.numbers, "num_values": updates.shape[1]},
         )
         self._round += 1
         return received, measured

@@ -19,7 +19,8 @@ from fl.uplink.transport import BitTransport, believe
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import Reception
 from phy.numerics.random import Purpose
-from phyloop.flower.settings import AppConfig, Settings
+from phyloop.flower.settings import Settings
+from scenarios.studies.flower.account import AppConfig
 
 Numbers = NDArray[np.floating[Any]]
 
@@ -127,6 +128,7 @@ class SchemePath:
         coder, bits = self._coder, self._radio.bits
         plan = bits.begin(context)
         coder.begin(context, devices=at, flip_rate=plan.observed.get("probed_low", np.zeros(bits.link.num_devices))[at])
+        reported = coder.metrics()
         encoded = coder.encode(updates.astype(np.float32, copy=False), devices=at, context=context)
         payload, known, link, spent = self._radio.send(encoded, at, plan=plan, context=context, bits_per_value=1)
         if known is not None:
@@ -146,7 +148,7 @@ class SchemePath:
         decoded(slice(0, len(at)))  # what the scheme learns for its next round comes from all clients
         lost = _lost(known, at)
         devices = {name: column[at] for name, column in plan.observed.items()}
-        return Arrived(np.stack(values), None, lost, link, devices, spent)
+        return Arrived(np.stack(values), None, lost, link, devices, {**spent, **reported})
 
 
 Path = CodecPath | SchemePath

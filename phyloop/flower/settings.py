@@ -21,22 +21,12 @@ from scenarios.schema.errors import Mark, ScenarioError
 from scenarios.schema.loader import find_source, validate
 from scenarios.schema.schema import Scenario
 from scenarios.schema.yaml_marks import read_yaml
+from scenarios.studies.flower.account import AppConfig
 
 LinkSource = str | Path | Mapping[str, Any] | LinkConfig
 """A file with a `link:` section or its keys alone, a library scenario, the keys themselves, or a configuration."""
 
 TOGETHER = "decides on the bits of all clients together, but a Flower strategy aggregates one update per client"
-
-
-class AppConfig(FedAvgConfig):
-    """Federated averaging in a Flower app; phyloop knows only the number of values that a client sends."""
-
-    values_per_client: int | None
-    """None: not known yet."""
-
-    def num_values(self) -> int | None:
-        """See `FedAvgConfig.num_values`."""
-        return self.values_per_client
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +70,7 @@ class Settings:
         check_consistency(self.scenario, where=lambda _: None, conflicts=conflicts)
 
     def _app_config(self, **numbers: int | None) -> AppConfig:
-        written = {name: getattr(self.scenario.learning, name) for name in FedAvgConfig.model_fields}
-        return AppConfig(**{**written, **numbers}).resolved()
+        return AppConfig.of(cast(FedAvgConfig, self.scenario.learning), **numbers)
 
     def refuse_beyond(self, round_index: int) -> None:
         """Raise LearningError for a round beyond those that the privacy mechanism was asked to protect."""

@@ -12,11 +12,11 @@ from privacy.events.events import Relation
 from scenarios.plan.points import Plan, value_of
 from scenarios.report.claims import ACCOUNTANTS, FlippingTable, PointClaims, flipping_tables, gather_claims
 from scenarios.schema.errors import ScenarioError, listing
-from scenarios.store.store import Store
 from scenarios.studies.folders import study_in
 
 if TYPE_CHECKING:
     from privacy.events.claims import Accountant, Claim
+    from scenarios.studies.flower.study import FlowerStudy
     from scenarios.studies.learning import LearningStudy
 
 CSV_COLUMNS = (
@@ -73,15 +73,15 @@ def account(folder: Path, *, delta: float | None, accountants: Sequence[str], re
         raise ScenarioError(
             file=folder, key="--delta", value=delta, problem="is no probability below 1", remedy="give for example 1e-5"
         )
-    study = cast("LearningStudy", study_in(folder))
-    if (kind := study.store.study) != Store.study:
+    study = cast("LearningStudy | FlowerStudy", study_in(folder))
+    if (kind := study.store.study) not in ("run", "flower"):
         raise ScenarioError(
             file=folder,
             problem=f"holds results of phyloop {kind}, which sends no updates to account for",
-            remedy="name the folder of a learning run",
+            remedy="name the folder of a learning run or of a Flower app",
         )
     plan, task_ids = study.plan, study.task_ids
-    with Store.open_existing(folder) as store:
+    with study.store.open_existing(folder) as store:
         try:
             found = tuple(
                 gather_claims(

@@ -2,51 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.results import PrivacyAccount
 from scenarios.files.provenance import collect_provenance
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import as_yaml
 from scenarios.store.rows import NewBatch
 from scenarios.store.store import Store
-
-
-@dataclass(frozen=True, kw_only=True)
-class RoundOfClients:
-    """What one transmission of updates measured.
-
-    - `index` of the transmission, from 0; `nodes`: ids of the S clients that sent;
-    - `columns` `[S]` by name: sender index, `lost`, counts of the link, and what the protection reports;
-    - `numbers` of the transmission: latency `airtime_s` [s] and energy of all `energy_j` [J], neither without a radio,
-      and those of the privacy mechanism.
-    """
-
-    index: int
-    nodes: tuple[int, ...]
-    columns: Mapping[str, NDArray[Any]]
-    numbers: Mapping[str, float]
-
-    @property
-    def lost(self) -> list[int]:
-        """The nodes of which a packet was lost."""
-        return [node for node, lost in zip(self.nodes, self.columns["lost"], strict=True) if lost]
-
-    def beside(self, others: Mapping[int, Mapping[str, Any]], *, prefix: str) -> RoundOfClients:
-        """Return the round with further numbers of each node, their names behind `prefix`."""
-        names = dict.fromkeys(name for node in self.nodes for name in others.get(node, {}))
-        more = {prefix + name: np.array([others[node][name] for node in self.nodes]) for name in names}
-        return replace(self, columns={**self.columns, **more})
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the numbers of each client."""
-        for row, node in enumerate(self.nodes):
-            yield {"round": self.index + 1, "node_id": node, **{name: one[row] for name, one in self.columns.items()}}
+from scenarios.studies.flower.account import account_of
+from scenarios.studies.flower.rounds import RoundOfClients
+from scenarios.studies.folders import stored_scenario
 
 
 class FlowerStore(Store):
@@ -85,6 +55,11 @@ class FlowerStore(Store):
         )
         self.add([batch])
         self.finish_run(len(self.read_runs()))
+
+    def read_accounts(self, task_ids: Iterable[str]) -> dict[str, PrivacyAccount]:
+        """Return the account of all rounds under the first of these tasks; empty if nothing was sent."""
+        account = account_of(stored_scenario(self).scenario, list(self.rounds()))
+        return {} if account is None else {next(iter(task_ids)): account}
 
     def rounds(self) -> Iterator[RoundOfClients]:
         """Yield all stored transmissions."""

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from fl.config.measured import PRIVACY
 from scenarios.engine.study import ReportPaths
+from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.curves import Curve, Drawing, Spot
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
@@ -34,6 +35,9 @@ class FlowerStudy:
         self.loaded = stored_scenario(store)
         self.scenario = self.loaded.scenario
         self.name = self.scenario.name
+        point = Point(index=0, settings={}, scenario=self.scenario)
+        self.plan = Plan(points=(point,), swept_paths=(), trials=1, seed=self.scenario.seed)
+        self.task_ids = (tuple(self.ids),)
 
     @classmethod
     def reload(cls, store: FlowerStore) -> Self:
