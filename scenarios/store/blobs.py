@@ -2,7 +2,7 @@
 
     magic (8 bytes) | SHA-256 of the next four (32) | lengths of about, index, parts (4, 4, 8) | about | index | parts
 
-`about` and the index are JSON, deflated. `about` is read at once. The index is read with the arrays: it has further
+`about` and the index are JSON. `about` is read at once. The index, deflated, is read with the arrays: it has further
 plain values, `detail`, and an entry per array with a digest of its part. Numbers are little-endian, integers of the
 smallest type that has them all; rows that are all equal are kept once. A part is deflated where that halves it: the
 mantissas of measured floats do not shrink, and cost no time.
@@ -32,7 +32,7 @@ MAGIC = b"phyblob4"
 MOST_BYTES = 1 << 28
 """Bytes of an array that is deflated: a blob from elsewhere may claim more. Larger ones are written as they are."""
 MOST_FRONT = 1 << 24
-"""Bytes of `about` and of the index, inflated."""
+"""Bytes of `about`, and of the index, inflated."""
 
 _FRONT = struct.Struct("<8s32sIIQ")
 _PROBED = 256
@@ -76,11 +76,9 @@ class Blob:
         self.end = self._parts + lengths[2]
         if self.end > most or max(lengths[:2]) > MOST_FRONT:
             raise BlobError("it is longer than its file")
-        about = file.read(lengths[0])
-        self._index = file.read(lengths[1])
-        if hashlib.sha256(fixed[40:] + about + self._index).digest() != sha256:
+        self.about, self._index = file.read(lengths[0]), file.read(lengths[1])
+        if hashlib.sha256(fixed[40:] + self.about + self._index).digest() != sha256:
             raise BlobError("the SHA-256 of its header differs from what was written")
-        self.about = _inflated(about, size=MOST_FRONT)
 
     @cached_property
     def _content(self) -> tuple[Any, dict[str, tuple[_Entry, int]]]:
@@ -157,12 +155,12 @@ def pack(arrays: Mapping[str, Array], *, about: Any, detail: Any = None, compres
             part = min(zlib.compress(part, 1), part, key=len)
         entries.append((name, array.dtype.str, small.dtype.str, array.shape, rows, len(part), _digest(part)))
         parts.append(part)
-    front = [json.dumps(one, separators=(",", ":")).encode() for one in (about, (detail, entries))]
-    if max(map(len, front)) > MOST_FRONT:
-        raise ValueError(f"the plain values of a blob have {max(map(len, front))} bytes; {MOST_FRONT} are the most")
-    about, index = (zlib.compress(one, 1) for one in front)
-    fixed = _FRONT.pack(MAGIC, b"", len(about), len(index), sum(map(len, parts)))
-    return [MAGIC, hashlib.sha256(rest := fixed[40:] + about + index).digest(), rest, *parts]
+    text, index = (json.dumps(one, separators=(",", ":")).encode() for one in (about, (detail, entries)))
+    if (most := max(len(text), len(index))) > MOST_FRONT:
+        raise ValueError(f"the plain values of a blob have {most} bytes; {MOST_FRONT} are the most")
+    index = zlib.compress(index, 1)
+    fixed = _FRONT.pack(MAGIC, b"", len(text), len(index), sum(map(len, parts)))
+    return [MAGIC, hashlib.sha256(rest := fixed[40:] + text + index).digest(), rest, *parts]
 
 
 def _rows_once(array: Array) -> tuple[int | None, Array]:

@@ -24,7 +24,7 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.store.blobs import MAGIC, Blob, Part
 from scenarios.store.rows import ROW, Row
 
-STORE_VERSION = 7
+STORE_VERSION = 8
 _MAGIC = b"phyloop\n"
 _HEAD = struct.Struct("<8sIQ32s")
 _SUMMED = 20
@@ -90,15 +90,19 @@ class ResultsFile:
             raise ScenarioError(file=self._path, problem=problem, remedy=remedy)
         return int(end)
 
+    def blob(self, start: int) -> Blob:
+        """Return the blob that begins there. DamagedStoreError if it is not as it was written."""
+        with telling_damage(self._path):
+            return Blob(self._file, start=start, most=min(self.end, os.fstat(self._file.fileno()).st_size))
+
     def rows(self, start: int = _HEAD.size) -> Iterator[tuple[Blob, Row]]:
         """Yield the blobs from `start` on. DamagedStoreError where one is not as it was written."""
-        with telling_damage(self._path):
-            size = os.fstat(self._file.fileno()).st_size
-            while start < self.end:
-                blob = Blob(self._file, start=start, most=min(self.end, size))
+        while start < self.end:
+            blob = self.blob(start)
+            with telling_damage(self._path):
                 row = ROW.validate_json(blob.about)
-                start = blob.end
-                yield blob, row
+            start = blob.end
+            yield blob, row
 
     def append(self, parts: Iterable[Part]) -> None:
         """Append blobs: all of them, or after an error none. Raises OSError."""

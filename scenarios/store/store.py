@@ -43,7 +43,8 @@ class Store:
         """All that was ever stored of any task, oldest first: its parts, and failures that were computed again."""
         self.tasks: dict[str, StoredTask] = {}
         """All stored tasks, of whatever plan, by identity, in the order in which they were first stored."""
-        self._blobs: list[tuple[Blob, int]] = []
+        self._batches: list[tuple[int, int]] = []
+        """Where each row begins in the file, and the number of its tasks."""
         self._runs: dict[int, RunRecord] = {}
         self.notes: dict[str, Any] = {}
         """The latest note of each name of `scenarios.store.rows.Row`."""
@@ -141,7 +142,7 @@ class Store:
 
     def blob(self, batch: int) -> Blob:
         """Return what is stored of a batch (`StoredTask.batch`)."""
-        return self._blobs[batch][0]
+        return self._file.blob(self._batches[batch][0])
 
     def read_metrics(self, task_ids: Iterable[str]) -> dict[str, dict[str, float]]:
         """Metrics by name of those of `task_ids` that are stored; a value not measured is NaN."""
@@ -165,7 +166,7 @@ class Store:
     def read_accounts(self, task_ids: Iterable[str]) -> dict[str, PrivacyAccount]:
         """Privacy accounts of those of `task_ids` that are stored, done or failed, and have one."""
         with telling_damage(self.path):
-            accounts = self._located(task_ids, lambda batch: accounts_of(*self._blobs[batch]))
+            accounts = self._located(task_ids, lambda batch: accounts_of(self.blob(batch), self._batches[batch][1]))
             return {task_id: found for task_id, of_batch, row in accounts if (found := of_batch[row]) is not None}
 
     def read_totals(self, task_ids: Iterable[str], table: SeriesTable) -> dict[str, int]:
@@ -189,15 +190,14 @@ class Store:
             yield task_id, found[task.batch], task.row
 
     def _table(self, batch: int, table: str) -> Series:
-        blob, rows = self._blobs[batch]
         with telling_damage(self.path):
-            return table_of(blob, table, rows=rows)
+            return table_of(self.blob(batch), table, rows=self._batches[batch][1])
 
     def verify(self) -> None:
         """Read everything; DamagedStoreError unless all of it is as it was written."""
         with telling_damage(self.path):
-            for blob, _ in self._blobs:
-                blob.verify()
+            for batch in range(len(self._batches)):
+                self.blob(batch).verify()
 
     # --- notes ------------------------------------------------------------------------------------
 
@@ -296,8 +296,8 @@ class Store:
         """Take in rows. DamagedStoreError for tasks that nobody wrote."""
         for blob, row in rows:
             with telling_damage(self.path):
-                tasks = [] if row.batch is None else row.batch.tasks(len(self._blobs))
-            self._blobs.append((blob, len(tasks)))
+                tasks = [] if row.batch is None else row.batch.tasks(len(self._batches))
+            self._batches.append((blob.start, len(tasks)))
             self.history += tasks
             self.tasks.update((task.task_id, task) for task in tasks)
             self._runs.update(row.runs)

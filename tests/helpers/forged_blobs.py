@@ -12,10 +12,10 @@ LENGTHS = struct.Struct("<IIQ")
 
 
 def forged(about: Any, index: Any = (None, ()), *, parts: bytes = b"", lengths: tuple[int, ...] | None = None) -> bytes:
-    """The blob with these two (JSON, or bytes to deflate as they are) and these parts."""
+    """The blob with these two (JSON, or bytes as they are) and these parts."""
     texts = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in (about, index)]
-    deflated = [zlib.compress(text) for text in texts]
-    rest = LENGTHS.pack(*(lengths or (*map(len, deflated), len(parts)))) + b"".join(deflated)
+    texts[1] = zlib.compress(texts[1])
+    rest = LENGTHS.pack(*(lengths or (*map(len, texts), len(parts)))) + b"".join(texts)
     return b"phyblob4" + hashlib.sha256(rest).digest() + rest + parts
 
 
