@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fl.config.base import Frozen
 from phy.config.base import Access, Modulation
 from phy.config.by_word import ByWord
 from phy.config.registry import Registry
+from privacy.events.releases import Release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
     from fl.algorithms.amplitude_caps import Sampling
     from fl.algorithms.flmc import Algorithm
     from fl.codecs.bits.one_bit import StochasticOneBit
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from fl.tasks import PosteriorTask
     from phy.config import LinkConfig
     from privacy.events.events import Event
-    from privacy.events.releases import Release
 
 
 class FlmcScheme(Frozen):
@@ -120,13 +118,9 @@ class Sending(FlmcScheme):
         rounds = OverTheAir if self.access == "superposition" else DetectedSigns
         return rounds(config, task=task, sampling=sampling, link=link)
 
-    def _setting(self, config: FlmcConfig, *, amplitude: float, noise_power: float) -> dict[str, Any]:
-        return {
-            "amplitude": amplitude,
-            "dimension": config.num_values(),
-            "gradient_bound": config.gradient_bound,
-            "noise_power": noise_power,
-        }
+    def _setting(self, config: FlmcConfig, *, amplitude: ArrayLike, noise_power: float) -> dict[str, Any]:
+        levels = {"amplitude": amplitude, "noise_power": noise_power}
+        return levels | {"dimension": config.num_values(), "gradient_bound": config.gradient_bound}
 
 
 flmc_schemes: Registry[FlmcScheme] = Registry("flmc scheme", FlmcScheme)
@@ -150,20 +144,13 @@ class Analog(Sending):
         return None
 
     def _release(self, config: FlmcConfig, parameter: float | None) -> Release:
-        from privacy.events.releases import Release
-
         return Release(kind="gaussian", unit="device", parameter=parameter)
 
     def parameter(self, config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> NDArray[np.float64]:
         """See `Sending.parameter`: the noise multiplier 1 / (2 A l sqrt(m)), the l2 distance being 2 l sqrt(m)."""
         from privacy.events.superposed import analog_noise_multiplier
 
-        return analog_noise_multiplier(
-            amplitude=amplitude,
-            dimension=config.num_values(),
-            gradient_bound=config.gradient_bound,
-            noise_power=noise_power,
-        )
+        return analog_noise_multiplier(**self._setting(config, amplitude=amplitude, noise_power=noise_power))
 
     def relative_amplitude(self, config: FlmcConfig, parameter: NDArray[np.float64]) -> NDArray[np.float64]:
         """See `Sending.relative_amplitude`: the multiplier at amplitude 1 over that at A."""
@@ -207,8 +194,6 @@ class OneBit(Sending):
         return StochasticOneBit(slope=config.quantizer_slope)
 
     def _release(self, config: FlmcConfig, parameter: float | None) -> Release:
-        from privacy.events.releases import Release
-
         return Release(
             kind="superposed-bits",
             unit="device",

@@ -9,11 +9,11 @@ import pytest
 from oracles import loop_cpa
 
 from fl.schemes.coders.quantizers import ScalarQuantizer
-from fl.schemes.cpa import codebooks
 from fl.schemes.cpa.codebooks import UNHEARD, Codewords, shared_uniforms
 from fl.schemes.cpa.cpa_theory import Codebook
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
+from phy.numerics.workers import THREADS_VARIABLE
 
 DEVICES = np.array([7, 0, 900_001], np.int64)
 EVERY = [
@@ -145,7 +145,7 @@ def test_words_and_sums_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch
 
     found = {}
     for threads in (1, 2, 3):
-        monkeypatch.setattr(codebooks, "available_threads", lambda threads=threads: threads)
+        monkeypatch.setenv(THREADS_VARIABLE, str(threads))
         found[threads] = both()
     for one, other in zip(found[1] * 2, (*found[2], *found[3]), strict=True):
         np.testing.assert_array_equal(one, other)

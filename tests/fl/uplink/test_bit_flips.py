@@ -7,10 +7,10 @@ import pytest
 
 from fl.codecs.bits.packing import known_values
 from fl.tasks.base import LearningError
-from fl.uplink import bit_flips
 from fl.uplink.bit_flips import count_differences, flip_bits
 from phy.links.link import known_bits
 from phy.numerics.random import Purpose, round_keys, threefry
+from phy.numerics.workers import THREADS_VARIABLE
 
 RATES = np.array([0.0, 2.0**-11, 0.003, 0.1, 1 / 3, 0.5, 0.9, 1 - 2.0**-12, 1.0])
 NUM_BITS = 400_003
@@ -91,7 +91,7 @@ def test_flips_do_not_depend_on_chunks_other_trials_or_other_devices_rates(monke
     some = flip_bits(payload, probability=silent, num_bits=num_bits, keys=keys(trials))
     np.testing.assert_array_equal(some, np.where((silent > 0)[..., None], whole, payload))
     for threads in (1, 3):
-        monkeypatch.setattr(bit_flips, "available_threads", lambda threads=threads: threads)
+        monkeypatch.setenv(THREADS_VARIABLE, str(threads))
         parts = [
             flip_bits(
                 payload[:, part],
