@@ -26,7 +26,7 @@ from typing import Any
 import yaml
 
 NOT_COMPARED = {"seconds": "computing time"}  # columns that differ between two runs of one version, and why
-WORDS = ("text", "source", "assumptions", "standing", "what", "curve")  # columns of sentences
+WORDS = ("series", "panel", "claim", "source", "assumptions", "standing", "what", "curve")  # columns of sentences
 
 ROUNDS = {  # settings that shorten every scenario of an algorithm
     "fedavg": ["learning.rounds=3", "learning.test_every=1"],
@@ -109,7 +109,7 @@ def commands(name: str, document: dict[str, Any]) -> list[list[str]]:
         usual = ROUNDS[document["learning"].get("algorithm", "flmc")] + (FEW if name.startswith("cpa-") else [])
         settings = [f"sweep={json.dumps(short, ensure_ascii=False)}", *usual, *SHORTER.get(name, [])]
     study += [part for setting in ["report.figures=[]", *settings] for part in ("--set", setting)]
-    return [["check", name], [*study, "--out", "run", name], ["export", "run", "--out", "csv"], *claims]
+    return [["check", name], [*study, "--out", "run", name], ["export", "run", "--out", "csv", "--table=all"], *claims]
 
 
 def record_one(source: Path, name: str, steps: list[list[str]], out: Path) -> str:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import pandas as pd
 
 from phyloop.arguments import checked
-from phyloop.tables import READERS, read_table
 from scenarios.report.check import check_figures
 from scenarios.report.figures.choice import figures_of
 from scenarios.report.figures.curves import Drawing, arrange
+from scenarios.report.figures.data import rows_of
 from scenarios.report.figures.draw import draw
 from scenarios.report.figures.round_curves import over_rounds
 from scenarios.report.rows import metrics_rows
@@ -27,12 +27,13 @@ from scenarios.schema.schema import FigureConfig, Scenario
 from scenarios.store.store import Store
 from scenarios.studies.folders import study_in, write_report_of
 from scenarios.studies.learning import LearningStudy
+from scenarios.studies.tables import READERS, read_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from phyloop.tables import AnyStudy
+    from scenarios.studies.tables import AnyStudy
 
 Folders = list[str] | list[Path] | tuple[str | Path, ...]
 
@@ -70,7 +71,7 @@ def load(folder: str | Path | Folders) -> Run | list[Run]:
     if not isinstance(folder, str | Path):
         return [load(one) for one in folder]
     study: Any = study_in(Path(folder))
-    if (kind := study.store.study) not in READERS:
+    if (kind := study.store.study) not in _UNITS:
         remedy = "name the folder of a learning run, a link study, an audit or a Flower app"
         raise ScenarioError(file=folder, problem=f"holds results of phyloop {kind}", remedy=remedy)
     return Run(folder=Path(folder), study=study)
@@ -201,7 +202,7 @@ class Run:
             where: settings of the sweep points to keep, path: value or list of values.
 
         Returns:
-            A row per point of a curve: `curve` (its label), x, `mean` over trials with the 95 % interval `low` to
+            A row per point of a curve: `series` (its label), x, `mean` over trials with the 95 % interval `low` to
             `high`, and `n` trials. A mean has no interval below five trials. A rate has that of Clopper and Pearson;
             without an error its mean is NaN and `high` the upper limit.
 
@@ -212,7 +213,7 @@ class Run:
             >>> import phyloop
             >>> run = phyloop.run("fedavg-digits", trials=1, set={"learning.rounds": 2}, out="runs/digits")
             >>> run.curve("test_accuracy", x="link.power.snr_max_db", series="label").columns.tolist()
-            ['curve', 'link.power.snr_max_db', 'mean', 'low', 'high', 'n']
+            ['series', 'link.power.snr_max_db', 'mean', 'low', 'high', 'n']
             >>> run.curve("test_accuracy", x="round", where={"label": "no radio"})["mean"].round(2).tolist()
             [0.71, 0.84]
         """
@@ -335,13 +336,8 @@ class Run:
 def curve_table(drawing: Drawing) -> pd.DataFrame:
     """A row per spot of the curves of a drawing, see `Run.curve`."""
     x, y = drawing.config.x, drawing.config.y
-    rows = [
-        (curve.label, spot.x, spot.y, spot.low, spot.high, spot.n)
-        for _, curves in drawing.panels
-        for curve in curves
-        for spot in curve.spots
-    ]
-    frame = pd.DataFrame(rows, columns=["curve", x, "mean", "low", "high", "n"])
+    rows = [row for row in rows_of(drawing, x=x) if row["quantity"] == y]
+    frame = pd.DataFrame(rows, columns=["series", x, "mean", "low", "high", "n"])
     frame = frame.astype(dict.fromkeys(("mean", "low", "high"), float))
     frame.attrs["labels"] = {x: plain_label(x), "mean": plain_label(y)}
     return frame

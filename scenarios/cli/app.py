@@ -319,14 +319,24 @@ def privacy(
 @app.command()
 def export(
     folder: FolderArgument,
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", parser=named, help="Where the CSV files go.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", parser=named, help="Where the files go.")],
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table",
+            metavar="NAME",
+            help="metrics, curves, rounds, link, devices, privacy, bursts, all; repeatable [default: metrics, curves].",
+        ),
+    ] = None,
+    file_format: Annotated[str, typer.Option("--format", metavar="F", help="csv, parquet or netcdf.")] = "csv",
     allow_code: AllowCodeOption = False,
 ) -> None:
-    """Write the tables of a run as CSV files."""
-    from scenarios.studies import folders
+    """Write metrics and curves of a run as CSV files, or other tables and formats."""
+    from scenarios.studies.export import export as write_tables
+    from scenarios.studies.folders import study_in
 
     with code_allowed(allow_code):
-        for path in folders.export(folders.study_in(folder), folder, out):
+        for path in write_tables(study_in(folder), folder, out, tables=table or (), file_format=file_format):
             print(path)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -123,14 +123,6 @@ class Study(ABC):
     @abstractmethod
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         """Print how the study ended."""
-
-    @abstractmethod
-    def columns(self) -> Mapping[str, Sequence[str]]:
-        """Columns of each CSV file that `phyloop export` writes, by its name."""
-
-    @abstractmethod
-    def rows(self, store: Store, name: str) -> Iterator[str]:
-        """Body of a CSV file of `columns`, a piece at a time."""
 
 
 def default_folder(loaded: LoadedScenario, kind: str) -> Path:

@@ -13,7 +13,7 @@ from scenarios.plan.points import Plan
 from scenarios.report import rows
 from scenarios.report.claims import claim_parts
 from scenarios.report.figures.choice import figures_of
-from scenarios.report.figures.curves import arrange
+from scenarios.report.figures.curves import Drawing, arrange
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.images import draw_attacks, draw_partitions
 from scenarios.report.figures.round_curves import over_rounds
@@ -43,9 +43,7 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
     """
     summaries = summarise(store, plan, task_ids=task_ids)
     scenario = plan.points[0].scenario
-    along = partial(over_rounds, store, plan, task_ids)
-    drawn = figures_of(plan, {name for summary in summaries for name in summary.metrics})
-    figures = write_figures(folder / FIGURES, (arrange(config, plan, summaries, along=along) for config in drawn))
+    figures = write_figures(folder / FIGURES, drawings(store, plan, summaries, task_ids=task_ids))
     with writing(folder / FIGURES, "figures"):
         partitions = draw_partitions(folder / FIGURES, plan)
         attacks = draw_attacks(folder / FIGURES, plan, task_ids=task_ids, store=store)
@@ -111,6 +109,13 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
         links=links_on_air(point.scenario for point in plan.points),
     )
     return replace(write_page(folder, page, store=store, figures=(*figures, *partitions, *attacks)), tables=tables)
+
+
+def drawings(store: Store, plan: Plan, summaries: Sequence[PointSummary], *, task_ids: TaskIds) -> Iterator[Drawing]:
+    """Yield the figures of a learning run."""
+    along = partial(over_rounds, store, plan, task_ids)
+    for config in figures_of(plan, {name for summary in summaries for name in summary.metrics}):
+        yield arrange(config, plan, summaries, along=along)
 
 
 def _table(soft: str, table: Table) -> list[Part]:

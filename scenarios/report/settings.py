@@ -10,18 +10,13 @@ from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.tables.table import Table
 from scenarios.schema.consistency.resolve import links_of
-from scenarios.schema.labels.labels import plain_label, setting_cell, setting_label
+from scenarios.schema.labels.labels import plain, plain_label, setting_cell, setting_label
 from scenarios.schema.schema import Scenario
 
 
 def is_set(value: Any, wanted: Any) -> bool:
     """Whether a setting has the value written: by size, so that 1 is 1.0, or by its text."""
     return bool(value == wanted) or canonical_json(value) == canonical_json(wanted)
-
-
-def plain(label: str) -> str:
-    """A label without matplotlib mathematics."""
-    return label.replace("_0", "₀").replace(r"\ell", "ℓ").replace("$", "")
 
 
 def setting_in_words(plan: Plan, point: Point) -> str:
@@ -74,14 +69,19 @@ def point_table(
     )
 
 
-def swept_values(plan: Plan, point: Point) -> tuple[Any, ...]:
-    """The swept settings of a point as cells of a CSV file."""
-    return tuple(csv_value(value_of(point, path)) for path in plan.swept_paths)
+def columns_of_settings(points: Sequence[Point], swept_paths: Sequence[str]) -> dict[str, list[Any]]:
+    """Value of each swept path at each of the sweep points: numbers and words as they are, mappings and lists in words.
 
-
-def csv_value(value: Any) -> Any:
-    """A setting as a cell of a CSV file: mappings and lists as compact JSON text."""
-    return canonical_json(value) if isinstance(value, (Mapping, list, tuple)) else value
+    Where two values have the same words, all are JSON.
+    """
+    found = {}
+    for path in swept_paths:
+        values = [setting_of(point, path) for point in points]
+        texts = [canonical_json(value) for value in values]
+        words = [setting_cell(path, value) if isinstance(value, dict | list) else value for value in values]
+        alike = len({canonical_json(word) for word in words}) < len(set(texts))
+        found[path] = texts if alike else words
+    return found
 
 
 def said(point: Point, path: str) -> str:

@@ -1,4 +1,4 @@
-"""What run folders hold: a study, found again by its kind, reported and exported; and its scenario.
+"""What run folders hold: a study, found again by its kind and reported; and its scenario.
 
 A scenario is checked as a file would be: the folder may come from others.
 """
@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.engine.study import ReportPaths, Study
-from scenarios.files.replacement import replacement, writing
-from scenarios.report.tables.table import csv_row
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError
 from scenarios.schema.loader import LoadedScenario, validate
 from scenarios.schema.plugins import pin_plugins
@@ -47,30 +45,11 @@ def study_in(folder: Path) -> Study:
 def write_report_of(study: Study, folder: Path) -> ReportPaths:
     """Write figures, tables and page of a study again. ScenarioError where no result is of this study."""
     with study.store.open_existing(folder) as store:
-        _refuse_foreign(study, store)
+        refuse_foreign(study, store)
         return study.write_report(folder, store)
 
 
-def export(study: Study, folder: Path, out: Path) -> tuple[Path, ...]:
-    """Write the CSV files of a study in `folder` into `out`, each whole or not at all.
-
-    UTF-8, with a header even where there is no row. ScenarioError if `folder` holds no result of the study, or `out`
-    cannot be written.
-    """
-    paths = []
-    with study.store.open_existing(folder) as store:
-        _refuse_foreign(study, store)
-        with writing(out, "CSV files"):
-            for name, columns in study.columns().items():
-                paths.append(out / name)
-                with replacement(out / name) as file:
-                    file.write(csv_row(columns).encode())
-                    for text in study.rows(store, name):
-                        file.write(text.encode())
-    return tuple(paths)
-
-
-def _refuse_foreign(study: Study, store: Store) -> None:
+def refuse_foreign(study: Study, store: Store) -> None:
     """Raise ScenarioError where tasks are stored and none is of the study: no empty figure replaces the others."""
     stored = len(store.tasks)
     if stored and not store.statuses(study.ids):

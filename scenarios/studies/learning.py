@@ -19,11 +19,12 @@ from scenarios.files.log import event, logger
 from scenarios.plan.identity import physics, physics_json, task_ids
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
+from scenarios.report.figures.curves import Drawing
 from scenarios.report.findings import read_findings, silent_trials
-from scenarios.report.page import write_report
+from scenarios.report.page import drawings, write_report
 from scenarios.report.published import without_others
 from scenarios.report.settings import setting_in_words
-from scenarios.report.tables.tables import KEYS, columns_of, rows_of
+from scenarios.report.tables.tables import summarise
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, discard
 from scenarios.store.store import Store
@@ -106,6 +107,11 @@ class LearningStudy(Study):
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
         return write_report(folder, self.plan, task_ids=self.task_ids, store=store)
 
+    def drawings(self, store: Store) -> Iterator[Drawing]:
+        """Yield the figures of the run."""
+        summaries = summarise(store, self.plan, task_ids=self.task_ids)
+        return drawings(store, self.plan, summaries, task_ids=self.task_ids)
+
     def notices(self, store: Store) -> tuple[str, ...]:
         read = (read_findings, silent_trials)
         return tuple(sentence for one in read for sentence in one(store, self.plan, task_ids=self.task_ids))
@@ -122,12 +128,6 @@ class LearningStudy(Study):
                 "--retry-failed computes them again.",
                 file=sys.stderr,
             )
-
-    def columns(self) -> Mapping[str, Sequence[str]]:
-        return {f"{table}.csv": columns_of(self.plan, table) for table in KEYS}
-
-    def rows(self, store: Store, name: str) -> Iterator[str]:
-        return rows_of(store, self.plan, table=name.removesuffix(".csv"), task_ids=self.task_ids)
 
     # --- log --------------------------------------------------------------------------------------
 

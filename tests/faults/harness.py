@@ -168,7 +168,7 @@ class Outcome:
 
 def tables_of(run: Path, out: Path) -> dict[str, bytes]:
     """The exported tables of a run, by file name."""
-    ended = obey("export", run, "--out", out, logs=out.with_name(f"{out.name}-export"))
+    ended = obey("export", run, "--out", out, "--table", "all", logs=out.with_name(f"{out.name}-export"))
     assert ended.code == 0, ended.said
     return {path.name: path.read_bytes() for path in sorted(out.glob("*.csv"))}
 

@@ -81,6 +81,6 @@ def write_scenario(folder: Path, text: str = SMALL, name: str = "small.yaml") ->
 
 def exported(run: Path, out: Path) -> dict[str, str]:
     """The tidy tables of a run, by file name."""
-    result = phyloop("export", run, "--out", out)
+    result = phyloop("export", run, "--out", out, "--table", "all")
     assert result.returncode == 0, result.stderr
     return {path.name: path.read_text() for path in sorted(out.glob("*.csv"))}

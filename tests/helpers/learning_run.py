@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from scenarios.cli.command import carry_out
 from scenarios.engine.batch import Engine
 from scenarios.engine.limits import Room
@@ -16,7 +18,9 @@ from scenarios.plan.points import Plan
 from scenarios.schema.loader import LoadedScenario
 from scenarios.studies import folders, prepare
 from scenarios.studies.audit.plan import AuditOptions
+from scenarios.studies.export import export as export_tables
 from scenarios.studies.learning import LearningStudy
+from scenarios.studies.tables import read_table
 
 
 def run_plan(
@@ -76,8 +80,8 @@ def report_run(folder: Path) -> None:
 
 
 def export_run(folder: Path, out: Path) -> None:
-    """`phyloop export`."""
-    folders.export(folders.study_in(folder), folder, out)
+    """`phyloop export --table all`."""
+    export_tables(folders.study_in(folder), folder, out, tables=["all"])
 
 
 class _OfPlan(LearningStudy):
@@ -88,6 +92,13 @@ class _OfPlan(LearningStudy):
         self.ids = [one for ids in task_ids for one in ids]
 
 
-def export(folder: Path, out: Path, *, plan: Plan, task_ids: Sequence[Sequence[str]]) -> tuple[Path, ...]:
-    """Write the tables of some tasks in `folder` as CSV files into `out`."""
-    return folders.export(_OfPlan(plan, task_ids), folder, out)
+def export(
+    folder: Path, out: Path, *, plan: Plan, task_ids: Sequence[Sequence[str]], **options: Any
+) -> tuple[Path, ...]:
+    """Write tables of some tasks in `folder` into `out`."""
+    return export_tables(_OfPlan(plan, task_ids), folder, out, **options)
+
+
+def table_of(folder: Path, table: str, *, plan: Plan, task_ids: Sequence[Sequence[str]]) -> pd.DataFrame:
+    """A table of some tasks in `folder`."""
+    return read_table(_OfPlan(plan, task_ids), folder, table)

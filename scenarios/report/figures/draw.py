@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from scenarios.files.replacement import file_name, writing
+from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.points import is_number
 from scenarios.report.figures import style
 from scenarios.report.figures.curves import Curve, Drawing
+from scenarios.report.figures.data import data_csv, stem
 from scenarios.report.figures.style import FigureFiles, wrap, write_picture
 from scenarios.report.tables.quantities import RATES
 from scenarios.schema.labels.labels import axis_label, plain_label
@@ -184,12 +185,13 @@ def _finish_axes(axes: Axes, drawing: Drawing, curves: Sequence[Curve], *, words
 
 
 def write_figures(folder: Path, drawings: Iterable[Drawing]) -> tuple[FigureFiles, ...]:
-    """Draw each figure into `folder` as PNG (150 dpi) and SVG; ScenarioError if it cannot be written."""
+    """Draw each figure into `folder` as PNG (150 dpi) and SVG beside its data as CSV; ScenarioError if it cannot."""
     files = []
     with writing(folder, "figures"):
         for number, drawing in enumerate(drawings, start=1):
             config = drawing.config
-            stem = folder / f"{number:02d}-{file_name(config.y)}"
+            path = folder / stem(number, drawing)
             title = config.title or f"{plain_label(config.y)} over {plain_label(config.x)}"
-            files.append(write_picture(draw(drawing), stem, title=title, caption=drawing.caption))
+            replace_text(path.with_name(f"{path.name}.csv"), data_csv(drawing))
+            files.append(write_picture(draw(drawing), path, title=title, caption=drawing.caption))
     return tuple(files)

@@ -65,7 +65,7 @@ def axis_label(name: str) -> str:
 
 def plain_label(name: str) -> str:
     """Return `axis_label` as text without matplotlib mathematics, for the report page."""
-    return _plain(axis_label(name))
+    return plain(axis_label(name))
 
 
 _SIGNS = {
@@ -82,7 +82,7 @@ _SIGNS = {
 _SIGNS["$"] = ""
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text without matplotlib mathematics."""
     parts = text.split(r"\$")  # an escaped dollar is a dollar
     for sign, plain in _SIGNS.items():
@@ -113,7 +113,7 @@ def setting_label(path: str, value: Any) -> str:
 
 def plain_setting(path: str, value: Any) -> str:
     """Return `setting_label` as text without matplotlib mathematics."""
-    return _plain(setting_label(path, value))
+    return plain(setting_label(path, value))
 
 
 def setting_cell(path: str, value: Any) -> str:
@@ -122,7 +122,7 @@ def setting_cell(path: str, value: Any) -> str:
         case None:
             return ""
         case Mapping():
-            return _plain(setting_label(path, value))
+            return plain(setting_label(path, value))
         case list() | tuple():
             return "[" + ", ".join(setting_cell(path, entry) for entry in value) + "]"
         case str():

@@ -60,7 +60,7 @@ class Audits:
         """Column names of the table: a row per lower bound, and per claim."""
         return [
             *self.plan.swept_paths,
-            *("bound", "epsilon", "delta", "confidence", "form", "verdict", "label", "source", "assumptions"),
+            *("bound", "epsilon", "delta", "confidence", "form", "verdict", "claim", "source", "assumptions"),
             *("scope", "unit", "worlds", "rounds", "when", "attack", "games", "judged_null", "judged_alternative"),
             *("false_positives", "false_negatives", "threshold", "mu_lower"),
         ]
@@ -111,7 +111,7 @@ def _rows(audited: Audited) -> Iterator[dict[str, Any]]:
             "epsilon": claim.epsilon,
             "delta": claim.delta,
             "verdict": verdict_on(claim, audited),
-            "label": claim.label(),
+            "claim": claim.label(),
             "source": claim.source,
             "assumptions": "; ".join(claim.assumptions),
         }

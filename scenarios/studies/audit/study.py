@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +20,7 @@ from scenarios.plan.identity import identity_of, physics
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.style import write_picture
-from scenarios.report.tables.table import csv_row, say
+from scenarios.report.tables.table import say
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.results_file import telling_damage
@@ -28,7 +28,7 @@ from scenarios.store.rows import NewBatch
 from scenarios.store.store import Store
 from scenarios.studies.audit.figure import FIGURE, draw_audit
 from scenarios.studies.audit.plan import AuditOptions, auditable, delta_of
-from scenarios.studies.audit.results import CSV, Audits, print_audits
+from scenarios.studies.audit.results import Audits, print_audits
 from scenarios.studies.folders import stored_scenario
 
 _AUDITED = TypeAdapter(Audited)
@@ -125,13 +125,6 @@ class AuditStudy(Study):
         found = f", {outcome.found} found done," if outcome.found else ""
         games = f"{self.options.games:,} games{found} in {seconds:.0f} s, seed {self.plan.seed}"
         print(f"\n{len(self._audits.done)} points of {games}")
-
-    def columns(self) -> Mapping[str, Sequence[str]]:
-        return {CSV: self._audits.columns}
-
-    def rows(self, store: Store, name: str) -> Iterator[str]:
-        audits = self.read(store)
-        return (csv_row(row.get(column) for column in audits.columns) for row in audits.rows())
 
     # --- one point --------------------------------------------------------------------------------
 

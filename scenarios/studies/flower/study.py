@@ -13,15 +13,12 @@ from scenarios.report.figures.curves import Curve, Drawing, Spot
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
 from scenarios.report.tables.quantities import RATES, rate_interval
-from scenarios.report.tables.table import Table, csv_row
+from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
 from scenarios.studies.flower.store import FlowerStore
 from scenarios.studies.folders import stored_scenario
-
-CSV = "link.csv"
-KEYS = ("round", "node_id")
 
 
 class FlowerStudy:
@@ -45,20 +42,9 @@ class FlowerStudy:
         with FlowerStore.open_existing(store.folder) as own:
             return cls(own)
 
-    def columns(self) -> Mapping[str, Sequence[str]]:
-        """Columns of each CSV file that `phyloop export` writes, by its name."""
-        return {
-            CSV: list(dict.fromkeys(name for one in self.rounds for row in one.rows() for name in row)) or list(KEYS)
-        }
-
-    def rows(self, store: Store, name: str) -> Iterator[str]:
-        """Body of a CSV file of `columns`."""
-        names = self.columns()[name]
-        return (csv_row(row.get(one) for one in names) for of_round in self.rounds for row in of_round.rows())
-
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
         """Draw the figures and write `report.html`."""
-        figures = write_figures(folder / FIGURES, self._drawings())
+        figures = write_figures(folder / FIGURES, self.drawings(store))
         clients = {node for one in self.rounds for node in one.nodes}
         uploads, lost = sum(len(one.nodes) for one in self.rounds), sum(len(one.lost) for one in self.rounds)
         page = Page(
@@ -80,7 +66,9 @@ class FlowerStudy:
         )
         return write_page(folder, page, store=store, figures=figures)
 
-    def _drawings(self) -> Iterator[Drawing]:
+    def drawings(self, store: Store) -> Iterator[Drawing]:
+        """Yield the figures."""
+        del store  # the rounds are here
         for name in ("bit_error_rate", "packet_error_rate"):
             counts = RATES[name]
             rates = [

@@ -15,8 +15,8 @@ from scenarios.report.figures.curves import Drawing, Shown, Spot, sort_into_pane
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
 from scenarios.report.rows import BURST_HEADS, INDEPENDENT, burst_cells
-from scenarios.report.settings import plain
 from scenarios.report.tables.table import Table
+from scenarios.schema.labels.labels import plain
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.store.store import Store
 from scenarios.studies.link.level import PLAIN_LABELS, theory
@@ -36,6 +36,12 @@ def figures_of(plan: LinkPlan, configured: Sequence[FigureConfig]) -> tuple[Figu
     """The figures of a study: those the scenario names that are about rates over an axis, or bits and packets."""
     own = tuple(config for config in configured if config.x in get_args(Axis))
     return own or tuple(FigureConfig(x=plan.measure.over, y=y) for y in LINK_RATES[:2])
+
+
+def drawings(plan: LinkPlan, results: Results) -> Iterator[Drawing]:
+    """Yield the figures of a study."""
+    for config in figures_of(plan, plan.curves[0].point.scenario.report.figures):
+        yield arrange(config, plan, results)
 
 
 def arrange(config: FigureConfig, plan: LinkPlan, results: Results) -> Drawing:
@@ -114,8 +120,7 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
     """Draw the figures of a study and write `report.html` into `folder`, at any moment of a study."""
     results = read_results(store, plan)
     scenario = plan.curves[0].point.scenario
-    drawings = (arrange(config, plan, results) for config in figures_of(plan, scenario.report.figures))
-    figures = write_figures(folder / FIGURES, drawings)
+    figures = write_figures(folder / FIGURES, drawings(plan, results))
     points = [point for some in results for point in some]
     finished = sum(point.stop is not None for point in points)
     skipped = sum(_skipped(plan, curve, some) for curve, some in zip(plan.curves, results, strict=True))

@@ -12,6 +12,7 @@ from phy.measure.monte_carlo import Stop, StopReason, StopRule, why_stop
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
+from scenarios.report.figures.curves import Drawing
 from scenarios.report.tables.table import say
 from scenarios.schema.loader import LoadedScenario, as_yaml
 from scenarios.store.store import Store
@@ -19,7 +20,7 @@ from scenarios.studies.folders import stored_scenario
 from scenarios.studies.link import tables
 from scenarios.studies.link.measure import PointRadio
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint, expand_link
-from scenarios.studies.link.report import write_study_report
+from scenarios.studies.link.report import drawings, write_study_report
 from scenarios.studies.link.results import LinkStore, PointResult, read_point, read_results, write_point
 
 COMMIT_EVERY_S = 1.0
@@ -128,18 +129,16 @@ class LinkStudy(Study):
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
         return write_study_report(folder, self.plan, store=store)
 
+    def drawings(self, store: Store) -> Iterator[Drawing]:
+        """Yield the figures of the study."""
+        return drawings(self.plan, read_results(store, self.plan))
+
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         say(f"\n{tables.UNBIASED_NOTE}")
         if self.points_timed:
             say(f"\n{tables.TIME_NOTE}")
         found = f", {self.points_found} points needed none" if self.points_found else ""
         print(f"\n{self.batches_added} batches measured{found} in {seconds:.0f} s")
-
-    def columns(self) -> Mapping[str, Sequence[str]]:
-        return {tables.CSV: tables.columns_of(self.plan)}
-
-    def rows(self, store: Store, name: str) -> Iterator[str]:
-        return tables.csv_rows(self.plan, read_results(store, self.plan))
 
     # --- stopping, and what is shown of it --------------------------------------------------------
 

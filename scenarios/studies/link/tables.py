@@ -1,4 +1,4 @@
-"""Results of a link study as text: rows for the terminal, the report page and `link_points.csv`."""
+"""Results of a link study as text: rows for the terminal, the report page and the exported table."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from scenarios.report.settings import csv_value, plain, setting_of
+from scenarios.report.settings import columns_of_settings
 from scenarios.report.tables.quantities import rate_text
-from scenarios.report.tables.table import csv_row
+from scenarios.schema.labels.labels import plain
 from scenarios.schema.schema import Axis
 from scenarios.studies.link.level import MEANINGS, PLAIN_LABELS, theory
 from scenarios.studies.link.measure import AMOUNTS, COUNTS
@@ -40,7 +40,6 @@ WIDTHS = (10, 29, 29, 6)
 _ON_SCREEN = (0, 3, 6)
 """Columns of `heads` among them."""
 
-CSV = "link_points.csv"
 _RATES = ("bit_error_rate", "packet_error_rate")
 
 
@@ -130,11 +129,11 @@ def stop_sentence(plan: LinkPlan) -> str:
     return f"a point stops on {' and '.join(targets)}, or at {rule.max_bits:.3g} bits, or after {rule.max_seconds:g} s"
 
 
-# --- link_points.csv ------------------------------------------------------------------------------
+# --- table of all points --------------------------------------------------------------------------
 
 
 def columns_of(plan: LinkPlan) -> list[str]:
-    """Columns of `link_points.csv`.
+    """Columns of the table of all points.
 
     The swept settings, `curve` (its label), the level on all three axes [dB], `device` (from 0, or `all`), counts,
     energies and airtime as in `LinkCounts`, and for bits and packets rate, interval and design effect as drawn,
@@ -148,17 +147,12 @@ def columns_of(plan: LinkPlan) -> list[str]:
     return [*plan.swept_paths, "curve", *get_args(Axis), "device", *COUNTS, *rates, *AMOUNTS, *last]
 
 
-def csv_rows(plan: LinkPlan, results: Results) -> Iterator[str]:
-    """Body of `link_points.csv`."""
-    columns = columns_of(plan)
-    return (csv_row(row.get(name) for name in columns) for row in point_rows(plan, results))
-
-
 def point_rows(plan: LinkPlan, results: Results) -> Iterator[dict[str, Any]]:
     """Rows of the points that hold a batch, in the columns of `columns_of`: all devices together, then each of them."""
-    for curve, points in zip(plan.curves, results, strict=True):
+    settings = columns_of_settings([curve.point for curve in plan.curves], plan.swept_paths)
+    for number, (curve, points) in enumerate(zip(plan.curves, results, strict=True)):
         devices = [None, *range(curve.num_devices)] if curve.num_devices > 1 else [None]
-        head: dict[str, Any] = {path: csv_value(setting_of(curve.point, path)) for path in plan.swept_paths}
+        head: dict[str, Any] = {path: values[number] for path, values in settings.items()}
         for point in points:
             for device in devices:
                 yield {**head, **_row(point, device)}
@@ -170,7 +164,7 @@ def _row(result: PointResult, device: int | None) -> dict[str, Any]:
     signal, noise = row["signal_energy"], row["noise_energy"]
     row |= {axis: round(curve.budget.value_db(esno_db, axis), 9) for axis in get_args(Axis)}
     row |= {
-        "curve": curve.label,
+        "curve": plain(curve.label),
         "device": "all" if device is None else device,
         "measured_esno_db": float(10.0 * np.log10(signal / noise)) if signal > 0 and noise > 0 else None,
         "transmissions": measured.tally_of(device).packets.clusters,

@@ -177,11 +177,12 @@ CSV_HEADS = (
 )
 
 
-def csv_values(check: Check) -> tuple[object, ...]:
-    """One check in the columns of `CSV_HEADS`; empty where nothing is counted or known."""
+def csv_values(check: Check) -> dict[str, object]:
+    """One check in the columns of `CSV_HEADS`; None where nothing is counted or known."""
     numbers = (check.measured, check.low, check.high, *check.expected)
-    return (
+    values = (
         *(check.card, check.what, check.errors, check.observations),
-        *("" if isnan(number) else repr(number) for number in numbers),
-        *(check.resolves, check.verdict, f"{check.seconds:.3f}"),
+        *(None if isnan(number) else number for number in numbers),
+        *(check.resolves, check.verdict, round(check.seconds, 3)),
     )
+    return dict(zip(CSV_HEADS, values, strict=True))

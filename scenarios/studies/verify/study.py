@@ -17,7 +17,7 @@ from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.provenance import find_cpu_model
 from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.identity import identity_of
-from scenarios.report.tables.table import csv_row, say
+from scenarios.report.tables.table import csv_text, say
 from scenarios.schema.loader import as_yaml
 from scenarios.store.results_file import telling_damage
 from scenarios.store.rows import NewBatch
@@ -124,11 +124,11 @@ class VerifyStudy(Study):
 
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
         """See `Study`: the table as CSV and as Markdown."""
-        checks = self._checks = self._read(store)
+        checks = self._checks = self.read(store)
         last = summary(checks, seconds=sum(check.seconds for check in checks))
         with writing(folder, "the tables"):
             markdown = "\n".join([table_of(checks).markdown(), "", last, "", f"{INTERVAL_NOTE} {RESOLVES_NOTE}", ""])
-            csv = "".join([csv_row(CSV_HEADS), *self.rows(store, CSV)])
+            csv = csv_text(CSV_HEADS, map(csv_values, checks))
             tables = (replace_text(folder / MARKDOWN, markdown), replace_text(folder / CSV, csv))
         return ReportPaths(html=None, tables=tables)
 
@@ -141,13 +141,7 @@ class VerifyStudy(Study):
         if outcome.found:
             print(f"{outcome.found} of them were measured before, by this version on this machine")
 
-    def columns(self) -> Mapping[str, Sequence[str]]:
-        return {CSV: CSV_HEADS}
-
-    def rows(self, store: Store, name: str) -> Iterator[str]:
-        return (csv_row(csv_values(check)) for check in self._read(store))
-
-    def _read(self, store: Store) -> list[Check]:
+    def read(self, store: Store) -> list[Check]:
         tasks = store.read_tasks(self.ids)
         with telling_damage(store.path):
             kept = [_CHECKS.validate_python(tasks[one].extra) for one in self.ids if one in tasks]

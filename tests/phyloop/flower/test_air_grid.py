@@ -19,7 +19,8 @@ from fl.tasks.base import LearningError
 from phy.config import LinkConfig
 from phyloop.flower import LOST, AirGrid
 from scenarios.schema.errors import ScenarioError
-from scenarios.studies.folders import export, study_in, write_report_of
+from scenarios.studies.export import export
+from scenarios.studies.folders import study_in, write_report_of
 
 SIZE = 1000
 ORDER = sorted(NODES)
@@ -218,7 +219,8 @@ def test_phyloop_reports_and_exports_what_was_measured(tmp_path: Path) -> None:
     page = paths.html.read_text()
     assert all(str(node) in page for node in NODES)
     assert len(paths.figures) == 8
-    (file,) = export(study_in(tmp_path / "app"), tmp_path / "app", tmp_path)
+    file, curves = export(study_in(tmp_path / "app"), tmp_path / "app", tmp_path)
+    assert set(pandas.read_csv(curves)["quantity"]) == {"bit_error_rate", "packet_error_rate", "airtime_s", "energy_j"}
     table = pandas.read_csv(file)
     pandas.testing.assert_frame_equal(table, air.link, check_dtype=False)
     assert table["energy_j"].gt(0).all()

@@ -35,8 +35,10 @@ def test_a_run_leaves_figures_a_page_and_a_store(finished: Path) -> None:
     assert {p.name for p in finished.glob("figures/*")} == {
         "01-mse.png",
         "01-mse.svg",
+        "01-mse.csv",
         "02-bit_error_rate.png",
         "02-bit_error_rate.svg",
+        "02-bit_error_rate.csv",
     }
     page = (finished / "report.html").read_text()
     assert "48</b> of <b>48</b> trials finished" in page
@@ -46,41 +48,27 @@ def test_a_run_leaves_figures_a_page_and_a_store(finished: Path) -> None:
 
 def test_exported_tables_are_tidy_and_consistent_with_each_other(finished: Path, tmp_path: Path) -> None:
     tables = exported(finished, tmp_path / "csv")
-    assert set(tables) == {"metrics.csv", "rounds.csv", "link.csv", "privacy.csv", "bursts.csv", "devices.csv"}
-    metrics = rows_of(tables["metrics.csv"])
-    assert list(metrics[0])[:5] == ["learning.scheme", "link.power.snr_max_db", "trial", "metric", "value"]
-    assert {r["metric"] for r in metrics} == {
-        "mse",
-        "wasserstein2",
-        "variance_ratio",
-        "amplitude",
-        "active_cap",
-        "total_airtime_s",
-        "total_energy_j",
+    assert set(tables) == {
+        *("metrics.csv", "rounds.csv", "link.csv", "privacy.csv", "bursts.csv", "devices.csv", "curves.csv")
     }
+    metrics = rows_of(tables["metrics.csv"])
+    settings = ["learning.scheme", "link.power.snr_max_db", "trial"]
+    names = ["mse", "wasserstein2", "variance_ratio", "amplitude", "active_cap", "total_airtime_s", "total_energy_j"]
+    assert list(metrics[0])[:3] == settings
+    assert set(metrics[0]) == {*settings, *names}
     link = rows_of(tables["link.csv"])
     assert {r["learning.scheme"] for r in link} == {"digital-orthogonal"}
     assert len(link) == 2 * 6 * 20 * 4
     assert {int(r["bits"]) for r in link} == {3}
     assert all(0 <= int(r["bit_errors"]) <= 3 for r in link)
-    rounds = rows_of(tables["rounds.csv"])
-    first = [
-        float(r["value"])
-        for r in rounds
-        if r["learning.scheme"] == "analog"
-        and r["link.power.snr_max_db"] in ("10", "10.0")
-        and r["trial"] == "0"
-        and r["metric"] == "squared_error"
-        and int(r["round"]) > 10
-    ]
-    stored = next(
-        float(r["value"])
-        for r in metrics
-        if r["learning.scheme"] == "analog"
-        and r["link.power.snr_max_db"] in ("10", "10.0")
-        and r["trial"] == "0"
-        and r["metric"] == "mse"
-    )
+
+    def of_analog(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+        wanted = ("analog", "10.0", "0")
+        return [r for r in rows if tuple(r[name] for name in settings) == wanted]
+
+    rounds = of_analog(rows_of(tables["rounds.csv"]))
+    first = [float(r["squared_error"]) for r in rounds if int(r["round"]) > 10]
+    (stored,) = (float(r["mse"]) for r in of_analog(metrics))
     # Two ways of adding the same ten float64 numbers.
     assert np.isclose(np.mean(first), stored, rtol=1e-12)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_runs import ids_of, make_plan, make_trial, store_trials
-from learning_run import export
-from tidy_frames import devices_table
+from learning_run import export, table_of
 
 from fl.results import TrialResult
 from phy.measure.counts import rate_interval
@@ -63,24 +61,19 @@ def test_arrays_of_devices_are_read_back_bit_by_bit(run: tuple[Path, Plan]) -> N
         np.testing.assert_array_equal(found[name], values)
 
 
-def test_exported_rows_are_those_of_the_slow_way_and_codes_have_words(run: tuple[Path, Plan], tmp_path: Path) -> None:
+def test_the_table_has_a_row_per_device_and_round_and_codes_have_words(run: tuple[Path, Plan]) -> None:
     folder, plan = run
-    export(folder, tmp_path / "csv", plan=plan, task_ids=ids_of(plan))
-    with (tmp_path / "csv" / "devices.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    table = table_of(folder, "devices", plan=plan, task_ids=ids_of(plan))
+    assert list(table.columns)[:4] == ["privacy", "trial", "round", "device"]
+    assert len(table) == 3 * 3 * 2
     with Store.open_existing(folder) as store:
-        frame = devices_table(store, plan, task_ids=ids_of(plan))
-    assert list(rows[0]) == list(frame.columns) == ["privacy", "trial", "round", "device", "metric", "value", "text"]
-    assert len(rows) == len(frame) == 3 * 6 * 3 * 2
-    for row, (_, expected) in zip(rows, frame.iterrows(), strict=True):
-        assert [int(row[key]) for key in ("trial", "round", "device")] == [
-            expected.trial,
-            expected.at["round"],
-            expected.device,
-        ]
-        np.testing.assert_equal(float(row["value"]), expected.value)
-    words = [row["text"] for row in rows if row["metric"] == "clamp" and row["trial"] == "0"]
-    assert words == ["none", "channel alone suffices", "clamped to 1/2", "channel alone suffices", "none", "none"]
+        for trial, task_id in enumerate(ids_of(plan)[0]):
+            rows = table[table["trial"] == trial]
+            for name, values in store.read_series([task_id], "devices")[task_id].items():
+                if name != "clamp":
+                    np.testing.assert_array_equal(rows[name], values[rows["round"] - 1, rows["device"]])
+    words = ["none", "channel alone suffices", "clamped to 1/2", "channel alone suffices", "none", "none"]
+    assert table[table["trial"] == 0]["clamp"].tolist() == words
 
 
 def test_rates_are_errors_over_observations_of_whole_trials(run: tuple[Path, Plan]) -> None:
@@ -187,8 +180,8 @@ def test_trials_without_such_a_table_are_read_and_others_beside_them(tmp_path: P
         assert store.read_series([old], "devices") == {old: {}}
         assert store.read_totals([old], "devices") == {}
         assert len(summarise(store, plan, task_ids=ids_of(plan))) == 1
-    export(tmp_path, tmp_path / "csv", plan=plan, task_ids=ids_of(plan))
-    assert (tmp_path / "csv" / "devices.csv").read_text() == "trial,round,device,metric,value,text\n"
+    export(tmp_path, tmp_path / "csv", plan=plan, task_ids=ids_of(plan), tables=["all"])
+    assert (tmp_path / "csv" / "devices.csv").read_text() == "trial,round,device\n"
     with Store.open(tmp_path, scenario_name="fake") as store:
         store.write({new: a_trial(1)}, physics={}, seconds=1.0)
         assert store.read_series([old, new], "devices")[old] == {}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fake_runs import ids_of, make_plan, make_trial, store_trials
+from learning_run import table_of
 from scipy import stats
-from tidy_frames import link_table, metrics_table, privacy_table, rounds_table
 
-from privacy.config import PrivacyConfig
 from scenarios.plan.points import Plan
 from scenarios.report.figures.round_curves import over_rounds
 from scenarios.report.tables.quantities import mean_interval, rate_interval
@@ -134,32 +132,27 @@ def test_what_was_not_measured_is_absent(store: Store, plan: Plan) -> None:
     assert list(reference.metrics) == ["bias"]
 
 
-def test_the_metrics_table_has_a_row_per_whole_trial_and_metric(store: Store, plan: Plan) -> None:
-    table = metrics_table(store, plan, task_ids=ids_of(plan))
-    assert list(table.columns) == [SNR, "privacy", "trial", "metric", "value", "text"]
-    assert len(table) == 3 * 2 + 1 + 2
-    first = table[table["metric"] == "active_cap"].iloc[0]
-    assert (first["value"], first["text"]) == (2.0, "lmc")
-    assert json.loads(first["privacy"]) == PrivacyConfig(epsilon=5.0).model_dump(mode="json")
-    assert table.iloc[-1]["privacy"] == "none"
+def test_the_metrics_table_has_a_row_per_whole_trial(store: Store, plan: Plan) -> None:
+    table = table_of(store.folder, "metrics", plan=plan, task_ids=ids_of(plan))
+    assert list(table.columns) == [SNR, "privacy", "trial", "mse", "active_cap", "bias"]
+    assert len(table) == 3 + 1 + 1
+    assert table["active_cap"].dropna().tolist() == ["lmc"] * 3
+    assert table["privacy"].tolist() == ["ε = 5"] * 3 + ["none"] * 2
 
 
 def test_the_rounds_table_counts_rounds_from_one_and_names_the_caps(store: Store, plan: Plan) -> None:
-    table = rounds_table(store, plan, task_ids=ids_of(plan))
-    caps = table[(table["metric"] == "active_cap") & (table[SNR] == 0.0) & (table["trial"] == 1)]
-    assert caps["round"].tolist() == [1, 2, 3]
-    assert caps["value"].tolist() == [0.0, 1.0, 2.0]
-    assert caps["text"].tolist() == ["none", "power", "lmc"]
-    assert set(table[table["metric"] == "amplitude"]["text"]) == {""}
-    assert (table[SNR] == 30.0).sum() == 2  # the failed trial keeps its one round
+    table = table_of(store.folder, "rounds", plan=plan, task_ids=ids_of(plan))
+    first = table[(table[SNR] == 0.0) & (table["trial"] == 1)]
+    assert first["round"].tolist() == [1, 2, 3]
+    assert first["active_cap"].tolist() == ["none", "power", "lmc"]
+    assert (table[SNR] == 30.0).sum() == 1  # the failed trial keeps its one round
 
 
 def test_the_link_table_has_a_row_per_device_with_its_counts_side_by_side(store: Store, plan: Plan) -> None:
-    table = link_table(store, plan, task_ids=ids_of(plan))
+    table = table_of(store.folder, "link", plan=plan, task_ids=ids_of(plan))
     errors = ["bits", "bit_errors", "packets", "packet_errors", "dropped", "retransmissions"]
-    radio = ["raw_bits", "raw_bit_errors", "airtime_s", "energy_j", "snr_db", "power_db"]
+    radio = ["raw_bits", "raw_bit_errors", "airtime_s", "energy_j", "snr_db"]
     assert list(table.columns) == [SNR, "privacy", "trial", "round", "device", *errors, *radio]
-    assert table["power_db"].isna().all()  # nobody adapts
     first = table[(table[SNR] == 0.0) & (table["trial"] == 0)]
     assert first["device"].tolist() == [0, 1] * 3
     assert first["round"].tolist() == [1, 1, 2, 2, 3, 3]
@@ -168,14 +161,12 @@ def test_the_link_table_has_a_row_per_device_with_its_counts_side_by_side(store:
 
 
 def test_the_privacy_table_holds_the_ledger_of_private_points_only(store: Store, plan: Plan) -> None:
-    table = privacy_table(store, plan, task_ids=ids_of(plan))
-    assert len(table) == 9
-    assert set(table["value"]) == {5.0}
+    table = table_of(store.folder, "privacy", plan=plan, task_ids=ids_of(plan))
+    assert table["epsilon"].tolist() == [5.0] * 9
 
 
 def test_tables_of_an_empty_run_have_columns_and_no_rows(plan: Plan, tmp_path: Path) -> None:
     store_trials(tmp_path / "empty", plan, {})
-    with Store.open_existing(tmp_path / "empty") as store:
-        table = rounds_table(store, plan, task_ids=ids_of(plan))
-    assert list(table.columns) == [SNR, "privacy", "trial", "round", "metric", "value", "text"]
+    table = table_of(tmp_path / "empty", "rounds", plan=plan, task_ids=ids_of(plan))
+    assert list(table.columns) == [SNR, "privacy", "trial", "round"]
     assert table.empty

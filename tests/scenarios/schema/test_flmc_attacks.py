@@ -98,10 +98,10 @@ def test_a_share_swept_is_run_and_stored_with_its_attackers(tmp_path: Path) -> N
     outcome = run_plan(loaded, plan, folder=tmp_path, engine=InProcess(), progress=Progress())
     assert (outcome.computed, outcome.failed) == (6, 0)
     assert "signal: ones" in as_yaml(resolved_data(loaded.scenario))
-    export(tmp_path, tmp_path / "csv", plan=plan, task_ids=identify(plan))
+    export(tmp_path, tmp_path / "csv", plan=plan, task_ids=identify(plan), tables=["all"])
     with (tmp_path / "csv" / "rounds.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["metric"] == "num_attackers"]
-    found = {(row["learning.attack.share"], float(row["value"])) for row in rows}
+        rows = list(csv.DictReader(file))
+    found = {(row["learning.attack.share"], float(row["num_attackers"])) for row in rows}
     assert found == {("0.0", 0.0), ("0.1", 2.0), ("0.3", 6.0)}
     assert len(rows) == 3 * 2 * 6
 

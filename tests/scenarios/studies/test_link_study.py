@@ -19,7 +19,8 @@ from scenarios.files.plain_files import RESULTS
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.store.store import Store
-from scenarios.studies.folders import export, study_in
+from scenarios.studies.export import export
+from scenarios.studies.folders import study_in
 from scenarios.studies.link.level import theory
 from scenarios.studies.link.measure import PointRadio
 from scenarios.studies.link.plan import LinkPlan, expand_link
@@ -61,7 +62,7 @@ def results(run: Path) -> Results:
 
 def rows(run: Path) -> list[dict[str, str]]:
     """The exported table, without the time that things took."""
-    (path,) = export(study_in(run), run, run / "csv")
+    (path,) = export(study_in(run), run, run / "csv", tables=["link"])
     with path.open() as file:
         table = list(csv.DictReader(file))
     for row in table:
@@ -311,7 +312,7 @@ def test_exported_rates_are_those_of_the_counts(finished: Path) -> None:
             # Corrected for stopping on 300 errors by no more than one error or so.
             assert float(row["bit_error_rate"]) == pytest.approx(errors / bits, rel=2 / 300)
             unbiased = float(row["bit_error_rate"]) != errors / bits
-            assert row["bit_error_rate_unbiased"] == str(int(unbiased))
+            assert row["bit_error_rate_unbiased"] == f"{unbiased:.1f}"
             assert float(row["bit_error_rate_low"]) < float(row["bit_error_rate"]) < float(row["bit_error_rate_high"])
         else:
             assert row["bit_error_rate"] == ""
@@ -377,7 +378,18 @@ def test_a_study_gives_the_same_bits_whatever_the_batch_before_it(tmp_path: Path
     assert not np.array_equal(fresh.counts, other.counts)
 
 
-def test_the_exported_file_has_the_promised_name(finished: Path, tmp_path: Path) -> None:
+def test_exported_are_the_points_and_the_curves(finished: Path, tmp_path: Path) -> None:
     result = phyloop("export", finished, "--out", tmp_path / "csv")
     assert result.returncode == 0, result.stderr
-    assert [path.name for path in (tmp_path / "csv").iterdir()] == ["link_points.csv"]
+    assert {path.name for path in (tmp_path / "csv").iterdir()} == {"link.csv", "curves.csv"}
+    curves = list(csv.DictReader((tmp_path / "csv" / "curves.csv").open()))
+    beside = list(csv.DictReader((finished / "figures" / "01-bit_error_rate.csv").open()))
+    assert [row["mean"] for row in beside] == [row["mean"] for row in curves if row["figure"] == "01-bit_error_rate"]
+    assert {row["quantity"] for row in beside} == {"bit_error_rate", "theory"}
+    table = {(row["curve"], row["ebno_db"]): row for row in rows(finished)}
+    for row in beside:
+        if row["quantity"] == "bit_error_rate":
+            point = table[row["series"], row["ebno_db"]]
+            assert [row[name] for name in ("mean", "low", "high")] == [
+                point[f"bit_error_rate{part}"] for part in ("", "_low", "_high")
+            ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from scenarios.plan.identity import canonical_json
-from scenarios.plan.points import Plan, value_of
+from scenarios.report.figures.data import DATA, rows_of, stem
+from scenarios.report.settings import columns_of_settings
 from scenarios.report.tables.quantities import CODED
 from scenarios.report.tables.tables import KEYS
 from scenarios.schema.errors import ScenarioError, listing
-from scenarios.schema.labels.labels import plain_label, setting_cell
+from scenarios.schema.labels.labels import plain_label
 from scenarios.store.store import Store
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scenarios.studies.flower.study import FlowerStudy
     from scenarios.studies.learning import LearningStudy
     from scenarios.studies.link.study import LinkStudy
+    from scenarios.studies.verify.study import VerifyStudy
 
     AnyStudy = LearningStudy | LinkStudy | AuditStudy | FlowerStudy
 
@@ -32,13 +33,18 @@ if TYPE_CHECKING:
 def read_table(study: AnyStudy, folder: Path, table: str) -> pd.DataFrame:
     """One table of a run folder; ScenarioError for one that studies of this kind do not have."""
     with study.store.open_existing(folder) as store:
-        if table not in (readers := READERS[study.store.study]):
-            raise ScenarioError(
-                file=folder,
-                problem=f"results of phyloop {study.store.study} have no table {table}",
-                remedy=f"use {listing(readers)}",
-            )
-        return readers[table](study, store)
+        return read_from(study, store, table)
+
+
+def read_from(study: Any, store: Store, table: str) -> pd.DataFrame:
+    """One table of an open store, see `read_table`."""
+    if table not in (readers := READERS[study.store.study]):
+        raise ScenarioError(
+            file=store.folder,
+            problem=f"results of phyloop {study.store.study} have no table {table}",
+            remedy=f"use {listing(readers)}",
+        )
+    return readers[table](study, store)
 
 
 def frame_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> pd.DataFrame:
@@ -56,6 +62,24 @@ def _points(study: LinkStudy, store: Store) -> pd.DataFrame:
     from scenarios.studies.link.tables import columns_of, point_rows
 
     return frame_of(point_rows(study.plan, read_results(store, study.plan)), columns_of(study.plan))
+
+
+def _curves(study: LearningStudy | LinkStudy | FlowerStudy, store: Store) -> pd.DataFrame:
+    """The data of all figures; `over` is the name of x."""
+    columns = ["figure", "over", "x", *DATA]
+    types = {"mean": float, "low": float, "high": float, "n": "Int64"}
+    rows = [
+        {"figure": stem(number, drawing), "over": drawing.config.x, **row}
+        for number, drawing in enumerate(study.drawings(store), start=1)
+        for row in rows_of(drawing, x="x")
+    ]
+    return _labelled(pd.DataFrame(rows, columns=columns).astype(types))
+
+
+def _checks(study: VerifyStudy, store: Store) -> pd.DataFrame:
+    from scenarios.studies.verify.check import CSV_HEADS, csv_values
+
+    return frame_of(map(csv_values, study.read(store)), CSV_HEADS)
 
 
 def _audits(study: AuditStudy, store: Store) -> pd.DataFrame:
@@ -76,6 +100,7 @@ def _transmissions(study: FlowerStudy, store: Store) -> pd.DataFrame:
 def _series(study: LearningStudy, store: Store, *, table: str) -> pd.DataFrame:
     """One table of all stored trials, in the order of the plan."""
     paths, keys = study.plan.swept_paths, KEYS[table]
+    taken = {*paths, *keys}  # a metric of the same name has a longer one
     parts: list[dict[str, NDArray[Any]]] = []
     points: list[int] = []
     for point, ids in enumerate(study.task_ids):
@@ -85,11 +110,12 @@ def _series(study: LearningStudy, store: Store, *, table: str) -> pd.DataFrame:
             places = {"trial": np.asarray(trials)[index[0]]} | dict(zip(keys[1:], index[1:], strict=True))
             if "round" in places:
                 places["round"] += 1
-            parts.append(places | {name: array.reshape(-1) for name, array in arrays.items()})
+            values = dict(_columns(arrays, axes=len(keys)))
+            parts.append(places | {f"metric {name}" * (name in taken) or name: one for name, one in values.items()})
             points.append(point)
     rows = [len(part["trial"]) for part in parts]
     of_row = np.repeat(np.array(points, int), rows)
-    settings = _settings(study.plan)
+    settings = columns_of_settings(study.plan.points, paths)
     columns: dict[str, Any] = {path: pd.Series(settings[path]).take(of_row).array for path in paths}
     for name in dict.fromkeys([*keys, *(name for part in parts for name in part)]):
         missing = (np.full(count, np.nan) for count in rows)
@@ -102,16 +128,19 @@ def _series(study: LearningStudy, store: Store, *, table: str) -> pd.DataFrame:
     return _labelled(frame)
 
 
-def _settings(plan: Plan) -> dict[str, list[Any]]:
-    """Value of each swept path at each sweep point: numbers and words as they are, mappings and lists in words."""
-    found = {}
-    for path in plan.swept_paths:
-        values = [value_of(point, path) for point in plan.points]
-        texts = [canonical_json(value) for value in values]
-        words = [setting_cell(path, value) if isinstance(value, dict | list) else value for value in values]
-        alike = len({canonical_json(word) for word in words}) < len(set(texts))
-        found[path] = texts if alike else words
-    return found
+def _columns(arrays: Mapping[str, NDArray[Any]], *, axes: int) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Columns by name of arrays over `axes` axes; where there is one more, its k-th column has k in its name.
+
+    `in_a_row_1` .. `in_a_row_8`: positions that start so many errors in a row; `label_bits_0`, .. and
+    `label_errors_0`, ..: places in the symbol's label from the first.
+    """
+    for name, array in arrays.items():
+        if array.ndim == axes:
+            yield name, array.reshape(-1)
+        else:
+            first = 1 if name == "in_a_row" else 0
+            for place in range(array.shape[-1]):
+                yield f"{name}_{place + first}", array[..., place].reshape(-1)
 
 
 def _batches(store: Store, task_ids: Sequence[str], table: str) -> Iterable[tuple[list[int], dict[str, NDArray[Any]]]]:
@@ -128,9 +157,10 @@ def _batches(store: Store, task_ids: Sequence[str], table: str) -> Iterable[tupl
 
 
 READERS: dict[str, dict[str, Callable[[Any, Store], pd.DataFrame]]] = {
-    "run": {table: partial(_series, table=table) for table in KEYS},
-    "link": {"link": _points},
+    "run": {**{table: partial(_series, table=table) for table in KEYS}, "curves": _curves},
+    "link": {"link": _points, "curves": _curves},
     "audit": {"privacy": _audits},
-    "flower": {"link": _clients, "rounds": _transmissions},
+    "flower": {"link": _clients, "rounds": _transmissions, "curves": _curves},
+    "verify": {"checks": _checks},
 }
-"""Tables of each kind of study, by the command that computes it."""
+"""Tables of each kind of study, by the command that computes it; the first has the results."""
