@@ -325,7 +325,7 @@ def export(
         typer.Option(
             "--table",
             metavar="NAME",
-            help="metrics, curves, rounds, link, devices, privacy, bursts, all; repeatable [default: metrics, curves].",
+            help="metrics, curves, rounds, link, devices, privacy, bursts, all; repeatable. Left out: metrics, curves.",
         ),
     ] = None,
     file_format: Annotated[str, typer.Option("--format", metavar="F", help="csv, parquet or netcdf.")] = "csv",

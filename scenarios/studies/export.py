@@ -27,8 +27,7 @@ def export(
     """Write tables of a study in `folder` into `out`, a file each, whole or not at all.
 
     Without `tables` these are the results of each trial or sweep point, and the curves of the figures; `all` names all.
-    ScenarioError if
-    `folder` holds no result of the study or no such table, or `out` cannot be written.
+    ScenarioError if `folder` holds no result of the study or no such table, or `out` cannot be written.
     """
     if file_format not in _WRITERS:
         raise ScenarioError(key="--format", value=file_format, problem="is unknown", remedy=f"use {listing(_WRITERS)}")

@@ -271,7 +271,7 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
 
 def test_a_study_leaves_figures_a_page_and_a_scenario(finished: Path) -> None:
     assert {p.name for p in finished.glob("figures/*")} == {
-        f"{number}_error_rate.{kind}" for number in ("01-bit", "02-packet") for kind in ("png", "svg")
+        f"{number}_error_rate.{kind}" for number in ("01-bit", "02-packet") for kind in ("png", "svg", "csv")
     }
     page = (finished / "report.html").read_text()
     assert "<b>9</b> of <b>10</b> points finished, <b>1</b> skipped" in page
@@ -312,7 +312,7 @@ def test_exported_rates_are_those_of_the_counts(finished: Path) -> None:
             # Corrected for stopping on 300 errors by no more than one error or so.
             assert float(row["bit_error_rate"]) == pytest.approx(errors / bits, rel=2 / 300)
             unbiased = float(row["bit_error_rate"]) != errors / bits
-            assert row["bit_error_rate_unbiased"] == f"{unbiased:.1f}"
+            assert row["bit_error_rate_unbiased"] == str(int(unbiased))
             assert float(row["bit_error_rate_low"]) < float(row["bit_error_rate"]) < float(row["bit_error_rate_high"])
         else:
             assert row["bit_error_rate"] == ""
