@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scenarios.files.replacement import file_name
-from scenarios.report.figures.curves import Drawing
 from scenarios.report.tables.table import csv_text
 from scenarios.schema.labels.labels import plain
+
+if TYPE_CHECKING:
+    from scenarios.report.figures.curves import Drawing
 
 DATA = ("series", "panel", "quantity", "mean", "low", "high", "n")
 """Columns beside x."""
