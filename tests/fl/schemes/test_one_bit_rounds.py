@@ -42,7 +42,7 @@ def setting(aggregation: Any = "mean", **changes: Any) -> FedAvgConfig:
             "rounds": 2,
             "partition": {"kind": "iid", "samples_per_device": 20},
             "local": {"learning_rate": 0.5, "steps": 2},
-            "upload": "update",
+            "codec": "binary32",
             "receiver_limit": 1e3,
             "aggregation": aggregation,
             **changes,

@@ -45,10 +45,10 @@ def test_check_tells_how_many_games_and_what_one_upload_is(tmp_path: Path) -> No
     plan = planned(f"{ATTACK}  rounds: 3\nprivacy: {{mechanism: gaussian, epsilon: 10}}\n", tmp_path)
     told = " ".join(describe(plan.points[0].scenario))
     assert "an attack on 300 uploads per trial, 1 image behind each" in told
-    assert "650 parameters, one step, 32 bits per parameter (binary32)" in told
+    assert "650 parameters, one step, 8 bits per parameter (uniform)" in told
     (listing,) = listings(plan)
     row = dict(zip(listing.heads, listing.rows[0], strict=True))
-    assert (row["numbers"], row["bits"], row["mechanism"]) == ("650", "20,800", "gaussian, printed")
+    assert (row["numbers"], row["bits"], row["mechanism"]) == ("650", "5,200", "gaussian, printed")
     # 2 eta G / n = 2 for one round: Li et al. 2025 (23) at delta 1/4.
     assert float(row["sigma"]) == pytest.approx(2.0 * np.sqrt(2.0 * np.log(1.25 / 0.25)) / 10.0, rel=1e-3)
     larger = planned(f"{ATTACK}  rounds: 30\n", tmp_path)
@@ -65,7 +65,7 @@ def test_check_tells_how_many_games_and_what_one_upload_is(tmp_path: Path) -> No
             "need 200 images that differ, there are 150",
         ),
         ({"privacy": {"epsilon": 5.0}}, "privacy.budget", "this privacy is that of a whole run"),
-        ({"privacy": NOISE, "learning.local": {"learning_rate": 1.0}}, "privacy.mechanism", "clipped"),
+        ({"privacy": NOISE, "learning.local": {"clip": None}}, "privacy.mechanism", "clipped"),
         ({"privacy": NOISE, "learning.aggregation": {"name": "cpa"}}, "privacy.mechanism", "has its own epsilon"),
         ({"link.access": "superposition"}, "link.access", "detects the bits of every device on its own"),
     ],
