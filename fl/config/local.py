@@ -18,7 +18,9 @@ class LocalConfig(Frozen):
     optimizer: Literal["gd", "sgd", "adam"] = Field(
         default="gd", description="gd: full batch; sgd: mini-batches with momentum; adam"
     )
-    learning_rate: PositiveFloat = Field(default=0.1, description="eta")
+    learning_rate: PositiveFloat = Field(
+        default=0.1, description="eta; softmax regression and the MLP train on MNIST with 0.1"
+    )
     steps: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
         default=5,
         description="E, local iterations per round; 5 steps of 0.1 learn about as fast as one of 0.5, 1 is FedSGD",

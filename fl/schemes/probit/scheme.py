@@ -43,7 +43,10 @@ class ProbitScheme(Scheme):
         default="fixed",
         description="fixed: b; clip: updates are clipped to clip, and b is that; adaptive: our rule, see adapted_bound",
     )
-    b: PositiveFloat = Field(default=0.05, description="bound b on every number")
+    b: PositiveFloat = Field(
+        default=0.05,
+        description="bound b on every number; larger is more noise, smaller clips more",
+    )
     clip: PositiveFloat | None = Field(default=None, description="limit of every number of an update, for bound clip")
     epsilon: Epsilon | None = Field(
         default=None, description="per upload and round, by b >= max |delta| + (1 + 1/eps) Delta_1; needs l1_clip"
