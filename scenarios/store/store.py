@@ -27,6 +27,8 @@ from scenarios.store.results_file import DamagedStoreError, ResultsFile, telling
 from scenarios.store.rows import Identity, NewBatch, Planned, Row, RunRecord, SavedScenario, Status, StoredTask
 from scenarios.store.trials import SeriesTable, accounts_of, grouped, table_of
 
+EARLIER = "results.sqlite"
+
 Series = dict[str, NDArray[Any]]
 Found = TypeVar("Found")
 
@@ -71,6 +73,7 @@ class Store:
         cannot be written, and one that another process is writing to.
         """
         path, identity = folder / RESULTS, Identity(scenario=scenario_name, study=cls.study)
+        _refuse_earlier(folder)
         if path.exists():
             with suppress(DamagedStoreError), cls.open_existing(folder) as found:
                 _refuse_other(folder, found.identity, identity)
@@ -102,6 +105,7 @@ class Store:
     @classmethod
     def open_existing(cls, folder: Path) -> Self:
         """Open a run folder to read it, also while a run is writing to it; ScenarioError if there is none."""
+        _refuse_earlier(folder)
         if not (folder / RESULTS).is_file():
             problem = f"holds no results ({RESULTS} is missing)"
             raise ScenarioError(file=folder, problem=problem, remedy="name the folder of a run")
@@ -302,6 +306,13 @@ class Store:
             self.tasks.update((task.task_id, task) for task in tasks)
             self._runs.update(row.runs)
             self.notes.update((name, note) for name, note in vars(row).items() if note is not None)
+
+
+def _refuse_earlier(folder: Path) -> None:
+    """Raise ScenarioError for a folder of before there was one plain file of results."""
+    if (folder / EARLIER).exists():
+        problem = f"holds results of an earlier phyloop ({EARLIER}), which this one cannot read"
+        raise ScenarioError(file=folder, problem=problem, remedy="choose another folder with --out")
 
 
 def _refuse_other(folder: Path, found: Identity, wanted: Identity) -> None:

@@ -11,6 +11,7 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -226,6 +227,14 @@ def test_a_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
     path.write_text("x")
     with pytest.raises(ScenarioError, match="is a file, not a folder"):
         Store.open(path, scenario_name="demo")
+
+
+@pytest.mark.parametrize("opening", [Store.open_existing, partial(Store.open, scenario_name="demo")])
+def test_a_folder_of_an_earlier_format_is_refused_untouched(tmp_path: Path, opening: Callable[[Path], Store]) -> None:
+    (tmp_path / "results.sqlite").write_bytes(b"SQLite format 3")
+    with pytest.raises(ScenarioError, match="holds results of an earlier phyloop"):
+        opening(tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["results.sqlite"]
 
 
 def test_a_folder_that_cannot_be_made_is_refused() -> None:
