@@ -64,8 +64,9 @@ def network(kind: str, *, shape: tuple[int, int, int] = (6, 6, 2)) -> FederatedM
 
 
 def trainer(model: FederatedModel, data: ImageData, partition: Partition, **config: Any) -> LocalTrainer:
-    """A trainer with the given local configuration."""
-    return LocalTrainer(model, config=LocalConfig(**config), data=data, partition=partition, seed=SEED, trial=TRIAL)
+    """A trainer with the given local configuration, of one step unless told."""
+    local = LocalConfig(**{"steps": 1, **config})
+    return LocalTrainer(model, config=local, data=data, partition=partition, seed=SEED, trial=TRIAL)
 
 
 def _linear(kinds: Any, keras: Any, shape: Any) -> Any:
