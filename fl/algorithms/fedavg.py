@@ -107,6 +107,7 @@ class Federation:
             index=self._index,
             protection=self.protection,
             attack=self._attackers.bits,
+            attackers=self._attackers.who,
         )
         self._down = self._downlink()
         self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
@@ -169,7 +170,7 @@ class Federation:
         link = placed_downlink(config.downlink, num_devices=config.num_devices, seed=self._seed, trial=self.trial)
         return NumberTransport(
             link.resolve_digital(),
-            codec=config.downlink_codec or config.codec,
+            codec=config.codec_down,
             protection=Protection(),
             num_devices=self._index.count,
             num_values=self.model.num_parameters,
@@ -289,8 +290,8 @@ class Federation:
         check_range(
             observed["clipped_values"][at[:1]] / self.model.num_parameters,
             None,
-            codec=config.downlink_codec or config.codec,
-            key="codec" if config.downlink_codec is None else "downlink_codec",
+            codec=config.codec_down,
+            key="codec" if config.codec_down is config.codec else "downlink_codec",
         )
         got = values[at].astype(np.float32)
         if known is not None:

@@ -12,7 +12,7 @@ from fl.attacks.attacks import attack_in_words
 from fl.audit.game import nobody_honest
 from fl.config.attack import AttackConfig
 from fl.config.base import Count, PositiveFloat
-from fl.config.codec import CodecConfig, codecs
+from fl.config.codec import Codec, CodecConfig, codecs
 from fl.config.data import DataConfig, DataSet, ParticipationConfig, PartitionConfig, data_sets
 from fl.config.learning import Label, Learning, algorithms
 from fl.config.local import LocalConfig, PersonalConfig
@@ -92,7 +92,11 @@ class FedAvgConfig(Learning):
     downlink: Literal["ideal"] | LinkConfig = Field(
         default="ideal", description="ideal, or a link over which every device receives the model"
     )
-    downlink_codec: CodecConfig | None = Field(default=None, description="left out: codec")
+    downlink_codec: CodecConfig | None = Field(
+        default=None,
+        description="left out: codec; in place of its default, which suits updates, uniform of 16 bits within +-4, for "
+        "a model has larger numbers",
+    )
     receiver_limit: PositiveFloat | None = Field(
         default=None, description="larger received numbers, and those not finite, count as missing; left out: none do"
     )
@@ -144,7 +148,16 @@ class FedAvgConfig(Learning):
         if self.downlink == "ideal":
             return self
         downlink = with_engine(self.downlink.resolve_digital())
-        return self.model_copy(update={"downlink": downlink, "downlink_codec": self.downlink_codec or self.codec})
+        return self.model_copy(update={"downlink": downlink, "downlink_codec": self.codec_down})
+
+    @property
+    def codec_down(self) -> Codec:
+        """The codec of the server's model over a downlink."""
+        if self.downlink_codec is not None:
+            return self.downlink_codec
+        if self.codec != codecs.read("uniform"):
+            return self.codec
+        return codecs.read({"name": "uniform", "bits": 16, "bound": 4.0})
 
     @property
     def upload_scheme(self) -> Scheme:
@@ -159,7 +172,7 @@ class FedAvgConfig(Learning):
 
     def downlink_bits(self) -> int | None:
         size = self.num_values()
-        return None if size is None else size * (self.downlink_codec or self.codec).bits_per_value
+        return None if size is None else size * self.codec_down.bits_per_value
 
     def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:
         if privacy is None or privacy.protects != "amplitude":

@@ -53,10 +53,17 @@ class NumberUplink:
     facts: Mapping[str, float] = {}
 
     def __init__(
-        self, numbers: NumberTransport, *, index: SenderIndex, codec: Codec, scheme: Scheme, attack: DeviceAttack
+        self,
+        numbers: NumberTransport,
+        *,
+        index: SenderIndex,
+        codec: Codec,
+        scheme: Scheme,
+        attack: DeviceAttack,
+        attackers: NDArray[np.bool_],
     ) -> None:
         self._numbers, self._index, self._codec = numbers, index, codec
-        self._scheme, self._attack = scheme, attack
+        self._scheme, self._attack, self._attackers = scheme, attack, attackers
         self.transport, self.upload_bits = numbers.bits, numbers.bits.air_bits
 
     def send(
@@ -77,16 +84,20 @@ class NumberUplink:
         - `record`: receives the number of devices of which anything arrived, what the radio spent and counted, and
           what protection and scheme report, once all have sent.
 
-        Raises LearningError for numbers that cannot be sent, and where too many of them lie beyond the codec.
+        Raises LearningError for numbers that cannot be sent, and where too many of an honest device lie beyond the
+        codec.
         """
         (numbers,) = blocks
         at, owners = self._index.of(senders), self._index.owners(senders)
+        honest = ~self._attackers[senders]
         values, known, reception, observed = self._numbers.send(
             self._index.spread(numbers, at),
             devices=owners,
             context=context,
             attack=partial(self._attack, devices=owners, context=context),
-            admit=lambda clipped: check_range(clipped[at] / numbers.shape[1], senders, codec=self._codec, key="codec"),
+            admit=lambda clipped: check_range(
+                clipped[at][honest] / numbers.shape[1], senders[honest], codec=self._codec, key="codec"
+            ),
         )
         if known is not None:
             known = np.broadcast_to(known, values.shape)[at]
@@ -262,8 +273,11 @@ def build_uplink(
     index: SenderIndex,
     protection: Protection,
     attack: DeviceAttack = lambda payload, **_: payload,
+    attackers: NDArray[np.bool_] | None = None,
 ) -> Uplink:
     """Return the uplink for updates of `model` over `link`; `protection` is that of plain numbers.
+
+    `attackers`, bool `[num_devices]`, send what they like: a codec clips it without complaint.
 
     Raises LearningError for a scheme that cannot be built for the model.
     """
@@ -278,7 +292,8 @@ def build_uplink(
             num_values=model.num_parameters,
             receiver_limit=config.receiver_limit,
         )
-        return NumberUplink(transport, index=index, codec=config.codec, scheme=scheme, attack=attack)
+        lying = np.zeros(config.num_devices, bool) if attackers is None else attackers
+        return NumberUplink(transport, index=index, codec=config.codec, scheme=scheme, attack=attack, attackers=lying)
     response, num_bits = build_response(scheme, link=link), scheme.upload_bits(model.num_parameters)
     bits = BitTransport(on_air, protection=response, num_devices=index.count, num_bits=num_bits)
     return SchemeUplink(coder, transport=bits, index=index, scheme=scheme, attack=attack)

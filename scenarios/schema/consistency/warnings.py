@@ -70,7 +70,7 @@ def _bare_numbers(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     """Bit errors in numbers of binary32."""
     for path, link in links_of(scenario):
         scheme, own = learning.aggregation, path == "link" and not learning.aggregation.uses_codec
-        codec = learning.codec if path == "link" else learning.downlink_codec or learning.codec
+        codec = learning.codec if path == "link" else learning.codec_down
         bounded = not scheme.binary32 if own else codec.value_range is not None
         if bounded or learning.receiver_limit is not None:
             continue

@@ -107,6 +107,23 @@ def test_a_server_whose_model_does_not_fit_the_downlink_says_so() -> None:
     assert "learning.downlink_codec.max_clipped" in found.failure
 
 
+def test_by_default_a_model_goes_down_in_wider_codes_than_updates_come_up() -> None:
+    down = setting(upload="update", codec="uniform").model_copy(
+        update={"downlink": LinkConfig.model_validate(NO_RADIO)}
+    )
+    federation = Federation(down, link=LinkConfig.model_validate(NO_RADIO), privacy=None, seed=5, trial=0)
+    federation.weights = np.linspace(-3.9, 3.9, federation.weights.size, dtype=np.float32)
+    step = 8.0 / (2**16 - 1)
+    got = federation._received_model(np.arange(4), 0)
+    np.testing.assert_allclose(got, np.tile(federation.weights, (4, 1)), atol=step)
+
+
+@pytest.mark.parametrize("codec", [FRACTIONS, {"name": "uniform", "bits": 8, "bound": 0.5}])
+def test_what_attackers_send_beyond_the_codec_is_clipped_and_ends_no_trial(codec: dict[str, Any]) -> None:
+    attack = {"kind": "gaussian", "std": 100.0, "devices": [1]}
+    assert run(setting(codec=codec, upload="update", attack=attack)).failure is None
+
+
 def test_devices_stand_at_one_place_on_the_way_down_and_up() -> None:
     cell = {"channel": {"cell": {"shadowing": False}}, "power": {"policy": "fixed", "snr_max_db": 10.0}}
     config = setting(downlink=cell, num_devices=6, rounds=1)
