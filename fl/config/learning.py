@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from fl.config.base import Frozen
@@ -12,7 +13,7 @@ from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
 from phy.config.link import LinkConfig
 from phy.config.registry import Registry
-from privacy.config import AnyPrivacyConfig
+from privacy.config import AnyPrivacyConfig, Mechanism
 
 if TYPE_CHECKING:
     from fl.algorithms.amplitude_caps import Caps
@@ -29,6 +30,21 @@ COMPILED_LINK_BYTES = 220 << 20
 
 Label = Callable[[str, Any], str]
 """Dotted path of a key and its value -> the value in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointFacts:
+    """Results of one sweep point: means over whole trials.
+
+    - `metrics`, `rates`: by the names of the results;
+    - `growth`: last over first squared error of what is sampled; 1 where there is none.
+    """
+
+    link: LinkConfig
+    mechanism: Mechanism | None
+    metrics: Mapping[str, float]
+    rates: Mapping[str, float]
+    growth: float = 1.0
 
 
 class Learning(Frozen):
@@ -208,6 +224,10 @@ class Learning(Frozen):
     @abstractmethod
     def describe(self, label: Label) -> list[str]:
         """Return lines for `phyloop check` on the task and the size of a round; `label` names a setting in words."""
+
+    def findings(self, facts: PointFacts) -> Iterator[str]:
+        """Yield a sentence, without its full stop, for all that went wrong: what, why, and the key to change."""
+        yield from ()
 
     def held_at_once(self) -> str | None:
         """Return reason and remedy, in a clause, for a trial that holds the numbers of all devices at once; or None."""

@@ -14,7 +14,7 @@ from fl.config.attack import AttackConfig
 from fl.config.base import Count, PositiveFloat
 from fl.config.codec import Codec, CodecConfig, codecs
 from fl.config.data import DataConfig, DataSet, ParticipationConfig, PartitionConfig, data_sets
-from fl.config.learning import Label, Learning, algorithms
+from fl.config.learning import Label, Learning, PointFacts, algorithms
 from fl.config.local import LocalConfig, PersonalConfig
 from fl.config.measured import LINK, PRIVACY, RADIO, RATES, SPENT, UPLOADS, Measured, joined
 from fl.config.model import Model, models
@@ -23,6 +23,7 @@ from fl.data.arrays import image_facts
 from fl.data.whereabouts import find_data
 from fl.footprint import bytes_per_trial, held_at_once, samples_per_device, training_samples
 from fl.learning.fedavg_conflicts import fedavg_conflicts
+from fl.learning.fedavg_findings import fedavg_findings
 from fl.models.layers import num_parameters
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict
@@ -248,6 +249,9 @@ class FedAvgConfig(Learning):
         if privacy is not None and privacy.protects == "bits" and self.codec.as_fractions() is None:
             return f"bit flipping is audited on the fixed-point code, and codec is {self.codec.name}"
         return nobody_honest(self.attack, num_devices=self.num_devices)
+
+    def findings(self, facts: PointFacts) -> Iterator[str]:
+        return fedavg_findings(self, facts)
 
     def num_values(self) -> int | None:
         """Return the number of parameters M."""

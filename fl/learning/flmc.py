@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -14,7 +15,7 @@ from fl.attacks.flmc_attackers import check_attack
 from fl.audit.game import nobody_honest
 from fl.config.attack import AttackConfig
 from fl.config.base import PositiveFloat
-from fl.config.learning import COMPILED_LINK_BYTES, Label, Learning, algorithms
+from fl.config.learning import COMPILED_LINK_BYTES, Label, Learning, PointFacts, algorithms
 from fl.config.measured import LINK, LINK_RATES, RADIO, SPENT, Measured
 from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
 from fl.learning.flmc_schemes import SCHEME, FlmcScheme, Sending
@@ -262,6 +263,21 @@ class FlmcConfig(Learning):
 
     def depends_on(self, path: str) -> bool:
         return super().depends_on(path) and self.sends.depends_on(path)
+
+    def findings(self, facts: PointFacts) -> Iterator[str]:
+        from fl.results import CAP_NAMES
+
+        if math.isfinite(facts.metrics.get("mse", 0.0)) and not facts.growth > 2.0:
+            return
+        cap = CAP_NAMES[round(facts.metrics.get("active_cap", 0.0))]
+        remedy = {
+            "power": "raise link.power.snr_max_db, or lower learning.step_size",
+            "privacy": "raise privacy.epsilon, or lower learning.step_size",
+            "budget": "raise privacy.budget.epsilon, or lower learning.step_size",
+            "lmc": "write learning.lmc_cap: quantization-aware, or lower learning.step_size",
+        }.get(cap, "lower learning.step_size, or write learning.step_size: auto")
+        held = "" if cap == "none" else f" and the amplitude is held down by the cap of {cap}"
+        yield f"samples are {facts.growth:.3g} times as far from the truth as at the start{held}: {remedy}"
 
     def num_values(self) -> int:
         """Return the number of parameters m."""

@@ -52,6 +52,8 @@ class SignScheme(Scheme):
 
     in_blocks: ClassVar[bool] = True
     label: ClassVar[str] = "signSGD"
+    noise_key: ClassVar[str] = "step"
+    step_key: ClassVar[str] = "aggregation.step"
 
     name: Literal["sign"]
     epsilon: EpsilonOrNone = 0.5

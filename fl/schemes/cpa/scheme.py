@@ -45,6 +45,7 @@ class CpaScheme(Scheme):
 
     in_blocks: ClassVar[bool] = True
     label: ClassVar[str] = "CPA"
+    noise_key: ClassVar[str] = "gamma"
     measured: ClassVar[Measured] = Measured(per_trial=("k_anonymity", "anonymity", "anonymity_printed"))
 
     name: Literal["cpa"]

@@ -10,7 +10,8 @@ import pytest
 from learning_run import run_scenario
 from one_bit_learning import scenario
 
-from scenarios.report.findings import PointFacts, findings
+from fl.config.learning import PointFacts
+from scenarios.report.findings import failed_trials
 from scenarios.schema.loader import validate_quickly
 
 Settings = dict[str, Any]
@@ -26,16 +27,14 @@ def said(
     learning: Settings | None = None,
     *,
     rates: Mapping[str, float] | None = None,
-    failures: tuple[str, ...] = (),
     growth: float = 1.0,
-    done: int = 3,
     flmc: bool = False,
     **parts: Any,
 ) -> str:
     """The findings of a sweep point, a line each."""
     made = validate_quickly({"name": "a"}) if flmc else scenario(learning, **parts)
-    facts = PointFacts(scenario=made, done=done, failures=failures, metrics=metrics, rates=rates or {}, growth=growth)
-    return "\n".join(findings(facts))
+    facts = PointFacts(link=made.link, mechanism=made.mechanism, metrics=metrics, rates=rates or {}, growth=growth)
+    return "\n".join(made.learning.findings(facts))
 
 
 # What is planted, and the words of the cause and of the key that the finding must have.
@@ -68,7 +67,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         "link.power.cutoff_db",
     ),
     "failures": (
-        said({}, done=0, failures=("round 3: NaN; lower x", "round 4: NaN; lower x", "before round 0: no data")),
+        failed_trials(("round 3: NaN; lower x", "round 4: NaN; lower x", "before round 0: no data"), of=3),
         "2 of 3 trials failed: NaN",
         "lower x",
     ),

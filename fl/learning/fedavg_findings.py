@@ -1,0 +1,75 @@
+"""What went wrong at a sweep point of federated averaging, the likely cause, and the key to change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fl.config.learning import PointFacts
+from fl.data.arrays import image_facts
+
+if TYPE_CHECKING:
+    from fl.learning.fedavg import FedAvgConfig
+
+NEAR_CHANCE = 0.1
+"""Share of the way from guessing to certainty below which an accuracy is that of guessing."""
+MANY_ERRORS = 0.05
+"""Bit error rate above which errors are the likely cause."""
+
+
+def fedavg_findings(learning: FedAvgConfig, facts: PointFacts) -> Iterator[str]:
+    """See `Learning.findings`."""
+    metrics, rounds = facts.metrics, learning.rounds
+    if metrics.get("empty_rounds", 0.0) >= rounds:
+        yield f"no update arrived in any of {rounds} rounds: {_silence(learning, facts)}"
+        return
+    if not {"test_accuracy", "best_accuracy", "test_loss"} <= metrics.keys():
+        return
+    classes = image_facts(learning.data.name).num_classes
+    last, best, chance = metrics["test_accuracy"], metrics["best_accuracy"], 1.0 / classes
+    if last <= chance + NEAR_CHANCE * (1.0 - chance):
+        what = f"test accuracy {last:.1%} after {rounds} rounds is that of guessing among {classes} classes"
+    elif best - chance > 0.2 and last < chance + 0.5 * (best - chance):
+        what = f"test accuracy fell from {best:.1%} to {last:.1%}"
+    else:
+        return
+    yield f"{what}: {_cause(learning, facts, guessing=math.log(classes))}"
+
+
+def _silence(learning: FedAvgConfig, facts: PointFacts) -> str:
+    link, lost = facts.link, facts.rates.get("packet_error_rate", 0.0)
+    if link.packets.policy != "accept" and lost > 0.5:
+        return (
+            f"{lost:.0%} of the packets have bit errors, and packets.policy {link.packets.policy} leaves them out; "
+            f"raise link.power.snr_max_db above {link.power.snr_max_db:g}, lower link.packet_size_bytes, or add "
+            "link.coding"
+        )
+    if link.control.silences:
+        return f"power policy {link.control.name} keeps devices in a fade silent; lower link.power.cutoff_db"
+    return f"participation.dropout is {learning.participation.dropout:g}; lower it"
+
+
+def _cause(learning: FedAvgConfig, facts: PointFacts, *, guessing: float) -> str:
+    """The likely cause of a low accuracy and the keys to change; `guessing`: loss of equal probabilities."""
+    link, scheme, attack = facts.link, learning.aggregation, learning.attack
+    loss, wrong = facts.metrics["test_loss"], facts.rates.get("bit_error_rate", 0.0)
+    if attack is not None:
+        return f"devices attack with kind {attack.kind}; write learning.aggregation: median, or remove learning.attack"
+    if wrong > MANY_ERRORS:
+        more = f"raise link.power.snr_max_db above {link.power.snr_max_db:g}, or add link.coding"
+        return f"{wrong:.1%} of the bits arrived wrong; {more}"
+    if facts.mechanism is not None and facts.mechanism.for_uploads is not None:
+        noise = f"the privacy mechanism adds more noise than {learning.num_devices} devices average out"
+        return f"{noise}; raise privacy.epsilon or learning.num_devices"
+    if scheme.own_epsilon is not None:
+        noise = f"aggregation {scheme.name} at epsilon {scheme.own_epsilon:g} adds more noise than"
+        lower = f", or lower learning.aggregation.{scheme.noise_key}" if scheme.noise_key else ""
+        return (
+            f"{noise} {learning.num_devices} devices average out; raise learning.aggregation.epsilon or "
+            f"learning.num_devices{lower}"
+        )
+    if not loss < 2.0 * guessing:
+        how = f"learning.{scheme.step_key}"
+        return f"test loss {loss:.3g} is above the {guessing:.3g} of guessing, so that steps are too long; lower {how}"
+    return "steps are too few or too short; raise learning.rounds, learning.local.steps or learning.local.learning_rate"
