@@ -82,7 +82,7 @@ class Scheme(Frozen):
     - `binary32`: numbers go on the air as binary32, in which one wrong bit makes a number of up to 1e38;
     - `label`: name in legends and tables; empty: the word in `name`;
     - `epsilon_per`: what the scheme's own epsilon protects, a `number` or a whole `round`;
-    - `noise_key`, `step_key`: keys to lower where noise hides the mean, and, below `learning`, where steps are too long;
+    - `noise_key`, `step_key`: keys to lower where noise hides the mean, and below `learning` where steps are too long;
     - `sends_scales`: the scales of a device's numbers are sent beside them, without noise;
     - `largest_epsilon` that a budget may give to the scheme;
     - `measured`: names of the numbers that only this scheme records, see `Coder.facts` and `Coder.metrics`.
