@@ -140,8 +140,12 @@ class FixedPoint(PartwiseCodec):
     """
 
     name: Literal["fixed-point"] = "fixed-point"
-    fraction_bits: Literal[10, 23, 52] = Field(default=23, description="of binary16, binary32, binary64")
-    bound: Bound = Field(default=0.5, description="nu_inf: values are clipped to the next power of two")
+    fraction_bits: Literal[10, 23, 52] = Field(
+        default=23, description="of binary16, binary32, binary64; 23 as in Li et al. 2025"
+    )
+    bound: Bound = Field(
+        default=0.5, description="nu_inf: values are clipped to the next power of two; 0.5: the CNN of Li et al. 2025"
+    )
     max_clipped: ClippedLimit = 0.01
 
     @property
@@ -197,7 +201,9 @@ class Uniform(PartwiseCodec):
     """
 
     name: Literal["uniform"] = "uniform"
-    bits: Annotated[int, Field(ge=1, le=16, strict=True)] = Field(default=8, description="per number: 2^bits levels")
+    bits: Annotated[int, Field(ge=1, le=16, strict=True)] = Field(
+        default=8, description="per number: 2^bits levels; 8: a quarter of binary32, steps of 1/255 within +-0.5"
+    )
     bound: Bound = Field(
         default=0.5,
         description="B: values are clipped to +-B; updates of five steps of 0.1 stay below 0.5, and wrong bits cost "

@@ -45,7 +45,8 @@ class Attack(Frozen):
         default=None, description="numbers of the devices"
     )
     drawn: Literal["without-replacement", "with-replacement"] = Field(
-        default="without-replacement", description="how a share is drawn; with replacement fewer attack"
+        default="without-replacement",
+        description="how a share is drawn; with replacement fewer attack; without, the share is exact",
     )
 
     acts_on: ClassVar[Place]

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from fl.codecs.partwise import FixedPoint
 
 Bound = Annotated[float, Field(ge=1e-30, le=1e30, allow_inf_nan=False)]
-ClippedLimit = Annotated[Probability, Field(description="share of values beyond the bound that ends the trial")]
+ClippedLimit = Annotated[
+    Probability,
+    Field(description="share of values beyond the bound that ends the trial; more means that the bound is too small"),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

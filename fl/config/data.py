@@ -39,7 +39,9 @@ class DataSet(Frozen):
     validation_samples: Count | None = Field(
         default=None, description="training images held out, to choose the best round on"
     )
-    pixels: Literal["unit", "symmetric"] = Field(default="unit", description="from 0 (unit) or -1 (symmetric) to 1")
+    pixels: Literal["unit", "symmetric"] = Field(
+        default="unit", description="from 0 (unit) or -1 (symmetric) to 1; unit is usual"
+    )
 
     facts: ClassVar[ImageFacts | None] = None
 
@@ -77,7 +79,8 @@ class PartitionConfig(Frozen):
 
     kind: Literal["iid", "labels", "dirichlet"] = Field(
         default="iid",
-        description="iid; labels: few labels per device; dirichlet: shares of labels follow Dirichlet(alpha)",
+        description="iid: devices differ by chance alone, the usual baseline; labels: few labels per device; "
+        "dirichlet: shares of labels follow Dirichlet(alpha)",
     )
     samples_per_device: Count | None = Field(default=None, description="|D_n|; left out: all samples are shared out")
     labels_per_device: Count | None = Field(default=None, description="labels of a device (kind labels)")

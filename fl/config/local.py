@@ -16,10 +16,12 @@ class LocalConfig(Frozen):
     """E = `steps` local iterations per round, from the global model; Li et al. 2025 (3) with clipped gradients."""
 
     optimizer: Literal["gd", "sgd", "adam"] = Field(
-        default="gd", description="gd: full batch; sgd: mini-batches with momentum; adam"
+        default="gd", description="gd: full batch; sgd: mini-batches with momentum; adam; gd as in Li et al. 2025"
     )
     learning_rate: PositiveFloat = Field(
-        default=0.1, description="eta; softmax regression and the MLP train on MNIST with 0.1"
+        default=0.1,
+        description="eta; softmax regression and the MLP train on MNIST with 0.1; also that of the CNN of "
+        "Li et al. 2025",
     )
     steps: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
         default=5,
@@ -27,8 +29,8 @@ class LocalConfig(Frozen):
     )
     batch_size: Count | None = Field(default=None, description="samples of one mini-batch (sgd, adam)")
     momentum: Decay = Field(default=0.0, description="momentum (sgd)")
-    beta1: Decay = Field(default=0.9, description="decay of Adam's first moment")
-    beta2: Decay = Field(default=0.999, description="decay of Adam's second moment")
+    beta1: Decay = Field(default=0.9, description="decay of Adam's first moment; 0.9 as in Kingma and Ba 2015")
+    beta2: Decay = Field(default=0.999, description="decay of Adam's second moment; 0.999 as in Kingma and Ba 2015")
     clip: PositiveFloat | None = Field(
         default=None, description="G, largest l2 norm of the gradient of one sample; left out: no clipping"
     )
@@ -56,7 +58,10 @@ class LocalConfig(Frozen):
 class PersonalConfig(Frozen):
     """Personalised learning, PRoBit: h_m(w; w_t) = f_m(w) + lam/2 ||w - w_t||^2, a model of its own on every device."""
 
-    lam: PositiveFloat = Field(default=0.1, description="lambda in lambda/2 ||w - w_t||^2")
+    lam: PositiveFloat = Field(
+        default=0.1,
+        description="lambda in lambda/2 ||w - w_t||^2; 0.1 is our choice, the known part of Lan et al. prints none",
+    )
     test_share: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        default=0.2, description="share of a device's samples that test its personal model"
+        default=0.2, description="share of a device's samples that test its personal model; 0.2 is usual"
     )

@@ -31,17 +31,31 @@ EpsilonOrNone = Annotated[
     BeforeValidator(lambda value: None if value == "none" else value),
     PlainSerializer(lambda value: "none" if value is None else value),
     WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 1e-6, "maximum": 1e6}, {"const": "none"}]}),
-    Field(description="of randomized response, per number and round; none: no randomized response"),
+    Field(
+        description="of randomized response, per number and round; none: no randomized response; 0.5 as in "
+        "Lang et al. 2023"
+    ),
 ]
 """`none` is written for no randomized response: left out, there is the default."""
 
 ChannelUse = Annotated[
     Literal["native", "debias", "agnostic"],
-    Field(description="measured bit errors: native counts them for privacy and undoes them, debias undoes them"),
+    Field(
+        description="measured bit errors: native counts them for privacy and undoes them, debias undoes them, "
+        "agnostic ignores them"
+    ),
 ]
 """What is known of the channel's bit errors is credited and undone, undone only, or ignored."""
 
-Confidence = Annotated[float, Field(ge=0.5, lt=1.0, description="of the lower limit of the measured bit error rate")]
+Confidence = Annotated[
+    float,
+    Field(
+        ge=0.5,
+        lt=1.0,
+        description="of the lower limit of the measured bit error rate; higher counts fewer errors, lower costs more "
+        "delta: 0.01 for each probe at 0.99",
+    ),
+]
 
 SCHEME_KEYS = "learning.aggregation.name learning.aggregation"
 

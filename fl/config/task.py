@@ -18,10 +18,10 @@ class GaussianLinearConfig(Frozen):
         default="gaussian-linear", description="Bayesian linear regression, Zhang et al. 2022 (22)"
     )
     num_samples: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
-        default=1200, description="samples of all devices"
+        default=1200, description="samples of all devices; 1200 as in Zhang et al. 2022"
     )
     dimension: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
-        default=5, description="m, entries of the parameter"
+        default=5, description="m, entries of the parameter; 5 as in Zhang et al. 2022"
     )
 
     def bytes_per_trial(self, num_devices: int) -> int:
@@ -36,7 +36,9 @@ class LogisticConfig(Frozen):
         default="logistic", description="Bayesian logistic regression on the breast-cancer data"
     )
     prior_variance: Annotated[float, Field(ge=1e-3, le=100, allow_inf_nan=False)] = Field(
-        default=1.0, description="beyond 100 the reference chain no longer knows the truth well enough"
+        default=1.0,
+        description="beyond 100 the reference chain no longer knows the truth well enough; 1: the prior of "
+        "Zhang et al. 2022",
     )
 
     @property

@@ -72,7 +72,11 @@ class FedAvgConfig(Learning):
         "by at most twice the bound, a wrong bit of binary32 up to 1e38",
     )
     num_devices: int = Field(
-        default=20, ge=1, le=1_000_000, strict=True, description="number of devices; 20 as in Zhang et al. 2022"
+        default=20,
+        ge=1,
+        le=1_000_000,
+        strict=True,
+        description="number of devices; 20 as in Zhang et al. 2022 and in Li et al. 2025",
     )
     rounds: int = Field(
         default=50,
@@ -86,7 +90,9 @@ class FedAvgConfig(Learning):
         description="the update against the model that was received, whose numbers are small and which every "
         "aggregation takes, or the model, as in Li et al. 2025",
     )
-    weighting: Literal["samples", "equal"] = Field(default="samples", description="q_n by number of samples, or equal")
+    weighting: Literal["samples", "equal"] = Field(
+        default="samples", description="q_n by number of samples, or equal; samples as in Li et al. 2025"
+    )
     participation: ParticipationConfig = Field(
         default=ParticipationConfig(), description="devices that take part in a round"
     )
@@ -110,7 +116,11 @@ class FedAvgConfig(Learning):
     convergence_bound: bool = Field(
         default=False, description="follow the distance to the optimum beside Theorem 2; linear model with l2"
     )
-    test_every: Count = Field(default=1, description="rounds between two looks at the test set; the last is always one")
+    test_every: Count = Field(
+        default=1,
+        description="rounds between two looks at the test set; the last is always one; 1: a test accuracy of every "
+        "round",
+    )
 
     @field_validator("model", mode="before")
     @classmethod

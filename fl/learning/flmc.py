@@ -53,15 +53,26 @@ class FlmcConfig(Learning):
     algorithm: Literal["flmc"] = "flmc"
     scheme: Annotated[str, SCHEME] = Field(
         default="digital",
-        description="one-bit gradients, superposed or not; amplitudes (analog); or no radio (noiseless, exact)",
+        description="one-bit gradients, superposed or not; amplitudes (analog); or no radio (noiseless, exact); "
+        "digital: the proposal of Zhang et al. 2022",
     )
     task: TaskConfig = Field(default=GaussianLinearConfig(), description="posterior to sample")
-    num_devices: int = Field(default=20, ge=1, le=100_000, strict=True, description="number of devices")
-    rounds: int = Field(default=300, ge=2, le=10_000_000, strict=True, description="number of rounds")
-    burn_in: int = Field(default=200, ge=0, strict=True, description="first rounds, left out of the metrics")
+    num_devices: int = Field(
+        default=20, ge=1, le=100_000, strict=True, description="number of devices; 20 as in Zhang et al. 2022"
+    )
+    rounds: int = Field(
+        default=300, ge=2, le=10_000_000, strict=True, description="number of rounds; 300 as in Zhang et al. 2022"
+    )
+    burn_in: int = Field(
+        default=200, ge=0, strict=True, description="first rounds, left out of the metrics; 200 as in Zhang et al. 2022"
+    )
     step_size: PositiveFloat | Literal["auto"] = Field(default="auto", description="eta of (6)")
-    gradient_bound: PositiveFloat = Field(default=30.0, description="l of (13), clipping per entry")
-    quantizer_slope: PositiveFloat = Field(default=0.05, description="a of the sigmoid below (8)")
+    gradient_bound: PositiveFloat = Field(
+        default=30.0, description="l of (13), clipping per entry; 30 as in Zhang et al. 2022"
+    )
+    quantizer_slope: PositiveFloat = Field(
+        default=0.05, description="a of the sigmoid below (8); 0.05 as in Zhang et al. 2022"
+    )
     lmc_cap: LmcCap | None = Field(
         default=None, description="left out: printed where receiver noise enters the update, else none"
     )

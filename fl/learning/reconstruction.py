@@ -39,7 +39,9 @@ class OneStep(LocalConfig):
 
     learning_rate: PositiveFloat = Field(default=1.0, description="eta; the attack divides by it")
     steps: Literal[1] = Field(default=1, description="the attack inverts one step")
-    clip: PositiveFloat | None = Field(default=1.0, description="G, largest l2 norm of the gradient of one sample")
+    clip: PositiveFloat | None = Field(
+        default=1.0, description="G, largest l2 norm of the gradient of one sample; 1 as in Li et al. 2025"
+    )
 
 
 @algorithms.register
@@ -61,9 +63,27 @@ class ReconstructionConfig(Learning):
     aggregation: AggregationConfig = Field(
         default_factory=lambda: schemes.read("mean"), description="scheme of the uploads"
     )
-    samples_per_device: int = Field(default=1, ge=1, le=10_000, strict=True, description="images behind an upload")
-    num_devices: int = Field(default=100, ge=2, le=100_000, strict=True, description="number of devices")
-    rounds: int = Field(default=10, ge=1, le=100_000, strict=True, description="first rounds attacked")
+    samples_per_device: int = Field(
+        default=1,
+        ge=1,
+        le=10_000,
+        strict=True,
+        description="images behind an upload; 1: the update is that of one image, the worst case",
+    )
+    num_devices: int = Field(
+        default=100,
+        ge=2,
+        le=100_000,
+        strict=True,
+        description="number of devices; 100: in 10 rounds 1000 uploads, which give a share to +-0.03",
+    )
+    rounds: int = Field(
+        default=10,
+        ge=1,
+        le=100_000,
+        strict=True,
+        description="first rounds attacked; 10: with 100 devices 1000 uploads",
+    )
     receiver_limit: PositiveFloat | None = Field(default=None, description="larger received numbers count as missing")
 
     @model_validator(mode="after")

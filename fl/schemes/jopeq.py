@@ -53,9 +53,13 @@ class JopeqScheme(ValueScheme):
     sends_scales: ClassVar[bool] = True
 
     name: Literal["jopeq"]
-    epsilon: Epsilon = Field(default=0.5, description="per number (dimension 1) or block of two, and round")
+    epsilon: Epsilon = Field(
+        default=0.5, description="per number (dimension 1) or block of two, and round; 0.5 as in Lang et al. 2023"
+    )
     rate_bits: RateBits = 1
-    dimension: Literal[1, 2] = Field(default=1, description="1: Laplace noise; 2: hexagonal lattice, t noise")
+    dimension: Literal[1, 2] = Field(
+        default=1, description="1: Laplace noise; 2: hexagonal lattice, t noise; 1 as in Lang et al. 2023"
+    )
     as_coded: bool = Field(default=False, description="without clipping to [-1, 1]: no epsilon holds")
 
     @property

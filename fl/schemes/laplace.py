@@ -29,7 +29,7 @@ class LaplaceScheme(ValueScheme):
     sends_scales: ClassVar[bool] = True
 
     name: Literal["laplace"]
-    epsilon: Epsilon = Field(default=0.5, description="per number and round")
+    epsilon: Epsilon = Field(default=0.5, description="per number and round; 0.5 as in Lang et al. 2023")
     as_coded: bool = Field(default=False, description="without clipping to [-1, 1]: no epsilon holds")
 
     @property

@@ -35,9 +35,12 @@ class MeanScheme(Scheme):
 
     name: Literal["mean", "median", "trimmed-mean", "geometric-median", "rsa"] = "mean"
     trim: Annotated[float, Field(ge=0.0, lt=0.5)] = Field(
-        default=0.1, description="share cut off at each end of a trimmed-mean"
+        default=0.1, description="share cut off at each end of a trimmed-mean; 0.1 cuts off one attacker in ten"
     )
-    step: PositiveFloat = Field(default=0.01, description="of rsa: change of a parameter towards the majority of signs")
+    step: PositiveFloat = Field(
+        default=0.01,
+        description="of rsa: change of a parameter towards the majority of signs; 0.01 is near one number of an update",
+    )
 
     def aggregate(
         self,

@@ -39,13 +39,16 @@ class MvuScheme(ValueScheme):
     largest_epsilon: ClassVar[float] = 20.0
 
     name: Literal["mvu"]
-    epsilon: Epsilon = Field(default=0.5, description="per number and round")
-    clip: PositiveFloat = Field(default=0.05, description="limit of every number of an update")
+    epsilon: Epsilon = Field(default=0.5, description="per number and round; 0.5 as in Lang et al. 2023")
+    clip: PositiveFloat = Field(
+        default=0.05,
+        description="limit of every number of an update; larger is more noise, smaller clips more; 0.05 as b of probit",
+    )
     input_bits: Annotated[int, Field(ge=1, le=4, strict=True)] = Field(
-        default=1, description="bits of the stochastic rounding"
+        default=1, description="bits of the stochastic rounding; 1 is the rate in Lang et al. 2023"
     )
     output_bits: Annotated[int, Field(ge=1, le=4, strict=True)] = Field(
-        default=1, description="bits of the symbol that is sent"
+        default=1, description="bits of the symbol that is sent; 1 is the rate in Lang et al. 2023"
     )
 
     @property

@@ -58,10 +58,13 @@ class SignScheme(Scheme):
     name: Literal["sign"]
     epsilon: EpsilonOrNone = 0.5
     vote: Literal["mean", "majority"] = Field(
-        default="majority", description="mean of the received signs, or their majority"
+        default="majority",
+        description="mean of the received signs, or their majority; majority as in Bernstein et al. 2018",
     )
     decode: Literal["coded", "unbiased"] = Field(
-        default="coded", description="of the mean: as coded, without dividing by tanh(eps/2), or unbiased"
+        default="coded",
+        description="of the mean: as coded, without dividing by tanh(eps/2), or unbiased; coded: the baseline of "
+        "Lang et al. 2023",
     )
     step: PositiveFloat = Field(
         default=0.01, description="change of a parameter for a mean sign of 1; 0.01 is near one number of an update"

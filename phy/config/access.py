@@ -22,7 +22,8 @@ class CsiEstimation(Frozen):
 
     estimator: Literal["ls", "lmmse"] = Field(
         default="ls",
-        description="ls: least squares with linear interpolation; lmmse: linear MMSE with the channel's covariance",
+        description="ls: least squares with linear interpolation; lmmse: linear MMSE with the channel's covariance; "
+        "ls needs no statistics of the channel",
     )
 
 
@@ -56,13 +57,14 @@ class NomaConfig(Frozen):
     """
 
     group_size: Annotated[int, Field(ge=2, le=8, strict=True)] = Field(
-        default=2, description="devices on the same resources"
+        default=2, description="devices on the same resources; 2: the smallest group"
     )
     ladder_db: tuple[Annotated[float, Field(ge=-60, le=60, allow_inf_nan=False)], ...] | None = Field(
         default=None, description="relative powers [dB]; left out: steps of 6 dB downwards"
     )
     detector: Literal["sic", "sic-codeword", "ml", "lmmse"] = Field(
-        default="sic", description="sic, sic-codeword (with decoding), joint ml, or linear lmmse"
+        default="sic",
+        description="sic, sic-codeword (with decoding), joint ml, or linear lmmse; sic is usual in power-domain NOMA",
     )
 
     @model_validator(mode="after")

@@ -28,7 +28,9 @@ class CellConfig(Frozen):
     """
 
     scenario: Literal["umi", "uma", "rma"] = Field(
-        default="umi", description="urban micro, urban macro or rural macro cell, 3GPP TR 38.901 7.4"
+        default="umi",
+        description="urban micro, urban macro or rural macro cell, 3GPP TR 38.901 7.4; umi: the smallest cells of "
+        "the three",
     )
     line_of_sight: Literal["never", "always", "by-chance"] = Field(
         default="by-chance", description="by-chance: with the probability of TR 38.901 Table 7.4.2-1"
@@ -36,10 +38,16 @@ class CellConfig(Frozen):
     positions_m: tuple[tuple[Metres, Metres], ...] | None = Field(
         default=None, description="x and y of each device [m]; left out: uniform in the ring below, per trial"
     )
-    min_distance_m: Annotated[float, Field(ge=1, le=2e4)] = Field(default=35.0, description="inner radius [m]")
-    radius_m: Annotated[float, Field(ge=1, le=2e4)] = Field(default=250.0, description="outer radius [m]")
+    min_distance_m: Annotated[float, Field(ge=1, le=2e4)] = Field(
+        default=35.0, description="inner radius [m]; 35: least distance of urban and rural macro cells in TR 38.901 7.2"
+    )
+    radius_m: Annotated[float, Field(ge=1, le=2e4)] = Field(
+        default=250.0,
+        description="outer radius [m]; 250: half the 500 m between sites of urban macro cells, TR 38.901 Table 7.2-1",
+    )
     reference_distance_m: Annotated[float, Field(ge=1, le=2e4)] = Field(
-        default=100.0, description="distance at which channel.gain holds [m]"
+        default=100.0,
+        description="distance at which channel.gain holds [m]; 100 is a convention, inside the default ring",
     )
     shadowing: bool = Field(default=True, description="log-normal shadowing of TR 38.901 Table 7.4.1-1")
 
@@ -69,23 +77,32 @@ class ChannelConfig(Frozen):
     fading: Annotated[str | FadingLaw, _LAW] = Field(default="constant", description="fading law of model flat")
     rician_k_db: RicianK = 6.0
     nakagami_m: NakagamiShape = 2.0
-    coherence: Coherence = Field(default="round", description="how long one realisation of the channel holds")
+    coherence: Coherence = Field(
+        default="round",
+        description="how long one realisation of the channel holds; a round as in Li et al. 2025, independent from "
+        "round to round",
+    )
     delay_spread_s: Annotated[float, Field(ge=0, le=1e-4, allow_inf_nan=False)] = Field(
-        default=100e-9, description="RMS delay spread of a tdl or cdl model [s]"
+        default=100e-9,
+        description="RMS delay spread of a tdl or cdl model [s]; 1e-7: nominal delay spread of TR 38.901 Table 7.7.3-1",
     )
     carrier_frequency_hz: Annotated[float, Field(ge=0.5e9, le=100e9, allow_inf_nan=False)] = Field(
-        default=3.5e9, description="carrier frequency, TR 38.901 holds from 0.5 to 100 GHz [Hz]"
+        default=3.5e9,
+        description="carrier frequency, TR 38.901 holds from 0.5 to 100 GHz [Hz]; 3.5e9: in band n78 of 5G",
     )
     speed_m_s: Annotated[float, Field(ge=0, le=150, allow_inf_nan=False)] = Field(
         default=0.0, description="speed of the devices; at most 540 km/h [m/s]"
     )
     gain: AmplitudeGain | Annotated[tuple[AmplitudeGain, ...], Field(min_length=1)] = Field(
-        default=1.0, description="amplitude gain h, one for all devices or one per device"
+        default=1.0,
+        description="amplitude gain h, one for all devices or one per device; 1: power is received as it is sent",
     )
     cell: CellConfig | None = Field(
         default=None, description="positions and large-scale gains of the devices; left out: every device has gain"
     )
-    noise_power: Watts = Field(default=1.0, description="N0, noise variance per real dimension [W]")
+    noise_power: Watts = Field(
+        default=1.0, description="N0, noise variance per real dimension [W]; 1 as in Zhang et al. 2022"
+    )
 
     @model_validator(mode="after")
     def _awgn_does_not_fade(self) -> ChannelConfig:

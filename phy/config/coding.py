@@ -31,24 +31,33 @@ class CodingConfig(Frozen):
     """
 
     code: CodeName = Field(description="channel code; ldpc5g and polar5g: 3GPP TS 38.212, turbo: TS 36.212")
-    rate: CodeRate = Field(default=0.5, description="information bits over coded bits, such as 1/2")
+    rate: CodeRate = Field(
+        default=0.5, description="information bits over coded bits, such as 1/2; 1/2 is usual, and every code has it"
+    )
     block_length: Literal["auto"] | Annotated[int, Field(ge=8, le=8448, strict=True)] = Field(
         default="auto", description="information bits in one code block; auto: as few and equal blocks as fit"
     )
     iterations: Annotated[int, Field(ge=1, le=200, strict=True)] = Field(
-        default=20, description="decoder iterations (ldpc5g, turbo)"
+        default=20, description="decoder iterations (ldpc5g, turbo); 20 as in Sionna's LDPC decoder"
     )
-    check_update: LdpcUpdate = Field(default="boxplus-phi", description="check-node rule of the ldpc5g decoder")
+    check_update: LdpcUpdate = Field(
+        default="boxplus-phi",
+        description="check-node rule of the ldpc5g decoder; boxplus-phi, Sionna's default, is exact",
+    )
     list_size: Annotated[int, Field(ge=1, le=32, strict=True)] = Field(
-        default=8, description="list size of the polar5g decoder; 1 is successive cancellation"
+        default=8,
+        description="list size of the polar5g decoder; 1 is successive cancellation; 8 is usual, and Sionna's default",
     )
     constraint_length: Annotated[int, Field(ge=3, le=8, strict=True)] = Field(
-        default=5, description="constraint length (convolutional)"
+        default=5,
+        description="constraint length (convolutional); 5 is a convention: 16 states, a moderate load for Viterbi",
     )
     interleaver: Literal["none", "random"] = Field(
         default="none", description="permutation of the coded bits of a packet, across its code blocks"
     )
-    demapper: Literal["app", "maxlog"] = Field(default="app", description="soft bits exact (app) or by max-log")
+    demapper: Literal["app", "maxlog"] = Field(
+        default="app", description="soft bits exact (app) or by max-log; app loses nothing"
+    )
 
     @property
     def fusible(self) -> bool:
@@ -87,7 +96,8 @@ class PacketConfig(Frozen):
     """
 
     policy: Literal["accept", "drop", "retransmit", "retransmit-combine"] = Field(
-        default="accept", description="use of packets whose CRC fails"
+        default="accept",
+        description="use of packets whose CRC fails; accept: wrong bits reach the model, as in Li et al. 2025",
     )
     crc: Literal["auto", "none", "crc6", "crc11", "crc16", "crc24a"] = Field(
         default="auto",
@@ -95,7 +105,7 @@ class PacketConfig(Frozen):
         "CRC24A above",
     )
     max_retransmissions: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
-        default=3, description="attempts after the first, at most"
+        default=3, description="attempts after the first, at most; 3 is a convention: 4 attempts in all"
     )
 
     @model_validator(mode="after")

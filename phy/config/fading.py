@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RicianK = Annotated[
-    Decibels, Field(description="Rician K-factor: power of the fixed path over that of the scattered ones [dB]")
+    Decibels,
+    Field(
+        description="Rician K-factor: power of the fixed path over that of the scattered ones [dB]; 6 is a "
+        "convention: the fixed path is 4 times as strong"
+    ),
 ]
 NakagamiShape = Annotated[
     float,
@@ -21,7 +25,8 @@ NakagamiShape = Annotated[
         ge=0.5,
         le=100,
         allow_inf_nan=False,
-        description="shape m of Nakagami fading: 1 is Rayleigh, 1/2 one-sided Gaussian",
+        description="shape m of Nakagami fading: 1 is Rayleigh, 1/2 one-sided Gaussian; 2: power has half the "
+        "variance of Rayleigh fading",
     ),
 ]
 

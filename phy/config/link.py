@@ -74,26 +74,34 @@ class LinkConfig(Frozen):
     noma: NomaConfig = Field(default=NomaConfig(), description="groups of devices under access noma")
     multiplexing: Literal["tdma", "ofdma"] = Field(
         default="tdma",
-        description="orthogonal access: devices one after another, or side by side on blocks of subcarriers",
+        description="orthogonal access: devices one after another, or side by side on blocks of subcarriers; tdma "
+        "needs no OFDM",
     )
     impairments: ImpairmentsConfig = Field(default=ImpairmentsConfig(), description="imperfect transmitters")
     power: PowerConfig = Field(default=PowerConfig(), description="transmit power control")
     error_model: ErrorModel = Field(
         default="measured",
-        description="measured on the simulated link, iid or analytic errors at its rate, or error_free",
+        description="measured on the simulated link, iid or analytic errors at its rate, or error_free; measured "
+        "assumes nothing about the errors",
     )
     engine: Literal["auto", "sionna", "fused"] = Field(
         default="auto",
         description="what computes the symbols: Sionna under XLA, or fused kernels on a CPU; auto: fused where it can",
     )
     bandwidth_hz: Annotated[float, Field(ge=1, le=1e10, allow_inf_nan=False)] = Field(
-        default=1e6, description="symbols per second of a single carrier; OFDM has its own [Hz]"
+        default=1e6,
+        description="symbols per second of a single carrier; OFDM has its own [Hz]; 1e6 is a convention: a symbol "
+        "takes 1 µs",
     )
     packet_size_bytes: Annotated[int, Field(ge=1, le=1 << 20, strict=True)] = Field(
-        default=2312, description="payload of one packet [bytes]"
+        default=2312,
+        description="payload of one packet [bytes]; 2312: largest frame body of IEEE 802.11, and the packet of "
+        "Li et al. 2025",
     )
     probe_bits: Annotated[int, Field(ge=8, le=1 << 24, strict=True)] = Field(
-        default=4096, description="known bits per device in one probe of the channel"
+        default=4096,
+        description="known bits per device in one probe of the channel; 4096: standard error 0.0016 at a bit error "
+        "rate of 0.01 with independent errors",
     )
 
     @model_validator(mode="after")

@@ -19,27 +19,31 @@ class OfdmConfig(Frozen):
     """
 
     num_subcarriers: Annotated[int, Field(ge=4, le=4096, strict=True)] = Field(
-        default=72, description="size of the Fourier transform"
+        default=72, description="size of the Fourier transform; 72: 6 resource blocks of 12"
     )
     subcarrier_spacing_hz: Annotated[float, Field(ge=100, le=1e7, allow_inf_nan=False)] = Field(
-        default=15e3, description="distance of subcarriers [Hz]"
+        default=15e3, description="distance of subcarriers [Hz]; 15e3: numerology 0 of TS 38.211"
     )
     cyclic_prefix_length: Annotated[int, Field(ge=0, le=4096, strict=True)] = Field(
-        default=6, description="length of the prefix [samples]"
+        default=6,
+        description="length of the prefix [samples]; 6: 5.6 µs of the default grid, above the 4.7 µs of TS 38.211",
     )
     num_symbols: Annotated[int, Field(ge=2, le=112, strict=True)] = Field(
-        default=14, description="OFDM symbols in one slot"
+        default=14, description="OFDM symbols in one slot; 14 as in TS 38.211 with normal prefix"
     )
     guard_carriers: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = Field(
         default=(0, 0), description="unused carriers on the left and on the right"
     )
     dc_null: bool = Field(default=False, description="leave the carrier at zero frequency empty")
     pilot_symbols: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        default=(2, 11), description="OFDM symbols of a slot that carry pilots, counted from 0"
+        default=(2, 11),
+        description="OFDM symbols of a slot that carry pilots, counted from 0; 2 and 11 as in TS 38.211, mapping "
+        "type A with one additional position",
     )
     domain: Literal["frequency", "time"] = Field(
         default="frequency",
-        description="frequency: the channel multiplies each carrier; time: samples, with real interference",
+        description="frequency: the channel multiplies each carrier; time: samples, with real interference; "
+        "frequency suffices while delays stay within the prefix and the channel holds for a symbol",
     )
 
     @model_validator(mode="after")

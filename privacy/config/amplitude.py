@@ -61,7 +61,7 @@ class PrivacyConfig(AmplitudeMechanism):
 
     epsilon: Epsilon = Field(description="epsilon of each round of each device [nats]; Zhang et al. 2022 (14)")
     delta: Annotated[float, Field(ge=1e-12, lt=1, allow_inf_nan=False)] = Field(
-        default=0.01, description="delta of each round of each device"
+        default=0.01, description="delta of each round of each device; 0.01 as in Zhang et al. 2022"
     )
     analog_tail: AnalogTail = Field(
         default="corrected",

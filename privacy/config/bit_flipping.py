@@ -39,7 +39,9 @@ class FlippedBits(UploadMechanism):
         description="native: the channel's bit errors count as flips; agnostic: the devices flip all"
     )
     confidence: Confidence = Field(
-        default=0.99, description="confidence level of the lower limit of the bit error rate that a probe measures"
+        default=0.99,
+        description="confidence level of the lower limit of the bit error rate that a probe measures; 0.99 is a "
+        "convention: one limit in 100 may be wrong",
     )
     debias: bool = Field(default=False, description="divide received numbers by 1 - 2 p")
     cipher: Literal["none", "stream", "aes"] = Field(
@@ -116,15 +118,17 @@ class BitFlippingConfig(FlippedBits):
     """Bit-flipping DP, Li et al. 2025: the bits of every upload are flipped with the probability of Theorem 1."""
 
     epsilon: Epsilon = Field(description="epsilon of Renyi DP of this order for the whole run [nats]")
-    order: RenyiOrder = Field(default=2.0, description="order of Renyi DP, lambda of Li et al. 2025")
+    order: RenyiOrder = Field(default=2.0, description="order of Renyi DP, lambda of Li et al. 2025; 2 as there")
     kappa: Annotated[float, Field(gt=0.0, le=1e12, allow_inf_nan=False)] | Literal["measured"] = Field(
         description="expected bit-level distance of neighbouring uploads, Li et al. 2025 (15), or measured by (26)"
     )
     kappa_pairs: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
-        default=20, description="pairs of uploads on which kappa is measured"
+        default=20, description="pairs of uploads on which kappa is measured; 20 as in bit-distance"
     )
     channel: Literal["native", "agnostic"] = Field(
-        default="native", description="native: the channel's bit errors count as flips; agnostic: the devices flip all"
+        default="native",
+        description="native: the channel's bit errors count as flips; agnostic: the devices flip all; native as in "
+        "Li et al. 2025",
     )
 
     @property
@@ -212,7 +216,8 @@ class BitFlippingBudget(Calibrated, FlippedBits):
 
     channel: Literal["native", "agnostic"] = Field(
         default="agnostic",
-        description="native: the channel's bit errors count as flips; agnostic: the devices flip all",
+        description="native: the channel's bit errors count as flips; agnostic: the devices flip all; agnostic: "
+        "evidence for native costs delta",
     )
     cipher: Literal["none", "stream"] = Field(default="none", description="encryption of the flipped bits")
 

@@ -65,7 +65,7 @@ class GaussianConfig(NoisyNumbers):
     """The Gaussian mechanism on numbers before they become bits, the baseline of Li et al. 2025."""
 
     epsilon: Epsilon = Field(description="epsilon of Renyi DP of this order for the whole run [nats]")
-    order: RenyiOrder = Field(default=2.0, description="order of Renyi DP, lambda of Li et al. 2025")
+    order: RenyiOrder = Field(default=2.0, description="order of Renyi DP, lambda of Li et al. 2025; 2 as there")
     delta: Annotated[float, Field(ge=1e-12, lt=1.0)] | None = Field(
         default=None,
         description="delta; left out: what turns (order, epsilon) Renyi DP into (epsilon, delta) DP, 0.25 at order 2",

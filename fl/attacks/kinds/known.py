@@ -26,9 +26,13 @@ class Known(Attack):
     """An attack of the literature; `reads` names those of the three numbers below that it uses."""
 
     factor: Annotated[float, Field(allow_inf_nan=False, ge=-1e6, le=1e6)] = Field(
-        default=-4.0, description="of sign-flip and scale: times the honest update"
+        default=-4.0,
+        description="of sign-flip and scale: times the honest update; -4 as in public code of robust aggregation",
     )
-    std: PositiveFloat = Field(default=1e4, description="of gaussian: standard deviation of every number")
+    std: PositiveFloat = Field(
+        default=1e4,
+        description="of gaussian: standard deviation of every number; 1e4 as in public code of robust aggregation",
+    )
     signal: Literal["random", "ones", "noise"] = Field(default="random", description="of jam: what jammers send")
 
 

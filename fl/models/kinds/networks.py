@@ -144,7 +144,8 @@ class ModelConfig(Model):
     )
     initial: Literal["keras", "pytorch"] = Field(
         default="keras",
-        description="weights as Keras draws them (Glorot uniform), or as PyTorch does (uniform within 1/sqrt(inputs))",
+        description="weights as Keras draws them (Glorot uniform), or as PyTorch does (uniform within "
+        "1/sqrt(inputs)); keras: the networks are Keras models",
     )
     function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", max_length=200)] | None = Field(
         default=None,

@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 Form = Literal["coded", "printed"]
-RateBits = Annotated[int, Field(ge=1, le=6, strict=True, description="R, bits per number of the quantiser")]
+RateBits = Annotated[
+    int, Field(ge=1, le=6, strict=True, description="R, bits per number of the quantiser; 1 as in Lang et al. 2023")
+]
 Vectors = NDArray[np.floating[Any]]
 
 _HEXAGONAL = np.array([[1.0, 0.5], [0.0, math.sqrt(3.0) / 2.0]])

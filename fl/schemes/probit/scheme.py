@@ -41,7 +41,8 @@ class ProbitScheme(Scheme):
     name: Literal["probit"]
     bound: Literal["fixed", "clip", "adaptive"] = Field(
         default="fixed",
-        description="fixed: b; clip: updates are clipped to clip, and b is that; adaptive: our rule, see adapted_bound",
+        description="fixed: b; clip: updates are clipped to clip, and b is that; adaptive: our rule, see "
+        "adapted_bound; the known part of Lan et al. prints no rule for b",
     )
     b: PositiveFloat = Field(
         default=0.05,
@@ -54,7 +55,8 @@ class ProbitScheme(Scheme):
     l1_clip: PositiveFloat | None = Field(default=None, description="Delta_1 / 2, limit of the l1 norm of an update")
     form: Literal["printed", "exact"] = Field(
         default="printed",
-        description="bound that epsilon asks for: as printed, or the smaller one whose exact loss is epsilon",
+        description="bound that epsilon asks for: as printed, or the smaller one whose exact loss is epsilon; "
+        "printed as in Lan et al.",
     )
     channel: ChannelUse = "native"
     confidence: Confidence = 0.99
