@@ -77,8 +77,8 @@ def test_the_majority_decides_by_weight_and_a_balance_leaves_the_number_alone() 
 def test_bad_channels_weigh_no_more_in_a_majority() -> None:
     bits = np.array([[1], [0], [0]], np.uint8)
     factor = np.array([0.1, 1.0, 1.0])
-    assert vote(sign(1, epsilon=0.5), bits, factor=factor)[0] == -1.0
-    unbiased = sign(1, epsilon=0.5, vote="mean", decode="unbiased")
+    assert vote(sign(1, epsilon=0.5, step=1.0), bits, factor=factor)[0] == -1.0
+    unbiased = sign(1, epsilon=0.5, vote="mean", step=1.0, decode="unbiased")
     assert vote(unbiased, bits, factor=factor)[0] == pytest.approx((10.0 - 2.0) / 3.0, rel=1e-6)
 
 
@@ -117,7 +117,7 @@ def test_the_scheme_is_built_as_configured() -> None:
 def test_the_decode_that_is_written_says_whether_randomized_response_is_undone() -> None:
     bits, factor = np.ones((3, 1), np.uint8), np.full(3, math.tanh(0.25))
     for decode, expected in (("coded", 1.0), ("unbiased", 1.0 / math.tanh(0.25))):
-        config = SignScheme(name="sign", epsilon=0.5, vote="mean", decode=decode)
+        config = SignScheme(name="sign", epsilon=0.5, vote="mean", step=1.0, decode=decode)
         assert vote(config.build(pieces=[Piece(name="w", shape=(1,), offset=0)]), bits, factor=factor)[
             0
         ] == pytest.approx(expected, rel=1e-6)
