@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fl.checkpoints import State, kept_array, kept_number
 from fl.results import PrivacyAccount, TrialResult
-from fl.uplink.channel_credit import errors_arrive, law_of_errors
+from fl.uplink.channel_credit import errors_arrive, law_of_errors, rate_moves_by_round
 from fl.uplink.senders import exchangeable
 from phy.config import LinkConfig
 from phy.measure.burstiness import Burstiness
@@ -246,7 +246,7 @@ def _channel_noise(link: LinkConfig, *, result: TrialResult) -> tuple[bool, tupl
     law, outcome = law_of_errors(link), None
     counted = result.bursts or result.on_air.bursts
     names = {field.name for field in fields(Burstiness)}
-    if names <= counted.keys() and link.error_model == "measured":
+    if names <= counted.keys() and link.error_model == "measured" and not rate_moves_by_round(link):
         outcome = assess(Burstiness(**{name: counted[name] for name in names})).outcome
     sentence = independence_sentence(law=law, outcome=outcome)
     if may_credit(law=law, outcome=outcome) is not None:

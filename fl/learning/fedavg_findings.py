@@ -56,19 +56,18 @@ def _cause(learning: FedAvgConfig, facts: PointFacts, *, guessing: float) -> str
     loss, wrong = facts.metrics["test_loss"], facts.rates.get("bit_error_rate", 0.0)
     if attack is not None:
         return f"devices attack with kind {attack.kind}; write learning.aggregation: median, or remove learning.attack"
-    if wrong > MANY_ERRORS:
-        more = f"raise link.power.snr_max_db above {link.power.snr_max_db:g}, or add link.coding"
-        return f"{wrong:.1%} of the bits arrived wrong; {more}"
-    if facts.mechanism is not None and facts.mechanism.for_uploads is not None:
-        noise = f"the privacy mechanism adds more noise than {learning.num_devices} devices average out"
-        return f"{noise}; raise privacy.epsilon or learning.num_devices"
+    mechanism, averaged = facts.mechanism, f"{learning.num_devices} devices average out; raise"
+    budget = None if mechanism is None else mechanism.budget
+    if mechanism is not None and (budget is not None or mechanism.for_uploads is not None):
+        key = "privacy.epsilon" if budget is None else "privacy.budget.epsilon"
+        return f"the privacy mechanism adds more noise than {averaged} {key} or learning.num_devices"
     if scheme.own_epsilon is not None:
         noise = f"aggregation {scheme.name} at epsilon {scheme.own_epsilon:g} adds more noise than"
         lower = f", or lower learning.aggregation.{scheme.noise_key}" if scheme.noise_key else ""
-        return (
-            f"{noise} {learning.num_devices} devices average out; raise learning.aggregation.epsilon or "
-            f"learning.num_devices{lower}"
-        )
+        return f"{noise} {averaged} learning.aggregation.epsilon or learning.num_devices{lower}"
+    if wrong > MANY_ERRORS:
+        more = f"raise link.power.snr_max_db above {link.power.snr_max_db:g}, or add link.coding"
+        return f"{wrong:.1%} of the bits arrived wrong; {more}"
     if not loss < 2.0 * guessing:
         how = f"learning.{scheme.step_key}"
         return f"test loss {loss:.3g} is above the {guessing:.3g} of guessing, so that steps are too long; lower {how}"

@@ -31,6 +31,17 @@ def law_of_errors(link: LinkConfig) -> Law:
     return "independent" if errors_together(link) == 1 and link.modulation in ("bpsk", "qpsk") else "unknown"
 
 
+def rate_moves_by_round(link: LinkConfig) -> bool:
+    """Whether the error rate of a device differs from round to round on a link whose bits err independently in each.
+
+    Counts of many rounds are then a mixture of rates, and say nothing against independence within a round.
+    """
+    channel = link.channel
+    fades_by_round = channel.fades and channel.coherence == "round"
+    plain = not channel.selective and link.csi_error_variance == 0.0 and link.impairments.none
+    return law_of_errors(link) == "independent" and plain and (fades_by_round or link.control.closed_loop)
+
+
 def errors_together(link: LinkConfig) -> int:
     """Bits that may err together for a cause which the next such group does not share, 1 for independent errors.
 

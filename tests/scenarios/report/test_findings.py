@@ -46,6 +46,13 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         "the privacy mechanism adds more noise",
         "privacy.epsilon",
     ),
+    "a budget": (
+        said(
+            GUESSED, {"aggregation": "probit"}, privacy={"mechanism": "scheme", "budget": {"epsilon": 1, "delta": 1e-5}}
+        ),
+        "the privacy mechanism adds more noise",
+        "privacy.budget.epsilon",
+    ),
     "attackers": (said(GUESSED, {"attack": {"kind": "ones", "share": 0.4}}), "kind ones", "median"),
     "long steps": (said(GUESSED | {"test_loss": 40.0}), "above the 2.3 of guessing", "learning.local.learning_rate"),
     "no number as a loss": (said(GUESSED | {"test_loss": float("nan")}), "guessing", "learning.local.learning_rate"),
