@@ -78,6 +78,23 @@ def gather_claims(
             yield replace(found, ended_early=sum(one.failure is not None for one in records.values()))
 
 
+def broken_budgets(store: Store, plan: Plan, *, task_ids: TaskIds) -> Iterator[str]:
+    """Yield a sentence, without its full stop, for every sweep point whose ledger proves more than its budget."""
+    for point, ids in zip(plan.points, task_ids, strict=True):
+        budget = point.scenario.budget
+        accounts = [] if budget is None else list(store.read_accounts(ids).values())
+        if budget is None or not accounts:
+            continue
+        found = claims_of(point, accounts, delta=budget.delta, accountants=ACCOUNTANTS)
+        proved = min(one.epsilon for one in found.claims if one.scope == "run" and one.accountant != "paper")
+        if proved > budget.epsilon * (1.0 + 1e-6):
+            setting = ", ".join(_short_setting(plan, point))
+            yield (
+                f"{setting + ': ' if setting else ''}the ledger proves epsilon {proved:.4g} for the run, more than the "
+                f"budget of {budget.epsilon:g}; phyloop privacy names what does not count"
+            )
+
+
 def claims_of(
     point: Point,
     accounts: Sequence[PrivacyAccount],
@@ -224,7 +241,7 @@ def summary_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tupl
         best = min(proved, key=_rank, default=None)
         cells = ("", "", "", "")
         if best is not None and math.isinf(best.epsilon):
-            cells = (best.unit, "∞", "", "none")
+            cells = (best.unit, "∞", "", f"none {_marks(best, notes)}".rstrip())
         elif best is not None:
             credited = ", channel counted" if best.channel_credited else ""
             how = f"{best.accountant}{credited} {_marks(best, notes)}".strip()

@@ -19,6 +19,7 @@ from scenarios.files.log import event, logger
 from scenarios.plan.identity import physics, physics_json, task_ids
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
+from scenarios.report.claims import broken_budgets
 from scenarios.report.figures.curves import Drawing
 from scenarios.report.findings import read_findings, silent_trials
 from scenarios.report.page import drawings, write_report
@@ -113,7 +114,7 @@ class LearningStudy(Study):
         return drawings(store, self.plan, summaries, task_ids=self.task_ids)
 
     def notices(self, store: Store) -> tuple[str, ...]:
-        read = (read_findings, silent_trials)
+        read = (read_findings, broken_budgets, silent_trials)
         return tuple(sentence for one in read for sentence in one(store, self.plan, task_ids=self.task_ids))
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:

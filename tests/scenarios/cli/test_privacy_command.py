@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from command import phyloop, run_here, write_scenario
 from fake_runs import make_plan
-from learning_run import reload
+from learning_run import reload, run_scenario
 from tampered import change_heads
 
 from fl.results import PrivacyAccount
@@ -204,3 +204,21 @@ def test_an_accountant_without_a_claim_of_the_run_says_why_where_it_was_asked() 
     assert "no closed form" in found.left_out[0]
     both = claims_of(plan.points[0], [PrivacyAccount(ledger=ledger)], delta=1e-5, accountants=("pld",))
     assert not both.left_out
+
+
+def test_a_run_that_breaks_its_budget_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Where counts of all rounds are taken for counts of one rate, they contradict what the budget relies on.
+    text = (
+        "name: s\ntrials: 1\nlink: {modulation: qpsk, channel: {fading: rayleigh}, power: {snr_max_db: 10}}\n"
+        "learning: {algorithm: fedavg, num_devices: 10, rounds: 10, aggregation: {name: cpa, confidence: 0.9999999}}\n"
+        "privacy: {mechanism: scheme, budget: {epsilon: 10, delta: 1.0e-5}}\n"
+    )
+    (tmp_path / "s.yaml").write_text(text)
+    for counts, words in ((True, 0), (False, 1)):
+        with pytest.MonkeyPatch.context() as patch:
+            if not counts:
+                patch.setattr("fl.accounting.fedavg.rate_moves_by_round", lambda _: False)
+            options: dict[str, Any] = {"overrides": (), "trials": None, "seed": None}
+            assert run_scenario(str(tmp_path / "s.yaml"), out=tmp_path / str(counts), **options) == 0
+        told = capsys.readouterr().err
+        assert told.count("more than the budget of 10; phyloop privacy names what does not count") == words, told
