@@ -21,6 +21,7 @@ from privacy.accounting.spending import event_of
 from privacy.errors import PrivacyError, require_count, require_positive
 from privacy.events.claims import Accountant
 from privacy.events.events import Event, Floats, Kind, NoRelease, Spending
+from privacy.evidence import confidence_for
 
 Schedule = Literal["uniform", "increasing", "decreasing"]
 
@@ -181,9 +182,13 @@ def _strength(
     values, counts = np.array([w for w, _ in weights]), [n for _, n in weights]
     delta = budget.left(sum(counts))
     if delta < 0.0:
+        remedy = "raise delta above that"
+        if budget.delta > 0.0:
+            enough = confidence_for(0.1 * budget.delta, num_rounds=sum(counts))
+            remedy = f"write confidence: {enough:.10g} to spend a tenth of delta on it, or raise delta"
         raise PrivacyError(
             f"delta is {budget.delta:g}, but evidence of the channel's noise costs {budget.evidence:.1e} in each of "
-            f"{sum(counts)} rounds; raise the confidence of the probe, or delta."
+            f"{sum(counts)} rounds; {remedy}."
         )
 
     def spent(strength: float) -> float:
