@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,6 @@ from fl.results import OnAir, PrivacyAccount, TrialResult
 from fl.run import accounts_of, run_trials
 from fl.schemes.jopeq import JopeqScheme
 from phy.config import LinkConfig
-from phy.measure.burstiness import Burstiness
-from phy.measure.independence import assess
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig, SchemeBudget
 from privacy.events.events import Ledger
 from privacy.events.published import CLEAR_SCALES, ONE_STEP
@@ -205,17 +203,6 @@ def test_errors_of_no_known_law_are_credited_once_those_counted_in_the_run_pass_
     assert ledger.uncredited is not None
     assert np.all(ledger.parameter > ledger.uncredited)
     assert any("a test is no proof" in sentence for sentence in ledger.credit_assumptions)
-
-
-def test_fades_of_whole_rounds_leave_bits_independent_though_errors_of_all_rounds_are_a_mixture() -> None:
-    faded = radio(channel={"fading": "rayleigh", "coherence": "round"}, packet_size_bytes=64)
-    result = flipped(flipping(), link=faded)
-    names = [field.name for field in fields(Burstiness)]
-    mixed = Burstiness(**{name: (result.bursts or result.on_air.bursts)[name] for name in names})
-    assert assess(mixed).outcome == "unfair"
-    ledger = of(result).ledger
-    assert ledger.uncredited is not None
-    assert np.all(ledger.parameter > ledger.uncredited)
 
 
 def test_bits_that_share_an_axis_err_at_rates_of_their_own_and_are_not_credited() -> None:
