@@ -56,7 +56,9 @@ class Attack(Frozen):
     @model_validator(mode="after")
     def _attackers_are_named_one_way(self) -> Attack:
         if (self.share is None) == (self.devices is None):
-            raise ValueError("name the attackers by share or by devices, one of both")
+            raise ValueError(
+                f"attackers are named by share or by devices, one of both; write {{kind: {self.kind}, share: 0.2}}"
+            )
         return self
 
     @classmethod

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, get_args
 
 from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -94,7 +94,8 @@ class Registry(Generic[T]):
             raise PydanticKnownError("model_type", {"class_name": self.base.__name__})
         known, word = self._found(), value.get(self.tag, self._default)
         if word is None:
-            raise PydanticKnownError("union_tag_not_found", {"discriminator": f"'{self.tag}'"})
+            words = ", ".join(known)
+            raise PydanticCustomError("no_word", "the key {tag} is missing", {"tag": self.tag, "words": words})
         if not isinstance(word, str) or word not in known:
             words = ", ".join(f"'{one}'" for one in known)
             context = {"discriminator": f"'{self.tag}'", "tag": str(word), "expected_tags": words}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from phy.config.registry import Registry, registries
 from scenarios.schema.errors import ScenarioError, flow, listing
+from scenarios.schema.schema_keys import schema_keys
 
 
 def show(what: str | None) -> None:
@@ -30,6 +33,9 @@ def show(what: str | None) -> None:
         _print_words(console, registry)
         return
     found = [(one, one[what]) for one in kinds.values() if what in one.words()]
+    if not found and (keys := [key for key in schema_keys() if key.rpartition(".")[0] == what]):
+        _print_section(console, keys)
+        return
     if not found:
         known = [*kinds, *(word for one in kinds.values() for word in one.words())]
         near = get_close_matches(what, known, n=3)
@@ -48,7 +54,18 @@ def _print_kinds(console: Console, kinds: dict[str, Registry[Any]]) -> None:
     for kind, registry in kinds.items():
         table.add_row(f"[bold]{kind}[/bold]", ", ".join(registry.words()))
     console.print(table)
-    console.print("\nphyloop show KIND lists them with a line each, phyloop show NAME their parameters.")
+    console.print("\nphyloop show KIND lists them with a line each, phyloop show NAME their parameters, and")
+    console.print("phyloop show SECTION, as in link.channel or learning.participation, the keys of a section.")
+
+
+def _print_section(console: Console, keys: Sequence[str]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for head in ("key", "default", "description"):
+        table.add_column(head, header_style="bold")
+    for key in keys:
+        field = schema_keys()[key].meant("")
+        table.add_row(*map(escape, (key.rpartition(".")[2], default_of(field), field.description or "")))
+    console.print(table)
 
 
 def _print_words(console: Console, registry: Registry[Any]) -> None:
@@ -72,7 +89,7 @@ def _print_thing(console: Console, registry: Registry[Any], cls: type[BaseModel]
         for head in ("parameter", "default", "allowed", "description"):
             table.add_column(head, header_style="bold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(escape, row))
         console.print()
         console.print(table)
 
@@ -84,12 +101,15 @@ def parameters(cls: type[BaseModel], *, leave_out: str) -> Iterator[tuple[str, s
         if name == leave_out:
             continue
         about = described.get(name, {})
-        if field.is_required():
-            default = "required"
-        else:
-            value = field.get_default(call_default_factory=True)
-            default = "none" if value is None else "{...}" if isinstance(value, BaseModel) else flow(value)
-        yield name, default, allowed(about), str(field.description or "")
+        yield name, default_of(field), allowed(about), str(field.description or "")
+
+
+def default_of(field: FieldInfo) -> str:
+    """The default of a key as a scenario writes it; `required` without one, and `{...}` for a section."""
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    return "none" if value is None else "{...}" if isinstance(value, BaseModel) else flow(value)
 
 
 def allowed(about: dict[str, Any]) -> str:

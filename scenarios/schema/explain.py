@@ -165,6 +165,9 @@ def _as_error(
         words = re.findall(r"[a-z_0-9]+(?:\.[a-z_0-9]+)*", problem)
         written = [key for word in words if (key := (*path, *word.split("."))) in marks]
         path = min(written, key=lambda one: one not in prefer, default=path)
+    elif kind == "no_word":
+        tag, words = item["ctx"]["tag"], item["ctx"]["words"].split(", ")
+        problem, remedy = f"the key {tag} is missing", f"add {tag}: {listing(words)}"
     elif kind == "union_tag_invalid":
         named = item["ctx"]["discriminator"].strip("'")
         path = next((tag for name in (*TAGS, named) if (tag := (*path, name)) in marks), path)

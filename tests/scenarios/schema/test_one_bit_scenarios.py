@@ -87,7 +87,7 @@ def test_epsilon_none_survives_a_round_trip(tmp_path: Path) -> None:
             'aggregation: {name: cpa, gamma: "0.1"}',
             's.yaml:5: learning.aggregation.gamma = "0.1": must be a number, not text; write 0.1 without quotes.',
         ),
-        ("attack: {kind: ones}", "s.yaml:5: learning.attack: name the attackers by share or by devices, one of both"),
+        ("attack: {kind: ones}", "s.yaml:5: learning.attack: attackers are named by share or by devices, one of both"),
         (
             "attack: {kind: one, share: 0.1}",
             "s.yaml:5: learning.attack.kind = one: must be duplicate, gaussian, invert, ",
