@@ -220,7 +220,9 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
         return "unknown key", unknown_key(name, among=known, value=value)
     if kind == "missing":
         where = f"under {dotted(path[:-1])}" if path[:-1] else "at the top"
-        choices = [one for one in get_args(schema_keys()[name].meant(owner).annotation) if isinstance(one, str)]
+        key = schema_keys().get(name)  # None for a section that is not of a scenario, as of a reference check
+        words = get_args(key.meant(owner).annotation) if key is not None else ()
+        choices = [one for one in words if isinstance(one, str)]
         return "the key is missing", f"add {leaf}: {listing(choices)}{' ' * bool(choices)}{where}"
     if name in _FORMS:
         return _FORMS[name]

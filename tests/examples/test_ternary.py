@@ -124,7 +124,7 @@ def test_digits_are_learnt_as_well_as_with_the_plain_mean(error_feedback: bool) 
     assert plain.metrics["test_accuracy"] > 0.93
     # Two standard errors of an accuracy of 0.95 over 360 images are 0.023.
     assert abs(ternary.metrics["test_accuracy"] - plain.metrics["test_accuracy"]) < 0.023
-    assert ternary.metrics["upload_bits"] == 96 + 2 * plain.metrics["upload_bits"] / 32
+    assert ternary.metrics["upload_bits"] == 96 + 2 * plain.metrics["num_parameters"]
 
 
 class Interrupted:

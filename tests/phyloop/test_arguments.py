@@ -83,6 +83,6 @@ def test_a_check_names_arguments() -> None:
 
 def test_numbers_of_numpy_fit() -> None:
     link = phyloop.Link(num_devices=np.int64(2), num_bits=np.uint8(8))
-    assert repr(link) == "<Link of 2 devices, 8 bits each: qpsk, channel constant, power inversion, 20 dB>"
+    assert repr(link) == "<Link of 2 devices, 8 bits each: qpsk, channel constant, power fixed, 20 dB>"
     air = phyloop.Air(num_devices=2, num_symbols=4, max_amplitude=np.float32(1.0), channel={"fading": "rayleigh"})
     assert repr(air) == "<Air of 2 devices, 4 symbols each: analog, channel rayleigh, power inversion, 20 dB>"

@@ -217,7 +217,7 @@ def test_files_are_written_and_the_svg_is_the_same_every_time(tmp_path: Path) ->
     assert first.svg.read_bytes() == second.svg.read_bytes()
     assert b"<dc:date>" not in first.svg.read_bytes()
     assert first.png.read_bytes().startswith(b"\x89PNG")
-    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["01-mse.png", "01-mse.svg"]
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["01-mse.csv", "01-mse.png", "01-mse.svg"]
     assert first.title == "MSE to the posterior mean over maximum SNR P₀/N₀ [dB]"
 
 

@@ -32,7 +32,11 @@ IMPOSSIBLE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("link.error_model", {"scheme": "digital"}, {"error_model": "iid"}),
     ("link.error_model", {"scheme": "analog"}, {"error_model": "analytic"}),
     ("link.error_model", ORTHOGONAL, {"error_model": "analytic", "csi": {"error_variance": 0.1}}),
-    ("link.error_model", ORTHOGONAL, {"error_model": "analytic", "channel": RAYLEIGH}),
+    (
+        "link.error_model",
+        ORTHOGONAL,
+        {"error_model": "analytic", "channel": RAYLEIGH, "power": {"policy": "inversion"}},
+    ),
     (
         "link.channel.coherence",
         ORTHOGONAL,

@@ -259,7 +259,7 @@ SENTENCES = {
     ),
     "a loop of another policy": (
         LINK + "  power:\n    loop: {target_rate: 0.1}\n",
-        "s.yaml:5: link.power.loop: loop belongs to policy closed-loop, the policy is inversion; leave loop out.",
+        "s.yaml:5: link.power.loop: loop belongs to policy closed-loop, the policy is auto; leave loop out.",
     ),
     "a loop that starts above its limit": (
         LINK + "  power:\n    policy: closed-loop\n    loop:\n      initial_snr_db: 30\n",
