@@ -221,8 +221,8 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
     if kind == "missing":
         where = f"under {dotted(path[:-1])}" if path[:-1] else "at the top"
         key = schema_keys().get(name)  # None for a section that is not of a scenario, as of a reference check
-        words = get_args(key.meant(owner).annotation) if key is not None else ()
-        choices = [one for one in words if isinstance(one, str)]
+        allowed = get_args(key.meant(owner).annotation) if key is not None else ()
+        choices = [one for one in allowed if isinstance(one, str)]
         return "the key is missing", f"add {leaf}: {listing(choices)}{' ' * bool(choices)}{where}"
     if name in _FORMS:
         return _FORMS[name]
