@@ -28,7 +28,10 @@ def uplink(**settings: Any) -> DigitalUplink:
 
 
 LINKS = {
-    "own gains": {"channel": {"fading": "rayleigh", "gain": [0.5 + 0.1 * k for k in range(DEVICES)]}},
+    "own gains": {
+        "channel": {"fading": "rayleigh", "gain": [0.5 + 0.1 * k for k in range(DEVICES)]},
+        "power": {"policy": "inversion", "snr_max_db": 20.0},
+    },
     "inversion": {"channel": {"fading": "rician", "rician_k_db": 3.0}, "power": {"policy": "inversion"}},
     "silent devices": {
         "channel": {"fading": "rayleigh", "coherence": "packet"},
