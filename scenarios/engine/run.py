@@ -79,9 +79,9 @@ def run_study(
         store.add(report=Report(made_from=_digest(study, store, text), files=files))
         counts = event("report-written", figures=len(report.figures), tables=len(report.tables))
         _log.info("report written", extra=counts)
-        notices = study.notices(store)
+        shown: dict[str, Any] = {"results": study.results(store), "notices": study.notices(store)}
     return Outcome(
-        planned=len(study.ids), computed=record.computed, found=len(done), failed=failed, report=report, notices=notices
+        planned=len(study.ids), computed=record.computed, found=len(done), failed=failed, report=report, **shown
     )
 
 
@@ -188,7 +188,7 @@ def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool
             ):
                 return None
             store.verify()
-            planned, notices = len(study.ids), study.notices(store)
+            shown: dict[str, Any] = {"results": study.results(store), "notices": study.notices(store)}
     except DamagedStoreError:
         return None  # the run repairs it
 
@@ -197,6 +197,5 @@ def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool
 
     html = next(iter(files(".html")), None)
     report = ReportPaths(html=html, figures=files(".png", ".svg"), tables=files(".md", ".csv", ".json"))
-    return Outcome(
-        planned=planned, computed=0, found=planned, failed=failed, report=report, notices=notices, complete=True
-    )
+    planned = len(study.ids)
+    return Outcome(planned=planned, computed=0, found=planned, failed=failed, report=report, complete=True, **shown)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
+    from scenarios.report.tables.table import Table
     from scenarios.schema.loader import LoadedScenario
     from scenarios.store.store import Store
 
@@ -53,6 +54,7 @@ class ReportPaths:
 class Outcome:
     """Result of a study: tasks planned, computed now, found done, failed; and the report.
 
+    - `results`: a row per sweep point, of studies that show no rows as they go on;
     - `notices`: sentences, without their full stop, on what went wrong in sweep points and tasks;
     - `complete`: everything was there already, report included, and nothing was written.
     """
@@ -62,6 +64,7 @@ class Outcome:
     found: int
     failed: int
     report: ReportPaths
+    results: Table | None = None
     notices: tuple[str, ...] = ()
     complete: bool = False
 
@@ -119,6 +122,10 @@ class Study(ABC):
     def notices(self, store: Store) -> tuple[str, ...]:
         """Sentences on single tasks, see `Outcome`."""
         return ()
+
+    def results(self, store: Store) -> Table | None:
+        """Results of every sweep point, see `Outcome`."""
+        return None
 
     @abstractmethod
     def show(self, outcome: Outcome, *, seconds: float) -> None:

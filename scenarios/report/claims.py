@@ -22,7 +22,7 @@ from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS
 from privacy.mechanisms.sound_bit_flipping import AccountRow, StatedSensitivity, bit_flipping_rows
 from scenarios.plan.points import Plan, Point
 from scenarios.report.html import Part
-from scenarios.report.settings import point_table, setting_parts
+from scenarios.report.settings import point_table, short_setting
 from scenarios.report.tables.table import Table, in_groups
 from scenarios.report.tables.tables import TaskIds
 from scenarios.store.store import Store
@@ -88,7 +88,7 @@ def broken_budgets(store: Store, plan: Plan, *, task_ids: TaskIds) -> Iterator[s
         found = claims_of(point, accounts, delta=budget.delta, accountants=ACCOUNTANTS)
         proved = min(one.epsilon for one in found.claims if one.scope == "run" and one.accountant != "paper")
         if proved > budget.epsilon * (1.0 + 1e-6):
-            setting = ", ".join(_short_setting(plan, point))
+            setting = ", ".join(short_setting(plan, point))
             yield (
                 f"{setting + ': ' if setting else ''}the ledger proves epsilon {proved:.4g} for the run, more than the "
                 f"budget of {budget.epsilon:g}; phyloop privacy names what does not count"
@@ -252,18 +252,11 @@ def summary_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tupl
             + f" {_marks(claim, notes)}".rstrip()
             for claim in published
         )
-        rows.append((_short_setting(plan, one.point), (*cells, printed)))
+        rows.append((short_setting(plan, one.point), (*cells, printed)))
     heads = ("setting", "of one", "proved ε", "δ", "proof", "published ε")
     left = ("setting", "of one", "proof", "published ε")
     wrapped = ("setting", "proof", "published ε")
     return Table(columns=heads, rows=tuple(in_groups(rows)), left=left, wrapped=wrapped), tuple(notes)
-
-
-def _short_setting(plan: Plan, point: Point) -> tuple[str, ...]:
-    """The label of a sweep point where every point has one of its own, else all that the sweep set."""
-    labels = [one.scenario.label for one in plan.points]
-    unique = len({*labels, ""}) > len(labels)
-    return (point.scenario.label,) if unique else setting_parts(plan, point) or ("",)
 
 
 def _marks(claim: Claim, notes: list[str]) -> str:

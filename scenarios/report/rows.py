@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from textwrap import fill
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +16,20 @@ from phy.measure.burstiness import Burstiness
 from phy.measure.independence import Independence, assess, verdict
 from privacy.mechanisms.flip_plans import CLAMP_WORDS
 from scenarios.plan.points import Plan, Point
+from scenarios.report.figures.choice import figures_of
 from scenarios.report.figures.curves import Curve, Drawing, Spot
 from scenarios.report.figures.draw import draw
 from scenarios.report.figures.style import render
-from scenarios.report.settings import point_table, setting_in_words
+from scenarios.report.settings import point_table, setting_in_words, short_setting
 from scenarios.report.tables.quantities import CODED, RATES, word_of
-from scenarios.report.tables.table import Table
+from scenarios.report.tables.table import Table, in_groups
 from scenarios.report.tables.tables import PointSummary, TaskIds, done_series
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
 
+HEAD_WIDTH = 24
+"""Of a column on the terminal."""
 MOST_CURVES = 6
 LONGEST = 7
 """Runs of so many wrong bits or more are counted together."""
@@ -55,6 +59,20 @@ def _cell(summary: PointSummary, name: str) -> str | None:
     if (mean := summary.metrics.get(name)) is None:
         return None
     return word_of(name, mean.mean) or "mixed" if name in CODED else str(mean.within(name))
+
+
+def results_table(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
+    """A row per point: its setting, trials, and the first two of what the figures draw and the bit error rate."""
+    measured = {name: None for s in summaries for name in (*s.metrics, *s.rates)}
+    drawn = (config.y for config in figures_of(plan, measured))
+    names = [name for name in dict.fromkeys([*drawn, "bit_error_rate"]) if name in measured][:2]
+
+    def row(s: PointSummary) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        cells = (_cell(s, name) or str(s.rates.get(name, "")) for name in names)
+        return short_setting(plan, s.point), (str(s.done), *cells)
+
+    heads = ("setting", "trials", *(fill(plain_label(name), HEAD_WIDTH) for name in names))
+    return Table(columns=heads, rows=tuple(in_groups(map(row, summaries))), left=heads[:1], wrapped=heads[:1])
 
 
 def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:

@@ -21,13 +21,42 @@ def is_set(value: Any, wanted: Any) -> bool:
 
 def setting_in_words(plan: Plan, point: Point) -> str:
     """What the sweep set at this point, as plain text; empty without a sweep."""
-    return ", ".join(setting_parts(plan, point))
+    return ", ".join(_in_words(point, plan.swept_paths))
 
 
-def setting_parts(plan: Plan, point: Point) -> tuple[str, ...]:
-    """The same, setting by setting."""
-    words = (plain(setting_label(path, value_of(point, path))) for path in plan.swept_paths)
-    return tuple(filter(None, words))
+def _in_words(point: Point, paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(filter(None, (plain(setting_label(path, value_of(point, path))) for path in paths)))
+
+
+def short_setting(plan: Plan, point: Point) -> tuple[str, ...]:
+    """The label of a sweep point where every point has one of its own, else what tells the points apart, in words."""
+    labels = [one.scenario.label for one in plan.points]
+    if len({*labels, ""}) > len(labels):
+        return (point.scenario.label,)
+    return _in_words(point, axes_of(plan)) or ("",)
+
+
+def axes_of(plan: Plan) -> dict[str, list[object]]:
+    """The swept paths that tell sweep points apart, each with its values.
+
+    Of paths that change together, as in `zip`, it is the label, else the first.
+    """
+    paths = sorted(plan.swept_paths, key=lambda path: path != "label")
+    texts = {path: [canonical_json(point.settings.get(path)) for point in plan.points] for path in paths}
+
+    def determines(one: str, other: str) -> bool:
+        everywhere = all(one in point.settings for point in plan.points)
+        return everywhere and len(set(zip(texts[one], texts[other], strict=True))) == len(set(texts[one]))
+
+    def is_axis(path: str) -> bool:
+        others = [other for other in paths if other != path and determines(other, path)]
+        return all(determines(path, other) and paths.index(path) < paths.index(other) for other in others)
+
+    values: dict[str, list[object]] = {}
+    for path in filter(is_axis, plan.swept_paths):
+        found = [value_of(point, path) for point in plan.points if path in point.settings]
+        values[path] = list({canonical_json(value): value for value in found}.values())
+    return {path: found for path, found in values.items() if len(found) > 1}
 
 
 def words_of(plan: Plan, path: str) -> tuple[str, ...]:

@@ -24,7 +24,9 @@ from scenarios.report.figures.curves import Drawing
 from scenarios.report.findings import read_findings, silent_trials
 from scenarios.report.page import drawings, write_report
 from scenarios.report.published import without_others
+from scenarios.report.rows import results_table
 from scenarios.report.settings import setting_in_words
+from scenarios.report.tables.table import Table
 from scenarios.report.tables.tables import summarise
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, discard
@@ -33,6 +35,9 @@ from scenarios.studies.folders import stored_scenario
 
 TASKS_NAMED = 8
 """Tasks of a job that the log names by the start of their id; it lists all of its trials."""
+
+MOST_RESULTS = 12
+"""Sweep points of which the terminal shows results."""
 
 _log = logger("run")
 
@@ -117,7 +122,15 @@ class LearningStudy(Study):
         read = (read_findings, broken_budgets, silent_trials)
         return tuple(sentence for one in read for sentence in one(store, self.plan, task_ids=self.task_ids))
 
+    def results(self, store: Store) -> Table:
+        return results_table(self.plan, summarise(store, self.plan, task_ids=self.task_ids)[:MOST_RESULTS])
+
     def show(self, outcome: Outcome, *, seconds: float) -> None:
+        if outcome.results is not None and outcome.results.rows:
+            outcome.results.print()
+            more = len(self.plan.points) - MOST_RESULTS
+            left = f"... and {more} more sweep points: see the report. " if more > 0 else ""
+            print(f"{left}Brackets are 95 % intervals.\n")
         found = f", {outcome.found} found done" if outcome.found else ""
         if outcome.complete:
             print(f"all {outcome.planned} tasks are finished: 0 computed{found}; phyloop report draws figures again")

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import get_args
 
 from fl.config.measured import joined
-from scenarios.plan.identity import canonical_json
-from scenarios.plan.points import Plan, is_number, value_of
+from scenarios.plan.points import Plan, is_number
+from scenarios.report.settings import axes_of
 from scenarios.schema.schema import Axis, FigureConfig
 
 MOST_CURVES = 8
@@ -42,29 +42,6 @@ def default_figures(plan: Plan, metrics: Collection[str]) -> tuple[FigureConfig,
     if of_round and long and (numeric is None or len(plan.points) <= MOST_CURVES):
         figures.append(_figure(of_round, x=along, axes=axes))
     return tuple(figures) or tuple(_figure(main, x=path, axes=axes) for path in list(axes)[:1])
-
-
-def axes_of(plan: Plan) -> dict[str, list[object]]:
-    """The swept paths that tell sweep points apart, each with its values.
-
-    Of paths that change together, as in `zip`, it is the label, else the first.
-    """
-    paths = sorted(plan.swept_paths, key=lambda path: path != "label")
-    texts = {path: [canonical_json(point.settings.get(path)) for point in plan.points] for path in paths}
-
-    def determines(one: str, other: str) -> bool:
-        everywhere = all(one in point.settings for point in plan.points)
-        return everywhere and len(set(zip(texts[one], texts[other], strict=True))) == len(set(texts[one]))
-
-    def is_axis(path: str) -> bool:
-        others = [other for other in paths if other != path and determines(other, path)]
-        return all(determines(path, other) and paths.index(path) < paths.index(other) for other in others)
-
-    values: dict[str, list[object]] = {}
-    for path in filter(is_axis, plan.swept_paths):
-        found = [value_of(point, path) for point in plan.points if path in point.settings]
-        values[path] = list({canonical_json(value): value for value in found}.values())
-    return {path: found for path, found in values.items() if len(found) > 1}
 
 
 def _figure(y: str, *, x: str, axes: dict[str, list[object]]) -> FigureConfig:

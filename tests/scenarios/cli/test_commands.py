@@ -80,6 +80,7 @@ def test_running_again_computes_nothing_and_changes_no_number(finished: Path, tm
     result = phyloop("run", scenario, "--out", finished)
     assert result.returncode == 0
     assert "0 computed, 48 found done" in result.stdout
+    assert "MSE to the posterior" in result.stdout
     assert time.perf_counter() - started < 20
     assert exported(finished, tmp_path / "after") == before
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from fake_runs import make_plan
 
-from scenarios.report.figures.choice import MOST_CURVES, axes_of, default_figures, figures_of
+from scenarios.report.figures.choice import MOST_CURVES, default_figures, figures_of
 from scenarios.report.figures.style import scale
+from scenarios.report.settings import axes_of
 
 SCHEME, SNR, STEP, EPSILON = "learning.scheme", "link.power.snr_max_db", "learning.step_size", "privacy.epsilon"
 DEVICES, AGGREGATION = "learning.num_devices", "learning.aggregation"

@@ -12,12 +12,14 @@ from scipy import stats
 
 from scenarios.plan.points import Plan
 from scenarios.report.figures.round_curves import over_rounds
+from scenarios.report.rows import metrics_rows, rates_rows, results_table
 from scenarios.report.tables.quantities import mean_interval, rate_interval
 from scenarios.report.tables.tables import summarise
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
 
 SNR = "link.power.snr_max_db"
+MSE = "MSE to the posterior mean"
 
 
 @pytest.fixture
@@ -106,6 +108,24 @@ def test_failed_trials_are_counted_but_not_averaged(store: Store, plan: Plan) ->
     assert whole.metrics["mse"].mean == 1.0
     assert partly.metrics["mse"].mean == 4.0
     assert (failed.done, failed.failed, failed.metrics, failed.rates) == (0, 1, {}, {})
+
+
+def test_the_results_of_a_run_are_cells_of_the_reports_tables(store: Store, plan: Plan) -> None:
+    summaries = summarise(store, plan, task_ids=ids_of(plan))
+    table, metrics, rates = (make(plan, summaries) for make in (results_table, metrics_rows, rates_rows))
+    assert [" ".join(head.split()) for head in table.columns] == ["setting", "trials", MSE, "bit error rate"]
+    of_metrics, of_rates = metrics.columns.index(MSE), rates.columns.index("bit error rate")
+    assert [row[2] for row in table.rows] == [row[of_metrics] or "" for row in metrics.rows]
+    assert table.rows[0][1] == "3"
+    assert table.rows[0][3] == rates.rows[0][of_rates] != ""
+
+
+def test_the_results_have_what_the_figures_draw(store: Store) -> None:
+    figures = [{"x": SNR, "y": name} for name in ("bias", "mse")]
+    plan = make_plan([{SNR: snr} for snr in (0.0, 10.0)], trials=3, report={"figures": figures})
+    table = results_table(plan, summarise(store, plan, task_ids=ids_of(plan)))
+    assert [" ".join(head.split()) for head in table.columns[2:]] == [MSE, "bit error rate"]
+    assert [row[0] for row in table.rows] == ["P₀/N₀ = 0 dB", "P₀/N₀ = 10 dB"]
 
 
 def test_error_rates_add_counts_over_trials_rounds_and_devices(store: Store, plan: Plan) -> None:
