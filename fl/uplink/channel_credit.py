@@ -21,14 +21,18 @@ def errors_arrive(link: LinkConfig) -> bool:
 def law_of_errors(link: LinkConfig) -> Law:
     """What the law of a link, with its modulation named, says of its bit errors.
 
-    One fade for the whole round is met by probe and payload alike; given it, the noise on the real and on the imaginary
-    axis is independent, so that bits of BPSK and QPSK err independently. Bits of larger constellations share an axis.
+    Bits of BPSK and QPSK err independently and at one rate if a device has one known fade for the whole round, since
+    noise on the real and on the imaginary axis is independent. Bits of larger constellations share an axis. A phase
+    that the receiver does not know, and devices that share resources (NOMA), mix the axes. Carriers with fades of their
+    own have rates of their own.
     """
     if not errors_arrive(link):
         return "dropped"
     if link.error_model in ("iid", "analytic"):
         return "independent"
-    return "independent" if errors_together(link) == 1 and link.modulation in ("bpsk", "qpsk") else "unknown"
+    known = link.csi_error_variance == 0.0 and link.impairments.none and not link.channel.selective
+    alone = link.access != "noma" and link.modulation in ("bpsk", "qpsk")
+    return "independent" if known and alone and errors_together(link) == 1 else "unknown"
 
 
 def rate_moves_by_round(link: LinkConfig) -> bool:
@@ -36,10 +40,8 @@ def rate_moves_by_round(link: LinkConfig) -> bool:
 
     Counts of many rounds are then a mixture of rates, and say nothing against independence within a round.
     """
-    channel = link.channel
-    fades_by_round = channel.fades and channel.coherence == "round"
-    plain = not channel.selective and link.csi_error_variance == 0.0 and link.impairments.none
-    return law_of_errors(link) == "independent" and plain and (fades_by_round or link.control.closed_loop)
+    fades_by_round = link.channel.fades and link.channel.coherence == "round"
+    return law_of_errors(link) == "independent" and (fades_by_round or link.control.closed_loop)
 
 
 def errors_together(link: LinkConfig) -> int:
