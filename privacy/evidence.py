@@ -26,9 +26,9 @@ from privacy.errors import PrivacyError, require_count, require_positive, requir
 from privacy.mechanisms.bit_flipping import credited_channel_rate
 
 Law = Literal["independent", "unknown", "dropped"]
-"""Law of the bit errors of a link. `independent`: drawn independently, or uncoded BPSK and QPSK with one known
-fade per round. `unknown`: a decoder, bursts, unknown phases, shared resources or several bits on an axis. `dropped`: packets with errors never arrive, and the
-others have no channel errors."""
+"""Law of the bit errors of a link. `independent`: drawn independently, or uncoded BPSK and QPSK with one known fade
+per round. `unknown`: a decoder, bursts, unknown phases, shared resources, or several bits on an axis. `dropped`:
+packets with errors never arrive, and the others have no channel errors."""
 
 Outcome = Literal["fair", "unfair", "unknown"]
 """Outcome of a test of counted errors for independence."""

@@ -48,10 +48,12 @@ def carry_out(
                 outcome = run_study(
                     study, folder=Path(folder), progress=progress, retry_failed=retry_failed, log_level=log_level
                 )
-        except (KeyboardInterrupt, ClusterLostError) as end:
-            code = INTERRUPTED if isinstance(end, KeyboardInterrupt) else FAILED
-            print(f"\nphyloop: {_how_to_go_on(end, named)}", file=sys.stderr)
-            return code
+        except KeyboardInterrupt:
+            print(f"\nphyloop: {_how_to_go_on('stopped', named)}", file=sys.stderr)
+            return INTERRUPTED
+        except ClusterLostError as lost:
+            print(f"\nphyloop: {_how_to_go_on(str(lost), named)}", file=sys.stderr)
+            return FAILED
     study.show(outcome, seconds=time.perf_counter() - started)
     if differs := difference(study.document()[1]):
         print(f"This run {differs}.")
@@ -76,8 +78,7 @@ def print_paths(report: ReportPaths) -> None:
         print(f"report  {report.html}")
 
 
-def _how_to_go_on(end: BaseException, folder: Path | None) -> str:
-    why = "stopped" if isinstance(end, KeyboardInterrupt) else str(end)
+def _how_to_go_on(why: str, folder: Path | None) -> str:
     if folder is None:
         return f"{why}."
     command = " ".join(["phyloop", *map(shlex.quote, sys.argv[1:])])

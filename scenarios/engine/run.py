@@ -111,14 +111,17 @@ def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed
     begun = event("run-started", run=run, pid=os.getpid(), **about, **counts)
     _log.info("%d of %d tasks to compute", missing, planned.tasks, extra=begun)
     record = _Record(run=run, planned=planned, heart=Heartbeat(store.folder, run=run, unit=study.units))
-    started, why = time.monotonic(), None
+    started, status = time.monotonic(), "done"
+    why: BaseException | None = None
     try:
         yield record
+    except KeyboardInterrupt as error:
+        why, status = error, "interrupted"
+        raise
     except BaseException as error:
-        why = error
+        why, status = error, "failed"
         raise
     finally:
-        status = "done" if why is None else "interrupted" if isinstance(why, KeyboardInterrupt) else "failed"
         seconds = round(time.monotonic() - started, 3)
         # Quiet: the caller that catches an error shows it to the user.
         ended: dict[str, Any] = {"run": run, "status": status, "computed": record.computed, "seconds": seconds}

@@ -13,7 +13,7 @@ from scenarios.report.tables.quantities import LINK_STUDY, SHARES
 from scenarios.schema.errors import KeyPath, ScenarioError, dotted, listing, mark_of, shorten, together
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.nearest import nearest, suggest
-from scenarios.schema.schema import Axis, FigureConfig, TableConfig
+from scenarios.schema.schema import Axis, FigureConfig, PublishedConfig, TableConfig
 from scenarios.schema.schema_keys import schema_keys, unknown_key
 
 _WITHOUT = "run without published numbers: --set report.tables=[]"
@@ -119,7 +119,7 @@ def check_tables(loaded: LoadedScenario, plan: Plan) -> None:
         _check_settings(place.inside("at"), config.at, plan)
         for entry, row in enumerate(config.published):
             _check_settings(place.inside("published", entry, "at"), row.at, plan)
-            _check_lengths(place.inside("published", entry, "values"), row.values, {**config.at, **row.at})
+            _check_lengths(place.inside("published", entry, "values"), row, {**config.at, **row.at})
         _check_points(place, config, plan)
 
 
@@ -148,18 +148,19 @@ def _is_meant(here: _Place, path: str, plan: Plan) -> bool:
     return mark_of(here.at, here.loaded.marks)[0] == mark_of(setting, here.loaded.marks)[0]
 
 
-def _check_lengths(here: _Place, values: float | tuple[float, ...], at: dict[str, Any]) -> None:
+def _check_lengths(here: _Place, row: PublishedConfig, at: dict[str, Any]) -> None:
     """Lists among the settings of a row are as long as its values."""
-    lists = lists_in(at)
-    if isinstance(values, tuple) and not lists:
-        problem = f"lists {len(values)} numbers, and no setting in at lists where they belong"
+    lists, numbers = lists_in(at), row.numbers
+    is_list = row.values == numbers
+    if is_list and not lists:
+        problem = f"lists {len(numbers)} numbers, and no setting in at lists where they belong"
         raise here.refuse(problem, "write one number, or list the values of a swept path in at")
     for path, value in lists.items():
-        if not isinstance(values, tuple):
+        if not is_list:
             problem = f"is one number, and {path} lists {len(value)} values"
-            raise here.refuse(problem, "write a list of as many numbers, or one value", values)
-        if len(value) != len(values):
-            problem = f"lists {len(values)} numbers, and {path} {len(value)} values"
+            raise here.refuse(problem, "write a list of as many numbers, or one value", row.values)
+        if len(value) != len(numbers):
+            problem = f"lists {len(numbers)} numbers, and {path} {len(value)} values"
             raise here.refuse(problem, "make the lists equally long")
 
 

@@ -51,7 +51,7 @@ def numbers(config: TableConfig) -> Iterator[Published]:
     """Every published number of a table with its own settings; ValueError for lists that do not walk together."""
     for number, row in enumerate(config.published):
         at = {**row.at, **{path: value for path, value in config.at.items() if path not in row.at}}
-        walking, values = lists_in(at), row.values if isinstance(row.values, tuple) else (row.values,)
+        walking, values = lists_in(at), row.numbers
         for value, *steps in zip(values, *walking.values(), strict=True):
             yield Published(at={**at, **dict(zip(walking, steps, strict=True))}, value=value, row=number)
 

@@ -69,7 +69,7 @@ def settings_by_words(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]
 
     def value(path: str, given: Any) -> Any:
         values = (value_of(point, path) for point in plan.points)
-        return next((one for one in values if isinstance(given, str) and setting_cell(path, one) == given), given)
+        return next((one for one in values if setting_cell(path, one) == given), given)
 
     return {
         path: [value(path, one) for one in given] if isinstance(given, list | tuple) else value(path, given)

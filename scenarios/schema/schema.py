@@ -85,6 +85,10 @@ Values = Annotated[
 ]
 
 
+def _listed(values: tuple[float, ...] | ValueRange) -> tuple[float, ...]:
+    return values if isinstance(values, tuple) else values.listed()
+
+
 class StopConfig(Frozen):
     """End of the measurement of one point: after a batch with which every given target is reached, or at a limit."""
 
@@ -146,16 +150,16 @@ class MeasureConfig(Frozen):
     @field_validator("values")
     @classmethod
     def _once_each(cls, values: tuple[float, ...] | ValueRange) -> tuple[float, ...] | ValueRange:
-        if isinstance(values, tuple):
-            for number, value in enumerate(values):
-                if value in values[:number]:
-                    raise ValueError(f"{value:g} stands twice in the list; write each value once")
+        levels = _listed(values)
+        for number, value in enumerate(levels):
+            if value in levels[:number]:
+                raise ValueError(f"{value:g} stands twice in the list; write each value once")
         return values
 
     @property
     def levels(self) -> tuple[float, ...]:
         """The values on the axis, in ascending order [dB]."""
-        return tuple(sorted(self.values)) if isinstance(self.values, tuple) else self.values.listed()
+        return tuple(sorted(_listed(self.values)))
 
     def rule(self) -> StopRule:
         """The stopping rule with its defaults filled in."""
@@ -211,6 +215,11 @@ class PublishedConfig(Frozen):
     values: Number | tuple[Number, ...] = Field(
         description="the printed number, or a number for each entry of the list in at"
     )
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The printed numbers, one or several."""
+        return self.values if isinstance(self.values, tuple) else (self.values,)
 
 
 class TableConfig(Frozen):

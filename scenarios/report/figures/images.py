@@ -40,20 +40,20 @@ def draw_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
 
     Dealt again from the seed, as the run deals it; absent where the images are no longer here.
     """
-    seen: dict[str, Scenario] = {}
+    seen: dict[str, tuple[Scenario, FedAvgConfig]] = {}
     for point in plan.points:
         learning = point.scenario.learning
         if isinstance(learning, FedAvgConfig):
             shared = learning.model_dump_json(include={"data", "partition", "num_devices"})
-            seen.setdefault(shared, point.scenario)
+            seen.setdefault(shared, (point.scenario, learning))
     drawn = []
-    for number, scenario in enumerate(list(seen.values())[:MOST_PARTITIONS], start=1):
-        counts = label_counts(scenario, trial=0)
+    for number, (scenario, dealt) in enumerate(list(seen.values())[:MOST_PARTITIONS], start=1):
+        counts = label_counts(dealt, seed=scenario.seed, trial=0)
         if counts is not None:
             point = Point(index=0, settings={}, scenario=scenario)
             paths = ("learning.data.name", "learning.partition.kind")
             words = (setting_cell(path, value_of(point, path)) for path in paths)
-            title = f"{', '.join(words)}, {scenario.learning.num_devices} devices: samples in the first trial"
+            title = f"{', '.join(words)}, {dealt.num_devices} devices: samples in the first trial"
             figure, caption = partition_figure(counts, title=title), partition_caption(counts)
             drawn.append(write_picture(figure, folder / f"partition-{number}", title=title, caption=caption))
     if drawn and len(seen) > MOST_PARTITIONS:
@@ -62,7 +62,7 @@ def draw_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
     return tuple(drawn)
 
 
-def label_counts(scenario: Scenario, *, trial: int) -> NDArray[np.int64] | None:
+def label_counts(learning: FedAvgConfig, *, seed: int, trial: int) -> NDArray[np.int64] | None:
     """Samples of each label on each device `[num_devices, num_classes]`; None if the images are not at hand."""
     from fl.data.images import load_images
     from fl.data.whereabouts import find_data
@@ -70,17 +70,16 @@ def label_counts(scenario: Scenario, *, trial: int) -> NDArray[np.int64] | None:
     from fl.tasks.base import LearningError
     from phy.numerics.random import Purpose, generator
 
-    learning = scenario.learning
-    if not isinstance(learning, FedAvgConfig) or find_data(learning.data.name).place in ("nowhere", "download"):
+    if find_data(learning.data.name).place in ("nowhere", "download"):
         return None
     try:
-        data = load_images(learning.data, seed=scenario.seed, trial=trial)
+        data = load_images(learning.data, seed=seed, trial=trial)
         shares = partition(
             data.y_train,
             config=learning.partition,
             num_devices=learning.num_devices,
             num_classes=data.num_classes,
-            generator=generator(scenario.seed, trial, Purpose.PARTITION),
+            generator=generator(seed, trial, Purpose.PARTITION),
         )
     except LearningError:  # the files are not those of the run
         return None

@@ -195,11 +195,11 @@ def test_label_counts_are_those_that_the_run_deals() -> None:
 
     assert isinstance(scenario.learning, FedAvgConfig)
     federation = Federation(scenario.learning, link=scenario.link, privacy=None, seed=scenario.seed, trial=0)
-    counts = label_counts(scenario, trial=0)
+    counts = label_counts(scenario.learning, seed=scenario.seed, trial=0)
     assert counts is not None
     np.testing.assert_array_equal(counts, federation.partition.label_counts())
     assert counts.sum() == 1437
-    other = label_counts(scenario, trial=1)
+    other = label_counts(scenario.learning, seed=scenario.seed, trial=1)
     assert other is not None
     assert (other != counts).any()
 
