@@ -109,7 +109,7 @@ class Link:
         ...     num_bits=10_000,
         ... )
         >>> bits = np.random.default_rng(1).integers(0, 2, (3, 10_000))
-        >>> received = link.send(bits, seed=1, round=1)
+        >>> received = link.send(bits, seed=1, round=0)
         >>> received.bits.shape, received.bit_errors.shape
         ((3, 10000), (3,))
         >>> int((received.bits != bits).sum() - received.bit_errors.sum())
@@ -120,7 +120,7 @@ class Link:
     def __init__(
         self, link: LinkSource | None = None, /, *, num_devices: int = 1, num_bits: int, **settings: Any
     ) -> None:
-        _at_least_one(num_devices=num_devices, num_bits=num_bits)
+        _at_least(1, num_devices=num_devices, num_bits=num_bits)
         self.num_devices, self.num_bits = int(num_devices), int(num_bits)
         read = _read(link, {"access": "orthogonal", "modulation": "qpsk"}, settings)
         self.config = _checked(read, num_devices=self.num_devices, payload_bits=self.num_bits)
@@ -133,7 +133,7 @@ class Link:
         bits: ArrayLike,
         *,
         seed: int = 0,
-        round: int = 1,  # noqa: A002
+        round: int = 0,  # noqa: A002
         trial: int = 0,
     ) -> Received:
         """Send the bits of all devices once.
@@ -142,7 +142,8 @@ class Link:
             bits: 0 and 1, `[K, num_bits]`, or packed bits, `[K, ceil(num_bits / 8)]` uint8, the first bit of a byte its
                 most significant one. A single device may leave out the first axis.
             seed: seed of all random draws.
-            round: number of the round, from 1. Others have other noise, and other fades unless the coherence is `run`.
+            round: index of the round, from 0: round 1 of a table is `round=0`. Other rounds have other noise, and other
+                fades unless the coherence is `run`.
             trial: number of the trial. Other trials have other noise and fades.
 
         Returns:
@@ -164,11 +165,11 @@ class Link:
             >>> float(received.airtime_s[0])
             0.008
         """
-        _at_least_one(round=round)
+        _at_least(0, seed=seed, round=round, trial=trial)
         array = np.asarray(bits)
         payload = self._packed(array)
         reception = self._link.send(
-            payload[None], context=UplinkContext(seed=seed, trials=(trial,), round_index=round - 1), caps={}
+            payload[None], context=UplinkContext(seed=seed, trials=(trial,), round_index=round), caps={}
         )
         counts, back = reception.counts, reception.payload[0]
         if array.shape[-1] == self.num_bits:
@@ -234,7 +235,7 @@ class Air:
         max_amplitude: float = 1.0,
         **settings: Any,
     ) -> None:
-        _at_least_one(num_devices=num_devices, num_symbols=num_symbols)
+        _at_least(1, num_devices=num_devices, num_symbols=num_symbols)
         self.num_devices, self.num_symbols = int(num_devices), int(num_symbols)
         self.max_amplitude = float(max_amplitude)
         read = _read(link, {"access": "superposition", "modulation": "analog"}, settings)
@@ -253,7 +254,7 @@ class Air:
         amplitudes: ArrayLike,
         *,
         seed: int = 0,
-        round: int = 1,  # noqa: A002
+        round: int = 0,  # noqa: A002
         trial: int = 0,
     ) -> Superposed:
         """Send the amplitudes of all devices at once.
@@ -261,7 +262,7 @@ class Air:
         Args:
             amplitudes: real or complex, `[K, S]`, of magnitude `max_amplitude` at most.
             seed: seed of all random draws.
-            round: number of the round, from 1; see `Link.send`.
+            round: index of the round, from 0; see `Link.send`.
             trial: number of the trial.
 
         Returns:
@@ -278,7 +279,7 @@ class Air:
             >>> result.sum.shape, round(float(np.std(result.sum.real - amplitudes.sum(axis=0))), 3)
             ((1000,), 0.031)
         """
-        _at_least_one(round=round)
+        _at_least(0, seed=seed, round=round, trial=trial)
         array = np.asarray(amplitudes)
         if array.dtype.kind not in "biufc":
             raise LinkError(f"amplitudes are {array.dtype}; send real or complex numbers")
@@ -289,7 +290,7 @@ class Air:
                 "amplitudes, or raise max_amplitude"
             )
         found = self._link.superpose(
-            array[None], context=UplinkContext(seed=seed, trials=(trial,), round_index=round - 1), caps={}
+            array[None], context=UplinkContext(seed=seed, trials=(trial,), round_index=round), caps={}
         )
         amplitude = float(found.decision.amplitude[0])
         return Superposed(
@@ -313,12 +314,12 @@ def in_words(config: LinkConfig) -> str:
     return f"{config.modulation}, channel {model}, power {config.control.name}, {power.snr_max_db:g} dB"
 
 
-def _at_least_one(**counts: int) -> None:
-    """Raise ScenarioError for a count below 1."""
+def _at_least(least: int, **numbers: int) -> None:
+    """Raise ScenarioError for numbers below the least."""
     errors = [
-        ScenarioError(problem="must be at least 1", remedy="write a larger value", key=name, value=count)
-        for name, count in counts.items()
-        if count < 1
+        ScenarioError(problem=f"must be at least {least}", remedy="write a larger value", key=name, value=number)
+        for name, number in numbers.items()
+        if number < least
     ]
     if errors:
         raise together(errors)

@@ -18,7 +18,7 @@ BITS = np.random.default_rng(3).integers(0, 2, (4, 1003), dtype=np.uint8)
 
 def test_bits_are_those_of_the_compiled_link() -> None:
     link = phyloop.Link(modulation="16qam", packet_size_bytes=25, num_devices=4, num_bits=1003, **SETTINGS)
-    received = link.send(BITS, seed=5, round=3, trial=7)
+    received = link.send(BITS, seed=5, round=2, trial=7)
     compiled = compile_digital(link.config, num_devices=4, num_bits=1003)
     payload = np.packbits(BITS, axis=1)
     expected = compiled.send(payload[None], context=UplinkContext(seed=5, trials=(7,), round_index=2), caps={})
@@ -27,7 +27,13 @@ def test_bits_are_those_of_the_compiled_link() -> None:
     assert received.ber is not None
     assert received.ber.errors == received.bit_errors.sum() > 0
     assert np.array_equal(received.airtime_s, expected.counts.airtime_s[0])
-    assert np.array_equal(link.send(payload, seed=5, round=3, trial=7).bits, expected.payload[0])
+    assert np.array_equal(link.send(payload, seed=5, round=2, trial=7).bits, expected.payload[0])
+
+
+@pytest.mark.parametrize("name", ["seed", "round", "trial"])
+def test_an_index_below_zero_is_refused(name: str) -> None:
+    with pytest.raises(phyloop.ScenarioError, match=f"^{name} = -1: must be at least 0"):
+        phyloop.Link(num_bits=1003).send(BITS[0], **{name: -1})
 
 
 def test_a_single_device_needs_no_first_axis() -> None:
@@ -97,7 +103,7 @@ def test_a_link_comes_from_a_file_a_configuration_or_keys(tmp_path: Path) -> Non
 def test_amplitudes_are_those_of_the_compiled_air() -> None:
     amplitudes = np.random.default_rng(1).uniform(-2, 2, (4, 50)) * 1j
     air = phyloop.Air(num_devices=4, num_symbols=50, max_amplitude=2.0, channel={"fading": "rayleigh"})
-    result = air.superpose(amplitudes, seed=4, round=2)
+    result = air.superpose(amplitudes, seed=4, round=1)
     compiled = compile_air(air.config, num_devices=4, num_symbols=50, payload_bound=2.0)
     expected = compiled.superpose(amplitudes[None], context=UplinkContext(seed=4, trials=(0,), round_index=1), caps={})
     assert np.array_equal(result.received, expected.received[0])

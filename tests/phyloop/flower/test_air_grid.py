@@ -45,7 +45,7 @@ def by_link(updates: np.ndarray, *, link: dict, seed: int, round_index: int) -> 
     codec = FixedPoint(bound=0.5)
     payload = codec.encode(updates[None], keys=np.zeros((1, 2), np.uint32)).payload[0]
     uplink = phyloop.Link(link, num_devices=len(updates), num_bits=SIZE * codec.bits_per_value)
-    received = uplink.send(payload, seed=seed, round=round_index + 1)
+    received = uplink.send(payload, seed=seed, round=round_index)
     return codec.decode(received.bits[None], num_values=SIZE)[0]
 
 
