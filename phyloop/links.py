@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
-from phy.engines.choice import with_engine
+from phy.engines.choice import loads_tensorflow, with_engine
 from phy.fading.block_taps import UplinkContext
 from phy.links.conflicts import link_conflicts
 from phy.links.link import LinkError, Reception, Superposition
@@ -336,8 +336,7 @@ def _span(values: NDArray[Any]) -> str:
 
 def _load_quietly(config: LinkConfig) -> None:
     """Import TensorFlow, if the link needs it, without its messages."""
-    fused = config.engine == "fused" and (config.plain or config.fusible_packets or config.access == "superposition")
-    if not fused:
+    if loads_tensorflow(config):
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # native code reads it when TensorFlow is imported
         with quiet_standard_error():
             import_module("tensorflow").config.list_logical_devices()

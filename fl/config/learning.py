@@ -13,6 +13,7 @@ from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
 from phy.config.link import LinkConfig
 from phy.config.registry import Registry
+from phy.engines.choice import loads_tensorflow
 from privacy.config import AnyPrivacyConfig, Mechanism
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 UNNAMED = "flmc"
 """The algorithm of a `learning:` section that names none."""
 
-COMPILED_LINK_BYTES = 220 << 20
-"""Memory of compiled code for packets and probed links."""
+_COMPILED_LINK_BYTES = 220 << 20
+"""Memory of the code that XLA compiles for a link."""
 
 
 Label = Callable[[str, Any], str]
@@ -130,9 +131,13 @@ class Learning(Frozen):
     def bytes_per_trial(self, link: LinkConfig) -> int:
         """Return the memory that one more trial in a batch takes: data, radio and records together [B]."""
 
+    def loads_tensorflow(self, link: LinkConfig) -> bool:
+        """Return True if a link, or training, is not computed in fused kernels."""
+        return self.uses_radio and any(map(loads_tensorflow, (link, *self.links().values())))
+
     def bytes_compiled(self, link: LinkConfig) -> int:
         """Return the memory of compiled code [B]."""
-        return COMPILED_LINK_BYTES if self.detects and (link.ofdm != "none" or not link.plain) else 0
+        return _COMPILED_LINK_BYTES if self.detects and loads_tensorflow(link) else 0
 
     def numbers_stored_per_round(self) -> int:
         """Return how many numbers a stored trial has per round."""

@@ -24,10 +24,10 @@ from fl.data.whereabouts import find_data
 from fl.footprint import bytes_per_trial, held_at_once, samples_per_device, training_samples
 from fl.learning.fedavg_conflicts import fedavg_conflicts
 from fl.learning.fedavg_findings import fedavg_findings
-from fl.models.layers import num_parameters
+from fl.models.layers import is_softmax_regression, num_parameters
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict
-from phy.engines.choice import with_engine
+from phy.engines.choice import sees_gpu, with_engine
 from privacy.config import AnyPrivacyConfig
 
 if TYPE_CHECKING:
@@ -279,6 +279,12 @@ class FedAvgConfig(Learning):
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
         return bytes_per_trial(self, link)
+
+    def loads_tensorflow(self, link: LinkConfig) -> bool:
+        facts = image_facts(self.data.name)
+        layers = self.model.layers(image_shape=facts.image_shape, num_classes=facts.num_classes)
+        in_kernels = is_softmax_regression(layers) and self.local.optimizer != "adam" and self.personal is None
+        return not in_kernels or sees_gpu() or super().loads_tensorflow(link)
 
     def bytes_compiled(self, link: LinkConfig) -> int:
         return super().bytes_compiled(link) + _COMPILED_BYTES

@@ -15,7 +15,7 @@ from fl.attacks.flmc_attackers import check_attack
 from fl.audit.game import nobody_honest
 from fl.config.attack import AttackConfig
 from fl.config.base import PositiveFloat
-from fl.config.learning import COMPILED_LINK_BYTES, Label, Learning, PointFacts, algorithms
+from fl.config.learning import Label, Learning, PointFacts, algorithms
 from fl.config.measured import LINK, LINK_RATES, RADIO, SPENT, Measured
 from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
 from fl.learning.flmc_schemes import SCHEME, FlmcScheme, Sending
@@ -307,9 +307,6 @@ class FlmcConfig(Learning):
     def _probes(self, link: LinkConfig) -> bool:
         """True if a trial measures the bit error rate by known bits."""
         return self.detects and link.error_model != "error_free" and (link.error_model == "iid" or self.debias)
-
-    def bytes_compiled(self, link: LinkConfig) -> int:
-        return COMPILED_LINK_BYTES if self.detects else 0
 
     def numbers_stored_per_round(self) -> int:
         return 4 + (5 * self.num_devices if self.detects else 0)

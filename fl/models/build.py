@@ -11,8 +11,19 @@ from typing import Any, Literal
 from fl.config.model import Model
 from fl.models.custom import checked_network
 from fl.models.federated import FederatedModel, federated, softmax_regression
-from fl.models.kinds.networks import FLATTEN, output_width
-from fl.models.layers import Conv, Dense, Dropout, Function, GroupNorm, Layer, MaxPool, Residual, Shape
+from fl.models.kinds.networks import output_width
+from fl.models.layers import (
+    Conv,
+    Dense,
+    Dropout,
+    Function,
+    GroupNorm,
+    Layer,
+    MaxPool,
+    Residual,
+    Shape,
+    is_softmax_regression,
+)
 from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, seed_sequence
 
@@ -134,7 +145,7 @@ def build_model(config: Model, *, image_shape: Shape, num_classes: int, seed: in
             name = getattr(config, "function", None) or config.name
             return checked_network(made, name=name, image_shape=image_shape, num_classes=num_classes, outputs=outputs)
 
-    if layers == (FLATTEN, Dense(units=outputs)):
+    if is_softmax_regression(layers):
         return softmax_regression(
             image_shape=image_shape, outputs=outputs, initial=initial, state=state, make_network=make_network
         )

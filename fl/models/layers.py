@@ -128,6 +128,14 @@ def walk(layers: Sequence[Layer], shape: Shape) -> Iterator[tuple[Layer, Shape, 
         shape = after
 
 
+def is_softmax_regression(layers: Sequence[Layer] | None) -> bool:
+    """Return True for one dense layer on the pixels, which kernels train without TensorFlow."""
+    match layers:
+        case (Function(kind="flatten"), Dense()):
+            return True
+    return False
+
+
 def num_parameters(config: Model, *, image_shape: Shape, num_classes: int) -> int | None:
     """M, the trainable numbers; None where only the network itself knows them. Raises as `Model.layers`."""
     layers = config.layers(image_shape=image_shape, num_classes=num_classes)

@@ -34,6 +34,12 @@ def with_engine(link: LinkConfig) -> LinkConfig:
     return link.model_copy(update={"engine": engine_of(link)})
 
 
+def loads_tensorflow(link: LinkConfig) -> bool:
+    """Return True for a link that fused kernels do not carry alone; access and modulation must not be `auto`."""
+    fused = link.plain or link.fusible_packets or link.access == "superposition"
+    return link.error_model != "error_free" and not (fused and engine_of(link) == "fused")
+
+
 @lru_cache(maxsize=1)
 def sees_gpu() -> bool:
     """True if TensorFlow can use a GPU: its CUDA libraries are installed, and a device is present and not hidden."""

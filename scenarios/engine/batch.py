@@ -17,6 +17,10 @@ from scenarios.plan.points import Point
 from scenarios.schema.schema import Scenario
 from scenarios.store.checkpoints import CheckpointPolicy
 
+LIBRARIES_BYTES = 220 << 20
+"""Resident memory of a process before its first batch, without TensorFlow."""
+TENSORFLOW_BYTES = 680 << 20
+"""Memory that TensorFlow and Sionna take, where a link or a network needs them."""
 BATCH_BYTES = 192 << 20
 """Memory a batch may take beside the libraries themselves."""
 
@@ -63,13 +67,22 @@ def trial_bytes(scenario: Scenario) -> int:
     return scenario.learning.bytes_per_trial(scenario.link)
 
 
-def batch_size(scenario: Scenario, *, batch_bytes: int = BATCH_BYTES) -> int:
+def libraries_bytes(scenario: Scenario) -> int:
+    """Memory of a process at this point before its first trial: libraries and compiled code [B]."""
+    learning, link = scenario.learning, scenario.link
+    tensorflow = TENSORFLOW_BYTES if learning.loads_tensorflow(link) else 0
+    return LIBRARIES_BYTES + tensorflow + learning.bytes_compiled(link)
+
+
+def batch_size(scenario: Scenario, *, limit_bytes: int | None = None) -> int:
     """Trials in one batch of this sweep point: bounded by memory, and by the work that an interruption may lose.
 
-    No number depends on `batch_bytes`: a trial has the same result alone.
+    `limit_bytes`: memory that the process may take; None: no limit. No number depends on it: a trial has the same
+    result alone.
     """
     learning = scenario.learning
-    by_memory = batch_bytes // trial_bytes(scenario) if learning.side_by_side else _LARGEST_BATCH
+    free = BATCH_BYTES if limit_bytes is None else min(BATCH_BYTES, limit_bytes - libraries_bytes(scenario))
+    by_memory = free // trial_bytes(scenario) if learning.side_by_side else _LARGEST_BATCH
     by_work = _BATCH_ENTRIES // (learning.rounds * learning.num_devices * (learning.num_values() or 1))
     return int(max(min(by_memory, by_work, _LARGEST_BATCH), 1))
 

@@ -100,7 +100,7 @@ def check(source: Source, *, memory_limit: str | None = None, **changes: Any) ->
         scenarios = [point.scenario for point in plan.points]
         if space is not None:
             attempt(lambda: refuse_memory(scenarios, space, file=loaded.source))
-            cost = estimate(plan, batch_bytes=space.batch_bytes)
+            cost = estimate(plan, limit_bytes=space.process_bytes)
         counts = [(scenario, plan.trials) for scenario in scenarios]
         attempt(lambda: refuse_disk(counts, default_folder(loaded, "run"), file=loaded.source))
     return Check(

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self
 
-from scenarios.engine.batch import BATCH_BYTES, Engine, Finished, InProcess, Job, batch_size
+from scenarios.engine.batch import Engine, Finished, InProcess, Job, batch_size
 from scenarios.engine.limits import Room, refuse_disk, refuse_memory
 from scenarios.engine.limits import room as make_room
 from scenarios.engine.options import RunOptions
@@ -85,7 +85,7 @@ class LearningStudy(Study):
     def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[Job], int]:
         """See `Study`; drops checkpoints of tasks that are done."""
         discard(store.folder / CHECKPOINTS, tasks=done, torn=True)
-        jobs = missing_jobs(self.plan, self.task_ids, set(done), batch_bytes=self.room.batch_bytes)
+        jobs = missing_jobs(self.plan, self.task_ids, set(done), limit_bytes=self.room.process_bytes)
         rounds = sum(len(job.trials) * job.point.scenario.learning.rounds for job in jobs)
         return self._taken(jobs, progress) if jobs else (), rounds
 
@@ -204,7 +204,7 @@ def identify(plan: Plan) -> tuple[tuple[str, ...], ...]:
 
 
 def missing_jobs(
-    plan: Plan, ids: Sequence[Sequence[str]], done: set[str], *, batch_bytes: int = BATCH_BYTES
+    plan: Plan, ids: Sequence[Sequence[str]], done: set[str], *, limit_bytes: int | None = None
 ) -> list[Job]:
     """Batches of what is not done, the first trials of every point before the next ones.
 
@@ -212,7 +212,7 @@ def missing_jobs(
     """
     per_point: list[list[Job]] = []
     for point, point_ids in zip(plan.points, ids, strict=True):
-        size = batch_size(point.scenario, batch_bytes=batch_bytes)
+        size = batch_size(point.scenario, limit_bytes=limit_bytes)
         missing = [trial for trial, one in enumerate(point_ids) if one not in done]
         batches = (tuple(missing[i : i + size]) for i in range(0, len(missing), size))
         per_point.append([Job(point=point, trials=batch) for batch in batches])

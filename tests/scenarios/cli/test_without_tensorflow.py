@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from command import ENVIRONMENT, SMALL, write_scenario
 
+from scenarios.plan.plan import expand
+from scenarios.schema.loader import load_scenario
+
 _COMMAND = """\
 import sys
 from scenarios.cli.app import main
@@ -72,3 +75,6 @@ def test_fused_kernels_run_without_tensorflow(command: str, text: str, tmp_path:
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "[]"
     assert (tmp_path / "out" / "report.html").exists()
+    if command == "run":
+        points = expand(load_scenario(scenario)).points
+        assert not any(one.scenario.learning.loads_tensorflow(one.scenario.link) for one in points)

@@ -12,7 +12,7 @@ import pytest
 from learning_run import run_scenario
 
 from scenarios.cli.check import check_scenario
-from scenarios.engine.batch import batch_size
+from scenarios.engine.batch import LIBRARIES_BYTES, TENSORFLOW_BYTES, batch_size
 from scenarios.engine.limits import (
     disk_bytes_of_task,
     estimate,
@@ -121,19 +121,33 @@ def test_the_option_sets_the_memory_of_each_remote_worker() -> None:
 def test_batches_shrink_to_the_limit_and_tasks_stay_the_same() -> None:
     plan = plan_of("flmc-error-models", trials=200)
     ids = tuple(tuple(f"{p.index}-{t}" for t in range(plan.trials)) for p in plan.points)
-    large, small = (room(limit).batch_bytes for limit in ("20GB", "1050MB"))
-    sizes = [[batch_size(p.scenario, batch_bytes=size) for p in plan.points] for size in (large, small)]
+    large, small = (room(limit).process_bytes for limit in ("20GB", "300MB"))
+    sizes = [[batch_size(p.scenario, limit_bytes=size) for p in plan.points] for size in (large, small)]
     assert sizes[0] != sizes[1]
     assert all(1 <= few <= many for many, few in zip(*sizes, strict=True))
     tasks = [
-        {(job.point.index, trial) for job in missing_jobs(plan, ids, set(), batch_bytes=size) for trial in job.trials}
+        {(job.point.index, trial) for job in missing_jobs(plan, ids, set(), limit_bytes=size) for trial in job.trials}
         for size in (large, small)
     ]
     assert tasks[0] == tasks[1]
     assert len(tasks[0]) == len(plan.points) * plan.trials
-    costs = [estimate(plan, batch_bytes=size) for size in (large, small)]
-    assert costs[1].memory_bytes < costs[0].memory_bytes
-    assert costs[1].memory_bytes <= 1050e6 + 250e6  # what is compiled for packets does not shrink
+    costs = [estimate(plan, limit_bytes=size) for size in (large, small)]
+    assert costs[1].memory_bytes <= small < costs[0].memory_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("cpa-snr", ["learning.model.name=mlp"]),
+        ("fedavg-digits", ["learning.local={optimizer: adam, learning_rate: 0.01, batch_size: 10}"]),
+        ("probit-personal", []),
+        ("flmc-analog-ofdm", []),
+    ],
+)
+def test_tensorflow_counts_where_a_network_or_a_link_needs_it(name: str, settings: list[str]) -> None:
+    first = plan_of(name, overrides=tuple(settings)).points[0].scenario
+    assert process_bytes(first) > LIBRARIES_BYTES + TENSORFLOW_BYTES
+    assert process_bytes(plan_of("cpa-snr").points[0].scenario) < TENSORFLOW_BYTES
 
 
 def test_results_larger_than_the_disk_are_refused(tmp_path: Path) -> None:
@@ -148,14 +162,14 @@ def test_results_larger_than_the_disk_are_refused(tmp_path: Path) -> None:
 
 def test_run_and_check_refuse_before_anything_is_written(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    with pytest.raises(ScenarioError, match=r"--memory-limit is 300 MB; make .* give it --memory-limit 0\.\dGB"):
-        run_scenario("flmc-snr", out=out, overrides=(), trials=1, seed=None, options=RunOptions(memory_limit="300MB"))
+    with pytest.raises(ScenarioError, match=r"--memory-limit is 200 MB; make .* give it --memory-limit 0\.\dGB"):
+        run_scenario("flmc-snr", out=out, overrides=(), trials=1, seed=None, options=RunOptions(memory_limit="200MB"))
     with pytest.raises(ScenarioError, match="of disk"):
         run_scenario("probit-epsilon", out=out, overrides=(), trials=900_000, seed=None)
     with pytest.raises(ScenarioError, match="--trials: trials: 86 points x 9000000 trials are 774000000 tasks"):
         run_scenario("flmc-snr", out=out, overrides=(), trials=9_000_000, seed=None)
-    with pytest.raises(ScenarioError, match="--memory-limit is 300 MB"):
-        check_scenario("flmc-snr", overrides=(), trials=1, seed=None, memory_limit="300MB")
+    with pytest.raises(ScenarioError, match="--memory-limit is 200 MB"):
+        check_scenario("flmc-snr", overrides=(), trials=1, seed=None, memory_limit="200MB")
     assert not out.exists()
 
 
@@ -163,7 +177,7 @@ def test_check_shows_memory_and_disk_of_one_task_and_the_source_of_the_time(caps
     check_scenario("flmc-snr", overrides=(), trials=2, seed=None, memory_limit="9GB")
     said = " ".join(capsys.readouterr().out.split())
     assert "phyloop run measures time" in said
-    assert "one task at most: 0.8 GB memory with the libraries (of 9.0 GB), 8 kB on disk" in said
+    assert "one task at most: 0.2 GB memory with the libraries (of 9.0 GB), 8 kB on disk" in said
 
 
 PEAK = """
@@ -192,6 +206,8 @@ print(peak if sys.platform == "darwin" else 1024 * peak)
         ("bitflip-kappa", 1, ()),
         ("probit-personal", 1, ("learning.rounds=3",)),
         ("attack-membership", 1, ()),
+        ("cpa-snr-mlp", 1, ("learning.rounds=1",)),
+        ("flmc-coded-ofdm", 1, ("learning.rounds=20", "learning.burn_in=10")),
     ],
 )
 def test_the_estimate_of_memory_is_good_to_a_factor_of_two(name: str, trials: int, overrides: tuple[str, ...]) -> None:

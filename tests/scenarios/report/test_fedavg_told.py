@@ -15,8 +15,8 @@ from fl.footprint import upload_airtime_s
 from fl.learning.fedavg import FedAvgConfig
 from phy.config import LinkConfig
 from scenarios.cli.describe import describe, listings
-from scenarios.engine.batch import batch_size
-from scenarios.engine.limits import LIBRARIES_BYTES, estimate
+from scenarios.engine.batch import LIBRARIES_BYTES, TENSORFLOW_BYTES, batch_size
+from scenarios.engine.limits import estimate
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.report.check import check_figures
@@ -101,7 +101,7 @@ def test_the_estimate_of_memory_grows_with_the_model_and_the_images(tmp_path: Pa
 
     linear = memory("  data: mnist\n")
     assert linear > LIBRARIES_BYTES + 70_000 * 784
-    assert memory("  data: mnist\n  model: emnist-cnn\n") > linear + 20 * 4 * 1_000_000
+    assert memory("  data: mnist\n  model: emnist-cnn\n") > linear + TENSORFLOW_BYTES + 20 * 4 * 1_000_000
     assert memory("  data: mnist\n  model: my.own:network\n") > linear
     assert memory("  data: mnist\n  rounds: 10000\n") > linear
 
