@@ -71,13 +71,35 @@ class Attack(Frozen):
         """Return why this attack changes nothing, and the remedy, in one sentence; None where it does."""
         return None
 
-    def of_labels(self, labels: NDArray[np.int64], *, num_classes: int) -> NDArray[np.int64]:
-        """Return the labels that an attacker trains on, `[samples]`."""
-        return labels
+    if TYPE_CHECKING:  # absent but for the place that an attack acts on
 
-    def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
-        """Return what is encoded for the attackers, `[A, M]`."""
-        return honest.updates[honest.attackers]
+        def of_labels(self, labels: NDArray[np.int64], *, num_classes: int) -> NDArray[np.int64]:
+            """Return the labels that an attacker trains on, `[samples]`."""
+
+        def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
+            """Return what is encoded for the attackers, `[A, M]`."""
+
+        def of_bits(
+            self, payload: NDArray[np.uint8], *, meant: NDArray[np.uint8], coins: Callable[[], NDArray[np.uint8]]
+        ) -> NDArray[np.uint8]:
+            """Return what attackers send in place of packed bits `[..., num_bytes]`.
+
+            `meant` `[num_bytes]` has a one for every bit that is not padding; `coins()` returns fair bits like
+            `payload`.
+            """
+
+        def of_air(
+            self,
+            amplitudes: NDArray[np.float64],
+            *,
+            words: Callable[[], Any],
+            normals: Callable[[], NDArray[np.float64]],
+        ) -> NDArray[np.float64]:
+            """Return what attackers send on the air in place of `amplitudes` `[num_trials, num_devices, m]`.
+
+            Its mean power is 1. `words()` returns uniform 32-bit words and `normals()` standard normal numbers of that
+            shape.
+            """
 
     def of_gradients(
         self, gradients: NDArray[np.float64], *, attackers: NDArray[np.bool_], context: UplinkContext
@@ -95,24 +117,6 @@ class Attack(Frozen):
                     HonestRound(updates=updates, attackers=who, devices=np.arange(len(attacks)), context=alone)
                 )
         return out
-
-    def of_bits(
-        self, payload: NDArray[np.uint8], *, meant: NDArray[np.uint8], coins: Callable[[], NDArray[np.uint8]]
-    ) -> NDArray[np.uint8]:
-        """Return what attackers send in place of packed bits `[..., num_bytes]`.
-
-        `meant` `[num_bytes]` has a one for every bit that is not padding; `coins()` returns fair bits like `payload`.
-        """
-        return payload
-
-    def of_air(
-        self, amplitudes: NDArray[np.float64], *, words: Callable[[], Any], normals: Callable[[], NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
-        """Return what attackers send on the air in place of `amplitudes` `[num_trials, num_devices, m]`, mean power 1.
-
-        `words()` returns uniform 32-bit words and `normals()` standard normal numbers of that shape.
-        """
-        return amplitudes
 
 
 attacks: Registry[Attack] = Registry("attack", Attack, package="fl.attacks.kinds", tag="kind")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
@@ -50,12 +50,10 @@ class DataSet(Frozen):
         """Return what a set must define and this one does not, for its registry."""
         return tuple(name for name in ("facts", "read") if not defines(cls, DataSet, name))
 
-    def read(self) -> tuple[Pair, Pair] | None:
-        """Return images `[N, height, width, channels]` uint8 and labels `[N]`, to train on and to test on.
+    if TYPE_CHECKING:  # absent for the sets that phyloop finds by their names
 
-        None for the sets that phyloop finds by their names.
-        """
-        return None
+        def read(self) -> tuple[Pair, Pair]:
+            """Return images `[N, height, width, channels]` uint8 and labels `[N]`, to train on and to test on."""
 
 
 data_sets: Registry[DataSet] = Registry("data set", DataSet, default="digits")

@@ -38,9 +38,10 @@ class Model(Frozen):
         """Return the layers from the image to the logits; None where only the network itself knows them."""
         return None
 
-    def network(self, *, image_shape: tuple[int, ...], num_classes: int) -> Any:
-        """Return a built Keras model of logits, `num_classes` wide; None for a model with `layers`."""
-        return None
+    if TYPE_CHECKING:  # absent unless a model without `layers` defines it
+
+        def network(self, *, image_shape: tuple[int, ...], num_classes: int) -> Any:
+            """Return a built Keras model of logits, `num_classes` wide."""
 
 
 models: Registry[Model] = Registry("model", Model, package="fl.models.kinds", default="linear")

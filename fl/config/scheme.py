@@ -118,6 +118,32 @@ class Scheme(Frozen):
     largest_epsilon: ClassVar[float] = 1e6
     measured: ClassVar[Measured] = Measured()
 
+    if TYPE_CHECKING:  # absent unless a scheme defines them
+
+        def upload_bits(self, num_values: int) -> int:
+            """Return the bits per device and round for `num_values` numbers M, before ciphers and channel coding."""
+
+        def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> Coder:
+            """Return the coder for a model of `pieces`.
+
+            `receiver_limit`: larger received numbers count as missing. Raises LearningError or PrivacyError for
+            settings that cannot be simulated.
+            """
+
+        def aggregate(
+            self,
+            values: NDArray[np.floating[Any]],
+            *,
+            weights: NDArray[np.float64],
+            known: NDArray[np.bool_] | None,
+            otherwise: NDArray[np.float32],
+        ) -> NDArray[np.float32]:
+            """Return one vector `[M]` of the numbers `[K, M]` that the codec decoded.
+
+            `weights` `[K]` count among the devices of which a number arrived, `known` `[K, M]` (None: all arrived);
+            `otherwise` `[M]` is the result where nothing arrived.
+            """
+
     @classmethod
     def undefined(cls) -> tuple[str, ...]:
         """Return what a scheme must define and this one does not, for its registry."""
@@ -128,36 +154,6 @@ class Scheme(Frozen):
     def variant(cls, settings: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         """Return the word or the name of written `settings` in a legend, and the keys that the name stands for."""
         return settings["name"], ()
-
-    def upload_bits(self, num_values: int) -> int:
-        """Return the bits per device and round for `num_values` numbers M, before ciphers and channel coding.
-
-        0 for a scheme that `uses_codec`.
-        """
-        return 0
-
-    def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> Coder | None:
-        """Return the coder for a model of `pieces`; None for a scheme that `uses_codec`.
-
-        `receiver_limit`: larger received numbers count as missing. Raises LearningError or PrivacyError for settings
-        that cannot be simulated.
-        """
-        return None
-
-    def aggregate(
-        self,
-        values: NDArray[np.floating[Any]],
-        *,
-        weights: NDArray[np.float64],
-        known: NDArray[np.bool_] | None,
-        otherwise: NDArray[np.float32],
-    ) -> NDArray[np.float32]:
-        """Return one vector `[M]` of the numbers `[K, M]` that the codec decoded, for a scheme that `uses_codec`.
-
-        `weights` `[K]` count among the devices of which a number arrived, `known` `[K, M]` (None: all arrived);
-        `otherwise` `[M]` is the result where nothing arrived, and of a scheme with bits of its own.
-        """
-        return otherwise
 
     @property
     def response(self) -> Response | None:

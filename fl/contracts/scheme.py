@@ -47,14 +47,8 @@ def _begun(coder: Coder, round_index: int = 0) -> Coder:
     return coder
 
 
-def _built(scheme: Scheme) -> Coder:
-    coder = scheme.build(pieces=_PIECES)
-    assert coder is not None, "build returns None, it must return a coder"
-    return coder
-
-
 def _coder(scheme: Scheme) -> Coder:
-    return _begun(_built(scheme))
+    return _begun(scheme.build(pieces=_PIECES))
 
 
 def _encoded(coder: Coder, round_index: int = 0, blocks: Iterable[slice] = (slice(None),)) -> Bits:
@@ -130,7 +124,7 @@ def the_update_is_unbiased_where_declared(scheme: Scheme) -> None:
     response, num_bits, found = scheme.response, scheme.upload_bits(_NUM_VALUES), []
     updates, weights = _updates(), np.arange(1.0, len(_DEVICES) + 1.0)
     for index in range(_ROUNDS):
-        coder, context = _begun(_built(scheme), index), _context(index)
+        coder, context = _begun(scheme.build(pieces=_PIECES), index), _context(index)
         payload = coder.encode(updates, devices=_DEVICES, context=context)
         if response is not None and response.flip_target is not None:
             probability = np.full((1, len(_DEVICES)), response.flip_target)
@@ -180,10 +174,10 @@ def numbers_that_are_not_finite_are_refused(scheme: Scheme) -> None:
 
 def a_restored_coder_continues_bit_for_bit(scheme: Scheme) -> None:
     """A coder restored from state() after two rounds goes on with the same bits and updates."""
-    coder = _built(scheme)
+    coder = scheme.build(pieces=_PIECES)
     for index in range(2):
         _update(scheme, coder, _encoded(_begun(coder, index), index), round_index=index)
-    other = _built(scheme)
+    other = scheme.build(pieces=_PIECES)
     other.restore(_copied(coder.state()))
     for index in range(2, 4):
         payloads = [_encoded(_begun(one, index), index) for one in (coder, other)]

@@ -122,10 +122,7 @@ def _bundled(config: DataSet) -> ImageData:
     """A set without files that we look for: of a plug-in, of scikit-learn, or fetched and kept by keras."""
     name = config.name
     if config.facts is not None:
-        parts = config.read()
-        if parts is None:
-            raise LearningError(f"data set {name} has facts and reads nothing; define read")
-        return checked_images(name, parts, source=f"data set {name}")
+        return checked_images(name, config.read(), source=f"data set {name}")
     if name == "digits":
         return checked_images(name, _digits(), source="scikit-learn's digits")
     return checked_images(name, _download(name), source=f"keras.datasets, {name}")

@@ -282,8 +282,7 @@ def build_uplink(
     Raises LearningError for a scheme that cannot be built for the model.
     """
     on_air, scheme = link.resolve_digital(), config.aggregation
-    coder = scheme.build(pieces=model.pieces, receiver_limit=config.receiver_limit)
-    if coder is None:
+    if scheme.uses_codec:
         transport = NumberTransport(
             on_air,
             codec=config.codec,
@@ -294,6 +293,7 @@ def build_uplink(
         )
         lying = np.zeros(config.num_devices, bool) if attackers is None else attackers
         return NumberUplink(transport, index=index, codec=config.codec, scheme=scheme, attack=attack, attackers=lying)
+    coder = scheme.build(pieces=model.pieces, receiver_limit=config.receiver_limit)
     response, num_bits = build_response(scheme, link=link), scheme.upload_bits(model.num_parameters)
     bits = BitTransport(on_air, protection=response, num_devices=index.count, num_bits=num_bits)
     return SchemeUplink(coder, transport=bits, index=index, scheme=scheme, attack=attack)

@@ -49,6 +49,12 @@ class FadingLaw(Frozen):
     if TYPE_CHECKING:  # a field of every subclass, with the word as its type
         name: str
 
+        def quantile(self, tail: NDArray[Any], *, upper: bool) -> NDArray[Any]:
+            """Amplitude r with P(|h| <= r) = `tail`, or P(|h| >= r) = `tail` if `upper`; float64, elementwise.
+
+            Both tails must be accurate down to 1e-20: deep fades decide error rates. A law by `rician_k` has none.
+            """
+
     @property
     def rician_k(self) -> float | None:
         """K, power of the fixed path over that of the scattered ones (linear); None for a law given by `quantile`."""
@@ -59,13 +65,6 @@ class FadingLaw(Frozen):
         """Return what a law must define and this one does not, for its registry."""
         given = any(defines(cls, FadingLaw, name) for name in ("rician_k", "quantile"))
         return () if given else ("quantile",)
-
-    def quantile(self, tail: NDArray[Any], *, upper: bool) -> NDArray[Any]:  # noqa: ARG002
-        """Amplitude r with P(|h| <= r) = `tail`, or P(|h| >= r) = `tail` if `upper`; float64, elementwise.
-
-        Both tails must be accurate down to 1e-20: deep fades decide error rates. NaN for a law given by `rician_k`.
-        """
-        return tail * float("nan")
 
     def slope(self, tail: NDArray[Any], *, upper: bool) -> NDArray[Any]:
         """Derivative of `quantile` by v = -ln(2 `tail`), elementwise: here by five-point differences of step 0.01."""

@@ -135,8 +135,8 @@ def registries() -> dict[str, Registry[Any]]:
 
 
 def defines(cls: type, base: type, name: str) -> bool:
-    """Return True if a class overrides what its base has under a name."""
-    return getattr(cls, name) is not getattr(base, name)
+    """Return True if a class has something of its own under a name, which its base may lack."""
+    return getattr(cls, name, None) is not getattr(base, name, None)
 
 
 def registry_of(base: type) -> Registry[Any] | None:

@@ -160,8 +160,7 @@ def build_path(settings: Settings, *, config: AppConfig, pieces: tuple[Piece, ..
     Raises as `Settings.config`, and PrivacyError for a budget that holds nothing.
     """
     link, scheme = settings.link, config.aggregation
-    coder = scheme.build(pieces=pieces, receiver_limit=config.receiver_limit)
-    if coder is None:
+    if scheme.uses_codec:
         protection, numbers = build_protection(
             settings.privacy,
             config=config,
@@ -173,6 +172,7 @@ def build_path(settings: Settings, *, config: AppConfig, pieces: tuple[Piece, ..
         )
         radio = Radio(bits=_transport(config, settings, protection, num_values=updates.shape[1]))
         return CodecPath(config.codec, receiver_limit=config.receiver_limit, radio=radio, privacy=numbers)
+    coder = scheme.build(pieces=pieces, receiver_limit=config.receiver_limit)
     transport = _transport(config, settings, build_response(scheme, link=link), num_values=updates.shape[1])
     return SchemePath(coder, radio=Radio(bits=transport))
 
