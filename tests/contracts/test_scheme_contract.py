@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fl.config.scheme import Scheme, schemes
-from fl.contracts import scheme as contract
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Senders, WholeRound, checked_updates
+from scenarios.contracts import scheme as contract
 
 VARIANTS: tuple[dict[str, Any], ...] = (
     {"name": "cpa", "decode": "unbiased", "dither": True, "dimension": 2, "stages": 2},

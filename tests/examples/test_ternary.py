@@ -12,7 +12,6 @@ from example import imported
 
 from fl.checkpoints import Saved, State
 from fl.config.scheme import Scheme, schemes
-from fl.contracts.scheme import CHECKS
 from fl.learning.fedavg import FedAvgConfig
 from fl.models.federated import Piece
 from fl.results import TrialResult
@@ -21,6 +20,7 @@ from fl.schemes.coders.coder import Coder, Senders
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from scenarios.contracts import broken_checks
+from scenarios.contracts.scheme import CHECKS
 from scenarios.store.checkpoints import About, read_checkpoint, write_checkpoint
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ternary.py"

@@ -10,9 +10,9 @@ import pytest
 
 from phy.config.fading import FadingLaw, fading_laws
 from phy.config.power import PowerPolicy, power_policies
-from phy.contracts import fading, policy
 from phy.fading.laws.nakagami import Nakagami
 from phy.fading.quantile_table import quantile_table
+from scenarios.contracts import fading, policy
 
 
 @pytest.mark.parametrize("check", fading.CHECKS, ids=lambda check: check.__name__)

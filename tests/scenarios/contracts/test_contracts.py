@@ -14,10 +14,10 @@ from fl.config.attack import Attack, HonestRound, Place, attacks
 from fl.config.codec import Codec, Encoded, codecs
 from fl.config.data import ImageFacts, data_sets
 from fl.config.model import Model, models
-from fl.contracts import attack as attack_contract
-from fl.contracts import codec as codec_contract
-from fl.contracts import data as data_contract
-from fl.contracts import model as model_contract
+from scenarios.contracts import attack as attack_contract
+from scenarios.contracts import codec as codec_contract
+from scenarios.contracts import data as data_contract
+from scenarios.contracts import model as model_contract
 
 
 @pytest.mark.parametrize("check", codec_contract.CHECKS, ids=lambda check: check.__name__)

@@ -16,16 +16,13 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.permission import code_allowed
 from scenarios.schema.plugins import load_plugins
 
-CONTRACTS = {
-    "scheme": "fl.contracts.scheme",
-    "codec": "fl.contracts.codec",
-    "attack": "fl.contracts.attack",
-    "model": "fl.contracts.model",
-    "data set": "fl.contracts.data",
-    "fading law": "phy.contracts.fading",
-    "power policy": "phy.contracts.policy",
+_MODULES = {
+    **{kind: kind for kind in ("scheme", "codec", "attack", "model")},
+    "data set": "data",
+    "fading law": "fading",
+    "power policy": "policy",
 }
-"""Modules with `CHECKS`, functions of one thing that raise AssertionError."""
+"""Modules of this package with `CHECKS`, functions of one thing that raise AssertionError, by kind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +53,9 @@ def checks_of(path: Path) -> Iterator[Check]:
     ]
     for kind, word in registered:
         thing = _made(kind, word, path)
-        module = CONTRACTS.get(kind)
-        checks: tuple[Callable[[Any], None], ...] = () if module is None else importlib.import_module(module).CHECKS
+        checks: tuple[Callable[[Any], None], ...] = ()
+        if kind in _MODULES:
+            checks = importlib.import_module(f"{__name__}.{_MODULES[kind]}").CHECKS
         if not checks:
             yield Check(kind=kind, word=word, sentence="It can be made with its defaults.", problem=None)
         for check in checks:
