@@ -94,9 +94,10 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig
     if privacy is not None and privacy.protects != "scheme":
         yield Conflict(
             f"privacy.mechanism privacy {SCHEME_KEYS}",
-            f"aggregation {scheme.name} has its own epsilon, for every number and round, but privacy is for "
-            "mechanisms on plain numbers",
-            "write privacy: none, and the epsilon under learning.aggregation",
+            f"aggregation {scheme.name} protects its bits itself, and privacy is for mechanisms on plain numbers",
+            "write privacy: none, and the epsilon under learning.aggregation"
+            if privacy.budget is None
+            else "write privacy: {mechanism: scheme, budget: {...}}, so that the budget sets its epsilon",
         )
     response, lost = scheme.response, _lost(link)
     if lost is not None and response is not None and response.channel != "agnostic":

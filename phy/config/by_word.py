@@ -36,7 +36,7 @@ class ByWord(Generic[T]):
         if self._auto and value == "auto":
             return "auto"
         if not isinstance(value, str | base) and not (isinstance(value, dict) and tag in value):
-            words = " or ".join(f"'{word}'" for word in self._words)
+            words = " or ".join(f"'{word}'" for word in self.words())
             raise PydanticKnownError("literal_error", {"expected": words})
         thing = self.registry.read(value)
         if self._has_own(type(thing)):
@@ -60,8 +60,8 @@ class ByWord(Generic[T]):
         """Return the classes with parameters of their own, which are written as a mapping."""
         return tuple(cls for cls in self.registry.classes() if self._has_own(cls))
 
-    @property
-    def _words(self) -> tuple[str, ...]:
+    def words(self) -> tuple[str, ...]:
+        """Return the words of all things, and `auto` where the section may choose."""
         return (*(("auto",) if self._auto else ()), *self.registry.words())
 
     def _has_own(self, cls: type[T]) -> bool:
@@ -74,4 +74,4 @@ class ByWord(Generic[T]):
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Describe every word, and the mapping of every class with parameters of its own."""
         mappings = [handler(cls.__pydantic_core_schema__) for cls in self.classes()]
-        return {"anyOf": [{"enum": list(self._words)}, *mappings]}
+        return {"anyOf": [{"enum": list(self.words())}, *mappings]}

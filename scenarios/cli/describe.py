@@ -136,7 +136,7 @@ def _upload(scenario: Scenario) -> tuple[str, str, str]:
 def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:
     """Mechanism, epsilon, kappa, bit error rate of Theorem 1, and noise."""
     learning: Any = scenario.learning.played
-    privacy, scheme = scenario.mechanism, learning.upload_scheme
+    privacy, scheme = scenario.mechanism, _learning_within(scenario).upload_scheme
     if scheme is None:
         return "", "", "", "", ""
     if privacy is not None and privacy.for_uploads is not None:
@@ -145,7 +145,7 @@ def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:
         return privacy.for_uploads.cells(training_of(learning), num_samples=samples_per_device(learning))
     if scheme.own_epsilon is None:
         return "none", "", "", "", ""
-    return _promise(_learning_within(scenario).upload_scheme)
+    return _promise(scheme)
 
 
 def _promise(scheme: Scheme) -> tuple[str, str, str, str, str]:

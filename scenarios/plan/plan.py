@@ -18,14 +18,14 @@ from scenarios.plan.points import Plan, Point
 from scenarios.schema.consistency.conflicts import check_consistency, find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.warnings import find_warnings
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mark_of, names_of, shorten, together
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, mark_of, names_of, shorten, together, value_at
 from scenarios.schema.explain import explain
 from scenarios.schema.labels.guarantees import unequal_guarantees
 from scenarios.schema.loader import LoadedScenario, validate_quickly
 from scenarios.schema.overrides import set_path
 from scenarios.schema.schema import Scenario
 from scenarios.schema.schema_keys import schema_keys, unknown_key
-from scenarios.schema.shorthand import normalise
+from scenarios.schema.shorthand import SECTIONS, normalise
 
 MAX_POINTS = 100_000
 MAX_TASKS = 10_000_000
@@ -104,7 +104,7 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
             except ScenarioError as error:
                 for one in error.errors:
                     if (words := one.sentence()) not in errors:
-                        errors[words] = _with_settings(one, settings)
+                        errors[words] = _with_settings(_of_kinds(one, settings, root), settings)
                 num_refused += 1
                 if num_refused == _MAX_REFUSED:
                     raise together(errors.values()) from None
@@ -301,6 +301,19 @@ def _with_settings(error: ScenarioError, settings: list[_Setting]) -> ScenarioEr
         listed = ", ".join(f"{setting.path} = {shorten(setting.value, 30)}" for setting in others)
         return replace(error, problem=f"{error.problem} (at the sweep point {listed})")
     return error
+
+
+def _of_kinds(error: ScenarioError, settings: list[_Setting], root: Mapping[str, Any]) -> ScenarioError:
+    """Show how to sweep whole sections, where the kind of one is swept and an unknown key is that of another kind."""
+    section, _, key = (error.key or "").rpartition(".")
+    path = tuple(section.split("."))
+    tag, written = SECTIONS.get(path, ""), value_at(root, path)
+    kind = next((one.value for one in settings if tag and one.path == f"{section}.{tag}"), None)
+    if not error.problem.startswith("unknown key") or not isinstance(written, dict) or kind in (None, written.get(tag)):
+        return error
+    this = {tag: kind, **{name: value for name, value in written.items() if name not in (tag, key)}}
+    values = f"{section}: [{flow(this)}, {flow(written)}]"
+    return replace(error, remedy=f"sweep {section} in place of {section}.{tag}, with the keys of each: {values}")
 
 
 def _refuse_twin(loaded: LoadedScenario, twin: Point, point: Point) -> None:

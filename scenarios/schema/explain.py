@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -26,12 +26,16 @@ from scenarios.schema.errors import (
 )
 from scenarios.schema.labels.units import in_unit_of
 from scenarios.schema.nearest import nearest
-from scenarios.schema.schema_keys import SECTIONS, TAGS, schema_keys, unknown_key
+from scenarios.schema.schema_keys import SECTIONS, TAGS, choices, schema_keys, unknown_key
 
 # Unions, of which every member reports an error: the allowed values, and an example.
 _FORMS = {
     "privacy": ("must be none or a mapping with epsilon", "write none, or {epsilon: 5, delta: 0.01}"),
     "privacy.kappa": ("must be a number above 0, or measured", "write for example 0.02, or measured"),
+    "learning.participation.devices_per_round": (
+        "must be a whole number of devices",
+        "write for example 6 for 30 % of 20 devices",
+    ),
     "link.csi": (
         "must be perfect or a mapping with error_variance or estimator",
         "write perfect, {error_variance: 0.01} or {estimator: ls}",
@@ -166,8 +170,10 @@ def _as_error(
         written = [key for word in words if (key := (*path, *word.split("."))) in marks]
         path = min(written, key=lambda one: one not in prefer, default=path)
     elif kind == "no_word":
-        tag, words = item["ctx"]["tag"], item["ctx"]["words"].split(", ")
-        problem, remedy = f"the key {tag} is missing", f"add {tag}: {listing(words)}"
+        tag, words, section = item["ctx"]["tag"], item["ctx"]["words"].split(", "), value_at(document, path)
+        named = next((key for key, word in section.items() if word in words), None)
+        instead = f"write {tag}: {section[named]} in place of {named}: {section[named]}" if named else ""
+        problem, remedy = f"the key {tag} is missing", instead or f"add {tag}: {listing(words)}"
     elif kind == "union_tag_invalid":
         named = item["ctx"]["discriminator"].strip("'")
         path = next((tag for name in (*TAGS, named) if (tag := (*path, name)) in marks), path)
@@ -217,13 +223,15 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
         known = [
             one for one, key in schema_keys().items() if not owner or owner in key.fields or not one.startswith(section)
         ]
+        if (tag := _selector(name, value)) is not None:
+            return "unknown key", f"write {tag}: {value} in place of {leaf}: {value}"
         return "unknown key", unknown_key(name, among=known, value=value)
     if kind == "missing":
         where = f"under {dotted(path[:-1])}" if path[:-1] else "at the top"
-        key = schema_keys().get(name)  # None for a section that is not of a scenario, as of a reference check
-        allowed = get_args(key.meant(owner).annotation) if key is not None else ()
-        choices = [one for one in allowed if isinstance(one, str)]
-        return "the key is missing", f"add {leaf}: {listing(choices)}{' ' * bool(choices)}{where}"
+        if name in _FORMS:
+            return "the key is missing", f"add {leaf} {where}: {_FORMS[name][1]}"
+        words = choices(name)
+        return "the key is missing", f"add {leaf}: {listing(words)}{' ' * bool(words)}{where}"
     if name in _FORMS:
         return _FORMS[name]
     if kind == "literal_error":
@@ -259,6 +267,13 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
     if kind == "string_type" and not isinstance(value, dict | list):
         return problem, f'put it in quotes: "{flow(value)}"'
     return problem, f"write for example {flow(default)}" if usual else remedy
+
+
+def _selector(path: str, value: object) -> str | None:
+    """The key beside an unknown one that takes its `value` as a word, as `kind` beside `name: labels`; None without."""
+    section = path.rpartition(".")[0]
+    beside = (one for one in schema_keys() if one.rpartition(".")[0] == section and one != path)
+    return next((one.rpartition(".")[2] for one in beside if isinstance(value, str) and value in choices(one)), None)
 
 
 def _pattern(name: str) -> tuple[str, str]:

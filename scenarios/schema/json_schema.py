@@ -50,8 +50,10 @@ def _resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _relaxed(node: Any) -> Any:
-    """Drop required keys, and what tells the members of a union apart by them."""
+    """Drop required keys, and what tells the members of a union apart by them; null may be written as `none`."""
     match node:
+        case {"type": "null"}:
+            return {"enum": [None, "none"]}
         case dict():
             return {
                 {"oneOf": "anyOf"}.get(key, key): _relaxed(value)

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
-from typing import Any, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from fl.config.learning import UNNAMED as UNNAMED_ALGORITHM
 from phy.config.by_word import ByWord
-from phy.config.registry import registry_of
+from phy.config.registry import Registry, registry_of
 from privacy.config import AmplitudeBudget, PrivacyConfig
 from scenarios.schema.errors import listing
 from scenarios.schema.labels.units import in_unit_of
@@ -40,6 +41,11 @@ class SchemaKey:
     indexed: bool
     variants: Mapping[str, FieldInfo]
     fields: Mapping[str, FieldInfo]
+
+    @property
+    def definitions(self) -> tuple[FieldInfo, ...]:
+        """All definitions."""
+        return (*self.fields.values(), *self.variants.values())
 
     def meant(self, *words: str) -> FieldInfo:
         """The definition by the first of `words` that is a variant or an algorithm with this key, else any."""
@@ -97,6 +103,34 @@ def _models_in(annotation: Any, in_list: bool = False) -> Iterator[tuple[type[Ba
             yield model, in_list
     for argument in get_args(annotation):
         yield from _models_in(argument, in_list or get_origin(annotation) in (tuple, list))
+
+
+def words_of(annotation: Any, metadata: Iterable[Any] = ()) -> Iterator[str]:
+    """Yield the words that a field may have, those of a registry among them."""
+    for one in metadata:
+        if isinstance(one, Registry | ByWord):
+            yield from one.words()
+    if get_origin(annotation) is Literal:
+        yield from (word for word in get_args(annotation) if isinstance(word, str))
+    elif get_origin(annotation) is Annotated:
+        yield from words_of(get_args(annotation)[0], get_args(annotation)[1:])
+    elif get_origin(annotation) in (Union, UnionType):
+        for member in get_args(annotation):
+            yield from words_of(member)
+
+
+def choices(path: str) -> tuple[str, ...]:
+    """Return the words that the key at `path` may have, over all of its definitions; empty for other keys."""
+    key = schema_keys().get(path)
+    definitions = () if key is None else key.definitions
+    return tuple(dict.fromkeys(word for one in definitions for word in words_of(one.annotation, one.metadata)))
+
+
+@cache
+def left_out_keys() -> frozenset[str]:
+    """Return the paths of keys that have no value unless one is written."""
+    paths = (path for path, key in schema_keys().items() if any(one.default is None for one in key.definitions))
+    return frozenset(path for path in paths if "none" not in choices(path))
 
 
 def unknown_key(path: str, *, among: Iterable[str] | None = None, value: Any = None) -> str:

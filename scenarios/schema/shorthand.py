@@ -7,6 +7,7 @@ from typing import Any
 from fl.config.learning import UNNAMED
 from fl.config.task import GaussianLinearConfig
 from fl.learning.codec_studies import FlipMomentsConfig
+from scenarios.schema.schema_keys import left_out_keys
 
 Path = tuple[str | int, ...]
 
@@ -31,10 +32,13 @@ _LASTING = (("learning", "data"),)
 
 
 def normalise(document: dict[str, Any]) -> None:
-    """Write out the shorthands of the schema: a task, model or codec by its bare name, a number as a label.
+    """Write out the shorthands of the schema: a task, model or codec by its bare name, `none` for a key left out.
 
     Changes `document` itself, not the mappings in it.
     """
+    for section in ("link", "learning", "privacy"):
+        if isinstance(document.get(section), dict):
+            document[section] = _without_none(document[section], section)
     learning = document.get("learning")
     if isinstance(learning, dict):
         algorithm = learning.get("algorithm")
@@ -47,6 +51,16 @@ def normalise(document: dict[str, Any]) -> None:
     label = document.get("label")
     if isinstance(label, int | float) and not isinstance(label, bool):
         document["label"] = str(label)
+
+
+def _without_none(section: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return a section with null for every `none` of a key that may be left out."""
+    found = {}
+    for key, value in section.items():
+        one = f"{path}.{key}"
+        nothing = value == "none" and one in left_out_keys()
+        found[key] = _without_none(value, one) if isinstance(value, dict) else None if nothing else value
+    return found
 
 
 def named_section(path: Path, value: Any, *, algorithm: Any = None) -> Any:

@@ -65,9 +65,8 @@ class ProbitScheme(Scheme):
     def _bounds_have_their_numbers(self) -> ProbitScheme:
         if (self.bound == "clip") != (self.clip is not None):
             raise ValueError("bound clip needs clip, and no other bound has one; write for example clip: 0.05")
-        if (self.epsilon is None) != (self.l1_clip is None):
-            given, missing = ("epsilon", "l1_clip") if self.l1_clip is None else ("l1_clip", "epsilon")
-            raise ValueError(f"{given} needs {missing}; add for example {missing}: 1.0, or leave {given} out")
+        if self.epsilon is not None and self.l1_clip is None:
+            raise ValueError("epsilon needs l1_clip; add for example l1_clip: 1.0, or leave epsilon out")
         return self
 
     def upload_bits(self, num_values: int) -> int:
@@ -100,6 +99,12 @@ class ProbitScheme(Scheme):
         return True
 
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
+        if self.epsilon is None and self.l1_clip is not None and not calibrated:
+            yield Conflict(
+                f"learning.aggregation.l1_clip {SCHEME_KEYS}",
+                "l1_clip limits updates for an epsilon, and there is neither an epsilon nor a budget that sets it",
+                "add for example epsilon: 1.0, or leave l1_clip out",
+            )
         needed = self.needed_bound(num_values)
         if not calibrated and self.bound == "fixed" and self.b < needed * (1.0 - 1e-9):
             problem = (
@@ -109,7 +114,7 @@ class ProbitScheme(Scheme):
             yield Conflict.of(f"learning.aggregation.b learning.aggregation.epsilon {SCHEME_KEYS}", problem)
         if self.bound == "clip" and self.b != type(self).model_fields["b"].default:
             yield belongs("b", "bound fixed or adaptive", "the bound is clip")
-        if self.form != "printed" and self.epsilon is None:
+        if self.form != "printed" and self.epsilon is None and not calibrated:
             yield belongs("form", "a bound that an epsilon asks for", "and there is no epsilon")
 
     def describe(self, num_values: int | None) -> list[str]:
@@ -121,10 +126,14 @@ class ProbitScheme(Scheme):
         )
         if self.epsilon is None:
             return [text]
-        spent = self.privacy_loss(first, num_values=num_values)
+        loss, share = self.privacy_loss(first, num_values=num_values), ""
+        least = self.model_copy(update={"form": "exact"}).needed_bound(num_values)
+        if self.form == "printed" and least < first:
+            share = f", {loss / self.epsilon:.0%} of that; form: exact spends all of it, with b = {least:.4g}"
         return [
-            f"epsilon {self.epsilon:g} for a whole upload in each round, by the bound b",
-            f"{text}; its exact loss is {spent:.4g} of epsilon {self.epsilon:g} ({self.form} bound)",
+            f"epsilon {self.epsilon:.4g} for a whole upload in each round, by the bound b",
+            text,
+            f"an upload spends {loss:.4g} of epsilon {self.epsilon:.4g}{share}",
         ]
 
     def law(self, *, num_values: int | None) -> Law:
@@ -163,11 +172,14 @@ class ProbitScheme(Scheme):
 
     def release(self, num_values: int) -> Release:
         """See `Scheme.release`: the upload as a whole, at the exact loss of the smallest b that any round may take."""
-        if self.epsilon is None:
+        if self.l1_clip is None:
             return self.unprotected(
-                "without an epsilon protects nothing, and no budget holds that; write epsilon and l1_clip under "
-                "learning.aggregation."
+                "without a limit of the l1 norm protects nothing, and no budget holds that; write for example "
+                "aggregation: {name: probit, l1_clip: 1.0}."
             )
+        if self.epsilon is None:  # until a budget sets it
+            confidence = self.confidence if self.channel == "native" else None
+            return Release(kind="pure", unit="device", confidence=confidence)
         least = self.needed_bound(num_values) if self.bound == "adaptive" else self.first_bound(num_values)
         loss = self.privacy_loss(least, num_values=num_values)
         return Release(kind="pure", unit="device", parameter=loss, confidence=self.credited)

@@ -96,7 +96,7 @@ def setting_label(path: str, value: Any) -> str:
         if value is None or value == "none":
             return "no privacy"
     elif value is None:
-        return "LMC cap by default" if path == "learning.lmc_cap" else ""
+        return {"learning.lmc_cap": "LMC cap by default", "learning.attack": "no attack"}.get(path, "")
     known = _name(path)
     key = _without_mathematics(path.rpartition(".")[2].replace("_", " "))
     match value:

@@ -93,7 +93,7 @@ def test_check_tells_bits_promise_anonymity_and_attackers(tmp_path: Path) -> Non
     adaptive = " ".join(describe(plan.points[2].scenario))
     assert "b = 0.5 at first and at most, then adaptive" in adaptive
     # C / b - ln(1 - C / b), C / b = 0.2, for many numbers; less by 2e-5 for 650.
-    assert "its exact loss is 0.4231 of epsilon 1 (printed bound)" in adaptive
+    assert "an upload spends 0.4231 of epsilon 1, 42% of that; form: exact spends all of it, with b = " in adaptive
     (listing,) = listings(plan)
     rows = [dict(zip(listing.heads, row, strict=True)) for row in listing.rows]
     assert [row["epsilon"] for row in rows] == ["0.5 per number", "", "1 per round", *["0.5 per number"] * 2, ""]

@@ -112,7 +112,7 @@ DROP = {"packets": {"policy": "drop"}}
 IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
     (
         "privacy.mechanism",
-        "has its own epsilon",
+        "protects its bits itself",
         scenario({"aggregation": "cpa"}, privacy={"mechanism": "gaussian", "epsilon": 1}),
     ),
     ("learning.codec.name", "makes its own bits", scenario({"aggregation": "mvu", "codec": "fixed-point"})),

@@ -7,6 +7,14 @@ from pathlib import Path
 import pytest
 from sentences import sentence_about
 
+from fl.learning.fedavg import FedAvgConfig
+from fl.schemes.probit.scheme import ProbitScheme
+from phy.config import LinkConfig
+from privacy.config import SchemeBudget
+from scenarios.plan.plan import expand
+from scenarios.report.settings import setting_in_words
+from scenarios.schema.loader import load_scenario
+
 SENTENCES = {
     "the initials of a key": (
         "name: a\nlearning:\n  algorithm: fedavg\n  local: {lr: 0.1}\n",
@@ -91,6 +99,46 @@ SENTENCES = {
         "name: a\nlearning:\n  algorithm: fedavg\n  partition: {kind: non-iid}\n",
         "s.yaml:4: learning.partition.kind = non-iid: must be iid, labels or dirichlet; did you mean dirichlet.",
     ),
+    "another key for the name of a kind": (
+        "name: a\nlink: {channel: {kind: tdl-a}}\nlearning:\n  algorithm: fedavg\n  partition: {name: iid}\n"
+        "  attack: {name: sign-flip, share: 0.2}\n",
+        "s.yaml:2: link.channel.kind = tdl-a: unknown key; write model: tdl-a in place of kind: tdl-a.\n"
+        "s.yaml:5: learning.partition.name = iid: unknown key; write kind: iid in place of name: iid.\n"
+        "s.yaml:6: learning.attack = {name: sign-flip, share: 0.2}: the key kind is missing; write kind: sign-flip in "
+        "place of name: sign-flip.",
+    ),
+    "a missing key with an example": (
+        "name: a\nprivacy: {mechanism: bit-flipping, epsilon: 5}\n",
+        "s.yaml:2: privacy.kappa: the key is missing; add kappa under privacy: write for example 0.02, or measured.",
+    ),
+    "kinds with other keys in one sweep": (
+        "name: a\nlearning: {algorithm: fedavg, local: {clip: 1}}\nprivacy: {mechanism: bit-flipping, epsilon: 5, "
+        "kappa: 1}\nsweep: {privacy.mechanism: [bit-flipping, gaussian]}\n",
+        "s.yaml:3: privacy.kappa = 1: unknown key (at the sweep point privacy.mechanism = gaussian); sweep privacy in "
+        "place of privacy.mechanism, with the keys of each: privacy: [{mechanism: gaussian, epsilon: 5}, {mechanism: "
+        "bit-flipping, epsilon: 5, kappa: 1}].",
+    ),
+    "a share of the devices in a round": (
+        "name: a\nlearning: {algorithm: fedavg, participation: {devices_per_round: 0.3}}\n",
+        "s.yaml:2: learning.participation.devices_per_round = 0.3: must be a whole number of devices; write for "
+        "example 6 for 30 % of 20 devices.",
+    ),
+    "a budget for a scheme with an epsilon of its own": (
+        "name: a\nlearning: {algorithm: fedavg, aggregation: probit}\nprivacy: {budget: {epsilon: 9}}\n",
+        "s.yaml:3: privacy: aggregation probit protects its bits itself, and privacy is for mechanisms on plain "
+        "numbers; write privacy: {mechanism: scheme, budget: {...}}, so that the budget sets its epsilon.",
+    ),
+    "a budget for PRoBit without a limit of updates": (
+        "name: a\nlearning: {algorithm: fedavg, aggregation: probit}\n"
+        "privacy: {mechanism: scheme, budget: {epsilon: 9}}\n",
+        "s.yaml:2: learning.aggregation: aggregation probit without a limit of the l1 norm protects nothing, and no "
+        "budget holds that; write for example aggregation: {name: probit, l1_clip: 1.0}.",
+    ),
+    "PRoBit with a limit and no epsilon": (
+        "name: a\nlearning: {algorithm: fedavg, aggregation: {name: probit, l1_clip: 1}}\n",
+        "s.yaml:2: learning.aggregation.l1_clip = 1.0: l1_clip limits updates for an epsilon, and there is neither an "
+        "epsilon nor a budget that sets it; add for example epsilon: 1.0, or leave l1_clip out.",
+    ),
     "a range as text": (
         "name: a\nmeasure: {values: 0:2:20}\n",
         "s.yaml:2: measure.values = 0:2:20: must be a list or a range; write for example {start: 0, "
@@ -113,3 +161,29 @@ SENTENCES = {
 def test_a_mistake_suggests_what_was_meant(case: str, tmp_path: Path) -> None:
     text, sentence = SENTENCES[case]
     assert sentence_about(text, tmp_path) == sentence
+
+
+def test_none_is_written_for_every_key_that_may_be_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "name: a\nlink: {channel: {cell: none}}\nlearning: {algorithm: fedavg, local: {clip: none}, personal: none}\n"
+        "sweep: {learning.attack: [none, {kind: ones, share: 0.1}]}\n"
+    )
+    plan = expand(load_scenario(file))
+    honest, attacked = (point.scenario for point in plan.points)
+    assert (honest.learning.attack, honest.learning.local.clip, honest.link.channel.cell) == (None, None, None)
+    assert attacked.learning.attack.share == 0.1
+    assert [setting_in_words(plan, point) for point in plan.points] == ["no attack", "10 % constant ones"]
+
+
+def test_a_budget_sets_the_epsilon_of_probit_whatever_is_written() -> None:
+    def settled(**epsilon: float) -> ProbitScheme:
+        scheme = {"name": "probit", "l1_clip": 1.0, "confidence": 0.99999999, **epsilon}
+        config = FedAvgConfig(aggregation=scheme, rounds=10)
+        privacy = SchemeBudget(mechanism="scheme", budget={"epsilon": 10.0})
+        return config.settled(
+            link=LinkConfig().resolve(access="orthogonal", modulation="qpsk"), privacy=privacy
+        ).aggregation
+
+    assert settled() == settled(epsilon=1.0)
+    assert settled().epsilon == pytest.approx(1.0, rel=0.1)
