@@ -136,7 +136,10 @@ class FedAvgConfig(Learning):
     def _no_more_take_part_than_there_are(self) -> FedAvgConfig:
         some = self.participation.devices_per_round
         if some is not None and some > self.num_devices:
-            raise ValueError(f"devices_per_round {some} exceeds num_devices {self.num_devices}; lower it")
+            raise ValueError(
+                f"participation.devices_per_round {some} exceeds num_devices {self.num_devices}; write "
+                f"devices_per_round: {self.num_devices} or less"
+            )
         if not self.aggregation.uses_codec and self.upload != "update":
             raise ValueError(f"aggregation {self.aggregation.name} sends updates; write upload: update")
         local = self.local

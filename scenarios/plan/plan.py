@@ -24,7 +24,7 @@ from scenarios.schema.labels.guarantees import unequal_guarantees
 from scenarios.schema.loader import LoadedScenario, validate_quickly
 from scenarios.schema.overrides import set_path
 from scenarios.schema.schema import Scenario
-from scenarios.schema.schema_keys import schema_keys, unknown_key
+from scenarios.schema.schema_keys import left_out_keys, schema_keys, unknown_key
 from scenarios.schema.shorthand import SECTIONS, normalise
 
 MAX_POINTS = 100_000
@@ -251,7 +251,7 @@ def _point(
         document = dict(root)  # set_path and normalise copy the mappings that they change
         for path, value, _ in settings:
             set_path(document, path, value)
-        normalise(document)
+        normalise(document, left_out=left_out_keys())
     try:
         scenario = validate_quickly(document)
     except ValidationError as error:

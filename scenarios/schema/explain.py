@@ -31,6 +31,9 @@ from scenarios.schema.schema_keys import SECTIONS, TAGS, choices, schema_keys, u
 # Unions, of which every member reports an error: the allowed values, and an example.
 _FORMS = {
     "privacy": ("must be none or a mapping with epsilon", "write none, or {epsilon: 5, delta: 0.01}"),
+    "privacy.budget": ("must be a mapping with epsilon", "write for example {epsilon: 10, delta: 1e-5}"),
+    "learning.model": ("must be a name, or a mapping with name", "write for example {name: mlp, hidden: [64, 32]}"),
+    "link.noma": ("must be a mapping", "write for example {group_size: 2, detector: sic}"),
     "privacy.kappa": ("must be a number above 0, or measured", "write for example 0.02, or measured"),
     "learning.participation.devices_per_round": (
         "must be a whole number of devices",
@@ -135,6 +138,13 @@ def explain(
     paths.sort(key=lambda path: mark_of(path, marks)[1] or 0)
     # Each sentence takes milliseconds to find the nearest key.
     errors = [_as_error(path, found[path], document=document, marks=marks, prefer=prefer) for path in paths[:MAX_SHOWN]]
+    # A kind that is named by another key makes the keys of its section look like those of another kind.
+    renamed = [one.key.rpartition(".")[0] for one in errors if one.key and " in place of " in (one.remedy or "")]
+    errors = [
+        one
+        for one in errors
+        if not ((one.key or "").rpartition(".")[0] in renamed and (one.remedy or "").startswith("it belongs to "))
+    ]
     # A misspelt key is not missing.
     meant = {error.remedy.rpartition(" ")[2] for error in errors}
     errors = [one for one in errors if one.problem != "the key is missing" or one.key not in meant]
@@ -171,8 +181,9 @@ def _as_error(
         path = min(written, key=lambda one: one not in prefer, default=path)
     elif kind == "no_word":
         tag, words, section = item["ctx"]["tag"], item["ctx"]["words"].split(", "), value_at(document, path)
-        named = next((key for key, word in section.items() if word in words), None)
-        instead = f"write {tag}: {section[named]} in place of {named}: {section[named]}" if named else ""
+        written = [(key, word) for key, word in section.items() if isinstance(word, str)]
+        near = ((one, key, word) for key, word in written if (one := nearest(word, words, least=0.8)) is not None)
+        instead = next((f"write {tag}: {one} in place of {key}: {word}" for one, key, word in near), None)
         problem, remedy = f"the key {tag} is missing", instead or f"add {tag}: {listing(words)}"
     elif kind == "union_tag_invalid":
         named = item["ctx"]["discriminator"].strip("'")
@@ -204,11 +215,11 @@ def _variant(path: KeyPath, document: dict[str, Any]) -> str:
 
 def _choice(expected: str, given: object) -> tuple[str, str]:
     # A privacy section without `mechanism` has the tag `amplitude`, which nobody writes.
-    choices = [word for word in re.findall(r"'([^']*)'", expected) if word != "amplitude" and " " not in word]
-    if not choices:  # numbers, which pydantic does not quote
+    words = [word for word in re.findall(r"'([^']*)'", expected) if word != "amplitude" and " " not in word]
+    if not words:  # numbers, which pydantic does not quote
         return f"must be {expected}", "write one of these numbers"
-    near = nearest(given, choices)
-    return f"must be {listing(choices)}", f"did you mean {near}" if near else "write one of these words"
+    near = nearest(given, words)
+    return f"must be {listing(words)}", f"did you mean {near}" if near else "write one of these words"
 
 
 def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str, Any]) -> tuple[str, str]:
@@ -235,7 +246,9 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
     if name in _FORMS:
         return _FORMS[name]
     if kind == "literal_error":
-        return _choice(item["ctx"]["expected"], value)
+        problem, remedy = _choice(item["ctx"]["expected"], value)
+        beside = _selector(name, value)
+        return problem, f"write {beside}: {value} in place of {leaf}: {value}" if beside else remedy
     if kind == "string_pattern_mismatch":
         return _pattern(name)
     if kind in _LENGTHS:
@@ -245,10 +258,10 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
     default = getattr(key.meant(variant, owner), "default", None) if key is not None else None
     usual = isinstance(default, int | float | str) and default != ""
     if kind in _LIMITS:
-        entry, words, direction = _LIMITS[kind]
+        entry, bound, direction = _LIMITS[kind]
         limit = item["ctx"][entry]
         limit = int(limit) if float(limit).is_integer() else limit
-        return f"must be {words} {limit}", f"write a {direction} value" + (
+        return f"must be {bound} {limit}", f"write a {direction} value" + (
             f" (the default is {flow(default)})" if usual else ""
         )
     if kind not in _TYPES:

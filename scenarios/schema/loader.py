@@ -19,6 +19,7 @@ from scenarios.schema.explain import explain
 from scenarios.schema.overrides import OVERRIDE, override, parse_override, unsweep
 from scenarios.schema.plugins import pin_plugins
 from scenarios.schema.schema import Scenario
+from scenarios.schema.schema_keys import left_out_keys
 from scenarios.schema.shorthand import SECTIONS, is_another, named_section, normalise
 from scenarios.schema.yaml_marks import parse_yaml, read_yaml
 
@@ -105,7 +106,7 @@ def _read(
         if number is not None:
             plain_number = plain(number) if hasattr(number, "tolist") else number
             override(document, marks, path=name, value=plain_number, name=f"--{name}", lines=((),))
-    normalise(document)
+    normalise(document, left_out=left_out_keys())
     pin_plugins(document, marks, folder=path.parent)
     return document, marks, path
 

@@ -20,8 +20,23 @@ _SYNONYMS = {
     "k_factor": "rician_k_db",
     "non_iid": "dirichlet",
     "harq": "retransmit_combine",
+    "participation_fraction_fit": "devices_per_round",
+    "participation_fraction": "devices_per_round",
+    "participation_share": "devices_per_round",
+    "noma_users": "group_size",
+    "fraction": "share",
+    "attackers": "devices",
+    "fmnist": "fashion_mnist",
+    "femnist": "emnist",
+    "fedavg": "mean",
+    "average": "mean",
+    "signsgd": "sign",
+    "softmax": "linear",
+    "logistic_regression": "linear",
+    "bit_flip": "invert",
+    "flip_bits": "invert",
 }
-"""Words of the field, and the part of our names that means the same."""
+"""Words of the field, some with the section before them, and the part of our names that means the same."""
 
 
 def nearness(written: str, known: str) -> float:
@@ -38,6 +53,11 @@ def nearness(written: str, known: str) -> float:
     if set(one) <= set(other) or set(other) <= set(one) or "".join(one) == initials:
         return 0.8 + 0.1 * alike
     return alike
+
+
+def meant(section: str, key: str) -> str:
+    """Return the name of ours that a key of the field means in a section; the key itself where none is known."""
+    return _SYNONYMS.get(f"{section.rpartition('.')[2]}_{key.lower()}", key)
 
 
 def _parts(name: str) -> list[str]:

@@ -18,7 +18,7 @@ from phy.config.registry import Registry, registry_of
 from privacy.config import AmplitudeBudget, PrivacyConfig
 from scenarios.schema.errors import listing
 from scenarios.schema.labels.units import in_unit_of
-from scenarios.schema.nearest import nearness
+from scenarios.schema.nearest import meant, nearness
 from scenarios.schema.schema import Scenario
 
 OWNERS = ("algorithm", "mechanism")
@@ -147,8 +147,10 @@ def unknown_key(path: str, *, among: Iterable[str] | None = None, value: Any = N
         # A right word in the wrong place is the likeliest mistake: compare the last words, then the section, then all.
         around, _, word = other.rpartition(".")
         same_top = other.startswith(top)
-        alike = nearness(leaf, word)
-        if alike < (0.7 if around == section else 0.8 if same_top else 0.95):
+        alike = nearness(meant(section, leaf), word)
+        below, above = around.startswith(f"{section}."), f"{section}.".startswith(f"{around}.") or not around
+        least = 0.7 if around == section else 0.8 if below else 0.95
+        if alike < least or not (below or above or not section or leaf == word):
             return 0.0
         return alike + 0.15 * (around == section) + 0.05 * same_top + 0.01 * SequenceMatcher(None, path, other).ratio()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from fl.config.learning import UNNAMED
 from fl.config.task import GaussianLinearConfig
 from fl.learning.codec_studies import FlipMomentsConfig
-from scenarios.schema.schema_keys import left_out_keys
 
 Path = tuple[str | int, ...]
 
@@ -31,14 +31,14 @@ _LASTING = (("learning", "data"),)
 """Sections whose other keys mean the same for every kind."""
 
 
-def normalise(document: dict[str, Any]) -> None:
-    """Write out the shorthands of the schema: a task, model or codec by its bare name, `none` for a key left out.
+def normalise(document: dict[str, Any], *, left_out: Collection[str]) -> None:
+    """Write out the shorthands of the schema: a task, model or codec by its bare name, null for a `none`.
 
-    Changes `document` itself, not the mappings in it.
+    `left_out`: paths of keys for which `none` may be written. Changes `document` itself, not the mappings in it.
     """
     for section in ("link", "learning", "privacy"):
         if isinstance(document.get(section), dict):
-            document[section] = _without_none(document[section], section)
+            document[section] = _without_none(document[section], section, left_out)
     learning = document.get("learning")
     if isinstance(learning, dict):
         algorithm = learning.get("algorithm")
@@ -53,13 +53,13 @@ def normalise(document: dict[str, Any]) -> None:
         document["label"] = str(label)
 
 
-def _without_none(section: dict[str, Any], path: str) -> dict[str, Any]:
+def _without_none(section: dict[str, Any], path: str, left_out: Collection[str]) -> dict[str, Any]:
     """Return a section with null for every `none` of a key that may be left out."""
     found = {}
     for key, value in section.items():
         one = f"{path}.{key}"
-        nothing = value == "none" and one in left_out_keys()
-        found[key] = _without_none(value, one) if isinstance(value, dict) else None if nothing else value
+        nothing = value == "none" and one in left_out
+        found[key] = _without_none(value, one, left_out) if isinstance(value, dict) else None if nothing else value
     return found
 
 
@@ -102,5 +102,5 @@ def _usual(path: Path, algorithm: Any) -> str:
     if path == ("learning", "aggregation"):
         return "mean"
     if path[-1] in ("codec", "downlink_codec"):
-        return FlipMomentsConfig().codec.name if algorithm in ("flip-moments", "bit-distance") else "binary32"
+        return FlipMomentsConfig().codec.name if algorithm in ("flip-moments", "bit-distance") else "uniform"
     return ""

@@ -22,7 +22,7 @@ CLIPPED = {"codec": "fixed-point", "local": {"clip": 1.0, "steps": 1}}
 
 def scenario(learning: dict[str, Any] | None = None, **parts: Any) -> Scenario:
     document = {"name": "a", "learning": {"algorithm": "fedavg", **(learning or {})}, **parts}
-    normalise(document)
+    normalise(document, left_out=())
     return validate_quickly(document)
 
 

@@ -107,6 +107,32 @@ SENTENCES = {
         "s.yaml:6: learning.attack = {name: sign-flip, share: 0.2}: the key kind is missing; write kind: sign-flip in "
         "place of name: sign-flip.",
     ),
+    "a nearly right word under another key, and a key of that kind": (
+        "name: a\nlearning:\n  algorithm: fedavg\n  attack: {type: signflip, share: 0.2}\n"
+        "  codec: {kind: fixed-point, bound: 2}\n",
+        "s.yaml:4: learning.attack = {type: signflip, share: 0.2}: the key kind is missing; write kind: sign-flip in "
+        "place of type: signflip.\n"
+        "s.yaml:5: learning.codec.kind = fixed-point: unknown key; write name: fixed-point in place of kind: "
+        "fixed-point.",
+    ),
+    "a word of the key beside": (
+        "name: a\nlink: {channel: {model: rayleigh}}\n",
+        "s.yaml:2: link.channel.model = rayleigh: must be awgn, flat, tdl-a, tdl-b, tdl-c, tdl-d, tdl-e, cdl-a, cdl-b, "
+        "cdl-c, cdl-d or cdl-e; write fading: rayleigh in place of model: rayleigh.",
+    ),
+    "a word of the field that names another section's key as well": (
+        "name: a\nlink: {noma: {users: 3}}\nlearning: {algorithm: fedavg, participation: {share: 0.5}}\n",
+        "s.yaml:2: link.noma.users = 3: unknown key; did you mean link.noma.group_size.\n"
+        "s.yaml:3: learning.participation.share = 0.5: unknown key; did you mean "
+        "learning.participation.devices_per_round.",
+    ),
+    "names of the field": (
+        "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: fedavg\n  data: fmnist\n",
+        "s.yaml:4: learning.aggregation = fedavg: must be cpa, geometric-median, jopeq, laplace, mean, median, mvu, "
+        "probit, rsa, sign or trimmed-mean; did you mean mean.\n"
+        "s.yaml:5: learning.data = fmnist: must be cifar10, cifar100, digits, emnist, fashion-mnist or mnist; did you "
+        "mean fashion-mnist.",
+    ),
     "a missing key with an example": (
         "name: a\nprivacy: {mechanism: bit-flipping, epsilon: 5}\n",
         "s.yaml:2: privacy.kappa: the key is missing; add kappa under privacy: write for example 0.02, or measured.",
