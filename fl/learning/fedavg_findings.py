@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 NEAR_CHANCE = 0.1
 """Share of the way from guessing to certainty below which an accuracy is that of guessing."""
+ALMOST_COINS = 0.45
+"""Flip probability from which a device tells next to nothing in a round."""
+CORRECTABLE = 0.1
+"""Bit error rate up to which a code of rate 1/2 corrects errors."""
 MANY_ERRORS = 0.05
 """Bit error rate above which errors are the likely cause."""
 
@@ -21,7 +25,8 @@ MANY_ERRORS = 0.05
 def fedavg_findings(learning: FedAvgConfig, facts: PointFacts) -> Iterator[str]:
     """See `Learning.findings`."""
     metrics, rounds = facts.metrics, learning.rounds
-    if metrics.get("empty_rounds", 0.0) >= rounds:
+    empty = metrics.get("empty_rounds", 0.0)
+    if empty >= rounds:
         yield f"no update arrived in any of {rounds} rounds: {_silence(learning, facts)}"
         return
     if not {"test_accuracy", "best_accuracy", "test_loss"} <= metrics.keys():
@@ -34,7 +39,10 @@ def fedavg_findings(learning: FedAvgConfig, facts: PointFacts) -> Iterator[str]:
         what = f"test accuracy fell from {best:.1%} to {last:.1%}"
     else:
         return
-    yield f"{what}: {_cause(learning, facts, guessing=math.log(classes))}"
+    if empty > 0.5 * rounds:
+        yield f"{what}, and no update arrived in {empty:.0f} rounds: {_silence(learning, facts)}"
+    else:
+        yield f"{what}: {_cause(learning, facts, guessing=math.log(classes))}"
 
 
 def _silence(learning: FedAvgConfig, facts: PointFacts) -> str:
@@ -50,23 +58,51 @@ def _silence(learning: FedAvgConfig, facts: PointFacts) -> str:
     return f"participation.dropout is {learning.participation.dropout:g}; lower it"
 
 
+def _against_attackers(learning: FedAvgConfig) -> str | None:
+    """The remedy where an aggregation does not withstand the attackers; None where it may."""
+    scheme, attack = learning.aggregation, learning.attack
+    assert attack is not None
+    share = attack.share if attack.devices is None else len(attack.devices) / learning.num_devices
+    if scheme.name == "trimmed-mean":
+        raised = f"write learning.aggregation.trim: {share:.2g} or more, the share of attackers"
+        return raised if share is not None and getattr(scheme, "trim", 1.0) < share else None
+    robust = scheme.uses_codec and scheme.name != "mean"
+    return None if robust else "write learning.aggregation: median, or remove learning.attack"
+
+
+def _noise(learning: FedAvgConfig, facts: PointFacts) -> str | None:
+    """The noise of privacy as a cause, and the keys to change; None without privacy."""
+    mechanism, scheme, metrics = facts.mechanism, learning.aggregation, facts.metrics
+    averaged = f"{learning.num_devices} devices average out; raise"
+    if mechanism is not None and (mechanism.budget is not None or mechanism.for_uploads is not None):
+        key = "privacy.epsilon" if mechanism.budget is None else "privacy.budget.epsilon"
+        if (rate := metrics.get("target_bit_error_rate", 0.0)) > ALMOST_COINS:
+            least = learning.rounds * metrics.get("kappa", 0.0) / (getattr(mechanism, "order", 2.0) - 1.0)
+            above = f" far above {least:.4g}, at which Theorem 1 asks for fair coins" if least else ""
+            return f"bits are flipped with probability {rate:.3f}; raise {key}{above}"
+        return f"the privacy mechanism adds more noise than {averaged} {key} or learning.num_devices"
+    if scheme.own_epsilon is None:
+        return None
+    noise = f"aggregation {scheme.name} at epsilon {scheme.own_epsilon:g} adds more noise than {averaged}"
+    if scheme.epsilon_per == "round" and scheme.own_epsilon > 1.0:  # b >= (1 + 1/epsilon) Delta_1 hardly falls
+        return f"{noise} learning.num_devices or learning.rounds, or take a smaller learning.model"
+    lower = ""
+    if (key := scheme.noise_key) and getattr(scheme, key) > type(scheme).model_fields[key].default:
+        lower = f", or lower learning.aggregation.{key}"
+    return f"{noise} learning.aggregation.epsilon or learning.num_devices{lower}"
+
+
 def _cause(learning: FedAvgConfig, facts: PointFacts, *, guessing: float) -> str:
     """The likely cause of a low accuracy and the keys to change; `guessing`: loss of equal probabilities."""
     link, scheme, attack = facts.link, learning.aggregation, learning.attack
     loss, wrong = facts.metrics["test_loss"], facts.rates.get("bit_error_rate", 0.0)
-    if attack is not None:
-        return f"devices attack with kind {attack.kind}; write learning.aggregation: median, or remove learning.attack"
-    mechanism, averaged = facts.mechanism, f"{learning.num_devices} devices average out; raise"
-    budget = None if mechanism is None else mechanism.budget
-    if mechanism is not None and (budget is not None or mechanism.for_uploads is not None):
-        key = "privacy.epsilon" if budget is None else "privacy.budget.epsilon"
-        return f"the privacy mechanism adds more noise than {averaged} {key} or learning.num_devices"
-    if scheme.own_epsilon is not None:
-        noise = f"aggregation {scheme.name} at epsilon {scheme.own_epsilon:g} adds more noise than"
-        lower = f", or lower learning.aggregation.{scheme.noise_key}" if scheme.noise_key else ""
-        return f"{noise} {averaged} learning.aggregation.epsilon or learning.num_devices{lower}"
+    if attack is not None and (remedy := _against_attackers(learning)):
+        return f"devices attack with kind {attack.kind}; {remedy}"
+    if (noise := _noise(learning, facts)) is not None:
+        return noise
     if wrong > MANY_ERRORS:
-        more = f"raise link.power.snr_max_db above {link.power.snr_max_db:g}, or add link.coding"
+        more = f"raise link.power.snr_max_db above {link.power.snr_max_db:g}"
+        more += ", or add link.coding" if link.coding == "none" and wrong < CORRECTABLE else ""
         return f"{wrong:.1%} of the bits arrived wrong; {more}"
     if not loss < 2.0 * guessing:
         how = f"learning.{scheme.step_key}"

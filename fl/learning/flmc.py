@@ -281,14 +281,17 @@ class FlmcConfig(Learning):
         if math.isfinite(facts.metrics.get("mse", 0.0)) and not facts.growth > 2.0:
             return
         cap = CAP_NAMES[round(facts.metrics.get("active_cap", 0.0))]
+        shorter = (
+            "lower learning.step_size" if self.step_size != "auto" else "write a learning.step_size, as short as 1e-4"
+        )
         remedy = {
-            "power": "raise link.power.snr_max_db, or lower learning.step_size",
-            "privacy": "raise privacy.epsilon, or lower learning.step_size",
-            "budget": "raise privacy.budget.epsilon, or lower learning.step_size",
-            "lmc": "write learning.lmc_cap: quantization-aware, or lower learning.step_size",
-        }.get(cap, "lower learning.step_size, or write learning.step_size: auto")
+            "power": "raise link.power.snr_max_db, or ",
+            "privacy": "raise privacy.epsilon, or ",
+            "budget": "raise privacy.budget.epsilon, or ",
+            "lmc": "write learning.lmc_cap: quantization-aware, or ",
+        }.get(cap, "")
         held = "" if cap == "none" else f" and the amplitude is held down by the cap of {cap}"
-        yield f"samples are {facts.growth:.3g} times as far from the truth as at the start{held}: {remedy}"
+        yield f"samples are {facts.growth:.3g} times as far from the truth as at the start{held}: {remedy}{shorter}"
 
     def num_values(self) -> int:
         """Return the number of parameters m."""

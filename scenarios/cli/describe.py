@@ -51,7 +51,8 @@ def listings(plan: Plan) -> list[Listing]:
     made = []
     for points in kinds.values():
         if points[0].scenario.learning.sends_amplitudes:
-            made.append(_amplitudes(plan, points))
+            if any(map(_caps_known, points)):
+                made.append(_amplitudes(plan, points))
         elif points[0].scenario.learning.uses_radio:
             made.append(_uploads(plan, points))
     budgets = [one for one in plan.points if one.scenario.budget is not None and one.scenario.learning.takes_budget]
@@ -92,6 +93,13 @@ def _amplitudes(plan: Plan, points: Sequence[Point]) -> Listing:
         row=row,
         left=(*_heads(plan), "binds"),
     )
+
+
+def _caps_known(point: Point) -> bool:
+    """Return True if a cap on the amplitude is known before the run."""
+    scenario = point.scenario
+    caps = scenario.learning.caps(link=scenario.link, privacy=scenario.mechanism)
+    return caps is not None and (None not in (caps.power, caps.lmc) or caps.privacy < float("inf"))
 
 
 def _cell(value: object) -> str:

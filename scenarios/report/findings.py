@@ -10,7 +10,7 @@ import numpy as np
 
 from fl.config.learning import PointFacts
 from scenarios.plan.points import Plan
-from scenarios.report.settings import setting_in_words
+from scenarios.report.settings import short_setting
 from scenarios.report.tables.tables import TaskIds, done_series, summarise
 from scenarios.store.store import Store
 
@@ -34,7 +34,7 @@ def read_findings(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[str, 
             failures = [one.failure or "" for one in tasks if one.status == "failed"]
             wrong.insert(0, failed_trials(failures, of=len(tasks)))
         for sentence in wrong:
-            found.setdefault(sentence, []).append(setting_in_words(plan, summary.point))
+            found.setdefault(sentence, []).append(", ".join(short_setting(plan, summary.point)))
     return tuple(_at(settings, sentence) for sentence, settings in found.items())
 
 
@@ -62,7 +62,7 @@ def silent_trials(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[str, 
     found = []
     for point, ids in zip(plan.points, task_ids, strict=True):
         metrics, budget = store.read_metrics(ids), point.scenario.budget
-        setting, rounds = setting_in_words(plan, point), point.scenario.learning.rounds
+        setting, rounds = ", ".join(short_setting(plan, point)), point.scenario.learning.rounds
         for trial, task_id in enumerate(ids):
             measured = metrics.get(task_id, {})
             where = f"{setting}, trial {trial}" if setting else f"trial {trial}"

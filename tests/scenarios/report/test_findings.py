@@ -40,7 +40,17 @@ def said(
 # What is planted, and the words of the cause and of the key that the finding must have.
 PLANTED: dict[str, tuple[str, str, str]] = {
     "many wrong bits": (said(GUESSED, rates={"bit_error_rate": 0.2}), "20.0% of the bits", "link.power.snr_max_db"),
-    "a small epsilon": (said(GUESSED, {"aggregation": "cpa"}), "epsilon 0.5", "learning.aggregation.gamma"),
+    "a small epsilon": (said(GUESSED, {"aggregation": "cpa"}), "epsilon 0.5", "learning.aggregation.epsilon"),
+    "a wide quantiser": (
+        said(GUESSED, {"aggregation": {"name": "cpa", "gamma": 0.5}}),
+        "epsilon 0.5",
+        "learning.aggregation.gamma",
+    ),
+    "wrong bits that a code corrects": (
+        said(GUESSED, rates={"bit_error_rate": 0.07}),
+        "7.0% of the bits",
+        "link.coding",
+    ),
     "a mechanism": (
         said(GUESSED, privacy={"mechanism": "gaussian", "epsilon": 0.1}),
         "the privacy mechanism adds more noise",
@@ -54,6 +64,40 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         "privacy.budget.epsilon",
     ),
     "attackers": (said(GUESSED, {"attack": {"kind": "ones", "share": 0.4}}), "kind ones", "median"),
+    "most rounds without an update": (
+        said(
+            GUESSED | {"empty_rounds": 40.0},
+            rates={"packet_error_rate": 0.9},
+            link={"packets": {"policy": "drop"}},
+            privacy={"mechanism": "gaussian", "epsilon": 10},
+        ),
+        "no update arrived in 40 rounds: 90% of the packets",
+        "link.power.snr_max_db",
+    ),
+    "more attackers than are trimmed": (
+        said(GUESSED, {"attack": {"kind": "ones", "share": 0.2}, "aggregation": "trimmed-mean"}),
+        "kind ones",
+        "learning.aggregation.trim: 0.2",
+    ),
+    "attackers that a median withstands": (
+        said(GUESSED, {"attack": {"kind": "ones", "share": 0.2}, "aggregation": "median"}),
+        "steps are too few",
+        "learning.local.learning_rate",
+    ),
+    "flips of one half": (
+        said(
+            GUESSED | {"target_bit_error_rate": 0.5, "kappa": 30.0},
+            {"rounds": 20},
+            privacy={"mechanism": "bit-flipping", "epsilon": 5, "kappa": "measured", "order": 3},
+        ),
+        "flipped with probability 0.500",
+        "privacy.epsilon far above 300, at which",
+    ),
+    "a bound that epsilon hardly lowers": (
+        said(GUESSED, {"aggregation": {"name": "probit", "epsilon": 5, "l1_clip": 0.01}}),
+        "epsilon 5 adds more noise",
+        "learning.num_devices or learning.rounds",
+    ),
     "long steps": (said(GUESSED | {"test_loss": 40.0}), "above the 2.3 of guessing", "learning.local.learning_rate"),
     "no number as a loss": (said(GUESSED | {"test_loss": float("nan")}), "guessing", "learning.local.learning_rate"),
     "long steps of signs": (
@@ -104,6 +148,6 @@ def test_the_finding_is_printed_and_stands_on_the_page(tmp_path: Path, capsys: p
         "learning: {algorithm: fedavg, rounds: 3, num_devices: 4}\n"
     )
     assert run_scenario(str(tmp_path / "s.yaml"), out=tmp_path / "out", overrides=(), trials=None, seed=None) == 0
-    words = "of the bits arrived wrong; raise link.power.snr_max_db above -10, or add link.coding."
+    words = "of the bits arrived wrong; raise link.power.snr_max_db above -10."
     assert words in capsys.readouterr().err
     assert (tmp_path / "out" / "report.html").read_text().count(words) == 1
