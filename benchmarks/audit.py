@@ -19,9 +19,9 @@ import numpy as np
 from timing import print_table
 
 from fl.audit.flmc_game import FlmcGame
-from fl.audit.game import audit
 from fl.learning.flmc import FlmcConfig
 from phy.config import LinkConfig
+from privacy.audit.attack import audit
 from privacy.config import PrivacyConfig
 
 GAMES = 100_000

@@ -1,4 +1,4 @@
-"""Size and memory of one trial of federated averaging, and the airtime of an upload.
+"""Size and memory of one trial of federated averaging.
 
 The size of a model of the user (`custom`) is known only at run time: a small network is assumed.
 """
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from fl.config.data import DataSet
 from fl.data.arrays import image_facts
 from fl.models.layers import activation_bytes
-from phy.coding.plan import plan_packet
 from phy.config import LinkConfig
 
 if TYPE_CHECKING:
@@ -91,24 +90,3 @@ def _bits_in_parts(config: FedAvgConfig, link: LinkConfig) -> bool:
         return False
     named = link.model_copy(update={"access": "orthogonal" if link.access == "auto" else link.access})
     return named.error_model == "error_free" or (named.plain and named.error_model == "measured")
-
-
-def upload_airtime_s(link: LinkConfig, *, payload_bits: int) -> float | None:
-    """Time on the air of one payload of one device that has the whole band, sent once [s]; None without a radio."""
-    if link.error_model == "error_free":
-        return None
-    if link.plain:
-        return -(-payload_bits // link.bits_per_symbol) * link.symbol_s
-    packet_bits = 8 * link.packet_size_bytes
-    full, rest = divmod(payload_bits, packet_bits)
-    whole = full * _packet_airtime_s(link, packet_bits=packet_bits) if full else 0.0
-    return whole + (_packet_airtime_s(link, packet_bits=rest) if rest else 0.0)
-
-
-def _packet_airtime_s(link: LinkConfig, *, packet_bits: int) -> float:
-    crc, width = link.packets.crc_name(packet_bits), link.bits_per_symbol
-    plan = plan_packet(link.coding, payload_bits=packet_bits, bits_per_symbol=width, crc=crc)
-    symbols = plan.coded_bits // link.bits_per_symbol
-    if link.ofdm != "none":
-        symbols = -(-symbols // link.ofdm.data_symbols_per_slot) * link.ofdm.num_symbols
-    return symbols * link.symbol_s

@@ -113,9 +113,9 @@ class AmplitudeAllowance:
             release = config.sending.release(config, relative_amplitude=float(ceilings[0]) / self._noise)
             self._most = self._budget.rounds_within(release, most=config.rounds)
         else:
-            from privacy.accounting.composition import ORDERS
+            from privacy.accounting.composition import ORDERS, renyi_limits
 
-            self._limits = renyi_limits(ORDERS, budget=self._budget)
+            self._limits = renyi_limits(ORDERS, epsilon=self._budget.epsilon, delta=self._budget.delta)
             self._lost = np.zeros((len(ceilings), ORDERS.size))
             self._worst = self._loss(ceilings)
 
@@ -163,18 +163,6 @@ def _round_loss(config: FlmcConfig, percents: float) -> Floats:
 
     release = config.sending.release(config, relative_amplitude=float(np.exp(percents / 100.0)))
     return np.asarray(release.coordinates * release.event().renyi(ORDERS))
-
-
-def renyi_limits(orders: Floats, *, budget: BudgetConfig) -> Floats:
-    """The divergence of each order that gives epsilon at delta: Canonne, Kamath and Steinke 2020, Proposition 12.
-
-    epsilon = D + ln(1 - 1/o) - (ln delta + ln o) / (o - 1). Below 0 where an order gives nothing.
-    """
-    if budget.delta == 0.0:
-        return np.full(orders.shape, -1.0)
-    return np.asarray(
-        budget.epsilon - np.log1p(-1.0 / orders) + (np.log(budget.delta) + np.log(orders)) / (orders - 1.0)
-    )
 
 
 def power_peak(config: FlmcConfig, *, link: LinkConfig) -> float | None:

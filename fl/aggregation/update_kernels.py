@@ -1,4 +1,4 @@
-"""What a round asks of all updates at once, in one pass over each: differences, lengths, and weighted sums in order."""
+"""What a round asks of all updates at once, in one pass over each: lengths, and weighted sums in order."""
 
 from __future__ import annotations
 
@@ -34,12 +34,6 @@ def _beyond(values: Any, limit: Any) -> Any:
 
 
 @stage
-def _less(values: Any, base: Any, out: Any) -> None:
-    for i in range(len(out)):
-        out[i] = values[i] - base[i]
-
-
-@stage
 def _add(weight: Any, values: Any, out: Any) -> None:
     for i in range(len(out)):
         out[i] += weight * np.float64(values[i])
@@ -49,15 +43,6 @@ def _add(weight: Any, values: Any, out: Any) -> None:
 def _look(values: Any, limit: Any, beyond: Any, squares: Any, first: Any, last: Any) -> None:
     for row in range(first, last):
         beyond[row], squares[row] = _beyond(values[row], limit), _square(values[row])
-
-
-@kernel
-def _look_and_subtract(
-    values: Any, base: Any, limit: Any, beyond: Any, squares: Any, out: Any, first: Any, last: Any
-) -> None:
-    for row in range(first, last):
-        beyond[row], squares[row] = _beyond(values[row], limit), _square(values[row])
-        _less(values[row], base[min(row, len(base) - 1)], out[row])
 
 
 @kernel
@@ -76,20 +61,6 @@ def look_at_rows(values: NDArray[np.float32], *, limit: float) -> tuple[NDArray[
     return beyond > 0, squares
 
 
-def look_and_subtract_rows(
-    values: NDArray[np.float32], base: NDArray[np.float32], *, limit: float
-) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float32]]:
-    """`look_at_rows` of `values` `[K, M]`, and these less `base`, `[M]` or `[K, M]`."""
-    rows, start = read_only(values), read_only(base if base.ndim == 2 else base[None])
-    seen, out = len(values), np.empty(rows.shape, np.float32)
-    beyond, squares = np.zeros(seen, np.int64), np.zeros(seen)
-    most = np.float32(limit)
-    run_tasks(
-        lambda first, last: _look_and_subtract(rows, start, most, beyond, squares, out, first, last), num_tasks=seen
-    )
-    return beyond > 0, squares, out
-
-
 def add_weighted_rows(values: NDArray[np.float32], weights: NDArray[np.float64], *, out: NDArray[np.float64]) -> None:
     """`out` `[M]` += sum_k q_k x_k of `values` `[K, M]`, row after row: blocks of rows change no bit."""
     rows, amounts = read_only(values), read_only(weights)
@@ -103,23 +74,10 @@ class DivergedError(LearningError):
 def check_finite(weights: NDArray[np.float32], *, devices: NDArray[np.int64] | None) -> NDArray[np.float64]:
     """||w||^2 of the rows of `weights` `[K, M]`; DivergedError for NaN, infinity or numbers beyond `_DIVERGED`."""
     bad, squares = look_at_rows(weights, limit=_DIVERGED)
-    _refuse(bad, devices=devices)
-    return squares
-
-
-def checked_updates_from(
-    weights: NDArray[np.float32], base: NDArray[np.float32], *, devices: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-    """`check_finite` of `weights` `[K, M]`, and these less `base`, `[M]` or `[K, M]`, while they are at hand."""
-    bad, squares, updates = look_and_subtract_rows(weights, base, limit=_DIVERGED)
-    _refuse(bad, devices=devices)
-    return squares, updates
-
-
-def _refuse(bad: NDArray[np.bool_], *, devices: NDArray[np.int64] | None) -> None:
     if bad.any():
         whose = "the server's model" if devices is None else f"the model of device {devices[int(np.argmax(bad))]}"
         raise DivergedError(
             f"{whose} has diverged or is not a number; lower local.learning_rate, or set receiver_limit where bits "
             "arrive wrong"
         )
+    return squares

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.accounting.fedavg import UploadAllowance
-from fl.aggregation.update_kernels import check_finite, checked_updates_from
+from fl.aggregation.update_kernels import check_finite
 from fl.algorithms.fedavg_results import RoundTally, fedavg_result, scores_at_home
 from fl.attacks.attacks import Attackers
 from fl.checkpoints import State, kept_array
@@ -245,10 +245,8 @@ class Federation:
         late, base = config.participation.straggling > 0.0, start if start.ndim == 1 else start[rows]
         steps = who.steps[rows] if late else None
         trained = self._trainer.train(base, devices=devices, round_index=round_index, steps=steps)
-        if config.upload == "update":
-            squares, numbers = checked_updates_from(trained.weights, base, devices=devices)
-        else:
-            squares, numbers = check_finite(trained.weights, devices=devices), trained.weights
+        squares = check_finite(trained.weights, devices=devices)
+        numbers = trained.weights - base if config.upload == "update" else trained.weights
         if self.personal is not None:
             self.personal.keep(trained.weights, devices=devices)
         tally.note(trained, samples=self._sizes[devices], squares=squares[sends])

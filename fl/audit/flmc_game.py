@@ -26,14 +26,15 @@ from fl.accounting.flmc import AmplitudeAllowance
 from fl.algorithms.amplitude_caps import sampling_of
 from fl.algorithms.flmc_kernels import clipped
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
-from fl.audit.game import Batch, GameFacts, beside_attackers, weakest_rounds
-from fl.audit.law import accounted, claim, nothing_promised, of_the_budget
+from fl.audit.game import beside_attackers, weakest_rounds
 from fl.tasks import build_task
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import AirUplink, DigitalUplink
 from phy.numerics.random import Purpose, round_keys, uniform_words
+from privacy.audit.attack import Batch, GameFacts
+from privacy.audit.promises import accounted, claim, nothing_promised, of_the_budget
 from privacy.config import AmplitudeMechanism
 from privacy.events.claims import Claim
 from privacy.events.events import Spending
@@ -52,7 +53,7 @@ _BEYOND = 16.0
 
 
 class FlmcGame:
-    """A `fl.audit.game.Game`; the step size, on which the LMC cap depends, is that of trial 0.
+    """A `privacy.audit.attack.Game`; the step size, on which the LMC cap depends, is that of trial 0.
 
     A game is a trial (of every device, where they are detected one by one), the same in whatever batch it is played;
     `trials_at_once`: how many a batch has, left out: as many as are worth their memory. A budget that was calibrated

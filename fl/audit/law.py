@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phy.fading.block_taps import UplinkContext
-from privacy.accounting.composition import condensed, exact_epsilon
-from privacy.accounting.loss_distributions import pld_epsilon
+from privacy.audit.promises import accounted, claim, nothing_promised, of_the_budget
 from privacy.config import BudgetConfig
-from privacy.events.claims import Accountant, Claim, Scope
+from privacy.events.claims import Claim, Scope
 from privacy.events.events import Spending, Unit
 from privacy.events.noise_events import PureEpsilon
 
@@ -26,9 +23,6 @@ FAR = 1e3
 """Beyond any clipping."""
 
 CREDITED = ("the bit errors credited to the channel are there, and independent",)
-
-claim = partial(Claim, relation="replace-one")
-"""A claim about replacing one unit."""
 
 Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Log-likelihood ratios `[games]`, and features `[games, n]` for an attacker that learns the law."""
@@ -190,31 +184,3 @@ class LearntLaw(Law):
         """See `Law.score`: the bits themselves are the features; the score has nothing but their sum."""
         bits = received.bits.astype(np.float64)
         return bits.sum(axis=1), bits
-
-
-def nothing_promised(*, scope: Scope, unit: Unit) -> Claim:
-    """Return the claim of a scheme without privacy: infinity."""
-    source = "no privacy was asked for"
-    return claim(
-        epsilon=math.inf, delta=0.0, accountant="paper", standing="proved", scope=scope, unit=unit, source=source
-    )
-
-
-def accounted(spent: Sequence[Spending], *, delta: float, **labels: Any) -> Claim:
-    """Return the smallest epsilon at `delta` of all releases that an accountant proves: exact or by PLD, basic at 0."""
-    accountant: Accountant = "basic"
-    if delta == 0.0:
-        epsilon = math.fsum(one.count * one.event.pure_epsilon() for one in spent)
-    else:
-        left = condensed(spent)
-        closed = not left or (len(left) == 1 and left[0].count == 1)
-        accountant = "exact" if closed else "pld"
-        epsilon = (exact_epsilon if closed else pld_epsilon)(spent, delta=delta)
-    return claim(epsilon=epsilon, delta=delta, accountant=accountant, standing="proved", **labels)
-
-
-def of_the_budget(budget: BudgetConfig, *, num_rounds: int, **labels: Any) -> Claim:
-    """Return what a budget promises of the whole run, and so of any of its rounds and numbers."""
-    source = f"budget for all {num_rounds:,} rounds"
-    promised = {"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant}
-    return claim(**labels | {"scope": "run", "standing": "proved", "source": source} | promised)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fl.accounting.fedavg import training_of, upload_parameters
 from fl.algorithms.fedavg import Federation
-from fl.audit.law import CREDITED, Law, Received, Scores, accounted, claim, of_the_budget
+from fl.audit.law import CREDITED, Law, Received, Scores
 from fl.config.codec import Codec
 from fl.schemes.coders.coder import Encoder
 from fl.uplink.protection import Protection
@@ -22,6 +22,7 @@ from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
 from privacy.accounting.spending import event_of
+from privacy.audit.promises import accounted, claim, of_the_budget
 from privacy.config import BudgetConfig, UploadPrivacy
 from privacy.config.gaussian import one_step
 from privacy.events.claims import Claim, Scope

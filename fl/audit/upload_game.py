@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.accounting.fedavg import rounds_within
-from fl.audit.game import Audited, Batch, Game, GameFacts, audit, beside_attackers, draw_worlds, weakest_rounds
+from fl.audit.game import beside_attackers, draw_worlds, weakest_rounds
 from fl.audit.law import Law, LearntLaw, Places, Received
 from fl.config.learning import LearningConfig
 from fl.config.scheme import Scheme
@@ -24,6 +24,7 @@ from fl.uplink.senders import exchangeable
 from fl.uplink.transport import BitTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
+from privacy.audit.attack import Audited, Batch, Game, GameFacts, audit
 from privacy.config import AnyPrivacyConfig, BudgetConfig, UploadPrivacy
 from privacy.events.claims import Claim
 

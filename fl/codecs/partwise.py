@@ -48,7 +48,7 @@ class PartwiseCodec(Codec):
         """Return numbers of codes `[..., n]`."""
 
     def encode(self, values: Floats, *, keys: NDArray[np.uint32]) -> Encoded:
-        from fl.codecs.bits.packing import all_between, pack  # numba takes a while to import
+        from fl.codecs.bits.packing import pack  # numba takes a while to import
 
         bits, dtype = self.bits_per_value, self.dtype
         payload = np.empty((*values.shape[:2], -(-values.shape[-1] * bits // 8)), np.uint8)
@@ -59,7 +59,7 @@ class PartwiseCodec(Codec):
             if part.dtype != dtype:
                 with np.errstate(over="ignore"):
                     part = part.astype(dtype)
-            if not all_between(part, low, high):
+            if part.size and not (low <= part.min() and part.max() <= high):  # not for NaN either
                 refuse_infinite_values(values[..., columns], first=columns.start)
                 clipped += np.count_nonzero((part < low) | (part > high), axis=-1)
                 part = np.clip(part, low, high)

@@ -87,6 +87,16 @@ def renyi_delta(spent: Sequence[Spending], *, epsilon: float) -> float:
     return _best_order(spent, worst=1.0, convert=lambda orders, loss: compute_delta(orders, loss, epsilon))
 
 
+def renyi_limits(orders: Floats, *, epsilon: float, delta: float) -> Floats:
+    """The divergence of each order that gives epsilon at delta: Canonne, Kamath and Steinke 2020, Proposition 12.
+
+    epsilon = D + ln(1 - 1/o) - (ln delta + ln o) / (o - 1). Below 0 where an order gives nothing.
+    """
+    if delta == 0.0:
+        return np.full(orders.shape, -1.0)
+    return np.asarray(epsilon - np.log1p(-1.0 / orders) + (np.log(delta) + np.log(orders)) / (orders - 1.0))
+
+
 def exact_epsilon(spent: Sequence[Spending], *, delta: float) -> float:
     """By the closed form of the sum; see `merged`."""
     return math.inf if exposed(spent) else epsilon_of_event(merged(spent), delta=delta)

@@ -10,8 +10,9 @@ import numpy as np
 
 from fl.config.learning import Learning
 from fl.config.scheme import Scheme
-from fl.footprint import samples_per_device, upload_airtime_s
+from fl.footprint import samples_per_device
 from fl.uplink.channel_credit import sure_noise_power
+from phy.links.airtime import upload_airtime_s
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.schema.consistency.conflicts import rounds_known
 from scenarios.schema.consistency.resolve import resolve_auto

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.codecs.bits.packing import all_between
 from fl.codecs.partwise import Floats, refuse_infinite_values
 from fl.config.codec import Encoded
 from phy.numerics.compiled import inlined, kernel, read_only, shifted_left, stage
@@ -28,7 +27,6 @@ _MARGIN = np.float32(8192.0)
 """Of 2^32 words. Thresholds err by 5e-7 at most in single precision, words and thresholds are rounded to 2^8: 2600."""
 _PER_LN_2 = math.log2(math.e)
 _LARGEST_POWER = 126.0
-_LARGEST = np.finfo(np.float64).max
 _ONE = np.float32(1.0)
 # e^x = 1 + x + x^2 P(x) for |x| <= ln 2 / 2: Cephes `expf` (Moshier), highest power first.
 _P5, _P4, _P3 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
@@ -52,7 +50,7 @@ class StochasticOneBit:
 
     def encode(self, values: Floats, *, keys: NDArray[np.uint32]) -> Encoded:
         doubles = values.astype(np.float64, copy=False)
-        if not all_between(doubles, -_LARGEST, _LARGEST):
+        if not np.isfinite(doubles).all():
             refuse_infinite_values(values)
         payload = stochastic_signs(doubles, slope=self.slope, keys=keys)
         return Encoded(payload=payload, clipped=np.zeros(values.shape[:2], np.int64))

@@ -78,19 +78,6 @@ def _unpack(payload: Any, bits: Any, out: Any, first: Any, last: Any) -> None:
             codes[value] = np.uint64(waiting >> held) & mask
 
 
-@kernel
-def _all_between(values: Any, low: Any, high: Any) -> Any:
-    inside = True
-    for value in values:
-        inside &= low <= value <= high
-    return inside
-
-
-def all_between(values: NDArray[np.floating[Any]], low: np.floating[Any], high: np.floating[Any]) -> bool:
-    """Whether all values, of the type of the limits, are between them or equal to one; NaN is not."""
-    return bool(_all_between(read_only(values).reshape(-1), low, high))
-
-
 def known_values(
     delivered: NDArray[np.bool_], *, packet_bits: int, bits_per_value: int, num_values: int, block_bits: int = 1
 ) -> NDArray[np.bool_]:

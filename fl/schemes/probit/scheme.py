@@ -11,12 +11,13 @@ from pydantic import Field, model_validator
 from fl.config.base import PositiveFloat
 from fl.config.measured import Measured
 from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, Epsilon, Response, Scheme, belongs, schemes
-from fl.schemes.probit.probit import SMALLEST_SHARE, Probit, dp_bound, privacy_loss
+from fl.schemes.probit.probit import SMALLEST_SHARE, Probit
 from phy.config.conflict import Conflict
 from privacy.events.claims import Claim
 from privacy.events.events import Ledger
 from privacy.events.published import local_claim
 from privacy.events.releases import Release, Uploads
+from privacy.mechanisms.probit import dp_bound, privacy_loss
 
 if TYPE_CHECKING:
     from fl.audit.law import Law

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from fl.audit.game import Audited
+from privacy.audit.attack import Audited
 from privacy.events.claims import Claim
 from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.points import Plan, Point, value_of

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from fl.audit.game import Audited
 from fl.tasks.base import LearningError
+from privacy.audit.attack import Audited
 from privacy.errors import PrivacyError
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.replacement import writing
@@ -129,8 +129,8 @@ class AuditStudy(Study):
     # --- one point --------------------------------------------------------------------------------
 
     def _audit(self, point: Point, progress: Progress) -> Audited:
-        from fl.audit.game import audit
         from fl.audit.upload_game import build_game
+        from privacy.audit.attack import audit
 
         scenario, options = point.scenario, self.options
         try:

@@ -10,13 +10,12 @@ import pytest
 from flmc_setting import RAYLEIGH, paper_config, paper_link
 
 from fl.accounting.fedavg import release_of
-from fl.accounting.flmc import renyi_limits
 from fl.learning.fedavg import FedAvgConfig
 from fl.results import TrialResult
 from fl.run import run_trials
-from fl.schemes.probit.probit import dp_bound
 from phy.config import LinkConfig
 from privacy.accounting import account, claims, spendings
+from privacy.accounting.composition import renyi_limits
 from privacy.config import (
     AmplitudeBudget,
     BitFlippingBudget,
@@ -27,6 +26,7 @@ from privacy.config import (
     SchemeBudget,
 )
 from privacy.errors import PrivacyError
+from privacy.mechanisms.probit import dp_bound
 
 LINK = LinkConfig.model_validate(
     {"access": "orthogonal", "modulation": "qpsk", "power": {"policy": "fixed", "snr_max_db": 12.0}}
@@ -300,7 +300,7 @@ def test_limits_of_renyi_orders_are_the_conversion_of_dp_accounting_backwards() 
     from dp_accounting import rdp
 
     orders = np.array([1.5, 2.0, 8.0, 64.0])
-    limits = renyi_limits(orders, budget=budget(3.0))
+    limits = renyi_limits(orders, epsilon=budget(3.0).epsilon, delta=budget(3.0).delta)
     for order, limit in zip(orders, limits, strict=True):
         if limit > 0.0:
             assert rdp.compute_epsilon([order], [limit], 1e-5)[0] == pytest.approx(3.0)

@@ -16,12 +16,12 @@ from fl.models.federated import FederatedModel, Piece
 from fl.results import TrialResult
 from fl.run import run_trials
 from fl.schemes.coders.coder import Senders
-from fl.schemes.probit.probit import privacy_loss
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from privacy.accounting import account_claims
 from privacy.config import BitFlippingConfig, GaussianConfig, SchemeBudget
+from privacy.mechanisms.probit import privacy_loss
 
 NO_RADIO = LinkConfig(error_model="error_free")
 FRACTION_BITS = {"name": "fixed-point", "fraction_bits": 10, "bound": 0.5}

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from fl.audit.flmc_game import FlmcGame
-from fl.audit.game import Audited, audit
 from fl.audit.upload_game import build_game
 from fl.learning.fedavg import FedAvgConfig
 from fl.learning.flmc import FlmcConfig
@@ -17,6 +16,7 @@ from fl.tasks.base import LearningError
 from fl.uplink import protection
 from phy.config import LinkConfig
 from phy.fading.block_taps import Numbers
+from privacy.audit.attack import Audited, audit
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
 
 GAMES = 12_000

@@ -9,15 +9,15 @@ import pytest
 from attack_setting import attack_of
 
 from fl.audit.flmc_game import FlmcGame
-from fl.audit.game import Audited, Game, audit, weakest_rounds
+from fl.audit.game import weakest_rounds
 from fl.audit.upload_game import build_game
 from fl.learning.fedavg import FedAvgConfig
 from fl.learning.flmc import FlmcConfig
 from fl.learning.reconstruction import ReconstructionConfig
-from fl.schemes.probit.probit import privacy_loss
 from fl.tasks.base import LearningError
 from fl.uplink import protection
 from phy.config import LinkConfig
+from privacy.audit.attack import Audited, Game, audit
 from privacy.config import (
     AmplitudeBudget,
     BitFlippingBudget,
@@ -27,6 +27,7 @@ from privacy.config import (
     SchemeBudget,
 )
 from privacy.events.claims import Claim
+from privacy.mechanisms.probit import privacy_loss
 
 GAMES = 6_000
 CONFIDENCE = 1.0 - 1e-6

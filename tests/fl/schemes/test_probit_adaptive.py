@@ -9,8 +9,9 @@ import pytest
 from probit_setting import Array, equal, probit, some_updates
 
 from fl.schemes.coders.coder import Senders
-from fl.schemes.probit.probit import NOISE_TO_SIGNAL, SMALLEST_SHARE, Probit, dp_bound
+from fl.schemes.probit.probit import NOISE_TO_SIGNAL, SMALLEST_SHARE, Probit
 from phy.fading.block_taps import UplinkContext
+from privacy.mechanisms.probit import dp_bound
 
 
 def ran(scheme: Probit, updates: Array, *, rounds: int, lie: bool = False) -> list[float]:

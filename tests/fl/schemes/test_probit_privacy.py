@@ -12,11 +12,12 @@ from probit_setting import CONTEXT, MANY, Array, equal, probit
 
 from fl.learning.fedavg import FedAvgConfig
 from fl.schemes.coders.coder import Senders
-from fl.schemes.probit.probit import Probit, dp_bound, privacy_loss
+from fl.schemes.probit.probit import Probit
 from fl.schemes.probit.scheme import ProbitScheme
 from fl.tasks.base import LearningError
 from fl.uplink.bit_flips import flip_bits
 from phy.numerics.random import Purpose
+from privacy.mechanisms.probit import dp_bound, privacy_loss
 
 BALLS = [
     {"l1_clip": 0.2, "clip": None},

@@ -11,9 +11,9 @@ import pytest
 from fake_runs import ids_of, make_plan, make_trial, store_trials
 from sentences import sentence_about
 
-from fl.footprint import upload_airtime_s
 from fl.learning.fedavg import FedAvgConfig
 from phy.config import LinkConfig
+from phy.links.airtime import upload_airtime_s
 from scenarios.cli.describe import describe, listings
 from scenarios.engine.batch import LIBRARIES_BYTES, TENSORFLOW_BYTES, batch_size
 from scenarios.engine.limits import estimate

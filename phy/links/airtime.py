@@ -1,0 +1,27 @@
+"""Airtime of a payload, known before anything is sent."""
+
+from __future__ import annotations
+
+from phy.coding.plan import plan_packet
+from phy.config import LinkConfig
+
+
+def upload_airtime_s(link: LinkConfig, *, payload_bits: int) -> float | None:
+    """Time on the air of one payload of one device that has the whole band, sent once [s]; None without a radio."""
+    if link.error_model == "error_free":
+        return None
+    if link.plain:
+        return -(-payload_bits // link.bits_per_symbol) * link.symbol_s
+    packet_bits = 8 * link.packet_size_bytes
+    full, rest = divmod(payload_bits, packet_bits)
+    whole = full * _packet_airtime_s(link, packet_bits=packet_bits) if full else 0.0
+    return whole + (_packet_airtime_s(link, packet_bits=rest) if rest else 0.0)
+
+
+def _packet_airtime_s(link: LinkConfig, *, packet_bits: int) -> float:
+    crc, width = link.packets.crc_name(packet_bits), link.bits_per_symbol
+    plan = plan_packet(link.coding, payload_bits=packet_bits, bits_per_symbol=width, crc=crc)
+    symbols = plan.coded_bits // link.bits_per_symbol
+    if link.ofdm != "none":
+        symbols = -(-symbols // link.ofdm.data_symbols_per_slot) * link.ofdm.num_symbols
+    return symbols * link.symbol_s
