@@ -21,10 +21,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from timing import interleaved_medians, print_table
 
-from fl.codecs.bits.packing import code_dtype
 from fl.codecs.partwise import FixedPoint, Uniform
 from fl.config.codec import Codec
-from fl.uplink.bit_flips import flip_bits
+from phy.numerics.bit_flips import flip_bits
+from phy.numerics.packing import code_dtype
 from phy.numerics.random import Purpose, round_keys
 
 KEYS = round_keys(1, (0,), Purpose.ROUNDING, 0)

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from fl.config.base import PositiveFloat
 from fl.config.scheme import Scheme, schemes
-from fl.draws import chosen, device_words
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Gathering, Known, Senders, checked_updates
 from phy.fading.block_taps import UplinkContext
+from phy.numerics.draws import chosen, device_words
 from phy.numerics.random import Purpose
 
 _COPIES, _SCALE_BITS = 3, 32

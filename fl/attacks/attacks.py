@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.attack import Attack, HonestRound, attacks
-from fl.draws import LANES, device_words
 from fl.tasks.base import LearningError
 from phy.config.conflict import Conflict
 from phy.fading.block_taps import UplinkContext
+from phy.numerics.draws import LANES, device_words
 from phy.numerics.random import Purpose, generator
 
 _KEYS = (

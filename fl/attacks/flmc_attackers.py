@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from fl.attacks.attacks import choose_attackers, every_bit, number_of
 from fl.config.attack import Attack
-from fl.draws import round_normals
 from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
+from phy.numerics.draws import round_normals
 from phy.numerics.random import Purpose, random_bits, uniform_words
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class AttackersOfTrials:
             words=lambda: uniform_words(
                 context.keys(Purpose.ATTACK), num_devices=self._num_devices, num_words=amplitudes.shape[2]
             ),
-            normals=lambda: round_normals(context, shape=amplitudes.shape),
+            normals=lambda: round_normals(context.keys(Purpose.ATTACK), shape=amplitudes.shape),
         )
         return np.where(self.who(context)[..., None], sent, amplitudes)
 

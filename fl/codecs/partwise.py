@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fl.config.codec import Bound, ClippedLimit, Codec, Encoded, codecs
-from fl.draws import chosen
 from fl.tasks.base import LearningError
+from phy.numerics.draws import chosen
 from phy.numerics.random import uniform_words
 from phy.numerics.workers import spans
 
@@ -48,7 +48,7 @@ class PartwiseCodec(Codec):
         """Return numbers of codes `[..., n]`."""
 
     def encode(self, values: Floats, *, keys: NDArray[np.uint32]) -> Encoded:
-        from fl.codecs.bits.packing import pack  # numba takes a while to import
+        from phy.numerics.packing import pack  # numba takes a while to import
 
         bits, dtype = self.bits_per_value, self.dtype
         payload = np.empty((*values.shape[:2], -(-values.shape[-1] * bits // 8)), np.uint8)
@@ -71,7 +71,7 @@ class PartwiseCodec(Codec):
         return Encoded(payload=payload, clipped=clipped)
 
     def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> Floats:
-        from fl.codecs.bits.packing import unpack
+        from phy.numerics.packing import unpack
 
         out = np.empty((*payload.shape[:-1], num_values), self.dtype)
         for columns, stored in _parts(out.shape, self.bits_per_value):

@@ -74,13 +74,17 @@ class Sending(FlmcScheme):
     hidden_by: ClassVar[str]
     unprotected: ClassVar[float]
 
-    @abstractmethod
     def payload_bound(self, config: FlmcConfig) -> float:
         """Return the largest magnitude of a number before it is scaled to the receive amplitude."""
+        return 1.0 if self.one_bit else config.gradient_bound
 
-    @abstractmethod
     def codec(self, config: FlmcConfig) -> StochasticOneBit | None:
         """Return the quantizer of gradients; None for amplitudes."""
+        if not self.one_bit:
+            return None
+        from fl.codecs.bits.one_bit import StochasticOneBit
+
+        return StochasticOneBit(slope=config.quantizer_slope)
 
     @abstractmethod
     def _release(self, config: FlmcConfig, parameter: float | None) -> Release:
@@ -137,12 +141,6 @@ class Analog(Sending):
 
     name: Literal["analog"] = "analog"
 
-    def payload_bound(self, config: FlmcConfig) -> float:
-        return config.gradient_bound
-
-    def codec(self, config: FlmcConfig) -> None:
-        return None
-
     def _release(self, config: FlmcConfig, parameter: float | None) -> Release:
         return Release(kind="gaussian", unit="device", parameter=parameter)
 
@@ -184,14 +182,6 @@ class OneBit(Sending):
 
     one_bit = True
     equation, hidden_by, unprotected = 16, "two mixtures of Gaussians in every entry", math.inf
-
-    def payload_bound(self, config: FlmcConfig) -> float:
-        return 1.0
-
-    def codec(self, config: FlmcConfig) -> StochasticOneBit:
-        from fl.codecs.bits.one_bit import StochasticOneBit
-
-        return StochasticOneBit(slope=config.quantizer_slope)
 
     def _release(self, config: FlmcConfig, parameter: float | None) -> Release:
         return Release(

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.data import ParticipationConfig, PartitionConfig
-from fl.draws import round_generator
 from fl.partition.by_label import deal_by_dirichlet, deal_by_labels
 from fl.tasks.base import LearningError
+from phy.numerics.draws import round_generator
 from phy.numerics.random import Purpose
 
 

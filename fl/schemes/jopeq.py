@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fl.config.scheme import SCHEME_KEYS, Epsilon, schemes
-from fl.draws import laplace, uniforms
 from fl.schemes.coders.quantizers import Quantizer, RateBits, build_quantizer
 from fl.schemes.coders.value_scheme import ValueScheme
 from phy.config.conflict import Conflict
+from phy.numerics.draws import laplace, uniforms
 from phy.numerics.random import Purpose
 from privacy.errors import PrivacyError
 from privacy.events.releases import Release

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fl.config.scheme import Epsilon, schemes
-from fl.draws import laplace
 from fl.schemes.coders.value_scheme import ValueScheme
+from phy.numerics.draws import laplace
 from phy.numerics.random import Purpose
 from privacy.events.releases import Release
 from privacy.mechanisms.additive_noise import laplace_scale

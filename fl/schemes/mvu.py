@@ -12,9 +12,9 @@ from pydantic import Field
 
 from fl.config.base import PositiveFloat
 from fl.config.scheme import SCHEME_KEYS, Epsilon, schemes
-from fl.draws import chosen
 from fl.schemes.coders.value_scheme import ValueScheme
 from phy.config.conflict import Conflict
+from phy.numerics.draws import chosen
 from phy.numerics.random import Purpose
 from privacy.events.claims import Claim
 from privacy.events.published import local_claim

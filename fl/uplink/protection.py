@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.config.scheme import Response
-from fl.draws import round_generator
-from fl.uplink.bit_flips import flip_bits
 from fl.uplink.channel_credit import errors_arrive, errors_together
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import DigitalUplink
+from phy.numerics.bit_flips import flip_bits
+from phy.numerics.draws import round_generator
 from phy.numerics.random import Purpose
 from privacy.ciphers import Cipher, build_cipher
 from privacy.config import FlippedBits

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.codecs.bits.packing import known_values
 from fl.config.codec import Codec
-from fl.uplink.bit_flips import count_differences
 from fl.uplink.protection import Protection, RoundPlan
 from phy.compile import compile_digital
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
-from phy.links.link import DigitalUplink, Reception, join_receptions, round_airtime
+from phy.links.link import DigitalUplink, Reception, join_receptions, known_values, round_airtime
+from phy.measure.counts import count_differences
 from phy.numerics.random import Purpose
 
 BitAttack = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]

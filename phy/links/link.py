@@ -98,6 +98,28 @@ def known_bits(delivered: NDArray[np.bool_], *, packet_bits: int, num_bits: int)
     return np.repeat(delivered, packet_bits, axis=-1)[..., :num_bits]
 
 
+def known_values(
+    delivered: NDArray[np.bool_], *, packet_bits: int, bits_per_value: int, num_values: int, block_bits: int = 1
+) -> NDArray[np.bool_]:
+    """True where every packet that carries bits of a value was delivered, `[..., num_values]`.
+
+    `delivered` `[..., num_packets]` as in `Reception`; every packet carries `packet_bits` bits of the
+    payload but the last, which carries the rest. Bits stand value by value, so that a value may lie across packets.
+    `block_bits` stand or fall together, as in a block of a cipher: what is missing of one takes all of it, and the
+    payload is filled up to whole blocks.
+    """
+    num_packets = -(-(-(-num_values * bits_per_value // block_bits) * block_bits) // packet_bits)
+    first_bits = np.arange(num_values, dtype=np.int64) * bits_per_value
+    first = first_bits // block_bits * block_bits // packet_bits
+    last = (((first_bits + bits_per_value - 1) // block_bits + 1) * block_bits - 1) // packet_bits
+    known = np.repeat(delivered, np.bincount(first, minlength=num_packets), axis=-1)
+    (across,) = np.nonzero(first != last)
+    lost_before = np.zeros((*delivered.shape[:-1], num_packets + 1), np.int64)
+    np.cumsum(~delivered, axis=-1, out=lost_before[..., 1:])
+    known[..., across] = lost_before[..., last[across] + 1] == lost_before[..., first[across]]
+    return known
+
+
 class DigitalUplink(Protocol):
     """Orthogonal access: every device is received on its own."""
 

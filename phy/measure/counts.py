@@ -9,6 +9,8 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+_BYTES_AT_ONCE = 1 << 20
+
 
 class Counts:
     """Dataclass whose fields add up."""
@@ -101,6 +103,19 @@ def count_errors(
         last = wrong[..., whole * packet_bytes :].sum(axis=-1, dtype=np.int64, keepdims=True)
         per_packet = np.concatenate([per_packet, last], axis=-1)
     return per_packet.sum(axis=-1), (per_packet > 0).sum(axis=-1), per_packet.shape[-1]
+
+
+def count_differences(first: NDArray[np.uint8], second: NDArray[np.uint8], *, num_bits: int) -> NDArray[np.int64]:
+    """Bits among the first `num_bits` that differ between packed payloads `[..., num_bytes]` uint8, `[...]` int64."""
+    total = np.zeros(first.shape[:-1], np.int64)
+    full, rest = divmod(num_bits, 8)
+    width = max(_BYTES_AT_ONCE // max(total.size, 1), 1)
+    for start in range(0, full, width):
+        part = (..., slice(start, min(start + width, full)))
+        total += np.bitwise_count(first[part] ^ second[part]).sum(axis=-1, dtype=np.int64)
+    if rest:
+        total += np.bitwise_count((first[..., full] ^ second[..., full]) >> np.uint8(8 - rest))
+    return total
 
 
 def mask_padding(payload: NDArray[np.uint8], num_bits: int) -> NDArray[np.uint8]:

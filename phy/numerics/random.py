@@ -223,3 +223,30 @@ def real_normals(keys: NDArray[np.uint32], *, num_values: int) -> NDArray[np.flo
     out = np.empty((len(keys), num_values), np.float32)
     fill_real_normals(read_only(keys), RECEIVER, out)
     return np.asarray(out * np.sqrt(2.0))
+
+
+def stateless_uniform(seed: int, count: int, *, limit: float) -> NDArray[np.float32]:
+    """Return `tf.random.stateless_uniform([count], [seed, 0], -limit, limit)`: Philox-4x32 with 10 rounds."""
+    mix = _philox(np.array([[seed, 0, 0, 0]], np.uint64), (0x3EC8F720, 0x02461E29))[0]
+    counter = np.zeros((-(-count // 4), 4), np.uint64)
+    counter[:, 0], counter[:, 2:] = np.arange(len(counter)), mix[2:]
+    words = _philox(counter, (int(mix[0]), int(mix[1]))).astype(np.uint32).ravel()[:count]
+    unit = (words & np.uint32(0x7FFFFF) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1.0)
+    low, high = np.float32(-limit), np.float32(limit)
+    return unit * (high - low) + low
+
+
+def _philox(counter: NDArray[np.uint64], key: tuple[int, int]) -> NDArray[np.uint64]:
+    """Four words below 2^32 of each counter `[n, 4]` (Salmon et al., SC'11)."""
+    low32, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+    a, b, c, d = counter.T
+    for step in range(10):
+        key_a, key_b = (key[0] + step * 0x9E3779B9) & 0xFFFFFFFF, (key[1] + step * 0xBB67AE85) & 0xFFFFFFFF
+        first, second = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b, c, d = (
+            (second >> shift) ^ b ^ np.uint64(key_a),
+            second & low32,
+            (first >> shift) ^ d ^ np.uint64(key_b),
+            first & low32,
+        )
+    return np.stack([a, b, c, d], axis=1)

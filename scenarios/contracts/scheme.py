@@ -17,8 +17,8 @@ from fl.config.scheme import Scheme
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Senders
 from fl.tasks.base import LearningError
-from fl.uplink.bit_flips import flip_bits
 from phy.fading.block_taps import UplinkContext
+from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose
 
 _PIECES = (Piece(name="kernel", shape=(12, 5), offset=0), Piece(name="bias", shape=(5,), offset=60))

@@ -11,8 +11,8 @@ from fl.config.scheme import flip_target
 from fl.schemes.coders.coder import Senders
 from fl.schemes.cpa.cpa import Cpa
 from fl.schemes.cpa.scheme import CpaScheme
-from fl.uplink.bit_flips import flip_bits
 from phy.fading.block_taps import UplinkContext
+from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose
 
 ROUND = UplinkContext(seed=3, trials=(0,), round_index=4)

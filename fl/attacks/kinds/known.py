@@ -11,8 +11,8 @@ from pydantic import Field
 
 from fl.config.attack import Attack, HonestRound, Place, attacks
 from fl.config.base import PositiveFloat
-from fl.draws import LANES, device_words, normals, round_normals
 from phy.fading.block_taps import UplinkContext
+from phy.numerics.draws import LANES, device_words, normals, round_normals
 from phy.numerics.random import Purpose
 from phy.numerics.workers import spans
 
@@ -57,7 +57,7 @@ class Gaussian(_OnUpdates):
         return out
 
     def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
-        return round_normals(context, shape=gradients.shape) * self.std
+        return round_normals(context.keys(Purpose.ATTACK), shape=gradients.shape) * self.std
 
 
 class _Scaled(_OnUpdates):

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from fl.aggregation.estimates import by_columns, weighted_mean
 from fl.audit.law import Law, Received, Scores
-from fl.codecs.bits.packing import pack, unpack
 from fl.codecs.partwise import VALUES_PER_GROUP
-from fl.draws import LANES, device_words
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Known, Senders, WholeRound, checked_updates
 from phy.fading.block_taps import UplinkContext
+from phy.numerics.draws import LANES, device_words
+from phy.numerics.packing import pack, unpack
 from phy.numerics.random import Purpose
 from phy.numerics.workers import spans
 

@@ -10,10 +10,10 @@ from scipy.special import expit
 
 from fl.codecs import partwise
 from fl.codecs.bits.one_bit import StochasticOneBit
-from fl.codecs.bits.packing import pack, unpack
 from fl.codecs.partwise import Binary32, FixedPoint, Uniform
 from fl.config.codec import Codec
 from fl.tasks.base import LearningError
+from phy.numerics.packing import pack, unpack
 from phy.numerics.random import Purpose, round_keys, uniform_words
 
 LIMITS = {

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from fl.codecs.bits.packing import unpack
 from fl.codecs.partwise import FixedPoint
-from fl.uplink.bit_flips import flip_bits
+from phy.numerics.bit_flips import flip_bits
+from phy.numerics.packing import unpack
 from phy.numerics.random import Purpose, round_keys
 
 NO_KEYS = np.zeros((1, 2), np.uint32)

@@ -15,7 +15,7 @@ from fl.models.federated import Piece
 from fl.schemes.coders.coder import Senders
 from fl.schemes.cpa.cpa import Cpa
 from fl.schemes.cpa.scheme import CpaScheme
-from fl.uplink.bit_flips import flip_bits
+from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose
 
 

@@ -12,8 +12,8 @@ from probit_setting import CONTEXT, DEVICES, MANY, Array, equal, probit, some_up
 from fl.schemes.coders import stochastic_bits as kernels
 from fl.schemes.coders.coder import Senders
 from fl.tasks.base import LearningError
-from fl.uplink.bit_flips import flip_bits
 from phy.fading.block_taps import UplinkContext
+from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose, threefry
 
 

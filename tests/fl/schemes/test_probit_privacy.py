@@ -15,7 +15,7 @@ from fl.schemes.coders.coder import Senders
 from fl.schemes.probit.probit import Probit
 from fl.schemes.probit.scheme import ProbitScheme
 from fl.tasks.base import LearningError
-from fl.uplink.bit_flips import flip_bits
+from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose
 from privacy.mechanisms.probit import dp_bound, privacy_loss
 

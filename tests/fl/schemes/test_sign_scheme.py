@@ -13,8 +13,8 @@ from fl.config.scheme import flip_target
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Senders
 from fl.schemes.sign import SignScheme, SignVote
-from fl.uplink.bit_flips import flip_bits
 from phy.fading.block_taps import UplinkContext
+from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose
 
 CONTEXT = UplinkContext(seed=5, trials=(3,), round_index=2)

@@ -9,14 +9,13 @@ import pytest
 from numpy.typing import NDArray
 from transport_setting import CONTEXT, link
 
-from fl.codecs.bits.packing import known_values
 from fl.codecs.partwise import FixedPoint
 from fl.learning.codec_studies import FlipMomentsConfig
 from fl.run import run_trials
 from fl.uplink.protection import BitFlipping, FixedFlips, Protection
 from fl.uplink.transport import NumberTransport, Upload
 from phy.config import LinkConfig
-from phy.links.link import known_bits
+from phy.links.link import known_bits, known_values
 from privacy.config import BitFlippingConfig
 
 DEVICES = 4

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.codecs.bits.packing import known_values
-from fl.tasks.base import LearningError
-from fl.uplink.bit_flips import count_differences, flip_bits
-from phy.links.link import known_bits
+from phy.links.link import known_bits, known_values
+from phy.measure.counts import count_differences
+from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose, round_keys, threefry
 from phy.numerics.workers import THREADS_VARIABLE
 
@@ -124,13 +123,13 @@ def test_nothing_to_flip_is_no_error() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, -1e-9, 1.0 + 1e-9])
 def test_what_is_no_probability_is_refused(bad: float) -> None:
-    with pytest.raises(LearningError, match="outside 0 to 1"):
+    with pytest.raises(ValueError, match="outside 0 to 1"):
         flip_bits(np.zeros((1, 2, 1), np.uint8), probability=np.array([[0.1, bad]]), num_bits=8, keys=keys())
 
 
 @pytest.mark.parametrize("num_bits", [1, 8, 1003, 1008])
 def test_differences_are_counted_without_padding(num_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fl.uplink.bit_flips._BYTES_AT_ONCE", 100)
+    monkeypatch.setattr("phy.measure.counts._BYTES_AT_ONCE", 100)
     first, second = np.random.default_rng(4).integers(0, 256, (2, 2, 3, 126), dtype=np.uint8)
     differ = np.unpackbits(first ^ second, axis=-1)[..., :num_bits].sum(axis=-1, dtype=np.int64)
     counted = count_differences(first, second, num_bits=num_bits)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, seed_sequence, uniform_words
 
 LANES = 64
@@ -66,9 +65,9 @@ def normals(words: NDArray[np.uint32]) -> NDArray[np.float32]:
     return out
 
 
-def round_normals(context: UplinkContext, *, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """N(0, 1) for the attackers of a round, `shape` `[num_trials, num_devices, num_values]`."""
-    words = uniform_words(context.keys(Purpose.ATTACK), num_devices=shape[1], num_words=-(-shape[2] // 2) * 2)
+def round_normals(keys: NDArray[np.uint32], *, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """N(0, 1) by a round's `keys` `[num_trials, 2]`, `shape` `[num_trials, num_devices, num_values]`."""
+    words = uniform_words(keys, num_devices=shape[1], num_words=-(-shape[2] // 2) * 2)
     return normals(words)[..., : shape[2]].astype(np.float64)
 
 

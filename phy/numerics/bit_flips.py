@@ -1,4 +1,4 @@
-"""Bits flipped at random: the artificial noise of bit-flipping privacy, Li et al. 2025 Section IV."""
+"""Bits of packed payloads flipped at random, each device at its own probability."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.tasks.base import LearningError
 from phy.numerics.compiled import kernel, read_only, stage
 from phy.numerics.threefry import draw_lanes, positions, threefry
 from phy.numerics.workers import run_tasks
@@ -21,7 +20,6 @@ _BLOCKS = 64
 """Blocks of 64 bits that are worked on together."""
 
 _ALL, _ONE = np.uint32(0xFFFFFFFF), np.uint32(1)
-_BYTES_AT_ONCE = 1 << 20
 
 
 @stage
@@ -98,12 +96,12 @@ def flip_bits(
     once, one random word per digit; that decides all but 2^-10 of the bits, and only those draw the rest of U.
     Counters are (10 block + digit, device), and the two words of one call are the two halves of a block.
 
-    Raises LearningError for a probability that is NaN or outside [0, 1].
+    Raises ValueError for a probability that is NaN or outside [0, 1].
     """
     probability = np.asarray(probability, np.float64)
     wrong = probability[~((probability >= 0.0) & (probability <= 1.0))]
     if wrong.size:
-        raise LearningError(f"flip probability {wrong[0]} lies outside 0 to 1; compute it from rates that are numbers")
+        raise ValueError(f"flip probability {wrong[0]} lies outside 0 to 1; compute it from rates that are numbers")
     out = payload.copy(order="C")
     trials, devices = np.nonzero(probability > 0)
     lines, num_bytes = trials * probability.shape[1] + devices, out.shape[-1]
@@ -118,16 +116,3 @@ def flip_bits(
         padding = np.uint8(0xFF >> (num_bits % 8))
         out[..., -1] = (out[..., -1] & ~padding) | (payload[..., -1] & padding)
     return out
-
-
-def count_differences(first: NDArray[np.uint8], second: NDArray[np.uint8], *, num_bits: int) -> NDArray[np.int64]:
-    """Bits among the first `num_bits` that differ between packed payloads `[..., num_bytes]` uint8, `[...]` int64."""
-    total = np.zeros(first.shape[:-1], np.int64)
-    full, rest = divmod(num_bits, 8)
-    width = max(_BYTES_AT_ONCE // max(total.size, 1), 1)
-    for start in range(0, full, width):
-        part = (..., slice(start, min(start + width, full)))
-        total += np.bitwise_count(first[part] ^ second[part]).sum(axis=-1, dtype=np.int64)
-    if rest:
-        total += np.bitwise_count((first[..., full] ^ second[..., full]) >> np.uint8(8 - rest))
-    return total

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.codecs.bits.packing import code_dtype, pack, unpack
+from phy.numerics.packing import code_dtype, pack, unpack
 
 
 def written_out(codes: np.ndarray, *, bits: int) -> np.ndarray:
