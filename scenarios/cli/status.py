@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scenarios.schema.errors import printable
 from scenarios.schema.labels.units import byte_size, duration, time_left
-from scenarios.store.status import Status, read_status
+from scenarios.studies.status import Status, read_status
 
 
 def show_status(folder: Path, *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import AwareDatetime, ConfigDict, TypeAdapter
 
 from scenarios.files.plain_files import open_plain
 from scenarios.files.provenance import utc_now
@@ -38,7 +38,7 @@ class Beat:
     host: str
     unit: str
     started_at: str
-    updated_at: str
+    updated_at: AwareDatetime
     state: str
     total: int
     restored: int

@@ -19,7 +19,8 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO
 
-from scenarios.files.plain_files import LOCK, RESULTS
+from scenarios.files.plain_files import LOCK
+from scenarios.files.replacement import replacement
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.blobs import MAGIC, Blob, Part
 from scenarios.store.rows import ROW, Row
@@ -115,11 +116,9 @@ class ResultsFile:
 
 
 def write_anew(path: Path, parts: Iterable[Part]) -> None:
-    """Write a file beside `path`, then rename it there: no reader meets half a file. Raises OSError."""
-    new = path.with_name(f"{RESULTS}.new")
-    with new.open("wb") as file:
+    """Write a file in the place of `path`: no reader meets half a file. Raises OSError."""
+    with replacement(path) as file:
         _commit(file, parts, start=_HEAD.size)
-    new.replace(path)
 
 
 def repair(path: Path, identity: Iterable[Part]) -> Path:

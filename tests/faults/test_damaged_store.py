@@ -26,11 +26,11 @@ from scenarios.files.provenance import collect_provenance
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.results_file import DamagedStoreError
 from scenarios.store.rows import Planned
-from scenarios.store.status import read_status
 from scenarios.store.store import Store
 from scenarios.store.trials import SERIES_TABLES
 from scenarios.studies.link.measure import AMOUNTS, COUNTS, Measured
 from scenarios.studies.link.results import LinkStore, read_point, write_point
+from scenarios.studies.status import read_status
 
 POINTS, TRIALS = 3, 3
 IDS = [f"task{point}-{trial}" for point in range(POINTS) for trial in range(TRIALS)]

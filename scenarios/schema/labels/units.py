@@ -1,4 +1,4 @@
-"""Amounts and their units. A module of its own, so that `phyloop status` loads no pydantic."""
+"""Quantities and their units: reading them from text, and writing them in words."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ from scenarios.plan.plan import expand
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.store.rows import Planned
-from scenarios.store.status import Status, read_status
 from scenarios.store.store import Store
+from scenarios.studies.status import Status, read_status
 
 HELPERS = Path(__file__).resolve().parents[2] / "helpers"
 

@@ -1,4 +1,4 @@
-"""Progress of a run or a link study, from its folder alone, at any moment.
+"""Progress of a study, from its folder alone, at any moment.
 
 TensorFlow is not loaded, no plan is expanded and no result read: 100,000 tasks are counted in a fraction of a second.
 """
@@ -94,7 +94,7 @@ def _status(store: Store, *, now: datetime) -> Status:
     live = heart if held else None
     rate = None
     if held and last is not None:
-        window = max(min(RECENT_S, (now - _time(last.started_at)).total_seconds()), 1.0)
+        window = max(min(RECENT_S, (now - datetime.fromisoformat(last.started_at)).total_seconds()), 1.0)
         # All times are written by `utc_now`: their order as text is theirs in time.
         since = (now - timedelta(seconds=window)).isoformat(timespec="seconds")
         rate = 60.0 / window * sum(task.status != "part" and task.finished_at >= since for task in store.history)
@@ -107,7 +107,7 @@ def _status(store: Store, *, now: datetime) -> Status:
         state=state,
         held_by=pid,
         host=None if live is None else live.host,
-        sign_of_life_s=None if heart is None else max((now - _time(heart.updated_at)).total_seconds(), 0.0),
+        sign_of_life_s=None if heart is None else max((now - heart.updated_at).total_seconds(), 0.0),
         planned=None if planned is None else planned.tasks,
         done=done,
         failed=failed,
@@ -161,11 +161,6 @@ def _time_left(heart: Beat | None, left: int | None, rate: float | None) -> floa
         done = min(heart.done, to_do)
         return heart.seconds * (to_do - done) / done if done >= max(_GUESS_FROM * to_do, 1) else None
     return 60.0 * left / rate if left is not None and rate else None
-
-
-def _time(text: str) -> datetime:
-    read = datetime.fromisoformat(text)
-    return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
 def _sizes(folder: Path) -> dict[str, int]:
