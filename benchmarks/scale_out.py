@@ -45,7 +45,6 @@ def asleep(order: Order) -> Answer:
     return {
         "results": [TrialResult(trial=trial, metrics=metrics, rounds={}) for trial in order["trials"]],
         "seconds": TASK_S,
-        "left": [],
         "computed": told.computed,
         "restored": 0,
         "incidents": [],

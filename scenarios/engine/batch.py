@@ -27,8 +27,6 @@ BATCH_BYTES = 192 << 20
 _BATCH_ENTRIES = 40_000_000
 """Gradient entries in a batch: an interruption can lose a batch, so that it takes seconds at most."""
 _LARGEST_BATCH = 1000
-LATEST_S = 10.0
-"""Time after which a batch of trials one after the other is cut short, and its results are stored [s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +39,14 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """The trials of a job that were computed, and their results; `seconds` is the time of the whole batch.
+    """The results of a job; `seconds` is the time of all its trials.
 
-    `left`: the trials of it that were not, to be handed out again; None: all were. `incidents`: exceptions that failed
-    trials of it, of which `results` has the reason alone.
+    `incidents`: exceptions that failed trials of it, of which `results` has the reason alone.
     """
 
     job: Job
     results: tuple[TrialResult, ...]
     seconds: float
-    left: Job | None = None
     incidents: tuple[Incident, ...] = ()
 
 
@@ -75,14 +71,16 @@ def libraries_bytes(scenario: Scenario) -> int:
 
 
 def batch_size(scenario: Scenario, *, limit_bytes: int | None = None) -> int:
-    """Trials in one batch of this sweep point: bounded by memory, and by the work that an interruption may lose.
+    """Trials in one batch of this sweep point: one, unless trials share their work.
 
-    `limit_bytes`: memory that the process may take; None: no limit. No number depends on it: a trial has the same
-    result alone.
+    Then bounded by memory, and by the work that an interruption may lose. `limit_bytes`: memory that the process may
+    take; None: no limit. No number depends on it: a trial has the same result alone.
     """
     learning = scenario.learning
+    if not learning.side_by_side:
+        return 1
     free = BATCH_BYTES if limit_bytes is None else min(BATCH_BYTES, limit_bytes - libraries_bytes(scenario))
-    by_memory = free // trial_bytes(scenario) if learning.side_by_side else _LARGEST_BATCH
+    by_memory = free // trial_bytes(scenario)
     by_work = _BATCH_ENTRIES // (learning.rounds * learning.num_devices * (learning.num_values() or 1))
     return int(max(min(by_memory, by_work, _LARGEST_BATCH), 1))
 
@@ -97,58 +95,36 @@ class InProcess:
         """See `Engine.run`."""
         prepare_tensorflow()
         for job in jobs:
-            left: Job | None = job
-            while left is not None:
-                finished = compute(left, progress=progress, checkpoints=self.checkpoints, latest_s=LATEST_S)
-                yield finished
-                left = finished.left
+            yield compute(job, progress=progress, checkpoints=self.checkpoints)
 
 
-def compute(
-    job: Job, *, progress: Progress, checkpoints: CheckpointPolicy | None = None, latest_s: float | None = None
-) -> Finished:
+def compute(job: Job, *, progress: Progress, checkpoints: CheckpointPolicy | None = None) -> Finished:
     """Compute one job in this process, whichever engine asks for it. Call `prepare_tensorflow` before.
 
     - an exception inside a trial fails that trial: see `results_or_failures`; one of `progress` stops the job;
-    - `checkpoints`: where and when states are kept, and looked for; None: nowhere;
-    - `latest_s`: no trial is begun later than that, see `Finished.left`; None: all are computed. Trials that are
-      computed side by side all end at once.
+    - `checkpoints`: where and when states are kept, and looked for; None: nowhere.
     """
     from fl.run import run_trials
 
-    started = time.perf_counter()
-    scenario = job.point.scenario
+    started, scenario = time.perf_counter(), job.point.scenario
     physics = "" if checkpoints is None else physics_json(scenario)
-    results: list[TrialResult] = []
-    incidents: list[Incident] = []
-    # Trials side by side share their work, and their checkpoints; others are computed one after the other.
-    for trials in [job.trials] if scenario.learning.side_by_side else [(trial,) for trial in job.trials]:
-        if results and latest_s is not None and time.perf_counter() - started >= latest_s:
-            break
-        counted = _Counted(progress, trials, rounds=scenario.learning.rounds)
+    counted = _Counted(progress, job.trials, rounds=scenario.learning.rounds)
 
-        def attempt(part: tuple[int, ...], counted: _Counted = counted) -> list[TrialResult]:
-            return run_trials(
-                scenario.learning,
-                link=scenario.link,
-                privacy=scenario.mechanism,
-                seed=scenario.seed,
-                trials=part,
-                on_round=counted.round_done if part == counted.trials else counted.round_again,
-                checkpoints=None if checkpoints is None else checkpoints.of(physics, part),
-            )
+    def attempt(part: tuple[int, ...]) -> list[TrialResult]:
+        return run_trials(
+            scenario.learning,
+            link=scenario.link,
+            privacy=scenario.mechanism,
+            seed=scenario.seed,
+            trials=part,
+            on_round=counted.round_done if part == job.trials else counted.round_again,
+            checkpoints=None if checkpoints is None else checkpoints.of(physics, part),
+        )
 
-        found, failures = results_or_failures(attempt, trials)
-        results, incidents = results + found, incidents + failures
-        progress.advance(counted.left)  # trials that failed or stopped have no further rounds
-    rest = job.trials[len(results) :]
-    return Finished(
-        job=Job(point=job.point, trials=job.trials[: len(results)]),
-        results=tuple(results),
-        seconds=time.perf_counter() - started,
-        left=Job(point=job.point, trials=rest) if rest else None,
-        incidents=tuple(incidents),
-    )
+    results, incidents = results_or_failures(attempt, job.trials)
+    progress.advance(counted.left)  # trials that failed or stopped have no further rounds
+    seconds = time.perf_counter() - started
+    return Finished(job=job, results=tuple(results), seconds=seconds, incidents=tuple(incidents))
 
 
 class _Counted:

@@ -44,10 +44,7 @@ def estimate(plan: Plan, *, limit_bytes: int | None = None) -> Cost:
     The time is not estimated: `phyloop run` measures it on its first batches.
     """
     scenarios = [point.scenario for point in plan.points]
-    together = [
-        min(batch_size(one, limit_bytes=limit_bytes), plan.trials) if one.learning.side_by_side else 1
-        for one in scenarios
-    ]
+    together = [min(batch_size(one, limit_bytes=limit_bytes), plan.trials) for one in scenarios]
     stored = [disk_bytes_of_task(one) for one in scenarios]
     return Cost(
         memory_bytes=max(process_bytes(one, trials=many) for one, many in zip(scenarios, together, strict=True)),

@@ -106,8 +106,7 @@ class LearningStudy(Study):
         )
         discard(store.folder / CHECKPOINTS, tasks={ids[trial] for trial in job.trials})
         self._log_stored(results)
-        if results.left is None:
-            progress.settled(_key(job))
+        progress.settled(_key(job))
         return len(results.results)
 
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
@@ -231,5 +230,5 @@ def ranges(trials: Sequence[int]) -> str:
 
 
 def _key(job: Job) -> tuple[int, int]:
-    """Name of a job, and of what is left of it when it is cut short."""
-    return job.point.index, job.trials[-1]
+    """Name of a job."""
+    return job.point.index, job.trials[0]

@@ -31,7 +31,6 @@ def draw(order: Order) -> Answer:
     return {
         "results": results,
         "seconds": 0.0,
-        "left": [],
         "computed": told.computed,
         "restored": 0,
         "incidents": [],

@@ -17,7 +17,7 @@ from distributed import Client, Future
 from distributed.scheduler import KilledWorker
 
 from fl.results import TrialResult
-from scenarios.engine.batch import LATEST_S, Finished, Job
+from scenarios.engine.batch import Finished, Job
 from scenarios.engine.cluster.compatibility import versions
 from scenarios.engine.cluster.connection import own_workers, running_scheduler
 from scenarios.engine.cluster.task import Answer, Order, run_order, written
@@ -151,7 +151,6 @@ class _Dispatch:
             "plugins": send_plugins(point.scenario.plugins),
             "scenario": self._texts[point.index],
             "trials": flight.job.trials,
-            "latest_s": LATEST_S,
             "checkpoints": self._checkpoints,
             "versions": dict(versions()),
             "topic": self._name,
@@ -165,7 +164,6 @@ class _Dispatch:
     def _land(self, ticket: int, future: Future[Any]) -> Finished | None:
         """Return what came of a job, None if it is handed out again. Raises what the job raised, ClusterLostError."""
         flight = self._flights[ticket]
-        point = flight.job.point
         try:
             answer: Answer = future.result()
         except KilledWorker as error:
@@ -177,16 +175,8 @@ class _Dispatch:
         self._advance(ticket, answer["computed"], answer["restored"])
         del self._flights[ticket]
         future.release()
-        left = Job(point=point, trials=tuple(answer["left"])) if answer["left"] else None
-        if left is not None:
-            self._again.append(_Flight(ticket=next(self._tickets), job=left))
-        return Finished(
-            job=Job(point=point, trials=tuple(one.trial for one in answer["results"])),
-            results=tuple(answer["results"]),
-            seconds=answer["seconds"],
-            left=left,
-            incidents=tuple(answer["incidents"]),
-        )
+        results, incidents = tuple(answer["results"]), tuple(answer["incidents"])
+        return Finished(job=flight.job, results=results, seconds=answer["seconds"], incidents=incidents)
 
     def _dropped(self, flight: _Flight, *, losses: int) -> Finished | None:
         """The scheduler gave a job up, whose worker was lost so often: it has failed if the worker was at work on it.

@@ -38,7 +38,7 @@ class Order(TypedDict):
 
     - `scenario`: JSON of the point as resolved; `trials`: their numbers within the point;
     - `plugins`: see `scenarios.schema.plugins.send_plugins`;
-    - `latest_s`, `checkpoints`: see `scenarios.engine.batch.compute`; the folder is used where the worker has it;
+    - `checkpoints`: see `scenarios.engine.batch.compute`; the folder is used where the worker has it;
     - `versions`: see `scenarios.engine.cluster.compatibility`;
     - `topic`, `ticket`, `every_s`: where rounds are told, under which number, and how seldom;
     - `log_level`: from which level on records of the log are told there, too.
@@ -47,7 +47,6 @@ class Order(TypedDict):
     scenario: str
     plugins: dict[str, dict[str, Any]]
     trials: Sequence[int]
-    latest_s: float | None
     checkpoints: CheckpointPolicy | None
     versions: dict[str, str]
     topic: str
@@ -59,13 +58,12 @@ class Order(TypedDict):
 class Answer(TypedDict):
     """What a worker sends back.
 
-    Results, seconds of the whole batch, trials of the order that it has not begun, the trial-rounds that were computed,
-    and restored from checkpoints, and exceptions that failed trials.
+    Results, seconds of all trials, the trial-rounds that were computed, and restored from checkpoints, and exceptions
+    that failed trials.
     """
 
     results: Sequence[TrialResult]
     seconds: float
-    left: Sequence[int]
     computed: int
     restored: int
     incidents: Sequence[Incident]
@@ -90,14 +88,12 @@ def run_order(order: Order) -> Answer:
             Job(point=Point(index=0, settings={}, scenario=scenario), trials=tuple(order["trials"])),
             progress=Progress(advance=told.advance, restored=lambda rounds: told.advance(restored=rounds)),
             checkpoints=order["checkpoints"],
-            latest_s=order["latest_s"],
         )
     finally:
         our_logger().removeHandler(told)
     return {
         "results": finished.results,
         "seconds": finished.seconds,
-        "left": () if finished.left is None else finished.left.trials,
         "computed": told.computed,
         "restored": told.restored,
         "incidents": finished.incidents,

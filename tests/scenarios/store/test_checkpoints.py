@@ -7,7 +7,6 @@ import logging
 import resource
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,9 +16,7 @@ from command import SMALL, phyloop, start_phyloop, write_scenario
 from learning_run import run_plan
 
 from fl.checkpoints import Saved
-from fl.results import TrialResult
-from scenarios.engine.batch import Finished, InProcess, Job, compute
-from scenarios.engine.start import prepare_tensorflow
+from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
 from scenarios.plan.identity import task_id
 from scenarios.plan.plan import expand
@@ -251,15 +248,14 @@ def stored(folder: Path, plan: Plan) -> list[object]:
 
 @pytest.mark.parametrize(
     ("text", "stop_after", "size", "restored"),
-    # The second trial of two stops after 5 of 8 rounds, and the first one of its batch is not stored either; three
-    # trials side by side stop after 7 of 20.
-    [(LEARNT, 8 + 5, 1, 6 + 4), (SIDE_BY_SIDE, 3 * 7, 3, 6)],
+    # The second trial of two stops after 5 of 8 rounds, the first one is stored; three trials side by side stop after 7
+    # of 20.
+    [(LEARNT, 8 + 5, 1, 4), (SIDE_BY_SIDE, 3 * 7, 3, 6)],
     ids=["one after the other", "side by side"],
 )
 def test_an_interrupted_run_goes_on_inside_the_task_and_ends_the_same(
-    text: str, stop_after: int, size: int, restored: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, stop_after: int, size: int, restored: int, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("scenarios.engine.batch.LATEST_S", 1e9)  # on a slow machine the first trial is stored alone
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, text, Told(stop_after=stop_after))
     assert files(tmp_path / "run"), "nothing was kept"
@@ -299,31 +295,6 @@ def test_a_state_of_other_shapes_is_refused_and_the_task_begins_anew(
         run(tmp_path, SIDE_BY_SIDE, told)
     assert (told.restored, told.advanced) == (0, told.total)
     assert sum("not of this task" in record.getMessage() for record in caplog.records) == 2
-
-
-def test_a_batch_that_takes_longer_than_foreseen_is_cut_short_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
-    prepare_tensorflow()
-    _, plan = planned(tmp_path, LEARNT.replace("trials: 2", "trials: 3").replace("rounds: 8", "rounds: 1"))
-    job = Job(point=plan.points[0], trials=(0, 1, 2))
-    whole = compute(job, progress=Progress())
-    assert (len(whole.results), whole.left) == (3, None)
-    parts = list(in_parts(job))
-    assert [part.job.trials for part in parts] == [(0,), (1,), (2,)]
-    assert [trials_left(part) for part in parts] == [(1, 2), (2,), ()]
-    apart: list[TrialResult] = [one for part in parts for one in part.results]
-    assert repr([one.metrics for one in apart]) == repr([one.metrics for one in whole.results])  # NaN among them
-
-
-def in_parts(job: Job) -> Iterator[Finished]:
-    left: Job | None = job
-    while left is not None:
-        part = compute(left, progress=Progress(), latest_s=0.0)
-        yield part
-        left = part.left
-
-
-def trials_left(part: Finished) -> tuple[int, ...]:
-    return () if part.left is None else part.left.trials
 
 
 LONG = LEARNT.replace("trials: 2", "trials: 1").replace("rounds: 8", "rounds: 300")
