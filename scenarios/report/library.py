@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from math import prod
 from typing import Any
 
 from scenarios.plan.points import listed, swept_keys
 from scenarios.schema.labels.labels import setting_cell
-from scenarios.schema.loader import LoadedScenario, library_names, load_scenario, resolved_data, validate_quickly
+from scenarios.schema.loader import LIBRARY, LoadedScenario, load_scenario, resolved_data, validate_quickly
 from scenarios.schema.schema import Scenario
 
 MOST = 6
@@ -22,7 +22,7 @@ _NO_NUMBER = ("name", "description", "label", "card", "code", "plugins", "sweep"
 @cache
 def library_scenario(name: str) -> LoadedScenario | None:
     """Return the scenario of the library with this name, None without one."""
-    return load_scenario(name) if name in dict(library_names()) else None
+    return load_scenario(name) if (LIBRARY / f"{name}.yaml").is_file() else None
 
 
 def difference(root: Mapping[str, Any]) -> str:
@@ -36,7 +36,7 @@ def difference(root: Mapping[str, Any]) -> str:
     ours, theirs = resolved_data(validate_quickly(dict(root))), resolved_data(library.scenario)
     swept, sweeps = _swept(ours), _swept(theirs)
     found = []
-    for path, value, other in _pairs(ours, theirs):
+    for path, value, other in _pairs(ours, theirs, whole=swept | sweeps):
         if not _within(path, swept) and (_within(path, sweeps) or value != other):
             was = "swept" if _within(path, sweeps) else setting_cell(path, other) or "none"
             found.append(f"{_short(path)} {setting_cell(path, value) or 'none'} ({was})")
@@ -53,14 +53,19 @@ def own_notes(scenario: Scenario) -> str:
     return "" if library is not None and notes == library.scenario.report.notes else notes
 
 
-def _pairs(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the dotted path and both values of each setting that changes numbers; None where one has none."""
+def _pairs(
+    ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "", *, whole: Collection[str]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the dotted path and both values of each setting that changes numbers; None where one has none.
+
+    A section that is swept as a `whole` is one setting.
+    """
     for key in {**ours, **theirs}:
         value, other, here = ours.get(key), theirs.get(key), f"{path}.{key}".lstrip(".")
         if not path and key in _NO_NUMBER:
             continue
-        if isinstance(value, dict) and isinstance(other, dict):
-            yield from _pairs(value, other, here)
+        if here not in whole and isinstance(value, dict) and isinstance(other, dict):
+            yield from _pairs(value, other, here, whole=whole)
         else:
             yield here, value, other
 

@@ -10,9 +10,13 @@ import numpy as np
 
 from fl.results import TrialResult
 from scenarios.files.provenance import Provenance
+from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan, Point
+from scenarios.report.page import write_report
+from scenarios.schema.loader import as_yaml, load_scenario, resolved_root
 from scenarios.schema.schema import FigureConfig, Scenario
 from scenarios.store.store import Store
+from scenarios.studies.learning import identify
 
 
 def make_plan(settings: Sequence[dict[str, Any]], *, trials: int, **scenario: Any) -> Plan:
@@ -114,3 +118,21 @@ PROVENANCE = Provenance(
 )
 
 FIGURE = FigureConfig(x="link.power.snr_max_db", y="mse", series="learning.scheme", y_scale="log")
+
+
+def library_run(
+    folder: Path, name: str, *overrides: str, trials: int | None = None, step: float = 0.0
+) -> tuple[Plan, Path]:
+    """A stored run of a library scenario with accuracies of 0.8, 0.8 + `step`, .. by trial; its plan and its page."""
+    loaded = load_scenario(name, overrides=overrides, trials=trials)
+    plan = expand(loaded)
+    ids = identify(plan)
+    root = resolved_root(loaded, swept_paths=plan.swept_paths)
+    with Store.open(folder, scenario_name=name) as store:
+        store.save_scenario(yaml=as_yaml(root), root=root)
+        run = store.record_run(PROVENANCE)
+        for point, some in zip(plan.points, ids, strict=True):
+            results = [make_trial(t, metrics={"validated_accuracy": 0.8 + step * t}) for t in range(plan.trials)]
+            store.write(dict(zip(some, results, strict=True)), physics=point.settings, seconds=1.0)
+        store.finish_run(run)
+        return plan, write_report(folder, plan, task_ids=ids, store=store).html

@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fake_runs import make_trial
+from fake_runs import library_run
 
 from scenarios.plan.plan import expand
 from scenarios.report.library import difference
-from scenarios.report.page import write_report
 from scenarios.report.reference import agreeing
-from scenarios.schema.loader import as_yaml, library_names, load_scenario, resolved_root
-from scenarios.store.store import Store
-from scenarios.studies.learning import identify
+from scenarios.schema.loader import library_names, load_scenario, resolved_root
 from scenarios.studies.link.study import LinkStudy
 
 LEARNING = [name for name, _ in library_names() if load_scenario(name).scenario.measure is None]
@@ -40,6 +37,12 @@ def test_a_library_scenario_as_it_is_differs_in_nothing(name: str) -> None:
         ("cpa-table5", ["learning.num_devices=10"], {}, "num_devices 10 (swept), sweep points 7 (21)"),
         ("bitflip-bound", ["sweep={link.power.snr_max_db: [1, 2, 3, 4]}"], {}, "other values in the sweep"),
         ("flmc-rayleigh", ["privacy=none"], {}, "privacy none (ε = 5)"),
+        (
+            "cpa-table5",
+            ["learning.aggregation=mean", "sweep={learning.num_devices: [2]}"],
+            {},
+            "aggregation mean (swept), sweep points 1 (21)",
+        ),
         (
             "flmc-snr",
             [
@@ -92,17 +95,7 @@ def test_points_agree_whatever_their_seed_and_trials() -> None:
 
 
 def page(folder: Path, name: str, *overrides: str, trials: int | None = None) -> str:
-    """The report page of a run with an accuracy of 0.85 at every sweep point."""
-    loaded = load_scenario(name, overrides=overrides, trials=trials)
-    plan = expand(loaded)
-    ids = identify(plan)
-    root = resolved_root(loaded, swept_paths=plan.swept_paths)
-    with Store.open(folder, scenario_name=name) as store:
-        store.save_scenario(yaml=as_yaml(root), root=root)
-        for point, some in zip(plan.points, ids, strict=True):
-            results = {one: make_trial(t, metrics={"validated_accuracy": 0.85}) for t, one in enumerate(some)}
-            store.write(results, physics=point.settings, seconds=1.0)
-        return write_report(folder, plan, task_ids=ids, store=store).html.read_text()
+    return library_run(folder, name, *overrides, trials=trials)[1].read_text()
 
 
 def test_the_page_of_a_reduced_run_has_a_banner_and_neither_notes_nor_published_numbers(tmp_path: Path) -> None:

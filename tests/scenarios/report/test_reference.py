@@ -7,18 +7,15 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from fake_runs import PROVENANCE, make_trial
+from fake_runs import library_run
 
 from benchmarks.reference_results import telling_paths, write
 from scenarios.plan.plan import expand
-from scenarios.plan.points import Plan
 from scenarios.report import reference
-from scenarios.report.page import write_report
-from scenarios.report.reference import COLUMNS, REFERENCE, cells_of, library_plan, mean_of, read_reference
+from scenarios.report.reference import COLUMNS, REFERENCE, library_plan, mean_of, read_reference
+from scenarios.report.settings import cells_of
 from scenarios.schema.labels.labels import axis_label
-from scenarios.schema.loader import as_yaml, load_scenario, resolved_root
-from scenarios.store.store import Store
-from scenarios.studies.learning import identify
+from scenarios.schema.loader import load_scenario
 
 STORED = sorted(path.stem for path in REFERENCE.iterdir())
 
@@ -46,27 +43,11 @@ def test_every_stored_result_is_that_of_a_sweep_point_and_names_its_origin(name:
         assert date.fromisoformat(row["date"]) > date(2026, 1, 1)
 
 
-def run_folder(folder: Path, name: str, *overrides: str, trials: int | None = None) -> tuple[Plan, Path]:
-    """A run of a library scenario with accuracies of 0.8, 0.81, .. by trial, and its page."""
-    loaded = load_scenario(name, overrides=overrides, trials=trials)
-    plan = expand(loaded)
-    ids = identify(plan)
-    root = resolved_root(loaded, swept_paths=plan.swept_paths)
-    with Store.open(folder, scenario_name=name) as store:
-        store.save_scenario(yaml=as_yaml(root), root=root)
-        run = store.record_run(PROVENANCE)
-        for point, some in zip(plan.points, ids, strict=True):
-            trials_of = [make_trial(t, metrics={"validated_accuracy": 0.8 + t / 100}) for t in range(plan.trials)]
-            store.write(dict(zip(some, trials_of, strict=True)), physics=point.settings, seconds=1.0)
-        store.finish_run(run)
-        return plan, write_report(folder, plan, task_ids=ids, store=store).html
-
-
 def test_results_of_a_run_are_written_and_stand_on_the_page_of_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reference, "REFERENCE", tmp_path)
-    plan, page = run_folder(tmp_path / "first", "cpa-table5")
+    plan, page = library_run(tmp_path / "first", "cpa-table5", step=0.01)
     assert "Beside the stored results" not in page.read_text()
     file = write(tmp_path / "first", into=tmp_path)
     assert file == tmp_path / "cpa-table5.csv"
@@ -77,17 +58,17 @@ def test_results_of_a_run_are_written_and_stand_on_the_page_of_the_next(
         "high": "0.83484", "trials": "3", "seed": "2023", "version": "0.1.0 (0123456)", "date": "2026-11-20",
         "source": "phyloop run cpa-table5",
     }  # fmt: skip
-    text = run_folder(tmp_path / "second", "cpa-table5", trials=1)[1].read_text()
+    text = library_run(tmp_path / "second", "cpa-table5", trials=1)[1].read_text()
     assert "phyloop run cpa-table5, phyloop 0.1.0 (0123456), seed 2023, 2026-11-20" in text
     section = text[text.index("Beside the stored results") : text.index("Results per point")]
     assert section.count("0.810 [0.785, 0.835]") == len(plan.points)
     assert section.count(">0.8<") == len(plan.points)
-    other = run_folder(tmp_path / "third", "cpa-table5", "learning.rounds=5")[1].read_text()
+    other = library_run(tmp_path / "third", "cpa-table5", "learning.rounds=5")[1].read_text()
     assert "Beside the stored results" not in other
 
 
 def test_a_run_that_differs_cannot_be_stored(tmp_path: Path) -> None:
-    run_folder(tmp_path / "run", "cpa-table4", trials=1)
+    library_run(tmp_path / "run", "cpa-table4", trials=1)
     with pytest.raises(SystemExit, match=r"differs from cpa-table4: trials 1 \(3\)"):
         write(tmp_path / "run", into=tmp_path)
     assert not (tmp_path / "cpa-table4.csv").exists()
