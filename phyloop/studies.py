@@ -268,7 +268,7 @@ def epsilon(
     if not everything:
         claims = tuple(replace(one, claims=strongest(one.claims)) for one in accounts.claims)
         accounts = replace(accounts, claims=claims)
-    frame = pd.DataFrame(list(accounts.rows()), columns=list(accounts.columns))
+    frame = pd.DataFrame(accounts.rows(), columns=list(accounts.columns))
     for path in accounts.plan.swept_paths:
         words = (setting_cell(path, value) if isinstance(value, dict | list) else value for value in frame[path])
         frame[path] = pd.Series(list(words), index=frame.index, dtype=object)

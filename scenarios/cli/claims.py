@@ -12,7 +12,7 @@ from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan
 from scenarios.report.claims import FlippingTable, PointClaims, claim_table, summary_table
 from scenarios.report.settings import setting_in_words
-from scenarios.report.tables.table import Table, csv_row, say
+from scenarios.report.tables.table import Table, csv_text, say
 from scenarios.studies.accounts import Accounts, account
 
 
@@ -87,4 +87,4 @@ def _show_flipping(plan: Plan, one: FlippingTable) -> None:
 
 def _write_csv(path: Path, accounts: Accounts) -> None:
     with writing(path.parent, "claims"):
-        path.write_text("".join(map(csv_row, [accounts.columns, *accounts.rows()])), encoding="utf-8", newline="\r\n")
+        path.write_text(csv_text(accounts.columns, accounts.rows()), encoding="utf-8", newline="\r\n")

@@ -15,25 +15,13 @@ from scenarios.schema.errors import ScenarioError, listing
 from scenarios.studies.folders import study_in
 
 if TYPE_CHECKING:
-    from privacy.events.claims import Accountant, Claim
+    from privacy.events.claims import Accountant
     from scenarios.studies.flower.study import FlowerStudy
     from scenarios.studies.learning import LearningStudy
 
 CSV_COLUMNS = (
-    "scope",
-    "epsilon",
-    "delta",
-    "delta_evidence",
-    "renyi_order",
-    "accountant",
-    "unit",
-    "relation",
-    "channel_credited",
-    "sampling_credited",
-    "standing",
-    "source",
-    "assumptions",
-    "trials",
+    *("scope", "epsilon", "delta", "delta_evidence", "renyi_order", "accountant", "unit", "relation"),
+    *("channel_credited", "sampling_credited", "standing", "source", "assumptions", "trials"),
 )
 
 
@@ -50,11 +38,13 @@ class Accounts:
         """Column names of `rows`."""
         return (*self.plan.swept_paths, *CSV_COLUMNS)
 
-    def rows(self) -> Iterator[tuple[object, ...]]:
+    def rows(self) -> Iterator[dict[str, object]]:
         """A row per claim: the settings of its sweep point, the claim, and the number of trials."""
         for one in self.claims:
+            settings = {path: value_of(one.point, path) for path in self.plan.swept_paths}
             for claim in one.claims:
-                yield (*(value_of(one.point, swept) for swept in self.plan.swept_paths), *_fields(claim), one.trials)
+                words = {"renyi_order": claim.order, "assumptions": "; ".join(claim.assumptions)}
+                yield {**settings, **vars(claim), **words, "trials": one.trials}
 
 
 def account(folder: Path, *, delta: float | None, accountants: Sequence[str], relation: str | None) -> Accounts:
@@ -116,21 +106,3 @@ def _known(folder: Path, names: Sequence[str]) -> tuple[Accountant, ...]:
             remedy=f"choose {listing(ACCOUNTANTS)}",
         )
     return tuple(name for name in ACCOUNTANTS if name in names) if names else ACCOUNTANTS
-
-
-def _fields(claim: Claim) -> tuple[object, ...]:
-    return (
-        claim.scope,
-        claim.epsilon,
-        claim.delta,
-        claim.delta_evidence,
-        claim.order,
-        claim.accountant,
-        claim.unit,
-        claim.relation,
-        claim.channel_credited,
-        claim.sampling_credited,
-        claim.standing,
-        claim.source,
-        "; ".join(claim.assumptions),
-    )

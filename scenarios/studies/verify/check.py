@@ -179,10 +179,7 @@ CSV_HEADS = (
 
 def csv_values(check: Check) -> dict[str, object]:
     """One check in the columns of `CSV_HEADS`; None where nothing is counted or known."""
-    numbers = (check.measured, check.low, check.high, *check.expected)
-    values = (
-        *(check.card, check.what, check.errors, check.observations),
-        *(None if isnan(number) else number for number in numbers),
-        *(check.resolves, check.verdict, round(check.seconds, 3)),
-    )
-    return dict(zip(CSV_HEADS, values, strict=True))
+    low, high = check.expected
+    row = {**vars(check), "expected_low": low, "expected_high": high, "verdict": check.verdict}
+    row["seconds"] = round(check.seconds, 3)
+    return {name: None if row[name] != row[name] else row[name] for name in CSV_HEADS}
