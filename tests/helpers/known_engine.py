@@ -37,13 +37,8 @@ class Known:
             for piece in [(one,) for one in job.trials] if self.one_by_one else [job.trials]:
                 time.sleep(self.seconds)
                 progress.advance(len(piece) * job.point.scenario.learning.rounds)
-                rest = job.trials[job.trials.index(piece[-1]) + 1 :]
-                yield Finished(
-                    job=Job(point=job.point, trials=piece),
-                    results=tuple(map(self._result, piece)),
-                    seconds=1.0,
-                    left=Job(point=job.point, trials=rest) if rest else None,
-                )
+                results = tuple(map(self._result, piece))
+                yield Finished(job=Job(point=job.point, trials=piece), results=results, seconds=1.0)
 
     def _result(self, trial: int) -> TrialResult:
         failure = f"round 1: trial {trial} diverged" if trial in self.failing else None
