@@ -11,7 +11,8 @@ from pathlib import Path
 
 from scenarios.plan.points import Plan, value_of
 from scenarios.report.library import difference
-from scenarios.report.reference import COLUMNS, REFERENCE, cells_of
+from scenarios.report.reference import COLUMNS, REFERENCE
+from scenarios.report.settings import cells_of
 from scenarios.report.tables.quantities import ROUND_AXES
 from scenarios.report.tables.tables import summarise
 from scenarios.schema.schema import ReportConfig

@@ -13,10 +13,11 @@ from fl.config.scheme import Scheme
 from fl.footprint import samples_per_device
 from fl.uplink.channel_credit import sure_noise_power
 from phy.links.airtime import upload_airtime_s
-from scenarios.plan.points import Plan, Point, value_of
+from scenarios.plan.points import Plan, Point
+from scenarios.report.settings import cells_of
 from scenarios.schema.consistency.conflicts import rounds_known
 from scenarios.schema.consistency.resolve import resolve_auto
-from scenarios.schema.labels.labels import plain_setting, setting_cell
+from scenarios.schema.labels.labels import plain_setting
 from scenarios.schema.schema import Scenario
 
 _BUDGET_HEADS = ("epsilon", "delta", "accountant", "release per round", "rounds sent")
@@ -63,7 +64,7 @@ def listings(plan: Plan) -> list[Listing]:
                 title="Budget for the whole run:",
                 heads=(*_heads(plan), *_BUDGET_HEADS),
                 points=budgets,
-                row=lambda point: (*_settings(plan, point), *_budget_cells(point.scenario)),
+                row=lambda point: (*cells_of(point, plan.swept_paths), *_budget_cells(point.scenario)),
                 left=(*_heads(plan), *_BUDGET_HEADS[2:]),
             )
         )
@@ -74,18 +75,14 @@ def _heads(plan: Plan) -> tuple[str, ...]:
     return tuple(path.rsplit(".", 1)[-1] for path in plan.swept_paths)
 
 
-def _settings(plan: Plan, point: Point) -> tuple[str, ...]:
-    return tuple(setting_cell(path, value_of(point, path)) for path in plan.swept_paths)
-
-
 def _amplitudes(plan: Plan, points: Sequence[Point]) -> Listing:
     def row(point: Point) -> tuple[str, ...]:
         scenario = point.scenario
         caps = scenario.learning.caps(link=scenario.link, privacy=scenario.mechanism)
         if caps is None:
-            return (*_settings(plan, point), "", "", "", "no radio", "")
+            return (*cells_of(point, plan.swept_paths), "", "", "", "no radio", "")
         amplitudes = [_cell(cap) for cap in (caps.power, caps.lmc, caps.privacy)]
-        return (*_settings(plan, point), *amplitudes, caps.binding, _cell(caps.loss_bound))
+        return (*cells_of(point, plan.swept_paths), *amplitudes, caps.binding, _cell(caps.loss_bound))
 
     return Listing(
         title="Receive amplitude A at most:",
@@ -121,7 +118,7 @@ def _uploads(plan: Plan, points: Sequence[Point]) -> Listing:
         heads=(*_heads(plan), "numbers", "bits", "airtime", *heads),
         points=points,
         row=lambda point: (
-            *(*_settings(plan, point), *_upload(point.scenario)),
+            *(*cells_of(point, plan.swept_paths), *_upload(point.scenario)),
             *(_privacy(point.scenario) if private else ()),
         ),
         left=(*_heads(plan), "mechanism"),

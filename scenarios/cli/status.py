@@ -29,7 +29,7 @@ def in_words(status: Status) -> Iterator[str]:
     of = "" if status.planned is None else f" of {status.planned}"
     share = f" ({_share(status)} % finished)"
     parts = [f"{status.done}{of} {status.unit} done"]
-    if status.unit == "tasks":
+    if status.unit == "tasks" or status.failed:
         parts.append(f"{status.failed} failed")
     if status.skipped:
         parts.append(f"{status.skipped} not needed")

@@ -183,7 +183,7 @@ def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool
             failed = statuses.count("failed")
             if (
                 note is None
-                or store.scenario_name != study.name
+                or store.identity.scenario != study.name
                 or statuses.count("done") + failed < len(study.ids)
                 or (failed and retry_failed)
                 or note.made_from != _digest(study, store, text)

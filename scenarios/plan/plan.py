@@ -18,7 +18,7 @@ from scenarios.plan.points import Plan, Point
 from scenarios.schema.consistency.conflicts import check_consistency, find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.warnings import find_warnings
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, mark_of, names_of, shorten, together, value_at
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, mark_of, shorten, together, value_at
 from scenarios.schema.explain import explain
 from scenarios.schema.labels.guarantees import unequal_guarantees
 from scenarios.schema.loader import LoadedScenario, validate_quickly
@@ -87,10 +87,10 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     axes = _each(lambda block: _axes(loaded, block[1], block[0]), blocks)
     total = sum(prod(len(axis) for axis in block) for block in axes)
     if total > MAX_POINTS:
-        raise _error(loaded, ("sweep",), f"{total} points, more than {MAX_POINTS}", "shorten the lists, or zip them")
+        raise loaded.error(("sweep",), f"{total} points, more than {MAX_POINTS}", "shorten the lists, or zip them")
     if (tasks := total * loaded.scenario.trials) > MAX_TASKS:
         problem = f"{total} points x {loaded.scenario.trials} trials are {tasks} tasks, more than {MAX_TASKS}"
-        raise _error(loaded, ("trials",), problem, "take fewer trials")
+        raise loaded.error(("trials",), problem, "take fewer trials")
     root = {key: value for key, value in loaded.document.items() if key != "sweep"}
     points: list[Point] = []
     first: dict[str, Point] = {}
@@ -139,13 +139,6 @@ def learning_warnings(plan: Plan) -> list[str]:
     ]
 
 
-def _error(
-    loaded: LoadedScenario, at: KeyPath, problem: str, remedy: str, *, key: str | None = None, value: Any = None
-) -> ScenarioError:
-    file, line = mark_of(at, loaded.marks)
-    return ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key=key or names_of(at), value=value)
-
-
 def sweep_axes(loaded: LoadedScenario) -> list[list[_Axis]]:
     """The axes of every block of the sweep; raises ScenarioError for all wrong paths and lists."""
     sweep = loaded.document.get("sweep", {})
@@ -187,20 +180,20 @@ def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPa
     if not isinstance(group, dict) or not group:
         problem = "must be a mapping of dotted paths to lists of one length, or a list of such mappings"
         remedy = "write for example zip: {learning.scheme: [analog, digital], label: [A, B]}"
-        raise _error(loaded, at, problem, remedy, value=group)
+        raise loaded.error(at, problem, remedy, value=group)
 
     def check(entry: tuple[str, Any]) -> None:
         path, values = entry
         _check_path(loaded, path, values, (*at, path), seen)
         if not isinstance(values, list) or not values:
             remedy = f"write {path}: [{shorten(values)}]" if values not in ([], {}) else "add values, or leave it out"
-            raise _error(loaded, (*at, path), "must be a list of at least one value", remedy, key=path, value=values)
+            raise loaded.error((*at, path), "must be a list of at least one value", remedy, key=path, value=values)
 
     _each(check, group.items())
     if len({len(values) for values in group.values()}) > 1:
         lengths = ", ".join(f"{path} has {len(values)}" for path, values in group.items())
         problem = f"lists that are zipped must have one length, but {lengths}"
-        raise _error(loaded, at, problem, "make the lists equally long")
+        raise loaded.error(at, problem, "make the lists equally long")
     first: dict[str, int] = {}
     axis: _Axis = []
     for number, values in enumerate(zip(*group.values(), strict=True)):
@@ -210,7 +203,7 @@ def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPa
             problem, value = f"value {number + 1} of the list repeats value {same + 1}", list(values)
             value = value[0] if len(value) == 1 else value
             key = " and ".join(group)
-            raise _error(loaded, row[0].origin, problem, "write each value once", key=key, value=value)
+            raise loaded.error(row[0].origin, problem, "write each value once", key=key, value=value)
         axis.append(row)
     return axis
 
@@ -225,7 +218,7 @@ def _text(value: Any) -> str:
 
 def _check_path(loaded: LoadedScenario, path: str, values: Any, at: KeyPath, seen: dict[str, KeyPath]) -> None:
     def refuse(problem: str, remedy: str) -> ScenarioError:
-        return _error(loaded, at, problem, remedy, key=path)
+        return loaded.error(at, problem, remedy, key=path)
 
     top = path.partition(".")[0]
     if top in _NOT_SWEPT and (path == top or path in schema_keys()) and path != "measure.num_devices":
@@ -325,4 +318,4 @@ def _refuse_twin(loaded: LoadedScenario, twin: Point, point: Point) -> None:
 
     if twin is not point:
         problem = f"the same task twice, {words(twin)} and {words(point)} compute the same numbers"
-        raise _error(loaded, ("sweep",), problem, "remove one, or change more than its label")
+        raise loaded.error(("sweep",), problem, "remove one, or change more than its label")

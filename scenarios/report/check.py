@@ -29,8 +29,7 @@ class _Place(NamedTuple):
         return _Place(self.loaded, (*self.at, *parts))
 
     def refuse(self, problem: str, remedy: str, value: Any = None) -> ScenarioError:
-        file, line = mark_of(self.at, self.loaded.marks)
-        return ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key=dotted(self.at), value=value)
+        return self.loaded.error(self.at, problem, remedy, key=dotted(self.at), value=value)
 
 
 # --- figures --------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from scenarios.report.findings import read_findings, silent_trials
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
 from scenarios.report.published import read_published, write_published
 from scenarios.report.reference import agreeing, reference_parts
-from scenarios.report.settings import links_on_air, setting_in_words, settings_cells
+from scenarios.report.settings import cells_of, links_on_air, setting_in_words
 from scenarios.report.tables.table import Table
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
 from scenarios.store.store import Store
@@ -144,8 +144,8 @@ def _failures(store: Store, plan: Plan, task_ids: TaskIds, summaries: Sequence[P
     lines: list[tuple[str, ...]] = []
     for summary in summaries:
         if summary.failed and len(lines) < MOST_LINES:
-            cells = zip(plan.swept_paths, settings_cells(plan, summary.point), strict=True)
-            setting = ", ".join(f"{path}: {cell}" for path, cell in cells if cell is not None)
+            cells = zip(plan.swept_paths, cells_of(summary.point, plan.swept_paths), strict=True)
+            setting = ", ".join(f"{path}: {cell}" for path, cell in cells if cell)
             records = store.read_tasks(task_ids[plan.points.index(summary.point)]).values()
             lines += [(setting, str(one.trial), one.failure or "") for one in records if one.status == "failed"]
     failed = sum(summary.failed for summary in summaries)

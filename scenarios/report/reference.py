@@ -8,13 +8,14 @@ from functools import cache
 
 from scenarios.plan.identity import canonical_json, physics
 from scenarios.plan.plan import expand
-from scenarios.plan.points import Plan, Point, value_of
+from scenarios.plan.points import Plan, Point
 from scenarios.report.html import Part
 from scenarios.report.library import library_scenario
+from scenarios.report.settings import cells_of
 from scenarios.report.tables.quantities import Mean
 from scenarios.report.tables.table import Table
 from scenarios.report.tables.tables import PointSummary
-from scenarios.schema.labels.labels import plain_label, setting_cell
+from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.loader import LIBRARY
 
 REFERENCE = LIBRARY / "reference"
@@ -56,11 +57,6 @@ def read_reference(name: str) -> list[dict[str, str]]:
         return []
     with file.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
-
-
-def cells_of(point: Point, paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the settings of a sweep point in the words of a file."""
-    return tuple(setting_cell(path, value_of(point, path)) for path in paths)
 
 
 def reference_parts(name: str, summaries: Sequence[PointSummary], same: Mapping[int, Point]) -> list[Part]:

@@ -77,9 +77,9 @@ def settings_by_words(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def settings_cells(plan: Plan, point: Point) -> tuple[str | None, ...]:
-    """What the sweep set at a point, a cell per swept path."""
-    return tuple(setting_cell(path, value_of(point, path)) or None for path in plan.swept_paths)
+def cells_of(point: Point, paths: Iterable[str]) -> tuple[str, ...]:
+    """Settings of a sweep point in the words of tables, a cell per path."""
+    return tuple(setting_cell(path, value_of(point, path)) for path in paths)
 
 
 def point_table(
@@ -93,7 +93,7 @@ def point_table(
     settings = tuple(map(plain_label, plan.swept_paths))
     return Table(
         columns=(*settings, *heads),
-        rows=tuple((*settings_cells(plan, point), *cells) for point, cells in rows),
+        rows=tuple((*cells_of(point, plan.swept_paths), *cells) for point, cells in rows),
         left=(*settings, *left),
     )
 

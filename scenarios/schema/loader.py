@@ -14,7 +14,7 @@ import yaml
 from pydantic import ValidationError
 
 from fl.config.learning import UNNAMED
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing, together, value_at
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing, mark_of, names_of, together, value_at
 from scenarios.schema.explain import explain
 from scenarios.schema.overrides import OVERRIDE, override, parse_override, unsweep
 from scenarios.schema.plugins import pin_plugins
@@ -40,6 +40,14 @@ class LoadedScenario:
     document: dict[str, Any]
     marks: dict[KeyPath, Mark]
     source: Path
+
+    def error(
+        self, at: KeyPath, problem: str, remedy: str, *, key: str | None = None, value: Any = None
+    ) -> ScenarioError:
+        """Return the error of what is written at a key path, which `key` names in other words."""
+        (file, line), key = mark_of(at, self.marks), key or names_of(at)
+        file = file or self.source
+        return ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key=key, value=value)
 
 
 def load_scenario(

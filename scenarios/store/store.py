@@ -205,11 +205,6 @@ class Store:
 
     # --- notes ------------------------------------------------------------------------------------
 
-    @property
-    def scenario_name(self) -> str:
-        """Name of the scenario whose results these are."""
-        return self.identity.scenario
-
     def record_run(self, provenance: Provenance, planned: Planned | None = None) -> int:
         """Note that an invocation begins, and its plan; returns its number for `finish_run`."""
         number, about = len(self._runs) + 1, asdict(provenance)

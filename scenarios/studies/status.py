@@ -102,7 +102,7 @@ def _status(store: Store, *, now: datetime) -> Status:
     plan = Planned(tasks=0, found=0) if planned is None else planned
     return Status(
         folder=str(folder),
-        scenario=store.scenario_name,
+        scenario=store.identity.scenario,
         unit="points" if store.identity.study in ("link", "audit") else "tasks",
         state=state,
         held_by=pid,

@@ -68,7 +68,7 @@ def numbers(folder: Path) -> list[str]:
     """Everything that a table, a figure or the status could show, but for the times of runs."""
     with Store.open_existing(folder) as store:
         read: list[Any] = [
-            store.scenario_name,
+            store.identity.scenario,
             store.read_scenario(),
             sorted(set(store.statuses(IDS))),
             len(store.tasks),

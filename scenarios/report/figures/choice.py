@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import prod
 from typing import get_args
 
 from fl.config.measured import joined
@@ -47,8 +48,6 @@ def default_figures(plan: Plan, metrics: Collection[str]) -> tuple[FigureConfig,
 def _figure(y: str, *, x: str, axes: dict[str, list[object]]) -> FigureConfig:
     """`y` over `x`, with the other axes as series, and one as panels where these are too many."""
     others = {path: len(values) for path, values in axes.items() if path != x}
-    curves = 1
-    for count in others.values():
-        curves *= count
-    panels = min(others, key=others.__getitem__) if curves > MOST_CURVES and len(others) > 1 else None
+    many = prod(others.values()) > MOST_CURVES and len(others) > 1
+    panels = min(others, key=others.__getitem__) if many else None
     return FigureConfig(x=x, y=y, series=tuple(path for path in others if path != panels), panels=panels)

@@ -15,6 +15,7 @@ from privacy.audit.attack import Audited
 from privacy.events.claims import Claim
 from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.points import Plan, Point, value_of
+from scenarios.report.settings import cells_of
 from scenarios.report.tables.table import Table, csv_text, in_groups, say
 from scenarios.schema.labels.labels import setting_cell
 from scenarios.studies.audit.plan import AuditOptions
@@ -70,7 +71,7 @@ class Audits:
         found = [(point, row) for point, audited in self.done for row in _rows(audited)]
         found += [(point, {"bound": "not audited", "source": reason}) for point, reason in self.failed]
         for point, row in found:
-            yield {path: setting_cell(path, value_of(point, path)) for path in self.plan.swept_paths} | row
+            yield dict(zip(self.plan.swept_paths, cells_of(point, self.plan.swept_paths), strict=True)) | row
 
     def write(self, folder: Path) -> tuple[Path, Path]:
         """Write `audit.csv` and `audit.json` into `folder`. Infinity is `inf` in the table and null in JSON.

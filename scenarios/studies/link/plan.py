@@ -15,7 +15,7 @@ from scenarios.plan.plan import Reading, expand
 from scenarios.plan.points import Point, swept_keys
 from scenarios.report.settings import said
 from scenarios.schema.consistency.link_studies import find_link_conflicts, measure_of, resolve_link
-from scenarios.schema.errors import ScenarioError, mark_of
+from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import LoadedScenario, unswept
 from scenarios.schema.schema import SCHEMA_VERSION, Axis, MeasureConfig, Scenario
@@ -167,14 +167,12 @@ def expand_link(loaded: LoadedScenario) -> LinkPlan:
     for at in swept_keys(loaded.document.get("sweep")):
         if at[-1] in ("link.power.snr_max_db", "link.power"):
             problem = "the transmit power follows from measure.values, so sweeping it would change nothing"
-            file, line = mark_of(at, loaded.marks)
             remedy = "leave it out of the sweep, or sweep link.power.policy"
-            raise ScenarioError(problem=problem, remedy=remedy, file=file, line=line, key=str(at[-1]))
+            raise loaded.error(at, problem, remedy, key=str(at[-1]))
     plan = expand(loaded, LINK)
     if len(plan.points) > MAX_CURVES:
         problem = f"{len(plan.points)} curves, more than {MAX_CURVES}"
-        file, line = mark_of(("sweep",), loaded.marks)
-        raise ScenarioError(problem=problem, remedy="shorten the lists, or zip them", file=file, line=line, key="sweep")
+        raise loaded.error(("sweep",), problem, "shorten the lists, or zip them")
     labels = [_label(point, plan.swept_paths) for point in plan.points]
     if len(set(labels)) < len(labels):  # settings that are said alike
         labels = [f"{number}: {label}" for number, label in enumerate(labels, start=1)]

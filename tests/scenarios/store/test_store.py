@@ -63,7 +63,7 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
 def test_what_is_written_is_read_back_bit_by_bit(tmp_path: Path) -> None:
     fill(tmp_path)
     with Store.open_existing(tmp_path) as store:
-        assert store.scenario_name == "demo"
+        assert store.identity.scenario == "demo"
         assert set(store.statuses(["task2", "task0", "nobody"])) == {"task0", "task2"}
         metrics = store.read_metrics(["task2", "nobody", "task0"])
         assert list(metrics) == ["task2", "task0"]
