@@ -75,9 +75,9 @@ def identity_of(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
-def physics_json(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> str:
+def physics_json(scenario: Scenario) -> str:
     """The canonical JSON of `physics`, for `task_id`."""
-    return canonical_json(physics(scenario, execution_mode=execution_mode))
+    return canonical_json(physics(scenario))
 
 
 def task_id(physics_json: str, trial: int) -> str:

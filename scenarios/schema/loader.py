@@ -127,12 +127,12 @@ def unswept(loaded: LoadedScenario, paths: Sequence[str]) -> LoadedScenario:
     return replace(loaded, document=document, marks=marks)
 
 
-def validate(document: dict[str, Any], *, marks: Mapping[KeyPath, Mark], prefer: Collection[KeyPath] = ()) -> Scenario:
+def validate(document: dict[str, Any], *, marks: Mapping[KeyPath, Mark]) -> Scenario:
     """Plain data as a Scenario; raises ScenarioError with the place from `marks`."""
     try:
         return validate_quickly(document)
     except ValidationError as error:
-        raise explain(error, document=document, marks=marks, prefer=prefer) from None
+        raise explain(error, document=document, marks=marks) from None
 
 
 def validate_quickly(document: dict[str, Any]) -> Scenario:

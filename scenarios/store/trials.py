@@ -72,7 +72,7 @@ def table_of(blob: Blob, table: str, *, rows: int) -> dict[str, NDArray[Any]]:
     prefix = f"{table}/"
     arrays = {name.removeprefix(prefix): blob.array(name) for name in blob.names if name.startswith(prefix)}
     for name, array in arrays.items():
-        if array.dtype not in _KINDS or array.shape[:1] != (rows,):
+        if array.dtype not in _KINDS or array.shape[:1] != (rows,) or (table == "metrics" and array.ndim > 1):
             raise BlobError(f"{table} {name} is not an array of numbers with one row for each of {rows} tasks")
     return arrays
 

@@ -134,7 +134,7 @@ class Rate:
         return rate_text(self.value if self.errors else None, low=self.low, high=self.high)
 
 
-def mean_interval(values: NDArray[np.float64], *, confidence: float = CONFIDENCE) -> Mean:
+def mean_interval(values: NDArray[np.float64]) -> Mean:
     """Mean of `values` `[n]`, n >= 1, with the two-sided Student t interval of n - 1 degrees of freedom."""
     from scipy import special  # slow to import, and only the report needs it
 
@@ -143,7 +143,7 @@ def mean_interval(values: NDArray[np.float64], *, confidence: float = CONFIDENCE
         with np.errstate(invalid="ignore"):  # inf - inf
             return Mean(mean=float(np.mean(values)), low=None, high=None, trials=n)
     mean = float(np.mean(values))
-    t = float(special.stdtrit(n - 1, 0.5 + confidence / 2))
+    t = float(special.stdtrit(n - 1, 0.5 + CONFIDENCE / 2))
     half = t * float(np.std(values, ddof=1)) / float(np.sqrt(n))
     return Mean(mean=mean, low=mean - half, high=mean + half, trials=n)
 

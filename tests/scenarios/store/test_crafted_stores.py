@@ -93,6 +93,7 @@ def test_a_store_without_an_identity_is_refused(tmp_path: Path) -> None:
         lambda about: [forged_array("metrics/mse", "<f8", "<f8", [1 << 39], None, 1 << 42, about=about)],
         lambda about: [forged_array("metrics/mse", "<f8", "|u1", [1 << 30], None, 9, parts=b"\xff" * 9, about=about)],
         lambda about: pack({"metrics/mse": np.zeros(2)}, about=about),
+        lambda about: pack({"metrics/mse": np.zeros((1, 3))}, about=about),
         lambda about: pack({"metrics/mse": np.zeros(1, np.uint8)}, about=about),
     ],
 )
