@@ -231,4 +231,4 @@ def ranges(trials: Sequence[int]) -> str:
 
 def _key(job: Job) -> tuple[int, int]:
     """Name of a job."""
-    return job.point.index, job.trials[0]
+    return job.point.index, job.trials[-1]
