@@ -23,6 +23,8 @@ _NUMBERS_PER_DEVICE = 120
 """Numbers of the current round: decisions, counts, groups of errors, and one copy while results are joined."""
 _COPIES_OF_PLACES = 2
 _ASSUMED_PARAMETERS = 100_000
+_BYTES_PER_SYMBOL = 40
+"""Of a symbol that adds up in the air: float32 and float64 copies of its two parts."""
 _BLOCK_BYTES, _FEWEST_IN_A_BLOCK = 1 << 24, 64
 """Updates of a block [B]; more are held than caches and allocator like where that would be fewer devices than are
 trained together."""
@@ -49,6 +51,8 @@ def bytes_per_trial(config: FedAvgConfig, link: LinkConfig) -> int:
     size = config.num_values() or _ASSUMED_PARAMETERS
     at_once = devices if held_at_once(config) is not None else min(devices, devices_in_a_block(size))
     weights = 4 * at_once * size * _COPIES_OF_WEIGHTS
+    if (symbols := upload_symbols(config, link)) is not None:
+        weights += 4 * devices * size * _COPIES_OF_WEIGHTS + _BYTES_PER_SYMBOL * devices * symbols
     bits = 3 * (at_once if _bits_in_parts(config, link) else devices) * config.upload_bits(size) // 8
     optimizer = (
         4 * size * config.num_devices * {"gd": 0, "sgd": config.local.momentum > 0, "adam": 2}[config.local.optimizer]
@@ -90,3 +94,14 @@ def _bits_in_parts(config: FedAvgConfig, link: LinkConfig) -> bool:
         return False
     named = link.model_copy(update={"access": "orthogonal" if link.access == "auto" else link.access})
     return named.error_model == "error_free" or (named.plain and named.error_model == "measured")
+
+
+def upload_symbols(config: FedAvgConfig, link: LinkConfig) -> int | None:
+    """Symbols of an upload that adds up in the air; None for other access, and for a model of unknown size."""
+    size = config.num_values()
+    if link.access != "superposition" or size is None:
+        return None
+    form = config.aggregation.over_air(size)
+    if form is None:
+        return None
+    return -(-size // (2 if link.modulation == "qpsk" else 1)) if form.bits else form.num_symbols

@@ -32,6 +32,7 @@ TOLD_BY_ATTACKERS = (
     "attackers who make their uploads of honest updates know those already, and what they send of them is not counted"
 )
 ONE_UPLOAD = "every upload is that of a first round, with images drawn anew: uploads are not added up"
+ONE_SUM = "uploads add up in the air, and no error or noise that this brings is credited to any of them"
 SURE = "the lower confidence limit of the probed error rate is there"
 
 
@@ -234,6 +235,8 @@ def _rounds_sent(config: FedAvgConfig, result: TrialResult) -> NDArray[np.bool_]
     """Return who sent in which round, `[num_rounds, num_devices]`; None if no round was kept."""
     if not len(result.rounds.get("train_loss", ())):
         return None
+    if "sent_symbols" in result.devices:
+        return np.asarray(result.devices["sent_symbols"] > 0)
     # A packet that was lost on the way was sent all the same.
     counts = [result.link[name] for name in ("bits", "packets", "raw_bits") if name in result.link]
     if counts:
@@ -243,6 +246,8 @@ def _rounds_sent(config: FedAvgConfig, result: TrialResult) -> NDArray[np.bool_]
 
 def _channel_noise(link: LinkConfig, *, result: TrialResult) -> tuple[bool, tuple[str, ...]]:
     """Return whether bit errors count as independent flips, and why, by the law of the link or by counted errors."""
+    if link.access == "superposition":
+        return False, (ONE_SUM,)
     law, outcome = law_of_errors(link), None
     counted = result.bursts or result.on_air.bursts
     names = {field.name for field in fields(Burstiness)}

@@ -31,6 +31,7 @@ from fl.recorder import Recorder
 from fl.results import TrialResult
 from fl.schemes.cpa.cpa_theory import aggregation_snr_db, coded_snr_db
 from fl.theory.convergence import Convergence
+from fl.uplink.air import SuperposedUplink, build_superposed
 from fl.uplink.build import Uplink, build_protection, build_uplink, check_range
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
@@ -100,15 +101,7 @@ class Federation:
         )
         target, size = self.budget.get("target_bit_error_rate"), self.model.num_parameters
         self.allowance = UploadAllowance(config, link=on_air, privacy=privacy, num_values=size, target=target)
-        self.uplink: Uplink = build_uplink(
-            config,
-            link=link,
-            model=self.model,
-            index=self._index,
-            protection=self.protection,
-            attack=self._attackers.bits,
-            attackers=self._attackers.who,
-        )
+        self.uplink = self._uplink(link)
         self._down = self._downlink()
         self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
         self.record = Recorder(config.rounds, num_devices=config.num_devices, first=FIRST_COLUMNS)
@@ -162,6 +155,22 @@ class Federation:
         self._trainer.restore(state)
         check_finite(models, devices=devices)
         return np.asarray(models - self.weights if self._config.upload == "update" else models)
+
+    def _uplink(self, link: LinkConfig) -> Uplink | SuperposedUplink:
+        config, model, index, attackers = self._config, self.model, self._index, self._attackers
+        if link.access == "superposition":
+            return build_superposed(
+                config, link=link, model=model, index=index, protection=self.protection, attackers=attackers
+            )
+        return build_uplink(
+            config,
+            link=link,
+            model=model,
+            index=index,
+            protection=self.protection,
+            attack=attackers.bits,
+            attackers=attackers.who,
+        )
 
     def _downlink(self) -> NumberTransport | None:
         config = self._config

@@ -67,7 +67,7 @@ def fedavg_result(federation: Federation, *, failure: str | None) -> TrialResult
         bound = convergence.bound(rounds, series=series)
         if bound is not None:
             more["bound"] = bound[:, None]
-    num_values = federation.model.num_parameters
+    num_values, bits = federation.model.num_parameters, federation.uplink.upload_bits
     if failure is None:
         accuracy = rounds["test_accuracy"]
         metrics = {
@@ -76,7 +76,7 @@ def fedavg_result(federation: Federation, *, failure: str | None) -> TrialResult
             "test_loss": float(rounds["test_loss"][-1]),
             "train_loss": float(rounds["train_loss"][-1]),
             "num_parameters": float(num_values),
-            "upload_bits": float(federation.uplink.upload_bits),
+            **({} if bits is None else {"upload_bits": float(bits)}),
             "empty_rounds": float((rounds["num_active"] == 0).sum()),
             **_at_best_validation(rounds),
             **{name: float(rounds[name][-1]) for name in AT_HOME if name in rounds},

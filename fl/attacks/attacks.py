@@ -18,7 +18,7 @@ from fl.config.attack import Attack, HonestRound, attacks
 from fl.tasks.base import LearningError
 from phy.config.conflict import Conflict
 from phy.fading.block_taps import UplinkContext
-from phy.numerics.draws import LANES, device_words
+from phy.numerics.draws import LANES, device_words, normals
 from phy.numerics.random import Purpose, generator
 
 _KEYS = (
@@ -111,7 +111,7 @@ def attack_conflicts(attack: Attack, check: Callable[[], object]) -> Iterator[Co
 class Attackers:
     """The devices of one trial that attack, where `who` bool `[num_devices]` says so; nobody if `config` is None.
 
-    Each acts where its kind acts: on labels, on updates, or on bits. No kind jams here.
+    Each acts where its kind acts: on labels, on updates, on bits, or on symbols that add up in the air.
     """
 
     config: Attack | None
@@ -168,6 +168,24 @@ class Attackers:
             payload[0, lying],
             meant=every_bit(8 * num_bytes),
             coins=lambda: _coins(devices[lying], num_bytes, context),
+        )
+        return out
+
+    @property
+    def jam(self) -> bool:
+        """True if attackers send symbols of their own at the full power of their radio."""
+        return self.config is not None and self.config.acts_on == "air"
+
+    def symbols(self, symbols: NDArray[Any], *, jammers: NDArray[np.bool_], context: UplinkContext) -> NDArray[Any]:
+        """Return `symbols` `[1, K, S]` with those of `jammers` `[1, K]` replaced: random signs, ones, or noise."""
+        assert self.config is not None
+        lying = np.flatnonzero(jammers[0])
+        out, width = symbols.copy(), -(-symbols.shape[2] // LANES) * LANES
+        words = device_words(context.keys(Purpose.ATTACK)[0], devices=lying, count=width)[None]
+        out[:, lying] = self.config.of_air(
+            symbols[:, lying].real.astype(np.float64),
+            words=lambda: words[..., : symbols.shape[2]],
+            normals=lambda: normals(words)[..., : symbols.shape[2]].astype(np.float64),
         )
         return out
 

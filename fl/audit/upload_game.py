@@ -188,7 +188,7 @@ def build_game(
     `link` names access and modulation explicitly. Raises LearningError where there is nothing to play against,
     PrivacyError for a budget that holds nothing.
     """
-    problem = learning.why_not_audited(privacy)
+    problem = learning.why_not_audited(privacy, link=link)
     if problem is not None:
         raise LearningError(f"{problem}, so there is nothing to audit; choose a scheme that uploads")
     played: Any = learning.played

@@ -51,7 +51,8 @@ class PointFacts:
 class Learning(Frozen):
     """A learning algorithm, `learning` of a scenario. An algorithm is a class in the registry `algorithms`.
 
-    `side_by_side`: trials of a batch share their work; otherwise a batch only delays the moment of storing.
+    `side_by_side`: trials of a batch share their work; otherwise a batch only delays the moment of storing. `sums`: the
+    server can work with the sum of all devices, under access superposition.
     `sends_amplitudes`: devices send at a receive amplitude that caps limit. `takes_budget`: a privacy budget may limit
     the run.
     """
@@ -59,6 +60,7 @@ class Learning(Frozen):
     side_by_side: ClassVar[bool] = False
     sends_amplitudes: ClassVar[bool] = False
     takes_budget: ClassVar[bool] = False
+    sums: ClassVar[bool] = False
     named_by: ClassVar[str] = "algorithm"
     """Key whose value names what is learnt."""
 
@@ -82,6 +84,10 @@ class Learning(Frozen):
     def modulation(self) -> Modulation:
         """Modulation that `auto` stands for."""
         return "qpsk"
+
+    def modulation_over(self, access: Access) -> Modulation:
+        """Return the modulation that `auto` stands for over a link of this `access`."""
+        return self.modulation
 
     @property
     def uses_radio(self) -> bool:
@@ -149,6 +155,8 @@ class Learning(Frozen):
         Here: links on which the server cannot detect the bits of every device.
         """
         for path, one in {"link": link, **self.links()}.items() if self.uses_radio else ():
+            if one.access == "superposition" and path == "link" and self.sums:
+                continue
             if one.access == "superposition":
                 yield Conflict(
                     f"{path}.access learning.algorithm",
@@ -166,6 +174,13 @@ class Learning(Frozen):
     def links(self) -> Mapping[str, LinkConfig]:
         """Return the links of the algorithm beside the uplink, by their dotted path."""
         return {}
+
+    def superposed(self, link: LinkConfig) -> tuple[int, float | None] | None:
+        """Return the symbols of an upload that adds up in the air, and their airtime [s], None without a radio.
+
+        None: the server detects every device on its own, or the size of an upload is not known.
+        """
+        return None
 
     def downlink_bits(self) -> int | None:
         """Return how many bits the server sends per round over a downlink; None if not known."""
@@ -211,7 +226,7 @@ class Learning(Frozen):
         """Return what a trial released, from what was recorded of it; None: nothing was sent."""
         return None
 
-    def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
+    def why_not_audited(self, privacy: AnyPrivacyConfig | None, *, link: LinkConfig) -> str | None:
         """Return why no game can be played against an honest device; None where one can."""
         return f"algorithm {self.algorithm} studies bits, and no device's data are uploaded"
 
@@ -227,7 +242,7 @@ class Learning(Frozen):
         return None
 
     @abstractmethod
-    def describe(self, label: Label) -> list[str]:
+    def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         """Return lines for `phyloop check` on the task and the size of a round; `label` names a setting in words."""
 
     def findings(self, facts: PointFacts) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from fl.config.base import Frozen
 from fl.config.measured import Measured
+from phy.config.base import Modulation
 from phy.config.conflict import Conflict
 from phy.config.registry import Registry, defines
 from privacy.events.claims import Claim
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from fl.audit.law import Law
     from fl.learning.fedavg import FedAvgConfig
     from fl.models.federated import Piece
+    from fl.schemes.coders.air import AirForm
     from fl.schemes.coders.coder import Coder
 
 Epsilon = Annotated[float, Field(gt=1e-6, le=1e6, allow_inf_nan=False)]
@@ -154,6 +156,18 @@ class Scheme(Frozen):
     def variant(cls, settings: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         """Return the word or the name of written `settings` in a legend, and the keys that the name stands for."""
         return settings["name"], ()
+
+    def over_air(self, num_values: int) -> AirForm | None:
+        """Return the symbols that stand for updates of `num_values` numbers under access superposition.
+
+        None for a scheme that needs what every device sends on its own.
+        """
+        return None
+
+    @property
+    def air_modulations(self) -> tuple[Modulation, ...]:
+        """Modulations of these symbols, the usual one first; empty where there are none."""
+        return ()
 
     @property
     def response(self) -> Response | None:

@@ -86,7 +86,7 @@ class FlipMomentsConfig(Learning):
 
         return FlipMoments(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
 
-    def describe(self, label: Label) -> list[str]:
+    def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         return [
             f"{self.rounds} values up to {self.largest:g}, {self.draws:,} copies from each of {self.num_devices} "
             f"devices, codec {self.codec.name}, {self.codec.bits_per_value} bits each"
@@ -162,7 +162,7 @@ class BitDistanceConfig(Learning):
         """See `Learning`: on its own settings, without a radio."""
         return path.startswith("learning.")
 
-    def describe(self, label: Label) -> list[str]:
+    def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         return [f"{self.num_pairs} pairs of {self.dimension:,} weights, codec {self.codec.name}"]
 
     def num_values(self) -> int:

@@ -21,11 +21,19 @@ from fl.config.model import Model, models
 from fl.config.scheme import AggregationConfig, Scheme, schemes
 from fl.data.arrays import image_facts
 from fl.data.whereabouts import find_data
-from fl.footprint import bytes_per_trial, held_at_once, samples_per_device, training_samples
+from fl.footprint import (
+    bytes_per_trial,
+    held_at_once,
+    samples_per_device,
+    superposed_airtime_s,
+    training_samples,
+    upload_symbols,
+)
 from fl.learning.fedavg_conflicts import fedavg_conflicts
 from fl.learning.fedavg_findings import fedavg_findings
 from fl.models.layers import is_softmax_regression, num_parameters
 from phy.config import LinkConfig
+from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
 from phy.engines.choice import sees_gpu, with_engine
 from privacy.config import AnyPrivacyConfig
@@ -60,6 +68,7 @@ class FedAvgConfig(Learning):
     """Federated averaging, Li et al. 2025 (3)-(4): w <- sum_n q_n w~_n over what the radio delivered."""
 
     takes_budget: ClassVar[bool] = True
+    sums: ClassVar[bool] = True
 
     algorithm: Literal["fedavg"] = Field(default="fedavg", description="federated averaging")
     data: Annotated[DataSet, data_sets] = Field(default=DataConfig(), description="set of images")
@@ -177,6 +186,10 @@ class FedAvgConfig(Learning):
     def upload_scheme(self) -> Scheme:
         return self.aggregation
 
+    def modulation_over(self, access: Access) -> Modulation:
+        usual = self.aggregation.air_modulations[:1] if access == "superposition" else ()
+        return usual[0] if usual else self.modulation
+
     def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
         yield from super().conflicts(link=link, privacy=privacy)
         yield from fedavg_conflicts(self, link=link, privacy=privacy)
@@ -217,7 +230,7 @@ class FedAvgConfig(Learning):
         """See `Learning`; `link` names access and modulation."""
         return None if privacy.protects == "amplitude" else rounds_within(self, link=link, privacy=privacy)
 
-    def describe(self, label: Label) -> list[str]:
+    def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         data, partition, local = self.data, self.partition, self.local
         facts = image_facts(data.name)
         height, width, channels = facts.image_shape
@@ -243,22 +256,29 @@ class FedAvgConfig(Learning):
             f"{facts.num_classes} classes{held}{place}",
             f"{partition.kind} over {self.num_devices} devices, {about}{each:,} samples each"
             + (f", {active} of them in a round" if active is not None else ""),
-            f"{self.model.name}, {parameters}, {self.rounds} rounds of {steps} ({local.optimizer}), {self.sent(label)}",
+            f"{self.model.name}, {parameters}, {self.rounds} rounds of {steps} ({local.optimizer}), "
+            f"{self.sent(label, link=link)}",
             *self.aggregation.describe(size),
             *attack_in_words(self.attack, self.num_devices, label),
             *personal,
         ]
 
-    def sent(self, label: Label) -> str:
-        """Return the bits of an upload, and their codec or scheme, in words."""
+    def sent(self, label: Label, *, link: LinkConfig) -> str:
+        """Return the bits or symbols of an upload, and their codec or scheme, in words."""
         scheme, name = self.aggregation, label("learning.aggregation", self.aggregation.model_dump(mode="json"))
+        if link.access == "superposition":
+            symbols = upload_symbols(self, link)
+            many = "symbols known at run time" if symbols is None else f"{symbols:,} symbols"
+            return f"{many} of all devices at once ({name})"
         if scheme.uses_codec:
             robust = "" if scheme.name == "mean" else f", {name} at the server"
             return f"{self.codec.bits_per_value} bits per parameter ({self.codec.name}){robust}"
         bits = self.payload_bits()
         return f"{'bits per upload known at run time' if bits is None else f'{bits:,} bits per upload'} ({name})"
 
-    def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
+    def why_not_audited(self, privacy: AnyPrivacyConfig | None, *, link: LinkConfig) -> str | None:
+        if link.access == "superposition":
+            return "uploads add up in the air, and audits are played against single uploads"
         if privacy is not None and privacy.protects == "bits" and self.codec.as_fractions() is None:
             return f"bit flipping is audited on the fixed-point code, and codec is {self.codec.name}"
         return nobody_honest(self.attack, num_devices=self.num_devices)
@@ -270,6 +290,10 @@ class FedAvgConfig(Learning):
         """Return the number of parameters M."""
         facts = image_facts(self.data.name)
         return num_parameters(self.model, image_shape=facts.image_shape, num_classes=facts.num_classes)
+
+    def superposed(self, link: LinkConfig) -> tuple[int, float | None] | None:
+        symbols = upload_symbols(self, link)
+        return None if symbols is None else (symbols, superposed_airtime_s(link, symbols, self.num_devices))
 
     def payload_bits(self) -> int | None:
         size = self.num_values()

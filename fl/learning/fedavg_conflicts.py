@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fl.attacks.attacks import attack_conflicts, choose_attackers
 from fl.config.codec import codecs
-from fl.config.scheme import SCHEME_KEYS
+from fl.config.scheme import SCHEME_KEYS, schemes
 from fl.data.arrays import image_facts
 from fl.footprint import samples_per_device, training_samples
 from fl.partition.split import partition_problem
@@ -48,13 +48,15 @@ def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPriv
         )
     yield from _scheme(config, link=link, privacy=privacy)
     yield from _personal(config)
-    if config.attack is not None and config.attack.acts_on == "air":
+    if link.access == "superposition":
+        yield from _superposed(config, link=link, privacy=privacy)
+    elif config.attack is not None and config.attack.acts_on == "air":
         yield Conflict(
             "learning.attack.kind learning.attack",
-            "a jammer disturbs symbols that add up in the air, but fedavg detects every device on its own",
-            "write kind: random, which sends random bits, or another kind",
+            f"a jammer disturbs symbols that add up in the air, and the access is {link.access}",
+            "write link.access: superposition, or kind: random, which sends random bits",
         )
-    elif config.attack is not None:
+    if config.attack is not None:
         choose = partial(choose_attackers, config.attack, num_devices=config.num_devices, seed=0, trial=0)
         yield from attack_conflicts(config.attack, choose)
     if privacy is not None and privacy.for_uploads is not None and config.aggregation.uses_codec:
@@ -63,6 +65,64 @@ def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPriv
 
         for keys, problem, remedy in privacy.for_uploads.conflicts(training_of(config), lost=_lost(link)):
             yield Conflict(keys, problem, remedy)
+
+
+def _superposed(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+    """What has no meaning where the server receives the sum of all devices alone."""
+    scheme, mechanism = config.aggregation, None if privacy is None else privacy.for_uploads
+    response, usual = scheme.response, scheme.air_modulations
+    able = [word for word in schemes.words() if schemes.read({"name": word}).air_modulations]
+    orthogonal = "write link.access: orthogonal"
+    if not usual:
+        yield Conflict(
+            f"link.access {SCHEME_KEYS}",
+            f"aggregation {scheme.name} needs what every device sends, but access superposition adds devices up in the "
+            "air",
+            f"{orthogonal}, or aggregation: {', '.join(able[:-1])} or {able[-1]}",
+        )
+        return
+    if link.modulation not in ("auto", *usual):
+        yield Conflict(
+            f"link.modulation {SCHEME_KEYS}",
+            f"aggregation {scheme.name} adds up {' or '.join(usual)} symbols, the modulation is {link.modulation}",
+            f"write modulation: auto, or {' or '.join(usual)}",
+        )
+    if response is not None and response.channel != "agnostic":
+        yield Conflict(
+            f"learning.aggregation.channel link.access {SCHEME_KEYS}",
+            f"channel {response.channel} needs the bit errors of every device, which nobody sees in a sum",
+            f"write channel: agnostic under learning.aggregation, or {orthogonal}",
+        )
+    if mechanism is not None and mechanism.mechanism == "bit-flipping":
+        yield Conflict(
+            "privacy.mechanism privacy link.access",
+            "mechanism bit-flipping needs the bits of every device, which nobody sees in a sum",
+            f"write mechanism: gaussian, or {orthogonal}",
+        )
+    if config.receiver_limit is not None:
+        yield Conflict(
+            "learning.receiver_limit link.access",
+            "receiver_limit is for the numbers of single devices, which nobody sees in a sum",
+            f"leave receiver_limit out, or {orthogonal}",
+        )
+    if config.convergence_bound:
+        yield Conflict(
+            "learning.convergence_bound link.access",
+            "the convergence bound is for detected bits, and access superposition detects none",
+            f"leave convergence_bound out, or {orthogonal}",
+        )
+    if config.attack is not None and config.attack.acts_on == "bits" and usual == ("analog",):
+        yield Conflict(
+            "learning.attack.kind learning.attack link.access",
+            f"attack.kind {config.attack.kind} acts on bits, and aggregation {scheme.name} sends none over the air",
+            "write kind: sign-flip or jam",
+        )
+    if config.attack is not None and config.attack.acts_on == "air" and link.error_model == "error_free":
+        yield Conflict(
+            "learning.attack.kind learning.attack link.error_model",
+            "a jammer sends at the full power of a radio, and error_model error_free has none",
+            "write error_model: measured, or another kind",
+        )
 
 
 def _lost(link: LinkConfig) -> str | None:

@@ -260,14 +260,14 @@ class FlmcConfig(Learning):
         release = self.sending.release(self, relative_amplitude=strongest)
         return int(privacy.budget.rounds_within(release, most=self.rounds))
 
-    def describe(self, label: Label) -> list[str]:
+    def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         return [
             f"{self.task.name}, {self.task.num_samples} samples, {self.num_values()} parameters, "
             f"{self.num_devices} devices, {self.rounds} rounds",
             *attack_in_words(self.attack, self.num_devices, label),
         ]
 
-    def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
+    def why_not_audited(self, privacy: AnyPrivacyConfig | None, *, link: LinkConfig) -> str | None:
         if not self.uses_radio:
             return f"scheme {self.scheme} sends nothing over a radio"
         return nobody_honest(self.attack, num_devices=self.num_devices)

@@ -172,7 +172,7 @@ class ReconstructionConfig(Learning):
     def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
         return reconstruction_account(self, link=link, privacy=privacy, result=result)
 
-    def describe(self, label: Label) -> list[str]:
+    def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         games, each = self.num_devices * self.rounds, self.samples_per_device
         return [
             f"{self.data.name}, {find_data(self.data.name).sentence}",
@@ -181,8 +181,8 @@ class ReconstructionConfig(Learning):
             f"softmax regression, {self.num_values():,} parameters, one step, {self.played.sent(label)}",
         ]
 
-    def why_not_audited(self, privacy: AnyPrivacyConfig | None) -> str | None:
-        return self.played.why_not_audited(privacy)
+    def why_not_audited(self, privacy: AnyPrivacyConfig | None, *, link: LinkConfig) -> str | None:
+        return self.played.why_not_audited(privacy, link=link)
 
     def num_values(self) -> int | None:
         return self.played.num_values()

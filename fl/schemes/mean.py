@@ -20,6 +20,8 @@ from fl.aggregation.estimates import (
 )
 from fl.config.base import PositiveFloat
 from fl.config.scheme import Scheme, belongs, schemes
+from fl.schemes.coders.air import AirForm, Amplitudes
+from phy.config.base import Modulation
 from phy.config.conflict import Conflict
 
 if TYPE_CHECKING:
@@ -59,6 +61,13 @@ class MeanScheme(Scheme):
             "rsa": partial(by_columns, partial(rsa_step, step=self.step)),
         }
         return rules[self.name](values, weights=weights, known=known, otherwise=otherwise)
+
+    def over_air(self, num_values: int) -> AirForm | None:
+        return Amplitudes(num_values) if self.name == "mean" else None
+
+    @property
+    def air_modulations(self) -> tuple[Modulation, ...]:
+        return ("analog",) if self.name == "mean" else ()
 
     @property
     def unbiased(self) -> bool:

@@ -3,6 +3,7 @@
     c_i = sign(delta_i)
     mean:     theta^_i = eta sum_k w_k c_ki a / f_k
     majority: theta^_i = eta sign(sum_k w_k c_ki)
+    in the air, majority: theta^_i = eta sign(Re y_i), Zhu, Du, Gunduz and Huang 2021
 
 Randomized response with 1 / (1 + e^eps) comes after, as `Scheme.response` asks, and the channel after that:
 f_k = 1 - 2 p_k is what both leave of a sign. An update of 0 has no sign, and one bit no third value: a fair coin stands
@@ -33,8 +34,10 @@ from fl.config.scheme import (
     response_claims,
     schemes,
 )
+from fl.schemes.coders.air import AirForm, Votes
 from fl.schemes.coders.coder import Coder, Senders, checked_updates
 from fl.schemes.coders.stochastic_bits import SignSums, received_signs, stochastic_bits
+from phy.config.base import Modulation
 from phy.config.conflict import Conflict
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
@@ -85,6 +88,13 @@ class SignScheme(Scheme):
     def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> SignVote:
         return SignVote(self, num_values=sum(piece.size for piece in pieces))
 
+    def over_air(self, num_values: int) -> AirForm:
+        return Votes(SignVote(self, num_values=num_values), num_values=num_values)
+
+    @property
+    def air_modulations(self) -> tuple[Modulation, ...]:
+        return ("bpsk", "qpsk")
+
     @property
     def response(self) -> Response:
         return Response(flip_target(self.epsilon), self.channel, self.confidence)
@@ -132,16 +142,24 @@ class SignVote(Coder):
 
     def gather(self, senders: Senders) -> SignSums:
         """See `Coder.gather`; a majority ignores `factor`, a mean limits it as CPA does."""
-        majority, step = self.scheme.vote == "majority", self.scheme.step
+        return SignSums(
+            num_values=self.num_values, weights=senders.weights, worth=self._worth(senders), update_of=self._update_of
+        )
+
+    def of_votes(self, mean: NDArray[np.float64], senders: Senders, *, noise_power: float) -> NDArray[np.float32]:
+        """See `Coder.of_votes`: one-bit broadband digital aggregation, Zhu et al. 2021, where `vote` is `majority`."""
+        return self._update_of(mean * float(self._worth(senders).mean()))
+
+    def _worth(self, senders: Senders) -> NDArray[np.float64]:
+        if self.scheme.vote == "majority":
+            return np.ones_like(senders.factor)
         kept = keep_factor(self.scheme.epsilon)
         divisor = np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR * kept)
-        worth = np.ones_like(divisor) if majority else (kept if self.scheme.decode == "coded" else 1.0) / divisor
-        return SignSums(
-            num_values=self.num_values,
-            weights=senders.weights,
-            worth=worth,
-            update_of=lambda mean: np.asarray(step * (np.sign(mean) if majority else mean), np.float32),
-        )
+        return np.asarray((kept if self.scheme.decode == "coded" else 1.0) / divisor)
+
+    def _update_of(self, mean: NDArray[np.float64]) -> NDArray[np.float32]:
+        signs = np.sign(mean) if self.scheme.vote == "majority" else mean
+        return np.asarray(self.scheme.step * signs, np.float32)
 
     def read(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
         """See `Coder.read`: signs times the step."""

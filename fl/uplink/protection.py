@@ -176,9 +176,7 @@ class RandomizedResponse(Protection):
 
     def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
         if self._channel == "agnostic":
-            flips = np.full(uplink.num_devices, self._target)
-            seen = {"flip_probability": flips}
-            return RoundPlan(flip_probability=flips, factor=recovered_factor(flips), observed=seen)
+            return own_flips(self._target, num_devices=uplink.num_devices)
         counts = uplink.probe(self._link.probe_bits, context=context, caps={}, again=True)
         plan = plan_flips(
             probed_bits=counts.bits[0],
@@ -192,6 +190,12 @@ class RandomizedResponse(Protection):
         floor = SMALLEST_DEBIAS_FACTOR * recovered_factor(plan.flip_probability)
         factor = np.maximum(recovered_factor(plan.expected), floor)
         return RoundPlan(flip_probability=plan.flip_probability, factor=factor, observed=plan.series())
+
+
+def own_flips(probability: float, *, num_devices: int) -> RoundPlan:
+    """Return the plan of devices that flip with one probability and know nothing of the channel."""
+    flips = np.full(num_devices, probability)
+    return RoundPlan(flip_probability=flips, factor=recovered_factor(flips), observed={"flip_probability": flips})
 
 
 class FixedFlips(Protection):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,14 @@ class BlockGains:
     gain_peak: NDArray[np.float64]
     arrival_peak: NDArray[np.float64]
     active_symbols: NDArray[np.float64]
+
+    def without(self, silent: Sequence[int]) -> BlockGains:
+        """Return the gains where the devices `silent` send nothing; without any, these gains themselves."""
+        if not silent:
+            return self
+        active = self.active_symbols.copy()
+        active[:, list(silent)] = 0.0
+        return replace(self, gain_sum=np.where(active > 0.0, self.gain_sum, 0.0), active_symbols=active)
 
 
 def device_gains(

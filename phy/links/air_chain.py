@@ -20,14 +20,14 @@ class OnAir:
     - `payload` `[num_trials, num_devices, ...]`: packed bits uint8 for BPSK, else one amplitude per symbol, real or
       complex;
     - `decision`: power control of the round;
-    - `jamming` `[num_trials, num_devices]` float32 of `phy.links.jamming.jamming_amplitude`, None without jammers;
+    - `own` `[num_trials, num_devices]` float32 of `phy.links.jamming.own_amplitude`, None if all follow power control;
     - `clipping_reference` `[num_trials, num_devices]` float32: mean power above which amplifiers clip, zeros without
       clipping.
     """
 
     payload: NDArray[Any]
     decision: AmplitudeDecision
-    jamming: NDArray[np.float32] | None
+    own: NDArray[np.float32] | None
     clipping_reference: NDArray[np.float32]
 
 

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from phy.coding.plan import plan_packet
-from phy.config import LinkConfig
+from phy.config import CsiEstimation, LinkConfig
+
+
+def superposed_airtime_s(link: LinkConfig, symbols: int, num_devices: int) -> float | None:
+    """Duration of a round in which all devices send at once, their pilots included [s]; None without a radio."""
+    if link.error_model == "error_free":
+        return None
+    if link.ofdm == "none":
+        return symbols * link.symbol_s
+    from phy.links.superposition_ofdm.layout import Layout
+
+    pilots = isinstance(link.csi, CsiEstimation)
+    return Layout(ofdm=link.ofdm, num_devices=num_devices, num_symbols=symbols, pilots=pilots).airtime_s
 
 
 def upload_airtime_s(link: LinkConfig, *, payload_bits: int) -> float | None:

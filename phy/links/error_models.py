@@ -111,10 +111,14 @@ class NoiselessAir:
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if self._analog else "u")
         if not self._analog:
             payload = 1.0 - 2.0 * np.unpackbits(payload, axis=-1, count=self.num_symbols)
+        decision = unit_decision(num_trials, self.num_devices)
+        if context.silent:
+            decision.active[:, list(context.silent)] = False
+            payload = np.where(decision.active[..., None], payload, 0.0)
         return Superposition(
             received=payload.sum(axis=1).astype(np.complex64),
-            num_active=np.full((num_trials, 1), self.num_devices, np.int64),
-            decision=unit_decision(num_trials, self.num_devices),
+            num_active=decision.active.sum(axis=1, keepdims=True),
+            decision=decision,
         )
 
 

@@ -1,4 +1,4 @@
-"""Devices that jam a superposition at full power.
+"""Devices of a superposition that do not follow power control: they jam at full power, or stay silent.
 
 Honest devices send A w(h^) x. The weakest of them and the caps limit the level A. A jammer with the same radio and the
 same P0 sends
@@ -11,6 +11,7 @@ It spends no power on inverting its channel, and none on the other axis.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,17 +22,22 @@ from phy.links.power import AmplitudeDecision
 from phy.numerics.lazy_tensorflow import tf
 
 _POWER_ROUNDING = 1e-5
+_SILENT = np.float32(-1.0)
 
 
-def jamming_amplitude(
-    payload: NDArray[Any], jammers: NDArray[np.bool_] | None, *, max_power: float
+def own_amplitude(
+    payload: NDArray[Any], jammers: NDArray[np.bool_] | None, *, max_power: float, silent: Sequence[int] = ()
 ) -> NDArray[np.float32] | None:
-    """sqrt(P0) for a jammer and 0 for the others, `[num_trials, num_devices]`; None without jammers.
+    """sqrt(P0) for a jammer, -1 for a `silent` device, 0 for one that follows power control; None if all follow it.
+
+    The array is `[num_trials, num_devices]`.
 
     Raises LinkError for `jammers` of another shape and for symbols of a jammer whose mean power is above 1.
     """
-    if jammers is None:
+    if jammers is None and not silent:
         return None
+    if jammers is None:
+        jammers = np.zeros(payload.shape[:2], bool)
     if jammers.shape != payload.shape[:2]:
         raise LinkError(
             f"jammers has shape {jammers.shape}, trials and devices are {payload.shape[:2]}; give one entry each"
@@ -43,16 +49,19 @@ def jamming_amplitude(
         raise LinkError(
             f"symbols of a jammer have mean power {strongest:g} and exceed P0; scale them to mean power 1 or less"
         )
-    return np.asarray(jammers * max_power**0.5, np.float32)
+    amplitude = np.asarray(jammers * max_power**0.5, np.float32)
+    amplitude[:, list(silent)] = _SILENT
+    return amplitude
 
 
-def at_full_power(factor: Any, in_phase: Any, amplitude: Any) -> Any:
-    """Factors on symbols `[trials, devices, ...]`, with those of jammers replaced by `amplitude` times `in_phase`.
+def with_own_amplitude(factor: Any, in_phase: Any, amplitude: Any) -> Any:
+    """Factors on symbols `[trials, devices, ...]`: `amplitude` times `in_phase` for jammers, 0 for silent devices.
 
-    `amplitude` `[trials, devices]` float32 as from `jamming_amplitude` (TensorFlow).
+    `amplitude` `[trials, devices]` float32 as from `own_amplitude` (TensorFlow).
     """
     wide = tf.reshape(amplitude, [*amplitude.shape, *[1] * (len(in_phase.shape) - 2)])
-    return tf.where(wide > 0.0, tf.cast(wide, tf.complex64) * in_phase, factor)
+    kept = tf.where(wide < 0.0, tf.zeros_like(factor), factor)
+    return tf.where(wide > 0.0, tf.cast(wide, tf.complex64) * in_phase, kept)
 
 
 def on_air(decision: AmplitudeDecision, jammers: NDArray[np.bool_] | None) -> NDArray[np.bool_]:

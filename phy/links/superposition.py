@@ -13,7 +13,7 @@ from phy.config import ImpairmentsConfig, LinkConfig
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
 from phy.links.air_chain import AirChain, OnAir
-from phy.links.jamming import jamming_amplitude, on_air
+from phy.links.jamming import on_air, own_amplitude
 from phy.links.link import Superposition, check_payload
 from phy.links.power import AmplitudeDecision, PowerControl
 from phy.numerics.cache import LastResult
@@ -56,15 +56,15 @@ class SuperpositionLink:
         num_trials, analog = len(context.trials), self.config.modulation == "analog"
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
-        gains = self._channel.block_gains(context)
+        gains = self._channel.block_gains(context).without(context.silent)
         decision = self._decide(gains, caps)
-        jamming = jamming_amplitude(payload, jammers, max_power=self.config.max_power)
+        own = own_amplitude(payload, jammers, max_power=self.config.max_power, silent=context.silent)
         impairments = self.config.impairments
         sent = OnAir(
             payload=payload,
             decision=decision,
-            jamming=jamming,
-            clipping_reference=clipping_reference(payload, gains, decision, impairments=impairments, jamming=jamming),
+            own=own,
+            clipping_reference=clipping_reference(payload, gains, decision, impairments=impairments, own=own),
         )
         arrivals = self._chain.add_up(sent, self._channel, context=context)
         return Superposition(
@@ -86,18 +86,18 @@ def clipping_reference(
     decision: AmplitudeDecision,
     *,
     impairments: ImpairmentsConfig,
-    jamming: NDArray[np.float32] | None = None,
+    own: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
     """Mean power of a weighted symbol of each device `[num_trials, num_devices]`, above which amplifiers clip.
 
     Weights and payload are independent: the mean of |w|^2 times that of the payload (bits: 1), times the level squared;
-    of a jammer (`jamming` of `jamming_amplitude`) the square of its amplitude. Zeros where nothing clips.
+    of a jammer (`own` of `own_amplitude`) the square of its amplitude. Zeros where nothing clips.
     """
     if impairments.clipping_db is None:
         return np.zeros(payload.shape[:2], np.float32)
     bits = payload.dtype == np.uint8
     content = 1.0 if bits else np.mean(np.real(payload) ** 2 + np.imag(payload) ** 2, axis=2, dtype=np.float64)
     weighting = decision.level[:, None] ** 2 * gains.weight_power
-    if jamming is not None:
-        weighting = np.where(jamming > 0.0, jamming.astype(float) ** 2, weighting)
+    if own is not None:
+        weighting = np.where(own > 0.0, own.astype(float) ** 2, weighting)
     return np.asarray(weighting * content, np.float32)

@@ -42,7 +42,7 @@ class Listing:
 def describe(scenario: Scenario) -> list[str]:
     """Lines about the learning task and the size of a round."""
     learning: Learning = _learning_within(scenario)
-    return learning.describe(plain_setting)
+    return learning.describe(plain_setting, link=resolve_auto(scenario).link)
 
 
 def listings(plan: Plan) -> list[Listing]:
@@ -132,6 +132,9 @@ def _protected(scenario: Scenario) -> bool:
 
 def _upload(scenario: Scenario) -> tuple[str, str, str]:
     learning = scenario.learning
+    if (found := learning.superposed(resolve_auto(scenario).link)) is not None:
+        size, (symbols, airtime) = learning.num_values(), found
+        return f"{size:,}", f"{symbols:,} symbols", "no radio" if airtime is None else f"{airtime:.4g} s"
     size, bits = learning.num_values(), learning.payload_bits()
     if size is None or bits is None:
         return "", "", ""

@@ -243,3 +243,45 @@ def test_a_jammed_trial_has_the_same_numbers_in_any_batch(
     for rows in ([0], [3, 1], [4, 2]):
         part = radio.superpose(payload[rows], context=on_air(*rows), caps={}, jammers=JAMMERS[rows])
         assert same(part, together, rows)
+
+
+SILENT = (0, 2)
+OTHERS = np.setdiff1d(np.arange(NUM_DEVICES), SILENT)
+
+
+def without_two(round_index: int = 2) -> UplinkContext:
+    return UplinkContext(seed=1, trials=tuple(range(NUM_TRIALS)), round_index=round_index, silent=SILENT)
+
+
+def test_a_silent_device_is_off_the_air_and_counts_nowhere(uplink: AirUplink, payload: NDArray[Any]) -> None:
+    heard = uplink.superpose(payload, context=without_two(), caps={})
+    everybody = uplink.superpose(payload, context=on_air(), caps={})
+    assert not heard.decision.active[:, SILENT].any()
+    assert np.array_equal(heard.decision.active[:, OTHERS], everybody.decision.active[:, OTHERS])
+    assert (heard.num_active <= len(OTHERS)).all()
+    some = heard.decision.active.any(axis=1)
+    # The weakest device, which holds the others down, may be among those silent; mean gains are 1 to float32 rounding.
+    assert (heard.decision.level[some] >= everybody.decision.level[some] * (1.0 - 1e-6)).all()
+    assert (heard.decision.level[~some] <= everybody.decision.level[~some]).all()
+    changed = payload.copy()
+    changed[:, SILENT] = 0
+    assert same(uplink.superpose(changed, context=without_two(), caps={}), heard)
+    for spent in (heard.airtime_s, heard.energy_j):
+        assert spent is None or (spent[:, SILENT] == 0.0).all()
+
+
+@pytest.mark.parametrize("ideal", ["single-carrier", "single-carrier-fused", "ofdm"])
+def test_the_normalised_sum_leaves_out_silent_devices(
+    error_model: str, modulation: str, ideal: str, payload: NDArray[Any]
+) -> None:
+    """At 100 dB as above."""
+    radio = build(error_model, modulation, ideal, snr_max_db=100.0)
+    heard = radio.superpose(payload, context=without_two(), caps={})
+    symbols = payload
+    if modulation == "bpsk":
+        symbols = 1.0 - 2.0 * np.unpackbits(payload, axis=-1, count=NUM_SYMBOLS)
+    some = heard.decision.active.any(axis=1)
+    assert some.any()
+    expected = (symbols * heard.decision.active[..., None]).sum(axis=1)
+    found = heard.received[some] / heard.decision.amplitude[some, None]
+    assert np.abs(found - expected[some]).max() < 1e-3

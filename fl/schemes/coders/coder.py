@@ -103,6 +103,13 @@ class Coder(Encoder):
         """Return the updates `[K, M]` that an attacker reads from the bits of each device; None: not supported."""
         return None
 
+    def of_votes(self, mean: NDArray[np.float64], senders: Senders, *, noise_power: float) -> NDArray[np.float32]:
+        """Return the update `[M]` of bits that added up in the air, for a scheme with `Scheme.air_modulations`.
+
+        `mean` `[num_bits]`: of the bits as +-1, each device one vote, in noise of variance `noise_power`.
+        """
+        raise LearningError("a scheme that needs every device's own bits cannot add them up in the air")
+
     @property
     def facts(self) -> Mapping[str, float]:
         """Numbers that hold for every round."""

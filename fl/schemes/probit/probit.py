@@ -91,6 +91,13 @@ class Probit(Coder):
         signs = received_signs(payload, senders, num_bits=self.num_values)
         return np.asarray(signs * self.device_bounds(senders.devices)[:, None], np.float32)
 
+    def of_votes(self, mean: NDArray[np.float64], senders: Senders, *, noise_power: float) -> NDArray[np.float32]:
+        """See `Coder.of_votes`; the next b follows from the update, whose noise is also the receiver's."""
+        worth = float(self.worth(senders).mean())
+        estimate = np.asarray(worth * mean, np.float32)
+        self.learn(estimate, senders, arrived=np.ones(len(senders.devices)), more_noise=worth**2 * noise_power)
+        return estimate
+
     def metrics(self) -> Mapping[str, float]:
         return {"b": self.b}
 
@@ -104,17 +111,25 @@ class Probit(Coder):
         """b_k / f_k `[K]`: what a bit as +-1 adds to the estimate."""
         return np.asarray(self.device_bounds(senders.devices) / np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR))
 
-    def learn(self, estimate: NDArray[np.floating[Any]], senders: Senders, *, arrived: NDArray[np.float64]) -> None:
+    def learn(
+        self,
+        estimate: NDArray[np.floating[Any]],
+        senders: Senders,
+        *,
+        arrived: NDArray[np.float64],
+        more_noise: float = 0.0,
+    ) -> None:
         """Find b of the next round from the `estimate` `[M]` that the server has made public.
 
         b stays, or follows `adapted_bound` and is raised to what epsilon asks for. Losses count by the share of each
-        device's bits that `arrived` `[K]`. Of a single device's bits nothing can be learnt: b stays.
+        device's bits that `arrived` `[K]`. Of a single device's bits nothing can be learnt: b stays. `more_noise`:
+        variance of an entry of the estimate for reasons other than random bits.
         """
         weights, shares = senders.weights, senders.weights * arrived
         if self.config.bound != "adaptive" or np.count_nonzero(shares) < 2:
             return
         # An entry of which a share q_k arrived has sum_k q_k w_k^2 a_k^2 / (sum_k q_k w_k)^2, nearly.
-        noise_power = float((weights * shares * self.worth(senders) ** 2).sum() / shares.sum() ** 2)
+        noise_power = float((weights * shares * self.worth(senders) ** 2).sum() / shares.sum() ** 2) + more_noise
         b = adapted_bound(estimate, b=self.b, noise_power=noise_power, largest=self.first)
         self._next_b = max(b, self.config.needed_bound(self.num_values))
 

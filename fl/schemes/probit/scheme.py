@@ -11,7 +11,9 @@ from pydantic import Field, model_validator
 from fl.config.base import PositiveFloat
 from fl.config.measured import Measured
 from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, Epsilon, Response, Scheme, belongs, schemes
+from fl.schemes.coders.air import AirForm, Votes
 from fl.schemes.probit.probit import SMALLEST_SHARE, Probit
+from phy.config.base import Modulation
 from phy.config.conflict import Conflict
 from privacy.events.claims import Claim
 from privacy.events.events import Ledger
@@ -75,6 +77,13 @@ class ProbitScheme(Scheme):
 
     def build(self, *, pieces: Sequence[Piece], receiver_limit: float | None = None) -> Probit:
         return Probit(self, num_values=sum(piece.size for piece in pieces))
+
+    def over_air(self, num_values: int) -> AirForm:
+        return Votes(Probit(self, num_values=num_values), num_values=num_values)
+
+    @property
+    def air_modulations(self) -> tuple[Modulation, ...]:
+        return ("bpsk", "qpsk")
 
     def needed_bound(self, num_values: int | None) -> float:
         """Return the b that epsilon asks for without a channel; `num_values` M (None: any) matters to `exact`."""

@@ -26,7 +26,7 @@ from phy.fading.block_taps import (
 from phy.fading.gains import BlockGains
 from phy.frontends.impairments import draw_offsets, impair_stream
 from phy.links.air_chain import AirChain, Arrivals, OnAir
-from phy.links.jamming import at_full_power
+from phy.links.jamming import with_own_amplitude
 from phy.links.packets.layout import impairment_keys
 from phy.links.policies.fixed import Fixed
 from phy.numerics.random import RECEIVER, Purpose
@@ -38,7 +38,7 @@ class _Chain:
     """Compiled part of a superposition; `trials` sums of `devices` each in one chunk.
 
     `phase_blocks`: residual phases change from coherence block to coherence block; `symbol_s` is 0 where it plays no
-    part; `jammed`: some devices send at an amplitude of their own.
+    part; `own`: some devices do not follow power control.
     """
 
     modulation: str
@@ -46,7 +46,7 @@ class _Chain:
     impairments: ImpairmentsConfig
     phase_blocks: bool
     symbol_s: float
-    jammed: bool
+    own: bool
     trials: int
     devices: int
     columns: int
@@ -106,9 +106,10 @@ def _compiled(chain: _Chain) -> Any:
         weights = tf.reshape(weights, [*shape, chain.fading.columns])
         symbols = tf.cast(payload, tf.complex64) if modem is None else modem.modulate(payload)
         factor = tf.cast(level, tf.complex64)[:, None, None] * weights
-        if chain.jammed:
+        if chain.own:
             in_phase = precoding_weights(estimate, gain, numbers[CUTOFF], Fixed())
-            factor = at_full_power(factor, tf.reshape(in_phase, weights.shape), rows_in[8])
+            factor = with_own_amplitude(factor, tf.reshape(in_phase, weights.shape), rows_in[8])
+            weights = tf.where(rows_in[8][:, :, None] < 0.0, tf.zeros_like(weights), weights)
         sent = factor * symbols
         sent = impair_stream(sent, offsets, config=chain.impairments, start=start, symbol_power=rows_in[7])
         counted = tf.cast(tf.range(chain.columns) < valid, tf.float32)
@@ -139,7 +140,7 @@ def _compiled(chain: _Chain) -> Any:
                 per_trial_key,
                 per_device_key,
                 (shape, tf.float32),
-                *[(shape, tf.float32)] * chain.jammed,
+                *[(shape, tf.float32)] * chain.own,
             ),
             outputs=(tf.complex64, tf.int32, tf.float32),
         )
@@ -171,7 +172,7 @@ class SionnaAir(AirChain):
             impairments=impairments,
             phase_blocks=impairments.phase_error_deg > 0.0 and config.channel.coherence in ("symbol", "packet"),
             symbol_s=config.symbol_s if impairments.cfo_hz > 0.0 else 0.0,
-            jammed=sent.jamming is not None,
+            own=sent.own is not None,
             trials=cut.rows_per_chunk,
             devices=num_devices,
             columns=cut.columns,
@@ -195,7 +196,7 @@ class SionnaAir(AirChain):
                 cut.by_row(context.keys(Purpose.NOISE)),
                 cut.by_row(impairment_keys(context, num_devices=num_devices)),
                 cut.by_row(sent.clipping_reference),
-                *([] if sent.jamming is None else [cut.by_row(sent.jamming)]),
+                *([] if sent.own is None else [cut.by_row(sent.own)]),
             ),
             *channel.numbers.feed(),
         )

@@ -3,7 +3,7 @@
 On resource element (t, c), with H_k(t, c) of device k and its own estimate H^_k (see `knowledge`):
 
     s_k = A w(H^_k) x_k        level times weight of `power` times payload, then impaired as a waveform; of a jammer
-                               sqrt(P0) conj(H^_k) / |H^_k| x_k
+                               sqrt(P0) conj(H^_k) / |H^_k| x_k, of a silent device 0
     y   = sum_k H_k s'_k + z   z ~ CN(0, 2 N0)
 
 Every chunk is some OFDM symbols of some trials, with all their devices.
@@ -22,7 +22,7 @@ from phy.config.power import PowerPolicy
 from phy.fading.block_taps import draw_normals, precoding_weights
 from phy.frontends.air import power_of
 from phy.frontends.impairments import draw_offsets, impair_grid
-from phy.links.jamming import at_full_power
+from phy.links.jamming import with_own_amplitude
 from phy.links.policies.fixed import Fixed
 from phy.links.superposition_ofdm.knowledge import CUTOFF, NOISE_POWER, ChainSpec, ChannelKnowledge, Who
 from phy.numerics.random import RECEIVER
@@ -33,14 +33,14 @@ class Sending(NamedTuple):
     """Inputs of a transmission besides `Who`.
 
     Level `[trials]`, keys `[trials, 2]` and `[trials, devices, 2]`, and `[trials, devices]` the mean power of a sample
-    above which amplifiers clip and the amplitudes of jammers (`[trials, 1]` zeros in a chain without).
+    above which amplifiers clip and the amplitudes of `phy.links.jamming.own_amplitude` (`[trials, 1]` zeros without).
     """
 
     level: Any
     noise_key: Any
     impairment_key: Any
     sample_power: Any
-    jamming: Any
+    own: Any
 
 
 class Chain:
@@ -67,8 +67,8 @@ class Chain:
         keys, per_device = ((*self._shape, 2), tf.uint32), (self._shape, tf.float32)
         per_trial = ((spec.trials,), tf.float32)
         who = (keys, keys, keys, per_device, per_trial)
-        jamming = per_device if spec.jammed else ((spec.trials, 1), tf.float32)
-        sending = (per_trial, ((spec.trials, 2), tf.uint32), keys, per_device, jamming)
+        own = per_device if spec.own else ((spec.trials, 1), tf.float32)
+        sending = (per_trial, ((spec.trials, 2), tf.uint32), keys, per_device, own)
         width, kind = (self._columns // 8, tf.uint8) if self._modem else (self._columns, tf.complex64)
         self.measure = stream(Program(run=self._run_measure, payload=((), tf.float32), rows=who, outputs=(tf.float32,)))
         self.carry = stream(
@@ -142,9 +142,11 @@ class Chain:
         symbols = tf.cast(payload, tf.complex64) if self._modem is None else self._modem.modulate(payload)
         level = tf.cast(sending.level, tf.complex64)[:, None, None, None]
         factor = level * weights
-        if spec.jammed:
+        if spec.own:
             in_phase = self._weights(estimate, gain, numbers, policy=Fixed())
-            factor = at_full_power(factor, tf.reshape(in_phase, planes), sending.jamming)
+            factor = with_own_amplitude(factor, tf.reshape(in_phase, planes), sending.own)
+            silent = tf.reshape(sending.own, [*self._shape, 1, 1]) < 0.0
+            weights = tf.where(silent, tf.zeros_like(weights), weights)
         sent = factor * (tf.reshape(symbols, planes) * tf.cast(self._counted(valid), tf.complex64))
         if not spec.impairments.none:
             sent = impair_grid(

@@ -41,7 +41,7 @@ class ChainSpec:
     motion: Motion
     impairments: ImpairmentsConfig
     propagation: Propagation
-    jammed: bool
+    own: bool
     trials: int
     ofdm_symbols: int
 

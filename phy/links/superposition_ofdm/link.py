@@ -14,7 +14,7 @@ from phy.fading.block_taps import CHUNK_SYMBOLS, UplinkContext
 from phy.fading.build import build_propagation
 from phy.fading.gains import BlockGains, check_gains, device_gains
 from phy.frontends import air
-from phy.links.jamming import jamming_amplitude, on_air
+from phy.links.jamming import on_air, own_amplitude
 from phy.links.link import Superposition, check_payload
 from phy.links.packets.layout import fold, impairment_keys, split_time
 from phy.links.power import decide_amplitude
@@ -80,15 +80,15 @@ class OfdmSuperposition:
         num_trials, analog = len(context.trials), self.config.modulation == "analog"
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
-        amplitude = jamming_amplitude(payload, jammers, max_power=self.config.max_power)
-        chain, cut = self._chain(num_trials, jammed=jammers is not None)
+        own = own_amplitude(payload, jammers, max_power=self.config.max_power, silent=context.silent)
+        chain, cut = self._chain(num_trials, own=own is not None)
         who = self._who(context)
-        gains = self._block_gains(chain, cut, who, context)
+        gains = self._block_gains(chain, cut, who, context).without(context.silent)
         decision = decide_amplitude(
             gains, max_power=self.config.max_power, payload_power=self._payload_bound**2, caps=caps
         )
         layout, impairments = self.layout, self.config.impairments
-        reference = clipping_reference(payload, gains, decision, impairments=impairments, jamming=amplitude)
+        reference = clipping_reference(payload, gains, decision, impairments=impairments, own=own)
         on_grid = self.num_symbols / (layout.used_ofdm_symbols * layout.ofdm.num_subcarriers)
         sending = Sending(
             level=decision.level.astype(np.float32),
@@ -96,7 +96,7 @@ class OfdmSuperposition:
             impairment_key=impairment_keys(context, num_devices=self.num_devices),
             # Mean over all samples of the OFDM symbols in use, whose energy is that of the elements in use.
             sample_power=reference * np.float32(on_grid),
-            jamming=np.zeros((num_trials, 1), np.float32) if amplitude is None else amplitude,
+            own=np.zeros((num_trials, 1), np.float32) if own is None else own,
         )
         received, active, energy = chain.carry(
             cut.chunks(
@@ -110,16 +110,18 @@ class OfdmSuperposition:
             self._numbers(),
         )
         num_active = cut.join(np.asarray(active)).astype(np.int64)
-        sent = cut.add_up(np.asarray(energy)).T + layout.pilot_elements * self.config.max_power
+        pilots = np.ones((num_trials, self.num_devices))
+        pilots[:, list(context.silent)] = 0.0
+        sent = cut.add_up(np.asarray(energy)).T + pilots * (layout.pilot_elements * self.config.max_power)
         return Superposition(
             received=cut.join(np.asarray(received))[:, : self.num_symbols],
             num_active=num_active[:, : self.num_symbols if self.config.control.silences else 1],
             decision=decision,
-            airtime_s=np.where(on_air(decision, jammers), layout.airtime_s, layout.pilots_s),
+            airtime_s=np.where(on_air(decision, jammers), layout.airtime_s, pilots * layout.pilots_s),
             energy_j=sent * (layout.ofdm.prefix_share * layout.ofdm.sample_s),
         )
 
-    def _chain(self, num_trials: int, *, jammed: bool = False) -> tuple[Chain, Cut]:
+    def _chain(self, num_trials: int, *, own: bool = False) -> tuple[Chain, Cut]:
         config, layout = self.config, self.layout
         carriers = layout.ofdm.num_carriers
         per_symbol = self.num_devices * layout.ofdm.num_subcarriers
@@ -135,7 +137,7 @@ class OfdmSuperposition:
             motion=air.motion(config.channel),
             impairments=config.impairments,
             propagation=self._propagation or build_propagation(config.channel, num_antennas=1),
-            jammed=jammed,
+            own=own,
             trials=max(CHUNK_SYMBOLS // (per_symbol * ofdm_symbols), 1),
             ofdm_symbols=ofdm_symbols,
         )

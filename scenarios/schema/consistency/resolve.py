@@ -17,7 +17,8 @@ def resolve_auto(scenario: Scenario) -> Scenario:
     """
     learning, link = scenario.learning, scenario.link
     if learning.access is not None:
-        link = with_engine(link.resolve(access=learning.access, modulation=learning.modulation))
+        access = learning.access if link.access == "auto" else link.access
+        link = with_engine(link.resolve(access=access, modulation=learning.modulation_over(access)))
     return with_code_digest(scenario.model_copy(update={"learning": learning.resolved(), "link": link}))
 
 

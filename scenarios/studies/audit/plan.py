@@ -44,7 +44,7 @@ class AuditOptions:
 
 def why_not(scenario: Scenario, options: AuditOptions) -> str | None:
     """Return why a sweep point cannot be audited, None if it can."""
-    problem = scenario.learning.why_not_audited(scenario.mechanism)
+    problem = scenario.learning.why_not_audited(scenario.mechanism, link=scenario.link)
     if problem is not None:
         return problem
     learning = scenario.learning.played

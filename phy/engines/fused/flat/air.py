@@ -114,7 +114,7 @@ def _superpose(
     noise_keys: Any,
     gains: Any,
     levels: Any,
-    jamming: Any,
+    own: Any,
     num_symbols: Any,
     symbol_s: Any,
     received: Any,
@@ -141,7 +141,7 @@ def _superpose(
         if one_tap:
             for start in range(0, num_devices, TILE):
                 some = min(num_devices - start, TILE)
-                added_by_devices(law, keys[trial], gains[trial], level, jamming[trial], taps, of_devices, start, some)
+                added_by_devices(law, keys[trial], gains[trial], level, own[trial], taps, of_devices, start, some)
             if span == 0:
                 for device in range(num_devices):
                     active[trial, :] += np.int64(of_devices[3, device])
@@ -160,8 +160,10 @@ def _superpose(
                 else:
                     first_tap = base // law.block_symbols
                     num_taps = (base + count - 1) // law.block_symbols - first_tap + 1
-                    gain, jam = gains[trial, device], jamming[trial, device]
-                    added_at_positions(law, keys[trial], np.uint32(device), gain, level, jam, first_tap, taps, num_taps)
+                    gain, other = gains[trial, device], own[trial, device]
+                    added_at_positions(
+                        law, keys[trial], np.uint32(device), gain, level, other, first_tap, taps, num_taps
+                    )
                     expand(first_tap, law.block_symbols, base, 1, taps, count)
                     _count_active(taps, active[trial], base, count)
                     spent[device] += _add(symbols, taps, count)
@@ -211,7 +213,7 @@ class FusedAir(AirChain):
             read_only(context.keys(Purpose.NOISE)),
             run.gains,
             self._levels(sent.decision),
-            run.nobody if sent.jamming is None else read_only(sent.jamming),
+            run.nobody if sent.own is None else read_only(sent.own),
         )
         law, num_symbols = self._law(channel), channel.num_symbols
         run_tasks(

@@ -1,7 +1,7 @@
 """Contribution of a device to the sum per unit of its symbol: A w h, with the weight w of `power` for h^.
 
     A w h = A conj(h^) h / |h^|  or, where channels are inverted,  A conj(h^) h / |h^|^2;   0 where it cuts off;
-    a jammer of `phy.links.jamming` adds sqrt(P0) conj(h^) h / |h^| whatever the others do.
+    a jammer of `phy.links.jamming` adds sqrt(P0) conj(h^) h / |h^| whatever the others do, a silent device nothing.
 
 Lanes are those of `phy.engines.fused.flat.taps`, coefficients others.
 """
@@ -32,7 +32,7 @@ _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 
 
 @inlined
-def _added(law: Any, gain: Any, level: Any, jamming: Any, lanes: Any, i: Any) -> Any:
+def _added(law: Any, gain: Any, level: Any, own: Any, lanes: Any, i: Any) -> Any:
     """Coefficients of the tap of unit mean power and the error of unit power in lane i."""
     real, imag = gain * lanes[TAP_REAL + i], gain * lanes[TAP_IMAG + i]
     known_real = real + gain * law.csi_std * lanes[KNOWN_REAL + i]
@@ -40,9 +40,9 @@ def _added(law: Any, gain: Any, level: Any, jamming: Any, lanes: Any, i: Any) ->
     power = known_real * known_real + known_imag * known_imag
     bounded = max(power, SMALLEST_POWER)
     root = _ONE / np.sqrt(bounded)
-    sends = _ZERO if bounded < law.cutoff * gain * gain else _ONE
+    sends = _ZERO if bounded < law.cutoff * gain * gain or own < _ZERO else _ONE
     honest = sends * level * root * (root if law.inverts else _ONE)
-    factor = jamming * root if jamming > _ZERO else honest
+    factor = own * root if own > _ZERO else honest
     amplitude = factor * power * root  # the square of `factor` alone may overflow in a deep fade
     added_real = factor * (real * known_real + imag * known_imag)
     return added_real, factor * (imag * known_real - real * known_imag), amplitude * amplitude, sends
@@ -50,7 +50,7 @@ def _added(law: Any, gain: Any, level: Any, jamming: Any, lanes: Any, i: Any) ->
 
 @stage
 def added_at_positions(
-    law: Any, keys: Any, device: Any, gain: Any, level: Any, jamming: Any, first: Any, lanes: Any, count: Any
+    law: Any, keys: Any, device: Any, gain: Any, level: Any, own: Any, first: Any, lanes: Any, count: Any
 ) -> None:
     """Coefficients of taps number `first` on of one device, `count` of them, behind `OF_TAPS`.
 
@@ -58,7 +58,7 @@ def added_at_positions(
     """
     draw_known(law, keys, positions(device, first, 1), lanes, count)
     for i in range(count):
-        real, imag, power, sends = _added(law, gain, level, jamming, lanes, i)
+        real, imag, power, sends = _added(law, gain, level, own, lanes, i)
         lanes[OF_TAPS + ADDED_REAL + i] = real
         lanes[OF_TAPS + ADDED_IMAG + i] = imag
         lanes[OF_TAPS + SENT_POWER + i] = power
@@ -67,16 +67,16 @@ def added_at_positions(
 
 @stage
 def added_by_devices(
-    law: Any, keys: Any, gains: Any, level: Any, jamming: Any, lanes: Any, out: Any, first: Any, count: Any
+    law: Any, keys: Any, gains: Any, level: Any, own: Any, lanes: Any, out: Any, first: Any, count: Any
 ) -> None:
     """Coefficients of the first taps of devices `first` to `first + count` into `out` `[4, devices]`.
 
-    `gains` and `jamming` are of all devices; `count` is at most `TILE`.
+    `gains` and `own` are of all devices; `count` is at most `TILE`.
     """
     draw_known(law, keys, devices(first), lanes, count)
     for i in range(count):
         device = first + i
-        real, imag, power, sends = _added(law, gains[device], level, jamming[device], lanes, i)
+        real, imag, power, sends = _added(law, gains[device], level, own[device], lanes, i)
         out[0, device] = real
         out[1, device] = imag
         out[2, device] = power

@@ -1,0 +1,146 @@
+"""Updates as symbols that add up in the air, and the one update that their sum stands for.
+
+    y[s] / A = sum_k x_k[s] + z[s] / A,    A the receive amplitude, z the receiver's noise
+
+is what the server has of the symbols x_k[s] of the K senders, of mean power 1 at most. An `AirForm` says which symbols
+stand for an update, and which update a sum stands for: amplitudes for a mean (analog AirComp), signs for a vote, one of
+several symbols for a histogram.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.schemes.coders.coder import Coder, Senders, checked_updates
+
+Complex = NDArray[np.complexfloating[Any, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """What the server has of a round.
+
+    - `total` `[S]` complex128: y / A times K / K_a, the estimate of sum_k x_k over the K senders of whom K_a were on
+      the air; 0 where none was;
+    - `noise_power`: variance of its real part, and of its imaginary part, by the receiver's noise.
+    """
+
+    total: NDArray[np.complex128]
+    noise_power: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnAir:
+    """What the senders of a round send, and how the server reads their sum.
+
+    - `payload` `[K, S]` complex64, or packed bits `[K, ceil(M / 8)]`;
+    - `read`: `Heard` to the update `[M]` float32.
+    """
+
+    payload: NDArray[Any]
+    read: Callable[[Heard], NDArray[np.float32]]
+
+
+class AirForm(ABC):
+    """Symbols that stand for updates of M numbers; `bits`: they are those of packed bits, one per number."""
+
+    bits = False
+    num_symbols: int
+    """Complex symbols of an upload; of `bits` known to the link alone."""
+
+    @abstractmethod
+    def send(self, updates: NDArray[np.float32], senders: Senders) -> OnAir:
+        """Return what `senders` send for their updates `[K, M]`. Raises LearningError for NaN and infinity."""
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return the numbers that are reported of this round."""
+        return {}
+
+    def state(self) -> Mapping[str, Any]:
+        """Return what the next round begins with, see `fl.checkpoints`."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state."""
+
+
+class Amplitudes(AirForm):
+    """Analog AirComp: sum_k w_k g_k of updates g_k `[M]` as the real and imaginary parts of amplitudes.
+
+        x_k = u w_k g_k / w_max,    u = sqrt(S) / max_k ||w_k g_k / w_max||
+
+    With S = ceil(M / 2) symbols nobody's mean power exceeds 1. Every device must know u, and the server too: one number
+    per device and round on a control channel, which is taken to be free of errors and of cost.
+    """
+
+    def __init__(self, num_values: int) -> None:
+        self._num_values, self.num_symbols = num_values, -(-num_values // 2)
+
+    def send(self, updates: NDArray[np.float32], senders: Senders) -> OnAir:
+        updates = checked_updates(updates, devices=senders.devices, num_values=self._num_values)
+        shares = senders.weights / max(senders.weights.max(initial=0.0), np.finfo(float).tiny)
+        norms = shares * np.sqrt(np.einsum("km,km->k", updates, updates, dtype=np.float64))
+        largest = norms.max(initial=0.0)
+        unit = np.sqrt(self.num_symbols) / largest if largest > 0.0 else 1.0
+        padded = np.zeros((len(updates), 2 * self.num_symbols), np.float32)
+        np.multiply(updates, (unit * shares)[:, None].astype(np.float32), out=padded[:, : self._num_values])
+
+        def read(heard: Heard) -> NDArray[np.float32]:
+            return np.asarray(parts(heard.total)[: self._num_values] / (unit * shares.sum()), np.float32)
+
+        return OnAir(payload=padded.view(np.complex64), read=read)
+
+
+@dataclass
+class Votes(AirForm):
+    """The bits of a scheme as signs, one vote per device and bit, whatever its weight; see `Coder.of_votes`."""
+
+    coder: Coder
+    num_values: int
+    bits = True
+    num_symbols: int = field(default=0, init=False)
+
+    def send(self, updates: NDArray[np.float32], senders: Senders) -> OnAir:
+        self.coder.begin(senders.context, devices=senders.devices, flip_rate=np.zeros(len(senders.devices)))
+        payload = self.coder.encode(updates, devices=senders.devices, context=senders.context)
+
+        def read(heard: Heard) -> NDArray[np.float32]:
+            count = len(senders.devices)
+            mean = -parts(heard.total, of_bits=self.num_values) / count  # BPSK sends bit 0 as +1
+            return self.coder.of_votes(mean, senders, noise_power=heard.noise_power / count**2)
+
+        return OnAir(payload=payload[0], read=read)
+
+    def metrics(self) -> Mapping[str, float]:
+        return self.coder.metrics()
+
+    def state(self) -> Mapping[str, Any]:
+        return self.coder.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.coder.restore(state)
+
+
+def parts(symbols: Complex, *, of_bits: int | None = None) -> NDArray[np.float64]:
+    """Real and imaginary parts of symbols `[S]` side by side, `[2 S]`; of bits, whose one or two per symbol they are.
+
+    `of_bits` `[M]` numbers: of M symbols the real parts (BPSK), of ceil(M / 2) both parts times sqrt(2) (QPSK).
+    """
+    both = np.ascontiguousarray(symbols, np.complex128)
+    if of_bits is None:
+        return both.view(np.float64)
+    return np.asarray(both.real if len(both) == of_bits else np.sqrt(2.0) * both.view(np.float64)[:of_bits])
+
+
+def qpsk_symbols(payload: NDArray[np.uint8], *, num_bits: int) -> NDArray[np.complex64]:
+    """Symbols `[..., ceil(num_bits / 2)]` of packed bits: (+-1 +- j) / sqrt(2), the first bit real; bit 0 is +1."""
+    signs = np.ones((*payload.shape[:-1], 2 * -(-num_bits // 2)), np.float32)
+    signs[..., :num_bits] -= 2.0 * np.unpackbits(payload, axis=-1, count=num_bits)
+    signs *= np.float32(np.sqrt(0.5))
+    return signs.view(np.complex64)

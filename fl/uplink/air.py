@@ -1,0 +1,205 @@
+"""Uplink of federated averaging whose devices add up in the air: access superposition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.attacks.attacks import Attackers
+from fl.checkpoints import State
+from fl.models.federated import FederatedModel
+from fl.recorder import Recorder
+from fl.schemes.coders.air import AirForm, Heard, parts, qpsk_symbols
+from fl.schemes.coders.coder import Senders
+from fl.tasks.base import LearningError
+from fl.uplink.protection import Protection, RoundPlan, own_flips
+from fl.uplink.senders import SenderIndex
+from phy.compile import compile_air
+from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
+from phy.links.link import Superposition
+
+if TYPE_CHECKING:
+    from fl.learning.fedavg import FedAvgConfig
+
+
+class SuperposedUplink:
+    """Symbols of all senders at once, and one update of their sum; attributes as of `fl.uplink.build.NumberUplink`.
+
+    Power control has the senders of a round in view, whose weakest holds the others down under policy `inversion`.
+    Where a policy silences K - K_a devices on a symbol, the others stand for them. `protection` acts on numbers; bits
+    are flipped with `flip_target`. Every round reports the receive amplitude A, and of votes how many came out wrong.
+    """
+
+    in_blocks = False
+
+    def __init__(
+        self,
+        form: AirForm,
+        *,
+        link: LinkConfig,
+        model: FederatedModel,
+        index: SenderIndex,
+        protection: Protection,
+        attackers: Attackers,
+        flip_target: float | None = None,
+    ) -> None:
+        self._form, self._index, self._protection = form, index, protection
+        self._attackers = attackers
+        self._num_values, self._noise_power = model.num_parameters, link.channel.noise_power
+        if link.error_model == "error_free":
+            self._noise_power = 0.0
+        # Symbols of jammers, and pairs of signs, travel as the amplitudes that they are.
+        self._per_symbol = 2 if link.modulation == "qpsk" else 1
+        self._packed = form.bits and link.modulation == "bpsk" and not attackers.jam
+        num_symbols = -(-self._num_values // self._per_symbol) if form.bits else form.num_symbols
+        self._air = compile_air(
+            link if self._packed else link.model_copy(update={"modulation": "analog"}),
+            num_devices=index.count,
+            num_symbols=num_symbols,
+        )
+        self._plan = RoundPlan() if flip_target is None else own_flips(flip_target, num_devices=index.count)
+        self.upload_bits = self._num_values if form.bits else None
+        self.facts: Mapping[str, float] = {"upload_symbols": float(num_symbols)}
+
+    def send(
+        self,
+        blocks: Iterable[NDArray[np.float32]],
+        *,
+        senders: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        otherwise: NDArray[np.float32],
+        context: UplinkContext,
+        record: Recorder,
+    ) -> NDArray[np.float32]:
+        """See `NumberUplink.send`; `context.silent` has the places of all who do not send."""
+        (numbers,) = blocks
+        index, at = self._index, self._index.of(senders)
+        plan = self._plan
+        if not self._form.bits:
+            numbers = self._protection.perturb(numbers, devices=senders, context=context)
+        who = Senders(
+            devices=senders,
+            context=context,
+            weights=weights / max(weights.sum(), np.finfo(float).tiny),
+            factor=np.ones(index.count)[at] if plan.factor is None else plan.factor[at],
+        )
+        sent = self._form.send(numbers, who)
+        payload = self._spread(sent.payload, at, plan=plan, senders=senders, context=context)
+        symbols, jammers = self._symbols(payload, at, senders=senders, context=context)
+        found = self._air.superpose(symbols, context=context, caps={}, jammers=jammers)
+        heard = self._heard(found, count=len(senders))
+        known = heard is not None
+        record.note(
+            context.round_index,
+            rounds={
+                "num_active": float(found.num_active.mean()) if known else 0.0,
+                "amplitude": float(found.decision.amplitude[0]),
+                **_spent(found),
+                **(self._votes(payload[:, at], heard) if heard is not None and self._form.bits else {}),
+                **self._form.metrics(),
+            },
+            devices={
+                "sent_symbols": index.place("sent_symbols", np.full(index.count, self._air.num_symbols), senders),
+                **{name: index.place(name, values, senders) for name, values in plan.observed.items()},
+            },
+        )
+        return otherwise if heard is None else sent.read(heard)
+
+    def _spread(
+        self,
+        payload: NDArray[Any],
+        at: NDArray[np.int64],
+        *,
+        plan: RoundPlan,
+        senders: NDArray[np.int64],
+        context: UplinkContext,
+    ) -> NDArray[Any]:
+        """Place what senders send at their indices, `[1, count, ...]`; bits flipped and forged as they must be."""
+        out = np.zeros((1, self._index.count, payload.shape[1]), payload.dtype)
+        out[0, at] = payload
+        if not self._form.bits:
+            return out
+        covered = self._protection.cover(out, plan=plan, context=context)
+        owners = self._index.owners(senders)
+        return self._attackers.bits(covered, devices=owners, context=context)
+
+    def _symbols(
+        self, payload: NDArray[Any], at: NDArray[np.int64], *, senders: NDArray[np.int64], context: UplinkContext
+    ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """What the link takes, and who jams."""
+        if self._form.bits and not self._packed:
+            if self._per_symbol == 2:
+                payload = qpsk_symbols(payload, num_bits=self._num_values)
+            else:
+                payload = 1.0 - 2.0 * np.unpackbits(payload, axis=-1, count=self._num_values).astype(np.float32)
+        if not self._attackers.jam:
+            return payload, None
+        jammers = np.zeros((1, self._index.count), bool)
+        jammers[0, at] = self._attackers.who[senders]
+        if jammers.any():
+            payload = self._attackers.symbols(payload, jammers=jammers, context=context)
+        return payload, jammers
+
+    def _heard(self, found: Superposition, *, count: int) -> Heard | None:
+        """The estimate of the sum of all senders; None where nobody was on the air."""
+        amplitude, active = float(found.decision.amplitude[0]), found.num_active[0]
+        if not amplitude > 0.0 or not active.any():
+            return None
+        scale = np.where(active > 0, count / np.maximum(active, 1), 0.0) / amplitude
+        return Heard(
+            total=found.received[0].astype(np.complex128) * scale,
+            noise_power=self._noise_power * float((scale**2).mean()),
+        )
+
+    def _votes(self, payload: NDArray[np.uint8], heard: Heard) -> dict[str, float]:
+        """Bits on which the sum of all senders is not tied, and those of them whose received sum says the opposite."""
+        true = np.zeros(self._num_values, np.int64)
+        for row in payload[0]:
+            true += 1 - 2 * np.unpackbits(row, count=self._num_values).astype(np.int64)
+        received = parts(heard.total, of_bits=self._num_values)
+        return {"votes": float((true != 0).sum()), "wrong_votes": float((true * received < 0.0).sum())}
+
+    def state(self) -> State:
+        return {"form": self._form.state()}
+
+    def restore(self, state: State) -> None:
+        self._form.restore(state["form"])
+
+
+def _spent(found: Superposition) -> dict[str, float]:
+    """Latency [s] and energy of all devices [J] of the round; nothing without a radio."""
+    if found.airtime_s is None or found.energy_j is None:
+        return {}
+    return {"airtime_s": float(found.airtime_s.max()), "energy_j": float(found.energy_j.sum())}
+
+
+def build_superposed(
+    config: FedAvgConfig,
+    *,
+    link: LinkConfig,
+    model: FederatedModel,
+    index: SenderIndex,
+    protection: Protection,
+    attackers: Attackers,
+) -> SuperposedUplink:
+    """Return the uplink for updates of `model` that add up over `link`; `protection` is that of plain numbers.
+
+    Raises LearningError for a scheme that needs what every device sends on its own.
+    """
+    scheme, response = config.aggregation, config.aggregation.response
+    form = scheme.over_air(model.num_parameters)
+    if form is None:
+        raise LearningError(f"aggregation {scheme.name} needs what every device sends; write access: orthogonal")
+    return SuperposedUplink(
+        form,
+        link=link.resolve(access="superposition", modulation=scheme.air_modulations[0]),
+        model=model,
+        index=index,
+        protection=protection,
+        attackers=attackers,
+        flip_target=None if response is None else response.flip_target,
+    )
