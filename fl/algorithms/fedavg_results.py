@@ -81,6 +81,7 @@ def fedavg_result(federation: Federation, *, failure: str | None) -> TrialResult
             **_at_best_validation(rounds),
             **{name: float(rounds[name][-1]) for name in AT_HOME if name in rounds},
             **_aggregation(rounds),
+            **_votes(rounds),
             **{f"total_{name}": float(rounds[total][-1]) for name, total in SPENT.items() if total in rounds},
             **federation.uplink.facts,
             **federation.budget,
@@ -114,6 +115,12 @@ def _aggregation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:
         finite = rounds[name][np.isfinite(rounds[name])]
         means[name] = float(finite.mean()) if finite.size else float("nan")
     return means | {"aggregation_snr_20log_db": coded_snr_of_run_db(rounds["aggregation_snr_20log_db"])}
+
+
+def _votes(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:
+    """Share of votes that came out wrong in all rounds; nothing where no votes added up in the air."""
+    votes = float(np.nansum(rounds.get("votes", 0.0)))
+    return {"vote_error_rate": float(np.nansum(rounds["wrong_votes"])) / votes} if votes else {}
 
 
 def _at_best_validation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:

@@ -52,10 +52,12 @@ _MEASURED = Measured(
         *("test_accuracy", "best_accuracy", "validated_accuracy", "test_loss", "train_loss", "num_parameters"),
         *("upload_bits", "empty_rounds", "rounds_sent", *SPENT, *PRIVACY, *_AGGREGATION, *_AT_HOME),
         *("strong_convexity", "smoothness", "heterogeneity", "bound_valid", "bound_contraction"),
+        *("upload_symbols", "vote_error_rate"),
     ),
     per_round=(
         *("test_accuracy", "validation_accuracy", "test_loss", "train_loss", "clipped_gradients", "num_active"),
         *(*RADIO, "model_norm", "distance_sq", "bound", *_AGGREGATION, "num_attackers"),
+        *("amplitude", "votes", "wrong_votes"),
     ),
     per_device=(*LINK, *UPLOADS, *_AT_HOME),
     rates=RATES,

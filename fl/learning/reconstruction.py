@@ -178,7 +178,7 @@ class ReconstructionConfig(Learning):
             f"{self.data.name}, {find_data(self.data.name).sentence}",
             f"an attack on {games:,} uploads per trial, {each} image{'s' if each > 1 else ''} behind each: images are "
             "rebuilt from the received updates, and a test decides if a target image is among them",
-            f"softmax regression, {self.num_values():,} parameters, one step, {self.played.sent(label)}",
+            f"softmax regression, {self.num_values():,} parameters, one step, {self.played.sent(label, link=link)}",
         ]
 
     def why_not_audited(self, privacy: AnyPrivacyConfig | None, *, link: LinkConfig) -> str | None:

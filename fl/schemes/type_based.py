@@ -80,7 +80,7 @@ class TypeBasedScheme(ValueScheme):
     def over_air(self, num_values: int) -> AirForm:
         from fl.schemes.coders.histogram import Histogram
 
-        return Histogram(self, num_values=num_values)
+        return Histogram(self, levels=self.levels, num_values=num_values)
 
     @property
     def air_modulations(self) -> tuple[Modulation, ...]:

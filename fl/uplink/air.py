@@ -14,6 +14,7 @@ from fl.models.federated import FederatedModel
 from fl.recorder import Recorder
 from fl.schemes.coders.air import AirForm, Heard, parts, qpsk_symbols
 from fl.schemes.coders.coder import Senders
+from fl.schemes.coders.stochastic_bits import SignSums
 from fl.tasks.base import LearningError
 from fl.uplink.protection import Protection, RoundPlan, own_flips
 from fl.uplink.senders import SenderIndex
@@ -157,11 +158,12 @@ class SuperposedUplink:
 
     def _votes(self, payload: NDArray[np.uint8], heard: Heard) -> dict[str, float]:
         """Bits on which the sum of all senders is not tied, and those of them whose received sum says the opposite."""
-        true = np.zeros(self._num_values, np.int64)
-        for row in payload[0]:
-            true += 1 - 2 * np.unpackbits(row, count=self._num_values).astype(np.int64)
-        received = parts(heard.total, of_bits=self._num_values)
-        return {"votes": float((true != 0).sum()), "wrong_votes": float((true * received < 0.0).sum())}
+        each = np.ones(payload.shape[1])
+        sums = SignSums(num_values=self._num_values, weights=each, worth=each, update_of=np.asarray)
+        sums.add(payload, known=None)
+        # The bit 1 counts as +1 there, and is sent as -1.
+        true, received = sums.update(), -parts(heard.total, of_bits=self._num_values)
+        return {"votes": float((true != 0.0).sum()), "wrong_votes": float((true * received < 0.0).sum())}
 
     def state(self) -> State:
         return {"form": self._form.state()}

@@ -20,6 +20,7 @@ SYSTEMS = {
     "probit": "One-bit aggregation (PRoBit, sign)",
     "one-bit": "One-bit aggregation (PRoBit, sign)",
     "fedavg": "Federated averaging",
+    "aircomp": "Federated averaging over the air (AirComp)",
     "attack": "Attacks on what devices send",
     "link": "Links without learning: phyloop link",
 }

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fl.audit.upload_game import audit_scheme
 from fl.config.scheme import Scheme
 from fl.models.federated import Piece
+from fl.schemes.coders.air import Heard, qpsk_symbols
 from fl.schemes.coders.coder import Coder, Senders
 from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
@@ -196,6 +197,34 @@ def the_epsilon_stands_in_an_audit(scheme: Scheme) -> None:
         raise AssertionError(f"epsilon {claim.epsilon:g} per {claim.scope} is refuted: it is at least {least:.4g}")
 
 
+def the_air_without_noise_gives_the_same_update(scheme: Scheme) -> None:
+    """The sum of all symbols stands for the update of the bits, or for the weighted mean of numbers.
+
+    Symbols have a mean power of at most 1. Only for a scheme with `air_modulations`; in a vote all weights are equal.
+    """
+    form = scheme.over_air(_NUM_VALUES) if scheme.air_modulations else None
+    if form is None:
+        return
+    count, updates = len(_DEVICES), _updates()
+    weights = np.arange(1.0, count + 1.0) if scheme.uses_codec else np.ones(count)
+    response = scheme.response
+    factor = np.full(count, 1.0 - 2.0 * ((response.flip_target if response else None) or 0.0))
+    senders = Senders(devices=_DEVICES, context=_context(), weights=weights / weights.sum(), factor=factor)
+    payload = form.send(updates, senders).payload
+    symbols = qpsk_symbols(payload, num_bits=_NUM_VALUES) if form.bits else payload
+    power = float((np.abs(symbols) ** 2).mean(axis=1).max())
+    assert power <= 1.0 + 1e-5, f"the symbols of a device have a mean power of {power:.6g}, at most 1 is allowed"
+    heard = Heard(total=symbols.sum(axis=0, dtype=np.complex128), noise_power=0.0)
+    found = form.send(updates, senders).read(heard)
+    if scheme.uses_codec:
+        wanted = weights @ updates / weights.sum()
+    else:
+        coder = _coder(scheme)
+        wanted = coder.aggregate(coder.encode(updates, devices=_DEVICES, context=_context()), senders)
+    worst = float(np.abs(found - wanted).max())
+    assert worst <= 1e-5 * np.abs(wanted).max(), f"the sum in the air stands for an update that is {worst:.3g} off"
+
+
 def _copied(value: Any) -> Any:
     """A state as it is read from a file."""
     if isinstance(value, Mapping):
@@ -215,17 +244,20 @@ def _with_coder(check: Callable[[Scheme], None]) -> Callable[[Scheme], None]:
     return checked
 
 
-CHECKS = tuple(
-    _with_coder(check)
-    for check in (
-        the_payload_has_the_bits_that_are_declared,
-        the_same_seed_gives_the_same_bits,
-        any_blocks_of_devices_give_the_same,
-        a_device_has_the_same_bits_alone,
-        the_update_is_unbiased_where_declared,
-        bits_that_did_not_arrive_do_not_count,
-        numbers_that_are_not_finite_are_refused,
-        a_restored_coder_continues_bit_for_bit,
-        the_epsilon_stands_in_an_audit,
-    )
+CHECKS = (
+    *map(
+        _with_coder,
+        (
+            the_payload_has_the_bits_that_are_declared,
+            the_same_seed_gives_the_same_bits,
+            any_blocks_of_devices_give_the_same,
+            a_device_has_the_same_bits_alone,
+            the_update_is_unbiased_where_declared,
+            bits_that_did_not_arrive_do_not_count,
+            numbers_that_are_not_finite_are_refused,
+            a_restored_coder_continues_bit_for_bit,
+            the_epsilon_stands_in_an_audit,
+        ),
+    ),
+    the_air_without_noise_gives_the_same_update,
 )

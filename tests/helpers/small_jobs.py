@@ -46,6 +46,7 @@ ALL: dict[str, tuple[str, ...]] = FAST | {
     "probit-attacks": _DIGITS,
     "probit-personal": _DIGITS,
     "one-bit-fading": _DIGITS,
+    "aircomp-schemes": _DIGITS,
 }
 """Overrides that make one scenario of each family small."""
 

@@ -46,7 +46,7 @@ NEVER_NEGATIVE = (
     *(*RADIO, *SPENT, "dropped", "retransmissions", "kappa", "kappa_standard_error", "kappa_measured", "l1_distance"),
     *("test_loss", "train_loss", "distance_sq", "recovered_variance", "largest_mean_gap", "largest_variance_gap"),
     *("clipped_values", "rounds_sent", "sigma", "aggregation_mse", "b", "num_attackers", "personal_loss"),
-    *("k_anonymity", "anonymity", "anonymity_printed", "empty_rounds", "pixel_error"),
+    *("k_anonymity", "votes", "wrong_votes", "anonymity", "anonymity_printed", "empty_rounds", "pixel_error"),
 )
 """Quantities whose interval ends at zero."""
 
@@ -54,7 +54,7 @@ SHARES = (
     *("test_accuracy", "best_accuracy", "validated_accuracy", "validation_accuracy", "clipped_gradients"),
     *("probed_low", "flip_probability", "target", "credited", "target_bit_error_rate", "target_unclamped"),
     *("personal_accuracy", "global_accuracy_at_home", "recognised_share", "recognised", "member"),
-    *("membership_auc", "membership_auc_low", "membership_auc_high"),
+    *("vote_error_rate", "membership_auc", "membership_auc_low", "membership_auc_high"),
     *("true_positive_rate", "true_positive_rate_low", "true_positive_rate_high"),
 )
 """Quantities whose interval lies within zero and one."""

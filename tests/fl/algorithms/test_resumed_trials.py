@@ -47,6 +47,14 @@ LOSSY = LinkConfig.model_validate(
         "packet_size_bytes": 100,
     }
 )
+IN_THE_AIR = LinkConfig.model_validate(
+    {
+        "access": "superposition",
+        "modulation": "analog",
+        "channel": {"fading": "rayleigh", "coherence": "run"},
+        "power": {"policy": "truncated-inversion", "snr_max_db": 10.0},
+    }
+)
 
 
 def fedavg(aggregation: Any = "mean", **changes: Any) -> FedAvgConfig:
@@ -137,6 +145,14 @@ CASES = {
         learning=fedavg({"name": "cpa", "radius": "scaled", "gamma": 2.0}), link=NOISY, remembers=(*UP, "scheme")
     ),
     "CPA, decaying radius": Case(learning=fedavg({"name": "cpa", "radius": "decaying", "gamma_decay": 0.8})),
+    "amplitudes that add up": Case(
+        learning=fedavg(receiver_limit=None, participation={"devices_per_round": 3, "dropout": 0.3}), link=IN_THE_AIR
+    ),
+    "adaptive PRoBit that adds up": Case(
+        learning=fedavg({"name": "probit", "bound": "adaptive", "b": 0.5, "channel": "agnostic"}, receiver_limit=None),
+        link=IN_THE_AIR.model_copy(update={"modulation": "bpsk"}),
+        remembers=(*UP, "form", "b"),
+    ),
     "JoPEQ": Case(learning=fedavg({"name": "jopeq", "epsilon": 5.0}), link=NOISY),
     "signs, attacked": Case(learning=fedavg({"name": "sign", "step": 0.01}, attack=attack("invert")), link=NOISY),
     "median, attacked": Case(learning=fedavg({"name": "median"}, attack=attack("gaussian")), link=NOISY),

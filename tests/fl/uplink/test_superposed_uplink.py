@@ -1,0 +1,188 @@
+"""Updates that add up in the air: error of the mean and of votes on their closed forms, and who takes part."""
+
+from __future__ import annotations
+
+from math import comb
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from fl.attacks.attacks import Attackers
+from fl.learning.fedavg import FedAvgConfig
+from fl.models.federated import FederatedModel
+from fl.recorder import Recorder
+from fl.tasks.base import LearningError
+from fl.uplink.air import SuperposedUplink, build_superposed
+from fl.uplink.protection import Protection
+from fl.uplink.senders import SenderIndex
+from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
+
+SIGN = {"name": "sign", "epsilon": "none", "step": 1.0}
+PROBIT = {"name": "probit", "channel": "agnostic", "b": 0.05}
+
+
+class Air:
+    """An uplink of `num_values` numbers of `num_devices` devices, and what its rounds reported."""
+
+    def __init__(
+        self, aggregation: Any, *, num_devices: int, num_values: int, learning: Any = None, **link: Any
+    ) -> None:
+        self.config = FedAvgConfig.model_validate(
+            {"num_devices": num_devices, "rounds": 9, "aggregation": aggregation, **(learning or {})}
+        )
+        on_air = LinkConfig.model_validate({"access": "superposition", **link})
+        modulation = self.config.aggregation.air_modulations[0]
+        self.link = on_air.resolve(access="superposition", modulation=modulation)
+        self.index = SenderIndex(self.config, link=self.link)
+        self.attackers = Attackers.drawn(self.config.attack, num_devices=num_devices, seed=1, trial=0)
+        self.num_values, self.record = num_values, Recorder(9, num_devices=num_devices)
+        self.uplink: SuperposedUplink = build_superposed(
+            self.config,
+            link=self.link,
+            model=cast(FederatedModel, SimpleNamespace(num_parameters=num_values)),
+            index=self.index,
+            protection=Protection(),
+            attackers=self.attackers,
+        )
+
+    def send(
+        self,
+        updates: NDArray[np.float32],
+        *,
+        senders: Any = None,
+        weights: Any = None,
+        round_index: int = 0,
+        seed: int = 1,
+    ) -> NDArray[np.float32]:
+        who = np.arange(len(updates)) if senders is None else np.asarray(senders)
+        found = self.uplink.send(
+            iter([updates]),
+            senders=who,
+            weights=np.ones(len(who)) if weights is None else np.asarray(weights, float),
+            otherwise=np.full(self.num_values, -7.0, np.float32),
+            context=UplinkContext(seed=seed, trials=(0,), round_index=round_index, silent=self.index.unused(who)),
+            record=self.record,
+        )
+        self.record.finish(round_index)
+        return found
+
+    def last(self, name: str, table: Any = "rounds") -> Any:
+        return self.record.of_trial(table)[name][-1]
+
+
+def updates_of(num_devices: int, num_values: int, size: float = 0.01) -> NDArray[np.float32]:
+    return np.random.default_rng(7).uniform(-size, size, (num_devices, num_values)).astype(np.float32)
+
+
+@pytest.mark.parametrize("snr_db", [-10.0, 0.0, 20.0])
+@pytest.mark.parametrize("num_devices", [1, 5, 40])
+@pytest.mark.parametrize("ofdm", ["none", {"num_subcarriers": 64}], ids=["flat", "ofdm"])
+def test_the_mean_square_error_of_amplitudes_is_that_of_the_noise(snr_db: float, num_devices: int, ofdm: Any) -> None:
+    """At gain 1, A = sqrt(P0); error N0 / (A u sum w)^2 with u = sqrt(S) / max ||w g||; relative standard error
+    sqrt(2 / M) of a mean of M squares, four of them."""
+    size = 4001
+    air = Air("mean", num_devices=num_devices, num_values=size, power={"snr_max_db": snr_db}, ofdm=ofdm)
+    updates, weights = updates_of(num_devices, size), np.linspace(0.5, 1.0, num_devices)[::-1]
+    found = air.send(updates, weights=weights)
+    largest = (weights[:, None] * np.linalg.norm(updates.astype(float), axis=1)[:, None]).max()
+    unit = np.sqrt((size + 1) // 2) / largest
+    expected = 1.0 / (10.0 ** (snr_db / 10.0) * (unit * weights.sum()) ** 2)
+    error = np.mean((found - weights @ updates / weights.sum()) ** 2, dtype=np.float64)
+    assert error == pytest.approx(expected, rel=4.0 * np.sqrt(2.0 / size))
+    assert air.last("amplitude") ** 2 == pytest.approx(10.0 ** (snr_db / 10.0), rel=1e-5)
+
+
+@pytest.mark.parametrize("num_devices", [3, 20])
+@pytest.mark.parametrize("snr_db", [-5.0, 3.0])
+@pytest.mark.parametrize("modulation", ["bpsk", "qpsk"])
+def test_votes_come_out_wrong_as_the_binomial_formula_says(num_devices: int, snr_db: float, modulation: str) -> None:
+    """Sum s = 2 B - K of K fair signs, wrong with Q(A |s| / sqrt(N0)); A is smaller by sqrt(2) per bit of QPSK.
+
+    The signs are fair and independent, so that wrong votes are binomial given the untied: four standard errors.
+    """
+    size = 60_001
+    air = Air(SIGN, num_devices=num_devices, num_values=size, modulation=modulation, power={"snr_max_db": snr_db})
+    updates = np.random.default_rng(3).standard_normal((num_devices, size)).astype(np.float32)
+    found = air.send(updates)
+    amplitude = 10.0 ** (snr_db / 20.0) / (np.sqrt(2.0) if modulation == "qpsk" else 1.0)
+    ones = np.arange(num_devices + 1)
+    share = np.array([comb(num_devices, int(one)) for one in ones]) / 2.0**num_devices
+    sums = 2 * ones - num_devices
+    untied = share[sums != 0].sum()
+    wrong = (share * norm.sf(amplitude * np.abs(sums)))[sums != 0].sum() / untied
+    votes, errors = air.last("votes"), air.last("wrong_votes")
+    assert votes / size == pytest.approx(untied, abs=4.0 * np.sqrt(untied * (1.0 - untied) / size) + 1e-12)
+    assert errors / votes == pytest.approx(wrong, abs=4.0 * np.sqrt(wrong * (1.0 - wrong) / votes))
+    true = np.sign(np.sign(updates).sum(axis=0))
+    assert ((found * true < 0).sum()) == errors
+
+
+def test_devices_that_change_places_with_their_channels_change_nothing() -> None:
+    """The noise is that of the receiver. Sums in another order differ by float32 rounding, 1e-6 of the largest."""
+    gains, order = [0.3, 1.0, 2.0, 0.7], np.array([2, 0, 3, 1])
+    updates, weights = updates_of(4, 500), np.array([1.0, 3.0, 2.0, 0.5])
+    power = {"policy": "fixed", "snr_max_db": 5.0}
+    here = Air("mean", num_devices=4, num_values=500, channel={"gain": gains}, power=power)
+    there = Air("mean", num_devices=4, num_values=500, channel={"gain": [gains[i] for i in order]}, power=power)
+    first = here.send(updates, weights=weights)
+    second = there.send(updates[order], weights=weights[order])
+    np.testing.assert_allclose(first, second, atol=1e-6 * np.abs(first).max())
+
+
+@pytest.mark.parametrize("aggregation", ["mean", SIGN, PROBIT, "type-based"], ids=str)
+@pytest.mark.parametrize("policy", ["inversion", "truncated-inversion"])
+def test_those_who_do_not_send_have_no_part_in_the_sum(aggregation: Any, policy: str) -> None:
+    """At 80 dB noise is below any update: what arrives is the mean, or the vote, of senders on the air alone."""
+    fading = {"fading": "rayleigh", "coherence": "run"}
+    air = Air(aggregation, num_devices=8, num_values=301, channel=fading, power={"policy": policy, "snr_max_db": 80.0})
+    updates = updates_of(3, 301, size=0.04)
+    found = air.send(updates, senders=[1, 4, 6])
+    alone = Air(aggregation, num_devices=3, num_values=301, error_model="error_free")
+    assert air.last("num_active") <= 3.0
+    if air.last("num_active") == 3.0 and aggregation in ("mean", SIGN):
+        np.testing.assert_allclose(found, alone.send(updates), atol=1e-4)
+    sent = air.last("sent_symbols", "devices")
+    assert np.flatnonzero(sent).tolist() == [1, 4, 6]
+    assert air.last("energy_j") > 0.0
+
+
+def test_nobody_on_the_air_leaves_the_model_as_it_is() -> None:
+    """A cutoff of 30 dB above the mean: no tap of Rayleigh fading reaches it (probability e^-1000)."""
+    power = {"policy": "truncated-inversion", "cutoff_db": 30.0}
+    air = Air("mean", num_devices=3, num_values=20, channel={"fading": "rayleigh"}, power=power)
+    assert (air.send(updates_of(3, 20)) == -7.0).all()
+    assert air.last("num_active") == 0.0
+
+
+def test_a_jammer_arrives_with_full_power_on_one_axis_and_without_its_own_update() -> None:
+    """Inversion brings all down to gain 0.05, A = 0.05 sqrt(P0); the signs of a jammer of gain 1 arrive as 20 A.
+
+    Error: (20^2 / 2 + |x_0|^2 / 2) / (4 u)^2 of the jammer per number, plus noise; x_0 of mean power 1 per symbol at
+    most. 2000 numbers, noise of relative standard error 3 % beside it: 15 %.
+    """
+    size, gains = 2000, [1.0, 0.05, 1.0, 1.0]
+    attack = {"attack": {"kind": "jam", "devices": [0]}}
+    air = Air("mean", num_devices=4, num_values=size, channel={"gain": gains}, learning=attack)
+    updates = updates_of(4, size)
+    unit = np.sqrt(size / 2) / np.linalg.norm(updates.astype(float), axis=1).max()
+    error = float(np.mean((air.send(updates) - updates.mean(axis=0)) ** 2))
+    noise = 1.0 / (0.05**2 * 100.0 * (4.0 * unit) ** 2)
+    assert error == pytest.approx(noise + (20.0**2 + 1.0) / 2.0 / (4.0 * unit) ** 2, rel=0.15)
+    assert error > 10.0 * noise
+
+
+def test_a_scheme_that_needs_every_device_is_refused() -> None:
+    config = FedAvgConfig.model_validate({"num_devices": 2, "aggregation": "cpa"})
+    link = LinkConfig.model_validate({"access": "superposition", "modulation": "bpsk"})
+    parts: Any = {
+        "model": SimpleNamespace(num_parameters=9),
+        "index": SenderIndex(config, link=link),
+        "attackers": Attackers.drawn(None, num_devices=2, seed=0, trial=0),
+    }
+    with pytest.raises(LearningError, match="aggregation cpa needs what every device sends; write access: orthogonal"):
+        build_superposed(config, link=link, protection=Protection(), **parts)
