@@ -48,7 +48,28 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
         for one in (FLIPS, NOISE)
     ),
     ("link.packets.policy", "drops packets", scenario(CLIPPED, privacy=FLIPS, link={"packets": {"policy": "drop"}})),
-    ("link.access", "on its own", scenario(link={"access": "superposition"})),
+    *(
+        (key, word, scenario(learning, privacy=privacy, link={"access": "superposition", **link}))
+        for key, word, learning, privacy, link in (
+            ("link.access", "needs what every device sends", {"aggregation": "median"}, "none", {}),
+            ("link.access", "needs what every device sends", {"aggregation": "cpa"}, "none", {}),
+            ("link.modulation", "adds up analog symbols, the modulation is qpsk", {}, "none", {"modulation": "qpsk"}),
+            ("link.modulation", "adds up bpsk or qpsk", {"aggregation": "sign"}, "none", {"modulation": "analog"}),
+            ("learning.aggregation.channel", "nobody sees in a sum", {"aggregation": "probit"}, "none", {}),
+            ("privacy.mechanism", "nobody sees in a sum", {**CLIPPED, "codec": "uniform"}, FLIPS, {}),
+            ("learning.receiver_limit", "nobody sees in a sum", {"receiver_limit": 1.0}, "none", {}),
+            ("learning.attack.kind", "sends none over the air", {"attack": {"kind": "ones", "share": 0.2}}, "none", {}),
+            (
+                "learning.attack.kind",
+                "error_model error_free has none",
+                {"attack": {"kind": "jam", "share": 0.2}},
+                "none",
+                {"error_model": "error_free"},
+            ),
+            ("link.error_model", "flips detected bits", {}, "none", {"error_model": "iid"}),
+        )
+    ),
+    ("learning.attack.kind", "the access is", scenario({"attack": {"kind": "jam", "share": 0.2}})),
     ("link.modulation", "sends bits", scenario(link={"modulation": "analog"})),
     ("learning.downlink.modulation", "sends bits", scenario({"downlink": {"modulation": "analog"}})),
     ("link.access", "on its own", scenario({"algorithm": "flip-moments"}, link={"access": "superposition"})),
@@ -98,6 +119,10 @@ POSSIBLE = [
     scenario({"partition": {"samples_per_device": 1437, "disjoint": False}}),
     scenario(link={"error_model": "analytic"}),
     scenario(link={"access": "noma"}),
+    scenario(link={"access": "superposition"}),
+    scenario({"aggregation": "sign"}, link={"access": "superposition", "modulation": "qpsk"}),
+    scenario({"attack": {"kind": "jam", "share": 0.2}}, link={"access": "superposition"}),
+    scenario({"local": {"clip": 1.0}}, privacy=NOISE, link={"access": "superposition"}),
     scenario({"downlink": {"coding": {"code": "ldpc5g"}}, "downlink_codec": "uniform"}),
     scenario({"model": "my.own:network"}, link={"coding": {"code": "ldpc5g"}}),
     scenario({"algorithm": "flip-moments", "codec": "binary32", "largest": 3.0}),
