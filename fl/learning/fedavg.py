@@ -25,7 +25,6 @@ from fl.footprint import (
     bytes_per_trial,
     held_at_once,
     samples_per_device,
-    superposed_airtime_s,
     training_samples,
     upload_symbols,
 )
