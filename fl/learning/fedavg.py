@@ -35,6 +35,7 @@ from phy.config import LinkConfig
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
 from phy.engines.choice import sees_gpu, with_engine
+from phy.links.airtime import superposed_airtime_s
 from privacy.config import AnyPrivacyConfig
 
 if TYPE_CHECKING:
