@@ -5,14 +5,16 @@ A scheme that sends numbers through `learning.codec` has no coder: the contract 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.audit.upload_game import audit_scheme
+from fl.checkpoints import State
 from fl.config.scheme import Scheme
 from fl.models.federated import Piece
 from fl.schemes.coders.air import Heard, qpsk_symbols
@@ -21,6 +23,7 @@ from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose
+from scenarios.store.checkpoints import About, read_checkpoint, write_checkpoint
 
 _PIECES = (Piece(name="kernel", shape=(12, 5), offset=0), Piece(name="bias", shape=(5,), offset=60))
 _NUM_VALUES = 65
@@ -179,7 +182,7 @@ def a_restored_coder_continues_bit_for_bit(scheme: Scheme) -> None:
     for index in range(2):
         _update(scheme, coder, _encoded(_begun(coder, index), index), round_index=index)
     other = scheme.build(pieces=_PIECES)
-    other.restore(_copied(coder.state()))
+    other.restore(_read_again(coder.state()))
     for index in range(2, 4):
         payloads = [_encoded(_begun(one, index), index) for one in (coder, other)]
         assert np.array_equal(payloads[0], payloads[1]), f"round {index + 1} sends other bits after a restart"
@@ -225,14 +228,17 @@ def the_air_without_noise_gives_the_same_update(scheme: Scheme) -> None:
     assert worst <= 1e-5 * np.abs(wanted).max(), f"the sum in the air stands for an update that is {worst:.3g} off"
 
 
-def _copied(value: Any) -> Any:
-    """A state as it is read from a file."""
-    if isinstance(value, Mapping):
-        assert all(isinstance(key, str) for key in value), f"the names of a state must be words, not {list(value)}"
-        return {key: _copied(one) for key, one in value.items()}
-    kinds = np.ndarray | int | float | str | None
-    assert isinstance(value, kinds), f"a state holds a {type(value).__name__}; keep arrays, numbers and words"
-    return value.copy() if isinstance(value, np.ndarray) else value
+def _read_again(state: State) -> State:
+    """A state as a run that is resumed reads it from its checkpoint."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "state.ckpt")
+        try:
+            write_checkpoint(path, about=About(rounds_done=2, tasks=[], versions={}), state=state)
+        except (TypeError, ValueError) as error:
+            raise AssertionError(
+                f"a checkpoint cannot hold the state ({error}); keep arrays, numbers, words"
+            ) from error
+        return read_checkpoint(path)[1]
 
 
 def _with_coder(check: Callable[[Scheme], None]) -> Callable[[Scheme], None]:
