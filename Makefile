@@ -53,4 +53,4 @@ lock: $(STAMP)   ## write constraints.txt anew from pyproject.toml
 	  --no-annotate --allow-unsafe --generate-hashes --output-file constraints.txt pyproject.toml
 
 clean:           ## remove what set-up made
-	rm -rf $(VENV) *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-3.13 *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

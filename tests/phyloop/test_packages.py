@@ -27,9 +27,9 @@ def installed(tmp_path: Path) -> Path:
 
 
 def python(folder: Path, *arguments: str, path: str = "") -> subprocess.CompletedProcess[str]:
-    """Run Python, without the environment's packages, with `path` before `folder` in its path."""
+    """Run Python, without packages of the environment or PYTHONPATH, with `path` before `folder` in its path."""
     start = f"import sys; sys.path[:0] = {[one for one in (path, str(folder)) if one]}; "
-    command = [sys.executable, "-S", "-c", start + arguments[0]]
+    command = [sys.executable, "-E", "-S", "-c", start + arguments[0]]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder.parent)
 
 
