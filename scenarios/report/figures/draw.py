@@ -32,6 +32,9 @@ MARKERS_PER_CURVE = 15
 WIDEST = 11.4
 """Inches of the widest figure, three panels side by side: on a page it is shrunk to the width of the others."""
 
+ROUNDING = 1e-6
+"""Relative differences of numbers that are equal in single precision."""
+
 APART = (*get_args(Axis), "run_length")
 """Over these axes points stand apart, with bars, and are joined where no theory shows the way between them."""
 
@@ -180,6 +183,9 @@ def _finish_axes(axes: Axes, drawing: Drawing, curves: Sequence[Curve], *, words
         axes.set_yscale("log")
         top = max([limits[1], *(s.y for c in curves for s in c.theory if s.y is not None)])
         axes.set_ylim(limits[0], min(top, 1.3) if config.y in RATES else top)
+    heights = [y for s in spots for y in (s.low, s.y, s.high) if y is not None]
+    if heights and 0 < max(heights) - min(heights) < ROUNDING * max(heights):  # a constant, but for rounding
+        axes.set_ylim(0.95 * min(heights), 1.05 * max(heights))
     axes.grid(visible=True, which="major", axis="y" if words else "both", color="#d9d9d9", linewidth=0.7)
     axes.grid(visible=True, which="minor", color="#d9d9d9" if words else "#eeeeee", linewidth=0.5)
 

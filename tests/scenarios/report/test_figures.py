@@ -12,7 +12,7 @@ from fake_runs import FIGURE, make_plan
 from phy.config.coding import CodingConfig
 from phy.config.power import PowerConfig
 from scenarios.plan.points import Plan
-from scenarios.report.figures.curves import Drawing, Spot, arrange, band
+from scenarios.report.figures.curves import Curve, Drawing, Spot, arrange, band
 from scenarios.report.figures.draw import draw, write_figures
 from scenarios.report.figures.style import log_limits
 from scenarios.report.tables.quantities import Mean, rate_interval
@@ -173,6 +173,13 @@ def test_rounds_are_counted_in_whole_numbers() -> None:
     spots = [(plan.points[0], "", Spot(x=float(x), y=1.0, low=None, high=None, n=1)) for x in (1, 2, 3)]
     figure = draw(arrange(FigureConfig(x="round", y="squared_error"), plan, [], along=lambda _: spots))
     assert all(tick == int(tick) for tick in figure.axes[0].get_xticks())
+
+
+def test_rounding_errors_do_not_fill_an_axis() -> None:
+    spots = tuple(Spot(x=index + 1, y=0.411096 * (1 + 1e-7 * index)) for index in range(3))
+    config = FigureConfig(x="round", y="energy_j")
+    axes = draw(Drawing(config=config, panels=(("", (Curve(label="", series=0, spots=spots),)),), caption="")).axes[0]
+    assert axes.get_ylim() == pytest.approx((0.39, 0.43), abs=0.01)
 
 
 def test_axes_carry_labels_with_units_and_the_legend_every_series() -> None:
