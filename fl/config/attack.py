@@ -40,7 +40,7 @@ class Attack(Frozen):
     """
 
     kind: str
-    share: Probability | None = Field(default=None, description="share of the devices")
+    share: Probability | None = Field(default=None, description="share of the devices", examples=[0.2])
     devices: tuple[Annotated[int, Field(ge=0, strict=True)], ...] | None = Field(
         default=None, description="numbers of the devices"
     )

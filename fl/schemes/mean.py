@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @schemes.register
 class MeanScheme(Scheme):
-    """Numbers through `codec`, made one by the weighted mean or a robust one, number by number or as vectors."""
+    """Numbers through `codec`: weighted mean, median, trimmed mean, geometric median, or a step by signs (RSA)."""
 
     uses_codec: ClassVar[bool] = True
 

@@ -227,9 +227,9 @@ def list_scenarios(
 
 @app.command()
 def show(
-    what: Annotated[
-        str | None,
-        typer.Argument(metavar="WHAT", help="A kind, such as scheme, a name, such as cpa, or a scenario."),
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="WHAT", help="A kind, such as scheme, a name, such as cpa, a key, or a scenario."),
     ] = None,
     allow_code: AllowCodeOption = False,
 ) -> None:
@@ -237,6 +237,7 @@ def show(
     from scenarios.cli.library import is_scenario, show_scenario
     from scenarios.cli.show import show as show_registry
 
+    what = " ".join(words) if words else None
     if what is not None and is_scenario(what):
         with code_allowed(allow_code):
             show_scenario(what)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from phy.config.by_word import ByWord
 from phy.config.registry import Registry, registries
 from scenarios.schema.errors import ScenarioError, flow, listing
-from scenarios.schema.schema_keys import schema_keys
+from scenarios.schema.schema_keys import OWNERS, UNNAMED, choices, schema_keys
 
 
 def show(what: str | None) -> None:
@@ -34,15 +35,16 @@ def show(what: str | None) -> None:
         return
     found = [(one, one[what]) for one in kinds.values() if what in one.words()]
     if not found and (keys := [key for key in schema_keys() if key.rpartition(".")[0] == what]):
-        _print_section(console, keys)
+        _print_section(console, what, keys)
+        return
+    if not found and what in schema_keys():
+        _print_keys(console, [what])
         return
     if not found:
-        known = [*kinds, *(word for one in kinds.values() for word in one.words())]
+        known = [*kinds, *(word for one in kinds.values() for word in one.words()), *schema_keys()]
         near = get_close_matches(what, known, n=3)
-        raise ScenarioError(
-            problem=f"{what} names no kind of thing and no thing",
-            remedy=f"did you mean {listing(near)}" if near else f"the kinds are {listing(kinds, last='and')}",
-        )
+        remedy = f"the kinds are {listing(kinds, last='and')}; docs/plugins.md shows how to write one of your own"
+        raise ScenarioError(problem=f"{what} is not known", remedy=f"did you mean {listing(near)}" if near else remedy)
     for number, (registry, cls) in enumerate(found):
         if number:
             console.print()
@@ -55,17 +57,48 @@ def _print_kinds(console: Console, kinds: dict[str, Registry[Any]]) -> None:
         table.add_row(f"[bold]{kind}[/bold]", ", ".join(registry.words()))
     console.print(table)
     console.print("\nphyloop show KIND lists them with a line each, phyloop show NAME their parameters, and")
-    console.print("phyloop show SECTION, as in link.channel or learning.participation, the keys of a section.")
+    console.print("phyloop show KEY, as in link.channel or learning.participation, a section or a single key.")
 
 
-def _print_section(console: Console, keys: Sequence[str]) -> None:
+def _print_section(console: Console, section: str, keys: Sequence[str]) -> None:
+    """Print the keys of a section: those of all kinds, then those of each kind, or where to find these."""
+    if (registry := registry_at(section)) is not None:
+        read = {name for cls in registry.classes() for name in getattr(cls, "reads", ())}
+        shared = set.intersection(*(set(cls.model_fields) for cls in registry.classes())) - read
+        _print_keys(console, [key for key in keys if key.rpartition(".")[2] in shared])
+        console.print(f"\nphyloop show NAME has the keys of each: {listing(registry.words(), last='and')}")
+        return
+    kinds = {key: set(schema_keys()[key].variants) for key in keys}
+    every = set().union(*kinds.values())
+    _print_keys(console, [key for key in keys if kinds[key] in (set(), every)])
+    tag = next((tag for tag in OWNERS if f"{section}.{tag}" in keys), "kind")
+    for word in sorted(every) if len(every) > 1 else ():
+        console.print(f"\n{f'without {tag}' if word in UNNAMED.values() else f'{tag}: {word}'}")
+        _print_keys(console, [key for key in keys if word in kinds[key] != every], word=word)
+
+
+def _print_keys(console: Console, keys: Sequence[str], *, word: str = "") -> None:
+    """Print keys as those of the kind `word` define them."""
     table = Table(box=None, pad_edge=False)
-    for head in ("key", "default", "description"):
+    for head in ("key", "default", "words", "description"):
         table.add_column(head, header_style="bold")
     for key in keys:
-        field = schema_keys()[key].meant("")
-        table.add_row(*map(escape, (key.rpartition(".")[2], default_of(field), field.description or "")))
+        section, _, name = key.rpartition(".")
+        field, registry = schema_keys()[key].meant(word), registry_at(section)
+        words = registry.words() if registry is not None and name == registry.tag else choices(key)
+        defaults = {default_of(one) for one in schema_keys()[key].definitions}
+        default = default_of(field) if word or len(defaults) == 1 else "depends"
+        table.add_row(*map(escape, (name, default, listing(words), field.description or "")))
     console.print(table)
+
+
+def registry_at(path: str) -> Registry[Any] | None:
+    """Return the registry of what a key describes; None for other keys."""
+    key = schema_keys().get(path)
+    found = (one for field in (() if key is None else key.definitions) for one in (*field.metadata, field.annotation))
+    parts = (part for one in found for part in (one, *get_args(one), *(p for a in get_args(one) for p in get_args(a))))
+    registries = (part.registry if isinstance(part, ByWord) else part for part in parts)
+    return next((one for one in registries if isinstance(one, Registry)), None)
 
 
 def _print_words(console: Console, registry: Registry[Any]) -> None:
@@ -73,9 +106,9 @@ def _print_words(console: Console, registry: Registry[Any]) -> None:
     console.print(f"[bold]{registry.kind}[/bold]: {_first_paragraph(base)}")
     console.print(f"Base class {base.__module__}.{base.__qualname__}; write one of your own: docs/plugins.md\n")
     table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    for word in registry.words():
-        table.add_row(f"[bold]{word}[/bold]", _first_paragraph(registry[word]))
+    for cls in registry.classes():
+        words = [word for word in registry.words() if registry[word] is cls]
+        table.add_row(f"[bold]{', '.join(words)}[/bold]", _first_paragraph(cls))
     console.print(table)
 
 
@@ -83,7 +116,10 @@ def _print_thing(console: Console, registry: Registry[Any], cls: type[BaseModel]
     article = "an" if registry.kind[0] in "aeiou" else "a"
     console.print(f"[bold]{word}[/bold], {article} {registry.kind}")
     console.print(inspect.getdoc(cls) or "", markup=False)
-    rows = list(parameters(cls, leave_out=registry.tag))
+    for form in written(registry, cls, word):
+        console.print(f"written as {form}", markup=False)
+    others = {name for one in registry.classes() for name in getattr(one, "reads", ())} - {*getattr(cls, "reads", ())}
+    rows = [row for row in parameters(cls, leave_out=registry.tag) if row[0] not in others]
     if rows:
         table = Table(box=None, pad_edge=False)
         for head in ("parameter", "default", "allowed", "description"):
@@ -92,6 +128,23 @@ def _print_thing(console: Console, registry: Registry[Any], cls: type[BaseModel]
             table.add_row(*map(escape, row))
         console.print()
         console.print(table)
+
+
+def written(registry: Registry[Any], cls: type[BaseModel], word: str) -> Iterator[str]:
+    """Yield how a scenario writes a thing, for each key that may have it."""
+    examples = {name: field.examples[0] for name, field in cls.model_fields.items() if field.examples}
+    own = {name: field.default for name, field in cls.model_fields.items() if isinstance(field.default, int | float)}
+    some = dict([*examples.items(), *own.items()][:1])
+    for path, key in schema_keys().items():
+        section, _, name = path.rpartition(".")
+        if registry_at(path) is not registry or path.startswith("learning.downlink"):
+            continue
+        by_word = any(isinstance(one, ByWord) and cls not in one.classes() for one in key.meant("").metadata)
+        if by_word or not some:
+            yield f"{section}: {flow({name: word, **some})}" if by_word else f"{path}: {word}"
+        else:
+            bare = "" if examples or path == "learning" else f"{word}, or with parameters "
+            yield f"{path}: {bare}{flow({registry.tag: word, **some})}"
 
 
 def parameters(cls: type[BaseModel], *, leave_out: str) -> Iterator[tuple[str, str, str, str]]:
@@ -115,7 +168,8 @@ def default_of(field: FieldInfo) -> str:
 def allowed(about: dict[str, Any]) -> str:
     """Words for the values that a JSON schema allows."""
     if "anyOf" in about:
-        return " or ".join(filter(None, (allowed(one) for one in about["anyOf"] if one.get("type") != "null")))
+        forms = dict.fromkeys(allowed(one) for one in about["anyOf"] if one.get("type") != "null")
+        return " or ".join(filter(None, forms))
     if "enum" in about:
         return listing(about["enum"])
     if "const" in about:

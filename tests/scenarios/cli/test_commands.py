@@ -222,9 +222,3 @@ def test_an_unknown_library_name_suggests_a_near_one() -> None:
     result = phyloop("run", "flmc-snrr")
     assert result.returncode == 2
     assert "flmc-snr" in result.stderr
-
-
-def test_show_prints_the_keys_of_a_section_with_defaults_and_units() -> None:
-    shown = " ".join(phyloop("show", "link.ofdm").stdout.split())
-    assert "subcarrier_spacing_hz 15000.0 distance of subcarriers [Hz]" in shown
-    assert "cyclic_prefix_length 6 length of the prefix [samples]" in shown

@@ -1,0 +1,78 @@
+"""`phyloop show`: sections, single keys and things, with the words that a scenario may write."""
+
+from __future__ import annotations
+
+import pytest
+
+from phy.config.registry import registries
+from scenarios.cli.show import show
+from scenarios.plan.plan import expand
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import load_scenario
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+def shown(what: str, capsys: pytest.CaptureFixture[str]) -> str:
+    show(what)
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_a_section_has_defaults_units_and_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "subcarrier_spacing_hz 15000.0 distance of subcarriers [Hz]" in shown("link.ofdm", capsys)
+    channel = shown("link.channel", capsys)
+    assert "awgn, flat, tdl-a, tdl-b" in channel
+    assert "constant, nakagami, rayleigh or rician" in channel
+
+
+def test_a_section_of_kinds_has_the_keys_of_all_and_names_the_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    attack = shown("learning.attack", capsys)
+    assert "kind required duplicate, gaussian, invert" in attack
+    assert "phyloop show NAME has the keys of each: duplicate" in attack
+    assert "factor" not in attack
+    assert "num_devices depends" in shown("learning", capsys)
+
+
+def test_privacy_has_the_keys_of_each_mechanism(capsys: pytest.CaptureFixture[str]) -> None:
+    head, flmc, flips, gaussian, _ = (
+        shown("privacy", capsys).replace("without mechanism", "mechanism:").split("mechanism:")
+    )
+    assert "budget" in head
+    assert "analog_tail" in flmc
+    assert "kappa required" in flips
+    assert "analog_tail" not in flips
+    assert "kappa" not in gaussian
+
+
+def test_a_single_key_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "model flat awgn, flat, tdl-a" in shown("link.channel.model", capsys)
+    assert "each combination is a sweep point" in shown("sweep", capsys)
+
+
+def test_an_attack_has_only_the_numbers_that_it_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown("sign-flip", capsys)
+    assert "written as learning.attack: {kind: sign-flip, share: 0.2}" in text
+    assert "factor" in text
+    assert "standard deviation" not in text
+    assert "written as link.channel: {fading: rician, rician_k_db: 6.0}" in shown("rician", capsys)
+
+
+@pytest.mark.parametrize("kind", ["attack", "scheme", "codec", "fading law"])
+def test_what_is_shown_as_written_can_be_loaded(kind: str, capsys: pytest.CaptureFixture[str], tmp_path) -> None:
+    for word in registries()[kind].words():
+        show(word)
+        lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("written as ")]
+        path, form = next(line for line in lines if kind != "attack" or "attack" in line)[11:].split(": ", 1)
+        algorithm = "flmc" if word == "jam" else "fedavg"
+        for value in form.split(", or with parameters "):
+            (tmp_path / "s.yaml").write_text(f"name: a\nlearning: {{algorithm: {algorithm}}}\n")
+            loaded = load_scenario(tmp_path / "s.yaml", overrides=[f"{path}={value}"])
+            assert len(expand(loaded).points) == 1
+
+
+def test_an_unknown_word_says_how_to_write_one_of_your_own() -> None:
+    with pytest.raises(ScenarioError, match=r"krum is not known; the kinds are fading law.*docs/plugins\.md"):
+        show("krum")
